@@ -1,0 +1,77 @@
+"""Coverage-guided fuzzing of everything between the bytes of a file and the values in it.
+
+    pip install atheris && python fuzz/fuzz_load.py fuzz/corpus -max_total_time=300
+
+Whatever the bytes are, the outcome is a tree or a SpecError of one line; anything else is a crash. Without atheris,
+`python fuzz/fuzz_load.py --replay FILE...` runs the target on files, for instance on a crash that was found elsewhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from fusiest.errors import SpecError
+from fusiest.spec.expressions import NameSet, Record, Universe, evaluate
+from fusiest.spec.template import undeclared
+from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode, load_nodes
+
+DEFINES: dict[str, object] = {"N": 3, "NAME": "abc", "TABLE": {"keep": "All"}}
+UNIVERSE = Universe(
+    tensors={"A": frozenset("mk"), "B": frozenset("kn"), "Z": frozenset("mn")},
+    variables=frozenset("mnk"),
+    bits_per_value={"A": 8, "B": 8, "Z": 16},
+)
+NAMES: dict[str, object] = {
+    **{name: UNIVERSE.of(name) for name in UNIVERSE.tensors},
+    "All": UNIVERSE.of("A", "B", "Z"),
+    "Nothing": NameSet(frozenset(), UNIVERSE),
+    "size": 64,
+    "actions": (Record({"name": "read", "n_calls": 6, "throughput": 2.0}),),
+}
+
+
+def target(data: bytes) -> None:
+    """Read a file with these bytes; only errors in one line may come out."""
+    text = data.decode("utf-8", "replace")
+    try:
+        undeclared(text)
+        _evaluate_all(load_nodes("fuzz.yaml", text, DEFINES))
+    except SpecError as error:
+        _check_message(error)
+
+
+def _evaluate_all(root: Node) -> None:
+    todo: list[Node] = [root]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ListNode):
+            todo.extend(node.items)
+        elif isinstance(node, MapNode):
+            todo.extend(part for pair in node.items for part in pair)
+        elif isinstance(node, ScalarNode) and isinstance(node.value, str):
+            try:
+                evaluate(node.value, NAMES)
+            except SpecError as error:
+                _check_message(error)
+
+
+def _check_message(error: SpecError) -> None:
+    if "\n" in str(error) or error.source is None:
+        raise AssertionError(f"not one line with a place: {error}") from error
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--replay"]:
+        for name in sys.argv[2:]:
+            target(Path(name).read_bytes())
+        return
+    import atheris
+
+    atheris.instrument_all()
+    atheris.Setup(sys.argv, target)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Every error that a user can cause, each one line: where, what is wrong, what was meant.
+
+Nothing here knows about specs or mappings: all packages may import it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A place in a file, counted from line 1."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Located(str):
+    """Text that remembers where it was written. It compares and hashes as plain text."""
+
+    __slots__ = ("source",)
+    source: Source | None
+
+    def __new__(cls, text: str, source: Source | None = None) -> Located:
+        located = super().__new__(cls, text)
+        located.source = source
+        return located
+
+    def __reduce__(self) -> tuple[type[Located], tuple[str, Source | None]]:
+        return Located, (str(self), self.source)
+
+
+class FusiestError(Exception):
+    """Base of all errors that end in one line and an exit status, never in a traceback."""
+
+    exit_status = 2
+
+
+class SpecError(FusiestError):
+    """A spec or mapping that cannot be read or makes no sense."""
+
+    def __init__(self, message: str, at: Source | str | None = None) -> None:
+        source = at.source if isinstance(at, Located) else at if isinstance(at, Source) else None
+        self.message = message
+        self.source = source
+        super().__init__(f"{source}: {message}" if source else message)
+
+    def __reduce__(self) -> tuple[type[SpecError], tuple[str, Source | None]]:
+        return type(self), (self.message, self.source)
+
+
+class InvalidMapping(SpecError):
+    """A well-formed mapping that the architecture cannot run: which memory or fanout, and by how much."""
+
+    exit_status = 3
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """The cure for a misspelling, ready to be appended to a message.
+
+    >>> did_you_mean("kep", ["keep", "may_keep"])
+    "; did you mean 'keep'?"
+    >>> did_you_mean("xyz", ["keep", "back"])
+    '; known: back, keep'
+    """
+    names = sorted({str(name) for name in known})
+    close = difflib.get_close_matches(wrong, names, n=1) or [n for n in names if n.lower() == wrong.lower()]
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+    return f"; known: {shown}" if names else ""

@@ -1,0 +1,258 @@
+"""A LoopTree as loop-nest pseudocode: what moves where, when, and what is computed in the middle.
+
+Loops over one variable are numbered down to 0 at the innermost: m1, m0. `T0[m1, :]` is the tile of T0 that
+indices m1 select, with `:` for ranks that no loop above cuts and `m2.m1` for a tile of a tile.
+The order is the written one. Which spatial loops a memory sits above is the architecture's business, not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from fusiest.errors import SpecError
+from fusiest.frozen import FrozenDict
+from fusiest.looptree.nodes import (
+    Compute,
+    Loop,
+    LoopTree,
+    Node,
+    Sequential,
+    Spatial,
+    Storage,
+    Temporal,
+    Toll,
+    variable_in,
+)
+from fusiest.looptree.text import Bounds, einsums, first_user, place_words, rank_words
+
+
+@dataclass(frozen=True, slots=True)
+class EinsumText:
+    """An Einsum's accesses as text: `T1[m, n1]` and (`T0[m, n0]`, `W0[n0, n1]`)."""
+
+    output: str
+    inputs: tuple[str, ...]
+
+
+Accesses: TypeAlias = Mapping[str, EinsumText]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What holds at a place in the tree: the loops above with their numbers, and where each tensor is.
+
+    A loop without a number is its Einsums' only one over the variable; its index is the variable itself.
+    """
+
+    bounds: Bounds
+    accesses: Accesses
+    separators: Mapping[str, str]
+    above: tuple[tuple[Loop, int | None], ...] = ()
+    held: Mapping[str, str] = FrozenDict()
+
+    def index(self, variable: str, number: int | None) -> str:
+        return variable if number is None else f"{variable}{self.separators[variable]}{number}"
+
+    def indices(self, einsum: str, variable: str) -> Iterator[tuple[str, int]]:
+        """The loops above that step the Einsum's variable: each one's index and tile shape."""
+        for loop, number in self.above:
+            if variable_in(loop, einsum) == variable:
+                yield self.index(variable, number), loop.tile_shape
+
+
+def pseudocode(tree: LoopTree, bounds: Bounds, accesses: Accesses | None = None) -> str:
+    """The mapping as a loop nest. Without accesses, the direction in which a tensor moves is not shown.
+
+    >>> nest = (Temporal(rank_variable="m", tile_shape=2), Temporal(rank_variable="m", tile_shape=1))
+    >>> tree = LoopTree(nodes=(*nest, Compute(einsum="Z", component="MAC")))
+    >>> print(pseudocode(tree, {"Z": {"m": 8}}, {"Z": EinsumText("Z[m]", ("A[m]", "B[m]"))}))
+    for m1 in 0..4:  # tiles of 2
+      for m0 in 0..2:
+        m = 2*m1 + m0
+        Z[m] = A[m] * B[m]  # on MAC
+    """
+    names = {v for path in tree.paths() for n in path if isinstance(n, Temporal | Spatial) for v in _names(n)}
+    separators = {name: _separator(name, names.union(*bounds.values())) for name in names}
+    return "\n".join(_lines(tree.nodes, _Scope(bounds, accesses or {}, separators)))
+
+
+def _separator(variable: str, others: set[str]) -> str:
+    """What stands between a variable and a number, so that no index reads like another variable.
+
+    >>> _separator("m", {"m", "n1"}), _separator("n1", {"m", "n1"}), _separator("n", {"n", "n1"})
+    ('', '_', '_')
+    """
+    separator = "_" if variable[-1:].isdigit() else ""
+    while any(re.fullmatch(re.escape(variable + separator) + r"\d+", other) for other in others):
+        separator += "_"
+    return separator
+
+
+def _names(loop: Loop) -> tuple[str, ...]:
+    return (loop.rank_variable,) if isinstance(loop.rank_variable, str) else tuple(loop.rank_variable.values())
+
+
+def _lines(nodes: tuple[Node, ...], scope: _Scope) -> list[str]:
+    if not nodes:
+        return []
+    node, below = nodes[0], nodes[1:]
+    match node:
+        case Sequential():
+            return [line for branch in node.nodes for line in _branch(branch.nodes, scope)]
+        case Temporal() | Spatial():
+            number = _number(node, below, scope)
+            inner = replace(scope, above=(*scope.above, (node, number)))
+            return [_loop(node, number, below, scope), *(f"  {line}" for line in _lines(below, inner))]
+        case Storage():
+            before, after = _moves(node, einsums(below), scope)
+            inner = replace(scope, held={**scope.held, **dict.fromkeys(node.tensors, node.component)})
+            return [*before, *_lines(below, inner), *after]
+        case Toll():
+            return [f"# {', '.join(node.tensors)} through {node.component}", *_lines(below, scope)]
+        case Compute():
+            return _compute(node, scope)
+
+
+def _branch(nodes: tuple[Node, ...], scope: _Scope) -> list[str]:
+    names = einsums(nodes)
+    return [f"# Einsum{'s' if len(names) > 1 else ''} {', '.join(names)}", *_lines(nodes, scope)]
+
+
+def _number(loop: Loop, below: tuple[Node, ...], scope: _Scope) -> int | None:
+    """The loop's number; none if its Einsums have no other loop over the variable.
+
+    Where branches below differ, the longest one counts, so that a shared index is larger than all below it.
+    """
+    number, alone = 0, True
+    for path in LoopTree(nodes=below).paths():
+        for einsum in einsums(path):
+            variable = variable_in(loop, einsum)
+            if variable is None:
+                continue
+            inner = [n for n in path if isinstance(n, Temporal | Spatial) and variable_in(n, einsum) == variable]
+            number = max(number, len(inner))
+            alone = alone and not inner and not any(scope.indices(einsum, variable))
+    return None if alone else number
+
+
+def _loop(loop: Loop, number: int | None, below: tuple[Node, ...], scope: _Scope) -> str:
+    user = first_user(loop, einsums(below), scope.bounds)
+    if user is None:
+        raise SpecError(f"no Einsum under the loop over {rank_words(loop)} has a bound for it", _names(loop)[0])
+    extent, tile = _extent(*user, scope), loop.tile_shape
+    if isinstance(extent, int):
+        count = str(-(-extent // tile))
+    else:
+        count = extent if tile == 1 else f"ceil({extent} / {tile})"
+    keyword = "parallel-for" if isinstance(loop, Spatial) else "for"
+    comment = f"  # tiles of {tile}" if tile > 1 else ""
+    index = rank_words(loop, lambda variable: scope.index(variable, number))
+    return f"{keyword} {index} in 0..{count}{place_words(loop)}:{comment}"
+
+
+def _extent(einsum: str, variable: str, scope: _Scope) -> int | str:
+    """The variable's extent here: a number, or an expression where the last tile may be smaller."""
+    extent: int | str = scope.bounds[einsum][variable]
+    for index, tile in scope.indices(einsum, variable):
+        if tile == 1 or (isinstance(extent, int) and extent % tile == 0):
+            extent = tile
+        else:
+            extent = f"min({tile}, {extent} - {tile}*{index})"
+    return extent
+
+
+def _moves(node: Storage, users: tuple[str, ...], scope: _Scope) -> tuple[list[str], list[str]]:
+    """What is said where the holder stands, and what is drained when everything under it has run."""
+    before: list[str] = []
+    after: list[str] = []
+    backed = [_tile(tensor, users, scope) for tensor in node.tensors if tensor not in scope.held]
+    if backed:
+        before.append(f"# {node.component} holds {', '.join(backed)}{' (persistent)' if node.persistent else ''}")
+    for tensor in node.tensors:
+        if tensor not in scope.held:
+            continue
+        parent = scope.held[tensor]
+        roles = list(_roles(tensor, users, scope))
+        if not roles:
+            before.append(f"# {node.component} holds {tensor}, exchanged with {parent}")
+            continue
+        tile = _tile(tensor, users, scope)
+        fetch = f"fetch {tile} from {parent} into {node.component}"
+        written_first, revisited = roles[0][2], _revisited(roles[0], scope)
+        if not written_first:
+            before.append(fetch)
+        elif revisited:
+            before.append(f"if {revisited}: {fetch}  # partial sums")
+        if any(output for _, _, output in roles):
+            after.append(f"drain {tile} from {node.component} into {parent}")
+    return before, after
+
+
+_Role: TypeAlias = tuple[str, str, bool]
+"""An Einsum, its access to some tensor, and whether it writes there."""
+
+
+def _roles(tensor: str, users: tuple[str, ...], scope: _Scope) -> Iterator[_Role]:
+    for einsum in users:
+        if einsum in scope.accesses:
+            accesses = scope.accesses[einsum]
+            for access, output in [(accesses.output, True), *((access, False) for access in accesses.inputs)]:
+                if _tensor(access) == tensor:
+                    yield einsum, access, output
+
+
+def _revisited(role: _Role, scope: _Scope) -> str:
+    """The condition under which an output tile has been here before: some loop above reduces, and has gone round."""
+    einsum, access, _ = role
+    reduced = [v for v in scope.bounds.get(einsum, {}) if v not in _variables(access)]
+    loops = [(loop, number) for loop, number in scope.above if isinstance(loop, Temporal)]
+    return " or ".join(
+        f"{scope.index(v, n)} > 0" for loop, n in loops for v in reduced if variable_in(loop, einsum) == v
+    )
+
+
+def _tile(tensor: str, users: tuple[str, ...], scope: _Scope) -> str:
+    """`T0[m1, :]`, or the bare name if it is all of the tensor or its access is not known."""
+    for einsum, access, _ in _roles(tensor, users, scope):
+        ranks = [_cut(rank, einsum, scope) for rank in _ranks(access)]
+        return f"{tensor}[{', '.join(ranks)}]" if any(rank != ":" for rank in ranks) else tensor
+    return tensor
+
+
+def _cut(rank: str, einsum: str, scope: _Scope) -> str:
+    def indices(variable: re.Match[str]) -> str:
+        return ".".join(index for index, _ in scope.indices(einsum, variable[0])) or ":"
+
+    return _WORD.sub(indices, rank) if any(any(scope.indices(einsum, v)) for v in _WORD.findall(rank)) else ":"
+
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def _tensor(access: str) -> str:
+    return access.partition("[")[0].strip()
+
+
+def _ranks(access: str) -> list[str]:
+    return [rank.strip() for rank in access.partition("[")[2].rstrip("] ").split(",")]
+
+
+def _variables(access: str) -> set[str]:
+    return set(_WORD.findall(access.partition("[")[2]))
+
+
+def _compute(node: Compute, scope: _Scope) -> list[str]:
+    if node.einsum not in scope.accesses:
+        return [f"compute {node.einsum} on {node.component}"]
+    bounds, access = scope.bounds.get(node.einsum, {}), scope.accesses[node.einsum]
+    lines = []
+    for v in bounds:
+        terms = [index if tile == 1 else f"{tile}*{index}" for index, tile in scope.indices(node.einsum, v)]
+        if terms != [v]:
+            lines.append(f"{v} = {' + '.join(terms) or '0'}")
+    reduces = any(bound > 1 and v not in _variables(access.output) for v, bound in bounds.items())
+    product = " * ".join(access.inputs)
+    return [*lines, f"{access.output} {'+=' if reduces else '='} {product}  # on {node.component}"]

@@ -1,0 +1,129 @@
+"""A LoopTree as indented text, and the words for its nodes that every drawing uses.
+
+    [A, B in DRAM]
+    for m in 0..4 (tile 2)
+      [A in Buf]
+
+It shows a mapping as it is written and never judges it: an invalid mapping must be drawable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from fusiest.looptree.nodes import (
+    Compute,
+    Holder,
+    Loop,
+    LoopTree,
+    Node,
+    Sequential,
+    Spatial,
+    Temporal,
+    Toll,
+    variable_in,
+)
+
+Bounds: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Einsum → rank variable → bound."""
+
+_UNICODE = ("├─ ", "│  ", "└─ ", "   ")
+_ASCII = ("|- ", "|  ", "`- ", "   ")
+
+
+def text(tree: LoopTree, bounds: Bounds | None = None, unicode: bool = True) -> str:
+    """The tree as indented text, a line per node; loops show their iterations where the bounds are known.
+
+    >>> from fusiest.looptree.nodes import Storage
+    >>> nodes = (Storage(tensors=("A",), component="DRAM"), Temporal(rank_variable="m", tile_shape=2))
+    >>> print(text(LoopTree(nodes=(*nodes, Compute(einsum="A", component="MAC"))), {"A": {"m": 8}}))
+    [A in DRAM]
+    for m in 0..4 (tile 2)
+      A on MAC
+    """
+    return "\n".join(_lines(tree.nodes, (), bounds or {}, _UNICODE if unicode else _ASCII))
+
+
+def _lines(nodes: tuple[Node, ...], above: tuple[Loop, ...], bounds: Bounds, glyphs: tuple[str, ...]) -> list[str]:
+    if not nodes:
+        return []
+    node, below = nodes[0], nodes[1:]
+    if isinstance(node, Sequential):
+        return _fan([_lines(branch.nodes, above, bounds, glyphs) for branch in node.nodes], glyphs)
+    if isinstance(node, Compute):
+        return [f"{node.einsum} on {node.component}", *_lines(below, above, bounds, glyphs)]
+    if isinstance(node, Temporal | Spatial):
+        head = loop_words(node, iterations(node, above, einsums(below), bounds))
+        return [
+            f"{head} (tile {node.tile_shape}){place_words(node)}",
+            *(f"  {line}" for line in _lines(below, (*above, node), bounds, glyphs)),
+        ]
+    return [f"[{', '.join(node.tensors)} {holder_words(node)}]", *_lines(below, above, bounds, glyphs)]
+
+
+def _fan(branches: list[list[str]], glyphs: tuple[str, ...]) -> list[str]:
+    tee, bar, corner, blank = glyphs
+    lines = []
+    for i, branch in enumerate(branches):
+        first, rest = (tee, bar) if i < len(branches) - 1 else (corner, blank)
+        lines += [(rest if j else first) + line for j, line in enumerate(branch)]
+    return lines
+
+
+def einsums(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The Einsums that are computed under these nodes, in execution order."""
+    leaves = (path[-1] for path in LoopTree(nodes=tuple(nodes)).paths() if path)
+    return tuple(leaf.einsum for leaf in leaves if isinstance(leaf, Compute))
+
+
+def first_user(loop: Loop, einsums: Iterable[str], bounds: Bounds) -> tuple[str, str] | None:
+    """The first of the Einsums for which the loop steps a variable with a known bound, and that variable."""
+    for einsum in einsums:
+        variable = variable_in(loop, einsum)
+        if variable is not None and variable in bounds.get(einsum, {}):
+            return einsum, variable
+    return None
+
+
+def iterations(loop: Loop, above: Iterable[Loop], einsums: Iterable[str], bounds: Bounds) -> int | None:
+    """⌈extent above / tile⌉ for the first of the Einsums that has the variable; None if no bound is known."""
+    user = first_user(loop, einsums, bounds)
+    if user is None:
+        return None
+    einsum, variable = user
+    extent = bounds[einsum][variable]
+    for outer in above:
+        if variable_in(outer, einsum) == variable:
+            extent = outer.tile_shape
+    return -(-extent // loop.tile_shape)
+
+
+def rank_words(loop: Loop, index: Callable[[str], str] = str) -> str:
+    """`m`, or `m (K, V) = p (QK)` where Einsums name the shared rank differently."""
+    if isinstance(loop.rank_variable, str):
+        return index(loop.rank_variable)
+    users: dict[str, list[str]] = {}
+    for einsum, variable in loop.rank_variable.items():
+        users.setdefault(variable, []).append(einsum)
+    if len(users) == 1:
+        return index(next(iter(users)))
+    return " = ".join(f"{index(variable)} ({', '.join(names)})" for variable, names in users.items())
+
+
+def loop_words(loop: Loop, iterations: int | None) -> str:
+    """`for m in 0..4`, `parallel-for m in 0..4`, or without the range if it is not known."""
+    keyword = "parallel-for" if isinstance(loop, Spatial) else "for"
+    return f"{keyword} {rank_words(loop)}" + ("" if iterations is None else f" in 0..{iterations}")
+
+
+def place_words(loop: Loop) -> str:
+    """` on PE.X` for a spatial loop, nothing for a temporal one."""
+    return f" on {loop.component}.{loop.name}" if isinstance(loop, Spatial) else ""
+
+
+def holder_words(holder: Holder) -> str:
+    """`in DRAM`, `in DRAM, persistent`, or `through NoC` for a Toll."""
+    if isinstance(holder, Toll):
+        return f"through {holder.component}"
+    return f"in {holder.component}" + (", persistent" if holder.persistent else "")

@@ -1,0 +1,138 @@
+"""How often each component moves each tensor, for one Einsum: exact counts of values, in total and on one instance.
+
+A holder is refilled on every iteration of every loop above it. Data crosses a gap once per visit of the child below,
+except that a reused Spatial loop counts only its first instance; partial sums are not read the first time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from fusiest.model.nest import EinsumNest, TensorNest
+from fusiest.model.visits import Visits, footprint, total_footprint, visits
+
+Key: TypeAlias = tuple[str, str, str]
+"""(component, tensor, action); the tensor of a compute is ''."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """Values moved per (component, tensor, action): over all instances, and on the busiest one."""
+
+    total: dict[Key, int]
+    per_unit: dict[Key, int]
+    operations: int
+    steps: int
+
+
+def count_accesses(nest: EinsumNest) -> Accesses:
+    if nest.einsum.is_copy_operation:
+        return _copy(nest)
+    total: dict[Key, int] = {}
+    per_unit: dict[Key, int] = {}
+    for tensor in nest.tensors.values():
+        total.update(_tensor(nest, tensor, per_unit=False))
+        per_unit.update(_tensor(nest, tensor, per_unit=True))
+    spatial = frozenset(loop.number for loop in nest.loops if loop.is_spatial)
+    temporal = frozenset(loop.number for loop in nest.loops if not loop.is_spatial)
+    operations = _product(_all_visits(nest, temporal | spatial, frozenset()))
+    steps = _product(_all_visits(nest, temporal, spatial))
+    return Accesses(total, per_unit, operations, steps)
+
+
+def _all_visits(nest: EinsumNest, counted: frozenset[int], first_only: frozenset[int]) -> dict[str, Visits]:
+    return {
+        v: visits((loop for loop in nest.loops if loop.variable == v), bound, counted, first_only)
+        for v, bound in nest.einsum.bounds.items()
+    }
+
+
+def _product(by_variable: dict[str, Visits]) -> int:
+    result = 1
+    for v in by_variable.values():
+        result *= v.count
+    return result
+
+
+def _moved(nest: EinsumNest, tensor: TensorNest, at: int, child: int, per_unit: bool, first_pass: bool) -> int:
+    """Values that cross between holder `at` and the tiles of holder `child` at or below it.
+
+    Reused Spatial loops between the two count once. On one unit, Spatial loops above `at` stay at their first instance.
+    The first pass over an output is at index 0 of every Temporal loop that does not index it fully.
+    """
+    counted: set[int] = set()
+    first_only: set[int] = set()
+    for gap, loops in enumerate(tensor.gaps[: child + 1]):
+        for loop in loops:
+            if loop.is_spatial:
+                once = (
+                    per_unit if gap <= at else _is_reused(nest, tensor, loop.component, loop.dimension, loop.variable)
+                )
+            else:
+                once = first_pass and loop.variable not in tensor.access.fully_relevant
+            (first_only if once else counted).add(loop.number)
+    by_variable = _all_visits(nest, frozenset(counted), frozenset(first_only))
+    return total_footprint(tensor.access, by_variable)
+
+
+def _is_reused(
+    nest: EinsumNest, tensor: TensorNest, component: str | None, dimension: str | None, variable: str
+) -> bool:
+    if variable in tensor.access.variables or component is None:
+        return False
+    owner = nest.path.component(component)
+    assert owner is not None
+    return tensor.access.tensor in next(d for d in owner.dimensions if d.name == dimension).may_reuse
+
+
+def _tensor(nest: EinsumNest, tensor: TensorNest, per_unit: bool) -> dict[Key, int]:
+    """Reads and writes of every holder of one tensor."""
+    holders = tensor.holders
+    name, output = tensor.access.tensor, tensor.access.output
+    counts: dict[Key, int] = {}
+    for j, holder in enumerate(holders):
+        child = next((i for i in range(j + 1, len(holders)) if not holders[i].is_toll), len(holders))
+        below = holders[child].component if child < len(holders) else nest.path.compute
+        pulled = _moved(nest, tensor, j, child, per_unit, first_pass=False)
+        skipped = 0
+        if output and below.skip_initial_output_write and holder.component.skip_initial_output_write:
+            skipped = _moved(nest, tensor, j, child, per_unit, first_pass=True)
+        if holder.is_toll:
+            direction = holder.component.direction[name]
+            down = pulled - skipped if direction != "up" else 0
+            up = pulled if output and direction != "down" else 0
+            counts[holder.component.name, name, "read"] = down + up
+            continue
+        reads, writes = pulled - skipped, pulled if output else 0
+        if j > 0:
+            filled = _moved(nest, tensor, j, j, per_unit, first_pass=False)
+            reads += filled if output else 0
+            writes += filled
+            if output and holder.component.skip_initial_output_write:
+                writes -= _moved(nest, tensor, j, j, per_unit, first_pass=True)
+        counts[holder.component.name, name, "read"] = reads
+        counts[holder.component.name, name, "write"] = writes
+    return counts
+
+
+def _copy(nest: EinsumNest) -> Accesses:
+    """Each element is read once where the input is backed and written once where the output is; nothing within one memory."""
+    source = next(t for t in nest.tensors.values() if not t.access.output)
+    target = nest.tensors[nest.einsum.output]
+    name = source.access.tensor
+    total: dict[Key, int] = {}
+    per_unit: dict[Key, int] = {}
+    moves = source.holders[0].component.name != target.holders[0].component.name
+    for tensor, action in ((source, "read"), (target, "write")):
+        component = tensor.holders[0].component.name
+        first_only = frozenset(loop.number for loop in tensor.gaps[0] if loop.is_spatial)
+        counted = frozenset(loop.number for loop in nest.loops) - first_only
+        extents = {v: n.extent for v, n in _all_visits(nest, counted, first_only).items()}
+        for other in ("read", "write"):
+            total.setdefault((component, name, other), 0)
+            per_unit.setdefault((component, name, other), 0)
+        if moves:
+            total[component, name, action] = footprint(source.access, nest.einsum.bounds)
+            per_unit[component, name, action] = footprint(source.access, extents)
+    return Accesses(total, per_unit, 0, 0)

@@ -1,0 +1,307 @@
+"""The exact cost of a mapping: energy, latency, every action, and what each memory holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusiest.errors import InvalidMapping, SpecError, did_you_mean
+from fusiest.looptree.nodes import Compute, Loop, LoopTree, Sequential, Spatial, Storage, Temporal, Toll
+from fusiest.model.accesses import Accesses, Key, count_accesses
+from fusiest.model.leakage import bind_all, leak_power
+from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
+from fusiest.model.occupancy import Occupancy, occupancy, reservations
+from fusiest.spec.architecture import computes, flatten, path_nodes
+from fusiest.spec.binding import BoundComponent, Path
+from fusiest.spec.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class EinsumEvaluation:
+    """One Einsum's share; energies, latencies and actions include `n_instances`."""
+
+    energy: float
+    latency: float
+    latency_per_component: dict[str, float]
+    actions: dict[Key, float]
+    energies: dict[Key, float]
+    occupancy_bits: dict[tuple[str, str], int | float]
+    per_unit: dict[Key, float]
+    operations: int
+    steps: int
+    used_fanout: dict[tuple[str, str], int]
+    reservation_levels: dict[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    energy: float
+    dynamic_energy: float
+    leak_energy: float
+    latency: float
+    peak_occupancy_bits: dict[str, int | float]
+    einsums: dict[str, EinsumEvaluation]
+
+    @property
+    def edp(self) -> float:
+        """Energy-delay product in joule-seconds."""
+        return self.energy * self.latency
+
+    def to_json(self) -> dict[str, object]:
+        """The documented JSON form."""
+        return {
+            "format": "fusiest-evaluation/1",
+            "energy": self.energy,
+            "dynamic_energy": self.dynamic_energy,
+            "leak_energy": self.leak_energy,
+            "latency": self.latency,
+            "edp": self.edp,
+            "peak_occupancy_bits": self.peak_occupancy_bits,
+            "einsums": {
+                name: {
+                    "energy": e.energy,
+                    "latency": e.latency,
+                    "latency_per_component": e.latency_per_component,
+                    "actions": {"/".join(key): n for key, n in e.actions.items()},
+                    "energies": {"/".join(key): joules for key, joules in e.energies.items()},
+                    "occupancy_bits": {"/".join(key): bits for key, bits in e.occupancy_bits.items()},
+                }
+                for name, e in self.einsums.items()
+            },
+        }
+
+
+def evaluate(spec: Spec, mapping: LoopTree | None = None) -> Evaluation:
+    """What a mapping costs. Raises InvalidMapping where the architecture cannot run it.
+
+    Without a mapping, the spec's own is evaluated.
+    """
+    tree = mapping if mapping is not None else spec.mapping
+    if tree is None:
+        raise SpecError("no file has a section 'mapping:'")
+    check_tree(spec, tree)
+    try:
+        result = _evaluate(spec, tree)
+    except OverflowError:
+        raise SpecError("the sizes are too large for numbers of 64 bits", _at(tree.nodes[0])) from None
+    if not math.isfinite(result.edp):
+        raise SpecError("energy or latency is too large for a number of 64 bits", _at(tree.nodes[0]))
+    return result
+
+
+def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:
+    paths = leaf_paths(tree)
+    names = [path[-1].node.einsum for path in paths if isinstance(path[-1].node, Compute)]
+    bound = {name: bind_all(spec, spec.info.einsums[name]) for name in names}
+    nests = [_nest(spec, path, bound) for path in paths]
+    _check_backing(spec, nests)
+    for nest in nests:
+        _check_fanout(nest)
+    order = {name: i for i, name in enumerate(names)}
+    held = occupancy(nests, {t: sorted(order[u] for u in users) for t, users in spec.info.users.items()})
+    peaks = _check_capacity(nests, bound, held)
+    einsums = {nest.einsum.name: _evaluate_einsum(spec, nest, bound[nest.einsum.name]) for nest in nests}
+    leak = sum(j for e in einsums.values() for (_, _, action), j in e.energies.items() if action == "leak")
+    dynamic = sum(j for e in einsums.values() for (_, _, action), j in e.energies.items() if action != "leak")
+    return Evaluation(dynamic + leak, dynamic, leak, sum(e.latency for e in einsums.values()), peaks, einsums)
+
+
+def check_tree(spec: Spec, tree: LoopTree) -> None:
+    """The tree's shape, its Einsums and their order, and the names in it."""
+    paths = leaf_paths(tree)
+    _check_shape(tree.nodes)
+    known = spec.info.einsums
+    done: set[str] = set()
+    for path in paths:
+        leaf = path[-1].node
+        assert isinstance(leaf, Compute)
+        if leaf.einsum not in known:
+            raise SpecError(f"the workload has no Einsum {leaf.einsum}{did_you_mean(leaf.einsum, known)}", leaf.einsum)
+        if leaf.einsum in done:
+            raise SpecError(f"Einsum {leaf.einsum} is computed twice", leaf.einsum)
+        for tensor in known[leaf.einsum].accesses:
+            producer = spec.info.producer.get(tensor)
+            if producer is not None and producer != leaf.einsum and producer not in done:
+                raise SpecError(f"Einsum {leaf.einsum} reads {tensor} before Einsum {producer} writes it", leaf.einsum)
+        done.add(str(leaf.einsum))
+    for name in known:
+        if name not in done:
+            raise SpecError(f"the mapping does not compute Einsum {name}", _at(tree.nodes[0]))
+    _check_components(spec, paths)
+
+
+def _check_shape(nodes: tuple[object, ...]) -> None:
+    for node in nodes[:-1]:
+        if isinstance(node, (Compute, Sequential)):
+            raise SpecError(f"!{type(node).__name__} must be the last node of its branch", _at(node))
+    last = nodes[-1] if nodes else None
+    if not isinstance(last, (Compute, Sequential)):
+        raise SpecError("each branch of a mapping must end with !Compute or !Sequential", _at(last))
+    if isinstance(last, Sequential):
+        for branch in last.nodes:
+            _check_shape(branch.nodes)
+
+
+def _at(node: object) -> str | None:
+    """A text in the node that knows its line."""
+    if isinstance(node, Sequential):
+        return _at(node.nodes[0].nodes[0]) if node.nodes and node.nodes[0].nodes else None
+    if isinstance(node, (Temporal, Spatial)):
+        return node.rank_variable if isinstance(node.rank_variable, str) else next(iter(node.rank_variable), None)
+    return getattr(node, "component", None)
+
+
+def _check_components(spec: Spec, paths: list[tuple[TreeNode, ...]]) -> None:
+    """Components exist, and every held tensor is used below its holder."""
+    nodes = {str(node.name): node for node in flatten(spec.require_arch().nodes)}
+    used: dict[int, set[str]] = {}
+    holders: dict[int, Storage | Toll] = {}
+    for path in paths:
+        leaf = path[-1].node
+        assert isinstance(leaf, Compute)
+        if leaf.component not in computes(spec.require_arch()):
+            known = computes(spec.require_arch())
+            raise SpecError(
+                f"the architecture has no compute {leaf.component}{did_you_mean(leaf.component, known)}", leaf.component
+            )
+        for item in path:
+            if isinstance(item.node, (Temporal, Spatial)):
+                _check_einsums(spec, item.node)
+            if isinstance(item.node, (Storage, Toll)):
+                holders[item.number] = item.node
+                used.setdefault(item.number, set()).update(spec.info.einsums[leaf.einsum].accesses)
+    for number, holder in holders.items():
+        if holder.component not in nodes:
+            raise SpecError(
+                f"the architecture has no {holder.component}{did_you_mean(holder.component, nodes)}", holder.component
+            )
+        for tensor in holder.tensors:
+            if tensor not in spec.info.users:
+                raise SpecError(f"the workload has no tensor {tensor}{did_you_mean(tensor, spec.info.users)}", tensor)
+            if tensor not in used[number]:
+                raise SpecError(f"no Einsum below this holder in {holder.component} uses tensor {tensor}", tensor)
+            if holder.tensors.count(tensor) > 1:
+                raise SpecError(f"a holder in {holder.component} lists tensor {tensor} twice", tensor)
+
+
+def _check_einsums(spec: Spec, loop: Loop) -> None:
+    """A loop names only Einsums that exist."""
+    for name in () if isinstance(loop.rank_variable, str) else loop.rank_variable:
+        if name not in spec.info.einsums:
+            raise SpecError(f"the workload has no Einsum {name}{did_you_mean(name, spec.info.einsums)}", name)
+
+
+def _nest(spec: Spec, path: tuple[TreeNode, ...], bound: Mapping[str, Mapping[str, BoundComponent]]) -> EinsumNest:
+    leaf = path[-1].node
+    assert isinstance(leaf, Compute)
+    nodes = path_nodes(spec.require_arch().nodes, leaf.component)
+    assert nodes is not None
+    components = tuple(bound[leaf.einsum][str(node.name)] for node in nodes)
+    info = spec.info.einsums[leaf.einsum]
+    if not components[-1].enabled and not info.is_copy_operation:
+        raise SpecError(f"{leaf.component} is not enabled for Einsum {leaf.einsum}", leaf.component)
+    return build_nest(path, Path(info, components))
+
+
+def _check_backing(spec: Spec, nests: list[EinsumNest]) -> None:
+    """All users of a tensor exchange it at one and the same holder."""
+    backing: dict[str, tuple[int, EinsumNest]] = {}
+    for nest in nests:
+        for tensor, own in nest.tensors.items():
+            number = own.holders[0].number
+            first, other = backing.setdefault(tensor, (number, nest))
+            if first != number:
+                raise SpecError(
+                    f"Einsums {other.einsum.name} and {nest.einsum.name} share tensor {tensor} but hold it outermost in "
+                    "different places; hold it once, above the split between them",
+                    own.holders[0].tensor,
+                )
+
+
+def _check_fanout(nest: EinsumNest) -> None:
+    used = nest.used_fanout()
+    for component in nest.path.components:
+        for d in component.dimensions:
+            if used[d.component, d.name] * d.usage_scale > d.fanout:
+                scale = f" x {d.usage_scale} (usage_scale)" if d.usage_scale != 1 else ""
+                at = next((x.variable for x in nest.loops if (x.component, x.dimension) == (d.component, d.name)), None)
+                raise InvalidMapping(
+                    f"Einsum {nest.einsum.name} uses {used[d.component, d.name]}{scale} instances of {d.component} dimension "
+                    f"{d.name}, whose fanout is {d.fanout}; use larger tile shapes in its Spatial loops",
+                    at,
+                )
+
+
+def _check_capacity(
+    nests: list[EinsumNest], bound: Mapping[str, Mapping[str, BoundComponent]], held: Occupancy
+) -> dict[str, int | float]:
+    peaks: dict[str, int | float] = {}
+    for nest, total, parts in zip(nests, held.totals(), held.per_einsum, strict=True):
+        for memory, bits in total.items():
+            peaks[memory] = max(peaks.get(memory, 0), bits)
+            size = bound[nest.einsum.name][memory].size
+            if bits > size:
+                shares = ", ".join(f"{t} {b:,}" for (m, t), b in parts.items() if m == memory)
+                raise InvalidMapping(
+                    f"{memory} holds {bits:,} bits while Einsum {nest.einsum.name} runs, {bits - size:,} more than its size "
+                    f"of {size:,} ({shares}); use smaller tile shapes above its holders",
+                    next((h.tensor for h in nest.holders if h.component.name == memory), None),
+                )
+    return peaks
+
+
+def _evaluate_einsum(spec: Spec, nest: EinsumNest, bound: Mapping[str, BoundComponent]) -> EinsumEvaluation:
+    counts = count_accesses(nest)
+    instances = nest.einsum.n_instances
+    compute = nest.path.compute
+    total = _actions(counts.total, bound)
+    per_unit = _actions(counts.per_unit, bound)
+    scale = compute.actions["compute"].actions_scale
+    total[compute.name, "", "compute"] = counts.operations * scale
+    per_unit[compute.name, "", "compute"] = counts.steps * scale
+    latencies = _latencies(nest, counts, per_unit, bound)
+    latency = max(latencies.values()) * instances
+    energies = {key: n * bound[key[0]].actions[key[2]].energy * instances for key, n in total.items()}
+    watts = leak_power(spec, compute.name, bound, nest.used_fanout())
+    energies.update({(name, "", "leak"): power * latency for name, power in watts.items()})
+    charged = reservations(nest)
+    return EinsumEvaluation(
+        energy=sum(energies.values()),
+        latency=latency,
+        latency_per_component={name: seconds * instances for name, seconds in latencies.items()},
+        actions={key: n * instances for key, n in total.items()},
+        energies=energies,
+        occupancy_bits={(r.memory, _copied_name(nest, r.tensor)): r.bits for r in charged},
+        per_unit=per_unit,
+        operations=counts.operations,
+        steps=counts.steps,
+        used_fanout=nest.used_fanout(),
+        reservation_levels={(r.memory, _copied_name(nest, r.tensor)): r.level for r in charged},
+    )
+
+
+def _copied_name(nest: EinsumNest, tensor: str) -> str:
+    """A copy Einsum's data goes by the input's name."""
+    if not nest.einsum.is_copy_operation:
+        return tensor
+    return next(t for t in nest.einsum.accesses if t != nest.einsum.output)
+
+
+def _actions(values: Mapping[Key, int], bound: Mapping[str, BoundComponent]) -> dict[Key, float]:
+    """Values moved, as numbers of actions."""
+    found: dict[Key, float] = {}
+    for (component, tensor, action), count in values.items():
+        a = bound[component].actions[action]
+        found[component, tensor, action] = count / a.values_per_action[tensor] * a.actions_scale
+    return found
+
+
+def _latencies(
+    nest: EinsumNest, counts: Accesses, per_unit: Mapping[Key, float], bound: Mapping[str, BoundComponent]
+) -> dict[str, float]:
+    """Seconds that each component on the path is busy."""
+    calls: dict[str, dict[str, float]] = {c.name: {} for c in nest.path.components if c.kind != "container"}
+    for (component, _, action), n in per_unit.items():
+        calls[component][action] = calls[component].get(action, 0) + n
+    return {name: bound[name].latency(own) for name, own in calls.items()}

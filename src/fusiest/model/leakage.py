@@ -1,0 +1,62 @@
+"""Leakage power while an Einsum runs: every component leaks, on the Einsum's path or not, unless it is gated off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from fusiest.spec import architecture as arch
+from fusiest.spec.analysis import EinsumInfo
+from fusiest.spec.binding import BoundComponent, BoundDimension, architecture_names, bind_node
+from fusiest.spec.spec import Spec
+
+
+def _instances(
+    nodes: tuple[arch.ArchitectureNode, ...],
+    compute: str,
+    bound: Mapping[str, BoundComponent],
+    above: tuple[BoundDimension, ...],
+    gated: bool,
+) -> Iterator[tuple[BoundComponent, tuple[BoundDimension, ...], bool]]:
+    """Each component with the fanout dimensions at or above it, and whether a Fork gates it off."""
+    for node in nodes:
+        if isinstance(node, arch.Fork):
+            runs_here = _contains(node.nodes, compute)
+            yield from _instances(
+                node.nodes, compute, bound, above, gated or (node.forked_power_gateable and not runs_here)
+            )
+            gated = gated or (node.non_forked_power_gateable and runs_here)
+            continue
+        component = bound[str(node.name)]
+        own = above + component.dimensions
+        yield component, own, gated
+        if not isinstance(node, arch.Compute):
+            above = own
+
+
+def _contains(nodes: tuple[arch.ArchitectureNode, ...], compute: str) -> bool:
+    return any(
+        _contains(node.nodes, compute) if isinstance(node, arch.Fork) else node.name == compute for node in nodes
+    )
+
+
+def bind_all(spec: Spec, info: EinsumInfo) -> dict[str, BoundComponent]:
+    """Every node of the architecture, evaluated for an Einsum."""
+    names = architecture_names(spec, info)
+    return {str(node.name): bind_node(node, info, names) for node in arch.flatten(spec.require_arch().nodes)}
+
+
+def leak_power(
+    spec: Spec, compute: str, bound: Mapping[str, BoundComponent], used: Mapping[tuple[str, str], int]
+) -> dict[str, float]:
+    """Watts per component. `used` gives the instances in use of each fanout dimension on the Einsum's path."""
+    watts: dict[str, float] = {}
+    for component, dimensions, gated in _instances(spec.require_arch().nodes, compute, bound, (), False):
+        if component.kind == "container":
+            continue
+        power = 0.0 if gated else component.leak_power
+        for d in dimensions:
+            power *= d.fanout
+            if d.power_gateable:
+                power *= used.get((d.component, d.name), 0) * d.usage_scale / d.fanout
+        watts[component.name] = power
+    return watts

@@ -1,0 +1,184 @@
+"""What each memory holds while each Einsum runs: reservations, their lifetimes across fused Einsums, and the peak.
+
+A reservation is charged at a level: the number of loops above it. Another Einsum sees it only if the two share more
+loops than that, and loops are shared only as deep as a tensor that is exchanged between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fusiest.errors import SpecError
+from fusiest.model.nest import EinsumNest, Holder, Loop
+from fusiest.model.visits import footprint
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Space of one tensor in one memory, per instance. Persistent ones have level -1."""
+
+    memory: str
+    tensor: str
+    bits: int | float
+    level: int
+    backing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    per_einsum: tuple[dict[tuple[str, str], int | float], ...]
+    """While Einsum i runs: bits per (memory, tensor). Copies in one memory count under the first one's name."""
+
+    def totals(self) -> list[dict[str, int | float]]:
+        """While Einsum i runs: bits per memory."""
+        found = []
+        for held in self.per_einsum:
+            sums: dict[str, int | float] = {}
+            for (memory, _), bits in held.items():
+                sums[memory] = sums.get(memory, 0) + bits
+            found.append(sums)
+        return found
+
+
+def reservations(nest: EinsumNest) -> list[Reservation]:
+    """Where each holder of an Einsum is charged, and how much."""
+    found: list[Reservation] = []
+    for tensor in nest.tensors.values():
+        for index, holder in enumerate(tensor.holders):
+            if holder.is_toll or (index > 0 and nest.einsum.is_copy_operation):
+                continue
+            found.append(_reservation(nest, holder, index))
+    return found
+
+
+def _reservation(nest: EinsumNest, holder: Holder, index: int) -> Reservation:
+    tensor = nest.tensors[holder.tensor]
+    own_spatial = [loop for loop in tensor.loops_above(index) if loop.is_spatial]
+    passed = _passed(nest, holder) if index > 0 else []
+    above = [loop for loop in nest.loops if not loop.is_spatial and loop.position < holder.position]
+    above += own_spatial + [loop for loop in passed if loop not in own_spatial]
+    extents = dict(nest.einsum.bounds)
+    for loop in sorted(above, key=lambda loop: loop.position):
+        extents[loop.variable] = min(extents[loop.variable], loop.tile_shape)
+    bits = footprint(tensor.access, extents) * holder.component.bits_per_value[holder.tensor]
+    persistent = index == 0 and (holder.persistent or holder.tensor in nest.einsum.persistent)
+    if persistent:
+        if above:
+            raise SpecError(
+                f"Einsum {nest.einsum.name}: persistent tensor {holder.tensor} must be held above all loops, "
+                f"but its holder in {holder.component.name} is below {len(above)}",
+                holder.tensor,
+            )
+        bits *= nest.einsum.n_instances
+    return Reservation(holder.component.name, holder.tensor, bits, -1 if persistent else len(above), index == 0)
+
+
+def _passed(nest: EinsumNest, holder: Holder) -> list[Loop]:
+    """Loops that a non-backing holder's reservation sinks through, from the holder downwards."""
+    access = nest.tensors[holder.tensor].access
+    order: list[Loop | Holder] = sorted([*nest.loops, *nest.holders], key=lambda item: item.position)
+    passed: list[Loop] = []
+    for item in order[order.index(holder) + 1 :]:
+        if isinstance(item, Holder):
+            break
+        if item.is_spatial:
+            if item.component != holder.component.name:
+                break
+        elif item.variable in access.partially_relevant:
+            passed.append(item)
+            break
+        elif item.variable not in access.fully_relevant:
+            break
+        passed.append(item)
+    return passed
+
+
+def occupancy(nests: Sequence[EinsumNest], users: Mapping[str, Sequence[int]]) -> Occupancy:
+    """What is held while each Einsum runs; `users` gives each tensor's Einsums by position in execution order."""
+    charged = [reservations(nest) for nest in nests]
+    root = _copy_groups(nests, charged)
+    lives: dict[str, tuple[int, int]] = {}
+    for tensor, positions in users.items():
+        first, last = lives.get(root.get(tensor, tensor), (len(nests), -1))
+        lives[root.get(tensor, tensor)] = min(first, *positions), max(last, *positions)
+    caps = _caps(nests, charged, root, lives)
+    held: list[dict[tuple[str, str], int | float]] = [{} for _ in nests]
+
+    def add(i: int, r: Reservation) -> None:
+        key = r.memory, root.get(r.tensor, r.tensor)
+        held[i][key] = max(held[i].get(key, 0), r.bits)
+
+    for j, own in enumerate(charged):
+        for r in own:
+            add(j, r)
+            if r.level < 0:
+                span = range(len(nests))
+            elif r.backing:
+                first, last = lives[root.get(r.tensor, r.tensor)]
+                span = range(first, last + 1)
+            else:
+                continue
+            for i in span:
+                add(i, r)
+    for i in range(len(nests)):
+        for direction in (1, -1):
+            shared = len(nests[i].numbers)
+            j = i + direction
+            while 0 <= j < len(nests):
+                shared = min(shared, caps[min(j, j - direction)], _common(nests[i], nests[j]))
+                if shared == 0:
+                    break
+                for r in charged[j]:
+                    if r.level < shared:
+                        add(i, r)
+                j += direction
+    return Occupancy(tuple(held))
+
+
+def _common(a: EinsumNest, b: EinsumNest) -> int:
+    """Leading loops that both nests have in common."""
+    count = 0
+    for x, y in zip(a.numbers, b.numbers, strict=False):
+        if x != y:
+            break
+        count += 1
+    return count
+
+
+def _caps(
+    nests: Sequence[EinsumNest],
+    charged: Sequence[Sequence[Reservation]],
+    root: Mapping[str, str],
+    lives: Mapping[str, tuple[int, int]],
+) -> list[int]:
+    """Per cut between neighbours: how many loops an exchanged tensor lets them share."""
+    caps = [0] * max(len(nests) - 1, 0)
+    for own in charged:
+        for r in own:
+            if not r.backing:
+                continue
+            first, last = lives[root.get(r.tensor, r.tensor)]
+            if last > first:
+                for cut in range(first, last):
+                    caps[cut] = max(caps[cut], r.level)
+    return caps
+
+
+def _copy_groups(nests: Sequence[EinsumNest], charged: Sequence[Sequence[Reservation]]) -> dict[str, str]:
+    """Tensors that are copies of each other in one memory, each mapped to the first of its group."""
+    root: dict[str, str] = {}
+    for nest, own in zip(nests, charged, strict=True):
+        if not nest.einsum.is_copy_operation:
+            continue
+        source, target = sorted((r for r in own if r.backing), key=lambda r: r.tensor == nest.einsum.output)
+        if source.memory != target.memory:
+            continue
+        if nest.tensors[source.tensor].gaps[0] != nest.tensors[target.tensor].gaps[0]:
+            raise SpecError(
+                f"Einsum {nest.einsum.name} copies {source.tensor} to {target.tensor} within {source.memory}: "
+                "both must be held under the same loops",
+                nest.tensors[target.tensor].holders[0].tensor,
+            )
+        root[target.tensor] = root.get(source.tensor, source.tensor)
+    return root

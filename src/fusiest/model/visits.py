@@ -1,0 +1,73 @@
+"""Counting tiles exactly: how often a point of a nest is reached, and how much data its tiles hold in all.
+
+Tiles are real: the last tile of a loop is what remains. Loops over different variables are independent, so every count
+is a product of per-variable counts; within one variable we follow the chain of loops with a multiset of extents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fusiest.model.nest import Loop
+from fusiest.spec.analysis import Access
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """Of one variable: how many tiles are visited, and the sum of their extents."""
+
+    count: int
+    extent: int
+
+
+def visits(chain: Iterable[Loop], bound: int, counted: frozenset[int], first_only: frozenset[int]) -> Visits:
+    """Follow a variable's loops in written order down to the last that matters.
+
+    `counted` loops run through all iterations; those in `first_only` stay at index 0, and so do loops that are neither
+    but stand above a counted one (an instance exists if it exists at index 0, where tiles are largest).
+    """
+    chain = list(chain)
+    depth = max((i for i, loop in enumerate(chain) if loop.number in counted or loop.number in first_only), default=-1)
+    extents = {bound: 1}
+    for loop in chain[: depth + 1]:
+        split: dict[int, int] = {}
+        for extent, times in extents.items():
+            tile = min(loop.tile_shape, extent)
+            if loop.number not in counted:
+                split[tile] = split.get(tile, 0) + times
+                continue
+            whole, rest = divmod(extent, loop.tile_shape)
+            if whole:
+                split[loop.tile_shape] = split.get(loop.tile_shape, 0) + whole * times
+            if rest:
+                split[rest] = split.get(rest, 0) + times
+        extents = split
+    return Visits(sum(extents.values()), sum(extent * times for extent, times in extents.items()))
+
+
+def total_footprint(access: Access, by_variable: Mapping[str, Visits]) -> int:
+    """Σ over the visits of the footprint of the tile there."""
+    total = 1
+    for affine in access.ranks.values():
+        own = [(abs(a), by_variable[v]) for v, a in affine.coefficients.items()]
+        tiles = _product(v.count for _, v in own)
+        rank = tiles
+        for a, v in own:
+            rank += a * (v.extent - v.count) * (tiles // v.count)
+        total *= rank
+    return total * _product(v.count for name, v in by_variable.items() if name not in access.variables)
+
+
+def footprint(access: Access, extents: Mapping[str, int]) -> int:
+    """Elements in the box that a tile of these extents touches."""
+    return _product(
+        1 + sum(abs(a) * (extents[v] - 1) for v, a in affine.coefficients.items()) for affine in access.ranks.values()
+    )
+
+
+def _product(numbers: Iterable[int]) -> int:
+    result = 1
+    for n in numbers:
+        result *= n
+    return result

@@ -1,0 +1,159 @@
+"""All Pareto-optimal pmappings of one Einsum: every compute, placement and spatial choice, merged into one table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from fusiest.errors import SpecError
+from fusiest.model.leakage import bind_all, leak_power
+from fusiest.pmapping.costs import Columns, busy_columns, finish, limited_memories
+from fusiest.pmapping.fused import FusedPart
+from fusiest.pmapping.placement import Placement, placements
+from fusiest.pmapping.problem import Problem, make_problem
+from fusiest.pmapping.search import Rules, Search
+from fusiest.pmapping.spatial import SpatialChoice, fanout_levels, reused, spatial_choices
+from fusiest.pmapping.table import Backing, Form, Origin, Rows, Table, merge_rows
+from fusiest.spec.binding import Path, bind, computes
+from fusiest.spec.spec import Spec
+
+
+def pmappings(spec: Spec, einsum: str, *, max_fused_loops: int | None = None, rules: Rules | None = None) -> Table:
+    """Every pmapping of an Einsum that is Pareto-optimal in energy, latency and space, by how it meets other Einsums."""
+    architecture = spec.require_arch()
+    info = spec.info.einsums[einsum]
+    pieces: dict[Form, list[Rows]] = {}
+    origins: list[Origin] = []
+    memories = shared_memories(spec)
+    for compute in computes(architecture):
+        path = bind(spec, einsum, compute)
+        if not path.compute.enabled:
+            continue
+        for form, rows, origin in _explore(spec, path, memories, max_fused_loops, rules or Rules()):
+            rows.origin[:] = len(origins)
+            origins.append(origin)
+            pieces.setdefault(form, []).append(rows)
+    forms = {form: merge_rows(parts) for form, parts in pieces.items()}
+    explored = sum(len(rows) for parts in pieces.values() for rows in parts)
+    return Table(info.name, tuple(memories), forms, origins, explored)
+
+
+def shared_memories(spec: Spec) -> list[str]:
+    """Memories of limited size outside every fanout: where tensors of several Einsums can meet."""
+    found = []
+    first = next(iter(spec.info.einsums))
+    for compute in computes(spec.require_arch()):
+        for component in bind(spec, first, compute).components:
+            if component.dimensions:
+                break
+            if component.kind == "memory" and math.isfinite(component.size) and component.name not in found:
+                found.append(component.name)
+    return found
+
+
+def _explore(
+    spec: Spec, path: Path, memories: list[str], max_fused_loops: int | None, rules: Rules
+) -> Iterator[tuple[Form, Rows, Origin]]:
+    problem = make_problem(path, *constrained_variables(spec, path))
+    shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
+    index = tuple(i for i, c in enumerate(path.components) if c.name in memories)
+    choices = spatial_choices(problem)
+    for placement in placements(spec, path):
+        for fixed, crossings in _by_inner_choice(problem, choices):
+            search = make_search(spec, problem, placement, fixed, crossings, shared, rules)
+            search.run()
+            if search.final is not None:
+                yield _unfused(search, index, memories)
+            for seed in search.seeds:
+                for piece in FusedPart(search, seed, index, max_fused_loops).pieces():
+                    yield piece.form, piece.rows, Origin(search, seed.layer, piece.above)
+
+
+def constrained_variables(spec: Spec, path: Path) -> tuple[frozenset[frozenset[str]], frozenset[str]]:
+    """Sets of variables that a constraint names as a whole, and variables that one names singly."""
+    wholes: set[frozenset[str]] = set()
+    single: set[str] = set()
+    comparisons = [c for component in path.components for d in component.dimensions for c in d.loop_bounds]
+    for placement in placements(spec, path):
+        comparisons += [c for sets in placement.sets if sets is not None for c in sets.tile_shape]
+    for comparison in comparisons:
+        if comparison.operator.startswith("product") or (comparison.operator, comparison.value) in (("==", 1), ("<=", 1)):
+            wholes.add(comparison.variables)
+        else:
+            single |= comparison.variables
+    return frozenset(wholes), frozenset(single)
+
+
+def _by_inner_choice(
+    problem: Problem, choices: list[SpatialChoice]
+) -> Iterator[tuple[SpatialChoice, tuple[SpatialChoice, ...]]]:
+    """Spatial choices, grouped by what they do below the outermost fanout."""
+    levels = fanout_levels(problem)
+    groups: dict[object, list[SpatialChoice]] = {}
+    for choice in choices:
+        key = tuple(f for f, at in zip(choice.factors, choice.levels, strict=True) if at != levels[0]) if levels else ()
+        groups.setdefault(key, []).append(choice)
+    for group in groups.values():
+        yield group[0], tuple(group)
+
+
+def make_search(
+    spec: Spec,
+    problem: Problem,
+    placement: Placement,
+    fixed: SpatialChoice,
+    crossings: tuple[SpatialChoice, ...],
+    shared: frozenset[str],
+    rules: Rules,
+) -> Search:
+    levels = fanout_levels(problem)
+    _check_supported(problem, placement, levels)
+    carried = tuple(
+        t
+        for t in range(len(problem.tensors))
+        if levels and any(reused(problem, choice, t, levels[0]) > 1 for choice in crossings)
+    )
+    columns = Columns(busy_columns(problem), carried, limited_memories(problem))
+    bound = bind_all(spec, problem.info)
+    compute = problem.path.compute.name
+    watts = tuple(sum(leak_power(spec, compute, bound, choice.used()).values()) for choice in crossings)
+    return Search(problem, placement, columns, fixed, crossings, watts, shared, rules)
+
+
+def _check_supported(problem: Problem, placement: Placement, levels: list[int]) -> None:
+    for t in problem.tensors:
+        for index in placement.holders(t.name, problem.path):
+            component = problem.path.components[index]
+            inside = bool(levels) and index >= levels[0]
+            sets = placement.sets[index]
+            if inside and index == placement.holders(t.name, problem.path)[0]:
+                raise SpecError(
+                    f"tensor {t.name} of Einsum {problem.info.name} may be backed in {component.name}, below a fanout: "
+                    f"not supported yet; keep it in a memory above the fanout too"
+                )
+            if inside and sets is not None and t.name in sets.no_refetch_from_above:
+                raise SpecError(f"no_refetch_from_above of {component.name}, below a fanout, is not supported yet")
+            if sets is not None and not sets.force_memory_hierarchy_order:
+                raise SpecError(f"force_memory_hierarchy_order: false of {component.name} is not supported by the mapper yet")
+        if t.output and levels and t.ranks:
+            raise SpecError(f"output {t.name} with a stride on an architecture with a fanout is not supported yet")
+
+
+def _unfused(search: Search, memories: tuple[int, ...], names: list[str]) -> tuple[Form, Rows, Origin]:
+    """Rows of the form without fused loops: all shared tensors meet in the outermost memory."""
+    assert search.final is not None
+    layer = search.layers[search.final]
+    p = search.problem
+    outermost = p.path.components[0].name
+    backings = tuple(sorted((Backing(t, outermost, 0) for t in search.shared), key=lambda b: b.tensor))
+    energy, latency = finish(p, search.columns, layer.criteria)
+    bits = np.zeros((len(energy), len(names), 1))
+    for i, memory in enumerate(memories):
+        column = search.columns.bits_column(memory)
+        if column is not None:
+            bits[:, i, 0] = layer.criteria[:, column]
+    empty = np.empty((len(energy), 0), np.int64)
+    rows = Rows(empty, energy, latency, bits, np.zeros(len(energy), np.int64), np.arange(len(energy)))
+    return Form((), backings), rows, Origin(search, search.final)

@@ -1,0 +1,287 @@
+"""The fused part of a nest: what stands above the innermost shared backing holder.
+
+With at most one fused loop per rank variable, the tile at that holder and the place of each variable's loop fix
+everything above it. So we enumerate orders of the remaining holders and, for each, which loops are above it; costs are
+computed for all seed rows at once, and once per (holder, loops above it).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fusiest.pmapping.costs import finish
+from fusiest.pmapping.pareto import Floats, Ints
+from fusiest.pmapping.problem import Problem, divisors
+from fusiest.pmapping.search import Holder, Search, Seed
+from fusiest.pmapping.table import Backing, Form, Rows
+
+Cut = frozenset[str]
+"""The fused loops above a point."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of one form from one seed, with the holders above the seed and the loops above each."""
+
+    form: Form
+    rows: Rows
+    above: tuple[tuple[Holder, Cut], ...]
+
+
+def split_members(problem: Problem, shape: Ints, relevant: frozenset[int]) -> tuple[Ints, Ints]:
+    """Tiles of single rank variables for merged ones: every split. Returns row numbers and tiles (rows × members)."""
+    members = [m for v in problem.variables for m in v.members]
+    rows = np.arange(len(shape))
+    tiles = np.empty((len(shape), 0), np.int64)
+    for i, variable in enumerate(problem.variables):
+        bounds = [problem.info.bounds[m] for m in variable.members]
+        digit = problem.digits[i][shape][rows]
+        options = [_splits(int(d), bounds) if i in relevant else [tuple(bounds)] for d in variable.divisors]
+        counts = np.array([len(o) for o in options])
+        repeat = counts[digit]
+        which = np.arange(repeat.sum()) - np.repeat(np.cumsum(repeat) - repeat, repeat)
+        offsets = np.cumsum(counts) - counts
+        flat = np.array([o for option in options for o in option], np.int64).reshape(-1, len(bounds))
+        chosen = flat[np.repeat(offsets[digit], repeat) + which]
+        rows = np.repeat(rows, repeat)
+        tiles = np.column_stack([np.repeat(tiles, repeat, axis=0), chosen])
+    assert tiles.shape[1] == len(members)
+    return rows, tiles
+
+
+def _splits(tile: int, bounds: list[int]) -> list[tuple[int, ...]]:
+    """Ways to write a tile as a product of divisors of the bounds."""
+    if len(bounds) == 1:
+        return [(tile,)] if bounds[0] % tile == 0 else []
+    return [
+        (d, *rest)
+        for d in divisors(bounds[0])
+        if tile % d == 0
+        for rest in _splits(tile // d, bounds[1:])
+    ]
+
+
+class FusedPart:
+    """All fused parts above one seed."""
+
+    def __init__(self, search: Search, seed: Seed, memories: tuple[int, ...], max_loops: int | None) -> None:
+        self.search, self.seed, self.memories, self.max_loops = search, seed, memories, max_loops
+        self.problem = search.problem
+        self.members = [m for v in self.problem.variables for m in v.members]
+        self.variable_of = {m: i for i, v in enumerate(self.problem.variables) for m in v.members}
+        layer = search.layers[seed.layer]
+        relevant = self.problem.tensors[seed.holder[1]].full
+        self.rows, self.tiles = split_members(self.problem, layer.shape, relevant)
+        self.criteria = layer.criteria[self.rows]
+        self.bounds = np.array([self.problem.info.bounds[m] for m in self.members], np.int64)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Rows by the set of variables that have a fused loop, and by the structure above the seed."""
+        incomplete = self.tiles < self.bounds
+        codes = incomplete @ (1 << np.arange(len(self.members)))
+        for code in np.unique(codes):
+            loops = tuple(m for i, m in enumerate(self.members) if code >> i & 1)
+            if self.max_loops is not None and len(loops) > self.max_loops:
+                continue
+            yield from _LoopClass(self, loops, np.flatnonzero(codes == code)).pieces()
+
+
+class _LoopClass:
+    """The seed rows that have fused loops over exactly these variables."""
+
+    def __init__(self, part: FusedPart, loops: tuple[str, ...], rows: Ints) -> None:
+        self.part, self.loops, self.rows = part, loops, rows
+        self.problem, self.search = part.problem, part.search
+        self.tiles = part.tiles[rows]
+        self.cache: dict[tuple[Holder, Cut], tuple[Floats, Floats]] = {}
+
+    def full(self, holder: Holder) -> Cut:
+        """Loops whose variable indexes the holder's tensor fully."""
+        full = self.problem.tensors[holder[1]].full
+        return frozenset(m for m in self.loops if self.part.variable_of[m] in full)
+
+    def partial(self, holder: Holder) -> Cut:
+        partial = self.problem.tensors[holder[1]].partial
+        return frozenset(m for m in self.loops if self.part.variable_of[m] in partial)
+
+    def pieces(self) -> Iterator[Piece]:
+        everything = frozenset(self.loops)
+        for order in self._orders():
+            for cuts in self._cuts(order, everything):
+                for lowered in self._lowerings(order, cuts):
+                    piece = self._piece(order, cuts, lowered)
+                    if piece is not None:
+                        yield piece
+
+    def _orders(self) -> Iterator[tuple[Holder, ...]]:
+        """Orders of the remaining holders, innermost first: memory by memory, any order inside one."""
+        by_memory: dict[int, list[Holder]] = {}
+        for holder in self.part.seed.remaining:
+            by_memory.setdefault(holder[0], []).append(holder)
+        choices = [itertools.permutations(holders) for _, holders in sorted(by_memory.items(), reverse=True)]
+        for combination in itertools.product(*choices):
+            order = tuple(holder for holders in combination for holder in holders)
+            if self._order_allowed(order):
+                yield order
+
+    def _order_allowed(self, order: tuple[Holder, ...]) -> bool:
+        search = self.search
+        for i, (index, t) in enumerate(order):
+            left = [o for k, o in order[i + 1 :] if k == index]
+            held = [o for o, chain in enumerate(search.chains) if index in chain]
+            if not search._order_allows(index, frozenset(held) - frozenset(left) - {t}, t, held):
+                return False
+        return True
+
+    def _cuts(self, order: tuple[Holder, ...], below: Cut) -> Iterator[tuple[Cut, ...]]:
+        """For each holder, the loops above it: fewer and fewer outwards."""
+        if not order:
+            yield ()
+            return
+        holder, rest = order[0], order[1:]
+        for count in range(len(below) + 1):
+            for chosen in itertools.combinations(sorted(below), count):
+                cut = frozenset(chosen)
+                if self._cut_allowed(holder, cut, below - cut):
+                    for others in self._cuts(rest, cut):
+                        yield (cut, *others)
+
+    def _cut_allowed(self, holder: Holder, above: Cut, zone: Cut) -> bool:
+        """`zone`: the loops right below the holder."""
+        search = self.search
+        index, t = holder
+        sets = search.placement.sets[index]
+        assert sets is not None
+        name = self.problem.tensors[t].name
+        backing = search._is_backing(index, t)
+        if (backing or name in sets.no_refetch_from_above) and not above <= self.full(holder):
+            return False
+        if name in sets.no_resend_to_below and not frozenset(self.loops) - above <= self.full(holder):
+            return False
+        sinks = search.rules.sink and not backing and not search._fixed_tile(index)
+        return not (sinks and zone and zone <= self.full(holder))
+
+    def _lowerings(self, order: tuple[Holder, ...], cuts: tuple[Cut, ...]) -> Iterator[tuple[str | None, ...]]:
+        """Per holder: a partially relevant loop that stands first below it and lowers its space, or none."""
+        below = [frozenset(self.loops), *cuts[:-1]] if cuts else []
+        options: list[list[str | None]] = []
+        for holder, cut, outer in zip(order, cuts, below, strict=True):
+            backing = self.search._is_backing(*holder)
+            options.append([None] if backing else [None, *sorted(self.partial(holder) & (outer - cut))])
+        yield from itertools.product(*options)
+
+    def _at(self, holder: Holder, above: Cut) -> tuple[Floats, Floats]:
+        """Cost increments and footprint of a holder that has these loops above it."""
+        key = holder, above
+        if key not in self.cache:
+            self.cache[key] = self._evaluate(holder, above)
+        return self.cache[key]
+
+    def _extents(self, above: Cut) -> list[Floats]:
+        extents: list[Floats] = [np.ones(len(self.rows)) for _ in self.problem.variables]
+        for i, m in enumerate(self.part.members):
+            inside = self.tiles[:, i] if m in above else np.full(len(self.rows), self.part.bounds[i])
+            extents[self.part.variable_of[m]] = extents[self.part.variable_of[m]] * inside
+        return extents
+
+    def _evaluate(self, holder: Holder, above: Cut) -> tuple[Floats, Floats]:
+        search, p = self.search, self.problem
+        index, t = holder
+        extents = self._extents(above)
+        footprint = p.tensors[t].footprint(extents) * np.ones(len(self.rows))
+        increment = np.zeros((len(self.rows), search.columns.count))
+        if not search._is_backing(index, t):
+            edge = search.edges[index, t]
+            counts = [v.bound / e for v, e in zip(p.variables, extents, strict=True)]
+            moved = footprint * np.prod(counts, axis=0)
+            skipped = footprint * np.prod([counts[v] for v in sorted(p.tensors[t].relevant)], axis=0)
+            increment = moved[:, None] * edge.outside - skipped[:, None] * edge.skipped_outside
+        return increment, footprint
+
+    def _piece(
+        self, order: tuple[Holder, ...], cuts: tuple[Cut, ...], lowered: tuple[str | None, ...]
+    ) -> Piece | None:
+        search, p, part = self.search, self.problem, self.part
+        criteria = part.criteria[self.rows].copy()
+        everything = frozenset(self.loops)
+        charged: list[tuple[int, Cut, Floats]] = []
+        exchanged: list[tuple[Holder, Cut, Floats]] = []
+        for holder, cut, first in zip(order, cuts, lowered, strict=True):
+            increment, footprint = self._at(holder, cut)
+            criteria += increment
+            reserved = cut if first is None else cut | {first}
+            if first is not None:
+                footprint = p.tensors[holder[1]].footprint(self._extents(reserved))
+            bits = footprint * p.path.components[holder[0]].bits_per_value[p.tensors[holder[1]].name]
+            if search._is_backing(*holder) and p.tensors[holder[1]].name in search.shared:
+                exchanged.append((holder, reserved, bits))
+            else:
+                charged.append((holder[0], reserved, bits))
+        seed_column = search.columns.bits_column(part.seed.holder[0])
+        own = criteria[:, seed_column].copy() if seed_column is not None else np.zeros(len(criteria))
+        seed_bits = self._at(part.seed.holder, everything)[1] * p.path.components[part.seed.holder[0]].bits_per_value[
+            p.tensors[part.seed.holder[1]].name
+        ]
+        exchanged.append((part.seed.holder, everything, seed_bits))
+        inside: dict[int, Floats] = {
+            m: criteria[:, search.columns.bits_column(m)] for m in part.memories if search.columns.bits_column(m) is not None
+        }
+        if part.seed.holder[0] in inside:
+            inside[part.seed.holder[0]] = own - seed_bits
+        return self._assemble(order, cuts, criteria, inside, charged, exchanged)
+
+    def _assemble(
+        self,
+        order: tuple[Holder, ...],
+        cuts: tuple[Cut, ...],
+        criteria: Floats,
+        inside: dict[int, Floats],
+        charged: list[tuple[int, Cut, Floats]],
+        exchanged: list[tuple[Holder, Cut, Floats]],
+    ) -> Piece | None:
+        p, part = self.problem, self.part
+        everything = frozenset(self.loops)
+        levels = {everything} | {cut for _, cut, _ in exchanged} | {c for m, c, _ in charged if m in part.memories}
+        chain = sorted(levels, key=len)
+        zones, depth = [], {}
+        above: Cut = frozenset()
+        for cut in chain:
+            if cut - above:
+                zones.append(tuple(sorted(cut - above)))
+                above = cut
+            depth[cut] = len(zones)
+        bits = np.zeros((len(criteria), len(part.memories), len(zones) + 1))
+        fits = np.ones(len(criteria), np.bool_)
+        for i, memory in enumerate(part.memories):
+            bits[:, i, len(zones)] += inside.get(memory, 0)
+            for m, cut, own in charged:
+                if m == memory:
+                    bits[:, i, depth[cut]] += own
+            total = bits[:, i].sum(axis=1) + sum((b for (m, _), _, b in exchanged if m == memory), np.zeros(len(bits)))
+            fits &= total <= p.path.components[memory].size
+        which = np.flatnonzero(fits)
+        if not len(which):
+            return None
+        names = p.path.components
+        backings = [Backing(p.tensors[t].name, names[m].name, depth[cut]) for (m, t), cut, _ in exchanged]
+        backings += [
+            Backing(t.name, names[0].name, 0)
+            for i, t in enumerate(p.tensors)
+            if t.name in self.search.shared and self.search.chains[i][0] == 0
+        ]
+        form = Form(tuple(zones), tuple(sorted(backings, key=lambda b: b.tensor)))
+        columns = [part.members.index(v) for v in form.loops]
+        energy, latency = finish(p, self.search.columns, criteria[which])
+        rows = Rows(
+            self.tiles[which][:, columns],
+            energy,
+            latency,
+            bits[which],
+            np.zeros(len(which), np.int64),
+            part.rows[self.rows[which]],
+        )
+        return Piece(form, rows, tuple(zip(order, cuts, strict=True)))

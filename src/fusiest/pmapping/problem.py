@@ -1,0 +1,197 @@
+"""One Einsum on one compute, as numbers: variables and their divisors, tensors, the shapes a tile can take.
+
+Variables that every tensor sees alike and that no constraint names are merged into one: with perfect tiles, any chain
+of divisors of the product can be realized prime by prime by loops over the members.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fusiest.pmapping.pareto import Floats, Ints
+from fusiest.spec.analysis import Access, EinsumInfo
+from fusiest.spec.binding import Path
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One or several rank variables that act as one, and the extents that tiles of it can have."""
+
+    members: tuple[str, ...]
+    bound: int
+    divisors: Ints
+    before: tuple[tuple[int, ...], ...]
+    """Per divisor, the indices of those that are smaller by one prime factor."""
+
+    @property
+    def radix(self) -> int:
+        return len(self.divisors)
+
+
+def primes(n: int) -> list[int]:
+    """Prime factors, with repetition.
+
+    >>> primes(12)
+    [2, 2, 3]
+    """
+    found = []
+    p = 2
+    while p * p <= n:
+        while n % p == 0:
+            found.append(p)
+            n //= p
+        p += 1
+    return found + ([n] if n > 1 else [])
+
+
+def divisors(n: int) -> list[int]:
+    """All divisors in ascending order.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    found = {1}
+    for p in primes(n):
+        found |= {d * p for d in found}
+    return sorted(found)
+
+
+def make_variable(members: Sequence[str], bounds: Sequence[int]) -> Variable:
+    bound = math.prod(bounds)
+    values = divisors(bound)
+    index = {d: i for i, d in enumerate(values)}
+    factors = sorted(set(primes(bound)))
+    before = tuple(tuple(index[d // p] for p in factors if d % p == 0) for d in values)
+    return Variable(tuple(members), bound, np.array(values, np.int64), before)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor as seen by the merged variables."""
+
+    name: str
+    output: bool
+    plain: frozenset[int]
+    """Variables that are alone in a rank with coefficient ±1: the footprint is proportional to them."""
+    ranks: tuple[tuple[tuple[int, int], ...], ...]
+    """All other ranks: (variable, |coefficient|) pairs."""
+
+    @property
+    def full(self) -> frozenset[int]:
+        return self.plain | {rank[0][0] for rank in self.ranks if len(rank) == 1}
+
+    @property
+    def partial(self) -> frozenset[int]:
+        return frozenset(v for rank in self.ranks if len(rank) > 1 for v, _ in rank)
+
+    @property
+    def relevant(self) -> frozenset[int]:
+        return self.full | self.partial
+
+    def footprint(self, extents: Sequence[Floats]) -> Floats:
+        """Elements of a tile, for arrays of extents per variable."""
+        result = np.ones(np.broadcast_shapes(*(np.shape(e) for e in extents)) if len(extents) else ())
+        for v in self.plain:
+            result = result * extents[v]
+        for rank in self.ranks:
+            result = result * (1 + sum(a * (extents[v] - 1) for v, a in rank))
+        return result
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything about tiles of one Einsum that does not depend on where tensors are held."""
+
+    info: EinsumInfo
+    path: Path
+    variables: tuple[Variable, ...]
+    tensors: tuple[Tensor, ...]
+
+    @property
+    def output(self) -> int:
+        return next(i for i, t in enumerate(self.tensors) if t.output)
+
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        strides = []
+        size = 1
+        for variable in reversed(self.variables):
+            strides.append(size)
+            size *= variable.radix
+        return tuple(reversed(strides))
+
+    @cached_property
+    def shapes(self) -> int:
+        return math.prod(v.radix for v in self.variables)
+
+    @cached_property
+    def digits(self) -> Ints:
+        """digits[v, shape]: which divisor of variable v each shape has."""
+        numbers = np.arange(self.shapes)
+        return np.array(
+            [(numbers // s) % v.radix for s, v in zip(self.strides, self.variables, strict=True)], np.int64
+        ).reshape(len(self.variables), self.shapes)
+
+    @cached_property
+    def extents(self) -> Floats:
+        """extents[v, shape]."""
+        columns = [v.divisors[d].astype(np.float64) for v, d in zip(self.variables, self.digits, strict=True)]
+        return np.array(columns).reshape(len(self.variables), self.shapes)
+
+    @cached_property
+    def tiles(self) -> Floats:
+        """How many tiles of each shape there are in all."""
+        result: Floats = np.ones(self.shapes)
+        for v, extent in zip(self.variables, self.extents, strict=True):
+            result = result * (v.bound / extent)
+        return result
+
+    @cached_property
+    def footprints(self) -> Floats:
+        """footprints[t, shape]: elements of tensor t in a tile."""
+        return np.array([t.footprint(self.extents) * np.ones(self.shapes) for t in self.tensors])
+
+    def shape_number(self, extents: Sequence[int]) -> int:
+        return sum(
+            int(np.searchsorted(v.divisors, e)) * s for v, s, e in zip(self.variables, self.strides, extents, strict=True)
+        )
+
+
+def make_problem(path: Path, keep_apart: frozenset[frozenset[str]], single: frozenset[str]) -> Problem:
+    """Merge what can be merged. `keep_apart`: sets of variables that a constraint names; `single`: never merged."""
+    info = path.einsum
+    groups: dict[object, list[str]] = {}
+    for v in info.bounds:
+        groups.setdefault(v if v in single else _signature(info, v, keep_apart), []).append(v)
+    variables = tuple(make_variable(members, [info.bounds[v] for v in members]) for members in groups.values())
+    index = {member: i for i, variable in enumerate(variables) for member in variable.members}
+    tensors = tuple(_tensor(access, index) for access in info.accesses.values())
+    return Problem(info, path, variables, tensors)
+
+
+def _signature(info: EinsumInfo, v: str, keep_apart: frozenset[frozenset[str]]) -> object:
+    """Equal for variables that may be merged."""
+    roles = []
+    for tensor, access in info.accesses.items():
+        ranks = [affine for affine in access.ranks.values() if v in affine.variables]
+        if any(len(affine.variables) > 1 or abs(affine.coefficients[v]) != 1 for affine in ranks):
+            return v
+        roles.append((tensor, bool(ranks)))
+    return tuple(roles), tuple(v in names for names in sorted(keep_apart, key=sorted))
+
+
+def _tensor(access: Access, index: dict[str, int]) -> Tensor:
+    plain: set[int] = set()
+    ranks: list[tuple[tuple[int, int], ...]] = []
+    for affine in access.ranks.values():
+        terms = tuple((index[v], abs(a)) for v, a in affine.coefficients.items())
+        if len(terms) == 1 and terms[0][1] == 1:
+            plain.add(terms[0][0])
+        elif terms:
+            ranks.append(terms)
+    return Tensor(access.tensor, access.output, frozenset(plain), tuple(ranks))

@@ -1,0 +1,471 @@
+"""The search for one Einsum, one compute, one placement: from compute outwards, one holder at a time.
+
+State: the holders placed, the last of them, and the tile shape there; value: a Pareto set of criteria. Between two
+holders any variable may grow that the two pruning rules below allow; placing a holder then adds its cost, which depends
+on the shape alone. All holder orders share their common inner nests, and nothing is evaluated twice.
+
+Rule 1 (sink).   [A in M] for m … → for m … [A in M]     where m indexes A fully and A is not backed here:
+                 the same traffic, and the reservation would sink below m anyway. So no such m grows right below A.
+Rule 2 (hoist).  for n … [A in M] → [A in M] for n …     where n does not index A: less traffic, the same space.
+                 So a variable that grows right above A indexes A; except one that is partially relevant to the next
+                 holder up, whose reservation it may lower.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fusiest.pmapping import kernels
+from fusiest.pmapping.costs import ENERGY, WATTS, Columns, Costs, EdgeCost, spatial_factors
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.placement import Placement
+from fusiest.pmapping.problem import Problem
+from fusiest.pmapping.spatial import SpatialChoice, satisfies
+
+Holder = tuple[int, int]
+"""(component, tensor)"""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Pruning rules, each lossless; the tests switch them off to show it."""
+
+    sink: bool = True
+    hoist: bool = True
+
+
+@dataclass
+class Layer:
+    """Rows after one step, ordered by shape, each with the row of an earlier layer that it extends."""
+
+    kind: str
+    """begin, hold, close, cross or finish."""
+    item: Holder | None
+    """The holder placed, or (component, -1) for a crossing."""
+    shape: Ints
+    criteria: Floats
+    source: Ints
+    row: Ints
+    note: Ints
+    """For a crossing: which Spatial choice. For a holder: the partially relevant variable right below it, or -1."""
+
+    def start(self, shapes: int) -> Ints:
+        return np.searchsorted(self.shape, np.arange(shapes + 1)).astype(np.int64)
+
+
+@dataclass
+class Seed:
+    """Where the fused part begins: the innermost shared backing holder has just been placed."""
+
+    layer: int
+    holder: Holder
+    remaining: tuple[Holder, ...]
+    """Holders that stand above it, but for those of the outermost memory."""
+
+
+@dataclass
+class Search:
+    problem: Problem
+    placement: Placement
+    columns: Columns
+    fixed: SpatialChoice
+    crossings: tuple[SpatialChoice, ...]
+    """Choices for the outermost fanout; each agrees with `fixed` on all others."""
+    watts: tuple[float, ...]
+    shared: frozenset[str]
+    rules: Rules = field(default_factory=Rules)
+    layers: list[Layer] = field(default_factory=list)
+    seeds: list[Seed] = field(default_factory=list)
+    final: int | None = None
+
+    def __post_init__(self) -> None:
+        p = self.problem
+        self.costs = Costs(p, self.placement, self.columns, self.fixed)
+        self.chains = [self.placement.holders(t.name, p.path) for t in p.tensors]
+        self.total = float(math.prod(v.bound for v in p.variables))
+        self.skippable = np.array(
+            [f * math.prod(p.variables[v].bound for v in t.relevant) for f, t in zip(self._unit_footprints(), p.tensors, strict=True)]
+        )
+        self.traffic = p.footprints * p.tiles
+        self.complete = p.digits == np.array([[v.radix - 1] for v in p.variables]).reshape(-1, 1)
+        self.edges: dict[Holder, EdgeCost] = {}
+        for t, chain in enumerate(self.chains):
+            ends = [*chain, len(p.path.components) - 1]
+            for parent, child in zip(ends, ends[1:], strict=False):
+                self.edges[child, t] = self.costs.edge(t, child, parent)
+
+    def _unit_footprints(self) -> list[float]:
+        return [1.0 for _ in self.problem.tensors]
+
+    # --- the run ------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Fill `layers`, `seeds` and, if the Einsum can be unfused here, `final`."""
+        components = self.problem.path.components
+        states: dict[Holder | None, int] = {None: self._begin()}
+        outside = self.costs.outermost == len(components)
+        if outside:
+            states = self._settle_compute(states)
+        for index in range(len(components) - 1, 0, -1):
+            held = [i for i, t in enumerate(self.problem.tensors) if t.name in self.placement.held[index]]
+            if components[index].kind == "memory" and held:
+                states = self._level(index, held, states)
+            if not components[index].dimensions:
+                continue
+            if index == self.costs.outermost:
+                states = self._cross_outermost(states)
+            else:
+                states = self._cross_fixed(index, states)
+        self.final = self._finish(states)
+
+    def _add(self, layer: Layer) -> int:
+        self.layers.append(layer)
+        return len(self.layers) - 1
+
+    def _begin(self) -> int:
+        """At the compute: one operation, nothing placed."""
+        criteria = np.zeros((1, self.columns.count))
+        compute = self.problem.path.compute
+        action = compute.actions["compute"]
+        criteria[0, ENERGY] = self.total * action.actions_scale * action.energy
+        units = math.prod(math.prod(self.fixed.total(k)) for k in self.costs.inner_levels)
+        for column, (component, only) in enumerate(self.columns.busy, start=2):
+            if component == len(self.problem.path.components) - 1:
+                steps = self.total * action.actions_scale / units
+                criteria[0, column] = steps / action.throughput if only is None else steps
+        for t in range(len(self.problem.tensors)):
+            criteria[0] += self.total * self.edges[len(self.problem.path.components) - 1, t].inside
+        one = np.zeros(1, np.int64)
+        return self._add(Layer("begin", None, one, criteria, one - 1, one, one - 1))
+
+    def _settle_compute(self, states: dict[Holder | None, int]) -> dict[Holder | None, int]:
+        """Without any fanout, the compute's traffic is paid at once."""
+        layer = self.layers[states[None]]
+        compute = len(self.problem.path.components) - 1
+        layer.criteria[0, WATTS] = self.watts[0]
+        for t in range(len(self.problem.tensors)):
+            edge = self.edges[compute, t]
+            layer.criteria[0] += self.total * edge.outside - self.skippable[t] * edge.skipped_outside
+        return states
+
+    # --- one memory ---------------------------------------------------------------------------------------------------
+
+    def _level(self, index: int, held: list[int], states: dict[Holder | None, int]) -> dict[Holder | None, int]:
+        """Place all holders of one memory, in every order."""
+        frontier: dict[tuple[frozenset[int], Holder | None], int] = {(frozenset(), last): s for last, s in states.items()}
+        for _ in held:
+            reached: dict[tuple[frozenset[int], Holder | None], list[Layer]] = {}
+            for (placed, last), state in frontier.items():
+                for t in held:
+                    if t in placed or not self._order_allows(index, placed, t, held):
+                        continue
+                    layers = list(self._place(index, t, placed, last, state, held))
+                    if self._is_backing(index, t) and self.problem.tensors[t].name in self.shared:
+                        self._seed(index, t, placed, held, layers)
+                    else:
+                        reached.setdefault((placed | {t}, (index, t)), []).extend(layers)
+            frontier = {}
+            for key, layers in reached.items():
+                merged = self._union(layers)
+                if len(merged.shape):
+                    frontier[key] = self._add(merged)
+        return {last: self._close(index, state) for (_, last), state in frontier.items()}
+
+    def _order_allows(self, index: int, placed: frozenset[int], t: int, held: list[int]) -> bool:
+        """`tensor_order_options`: whatever must stand below t is placed already, in at least one option."""
+        sets = self.placement.sets[index]
+        if sets is None or not sets.order_options:
+            return True
+        names = self.problem.tensors
+        for option in sets.order_options:
+            rank = {name: i for i, part in enumerate(option) for name in part}
+            own = rank.get(names[t].name)
+            if own is None:
+                return True
+            if all(rank.get(names[o].name, -1) <= own for o in held if o != t and o not in placed):
+                return True
+        return False
+
+    def _is_backing(self, index: int, t: int) -> bool:
+        return self.chains[t][0] == index
+
+    def _place(
+        self, index: int, t: int, placed: frozenset[int], last: Holder | None, state: int, held: list[int]
+    ) -> Iterator[Layer]:
+        """All ways to grow the tile and then put tensor t in this memory."""
+        tensor = self.problem.tensors[t]
+        growing = self._growing(index, t, placed, last)
+        allowed = self._allowed(index, t, len(placed) + 1 == len(held))
+        backing = self._is_backing(index, t)
+        lowering = [] if backing else sorted(growing & tensor.partial)
+        increment = self._increment(index, t)
+        yield self._grown(index, t, state, growing - set(lowering), increment, allowed)
+        for first in lowering:
+            yield from self._grown_first(index, t, state, growing, first, increment, allowed)
+
+    def _growing(self, index: int, t: int, placed: frozenset[int], last: Holder | None) -> frozenset[int]:
+        """Variables that may have a loop between the last holder and the next, tensor t in memory `index`."""
+        tensors = self.problem.tensors
+        growing = frozenset(v for v, variable in enumerate(self.problem.variables) if variable.radix > 1)
+        if self.rules.sink and not self._is_backing(index, t) and not self._fixed_tile(index):
+            growing -= tensors[t].full
+        if self.rules.hoist and last is not None and not self._fixed_tile(last[0]) and not self._keeps_loops(last):
+            growing &= tensors[last[1]].relevant | tensors[t].partial
+        return self._constrained(growing, index, placed)
+
+    def _constrained(self, growing: frozenset[int], index: int, placed: frozenset[int]) -> frozenset[int]:
+        """No loop that would recompute a tensor backed below, nor resend one that must not be."""
+        tensors = self.problem.tensors
+        for o, chain in enumerate(self.chains):
+            inner = [k for k in chain if k > index or (k == index and o in placed)]
+            if inner and inner[0] == chain[0]:
+                growing &= tensors[o].full
+            outer = [k for k in chain if k not in inner]
+            if outer:
+                sets = self.placement.sets[outer[-1]]
+                if sets is not None and tensors[o].name in sets.no_resend_to_below:
+                    growing &= tensors[o].full
+        return growing
+
+    def _fixed_tile(self, index: int) -> bool:
+        sets = self.placement.sets[index]
+        return sets is not None and bool(sets.tile_shape)
+
+    def _keeps_loops(self, holder: Holder) -> bool:
+        """Whether loops must not move from above this holder to below it."""
+        sets = self.placement.sets[holder[0]]
+        return sets is not None and self.problem.tensors[holder[1]].name in sets.no_resend_to_below
+
+    def _allowed(self, index: int, t: int, outermost_of_memory: bool) -> np.ndarray:
+        """Shapes at which the holder may stand."""
+        p = self.problem
+        allowed = np.ones(p.shapes, np.bool_)
+        sets = self.placement.sets[index]
+        assert sets is not None
+        if self._is_backing(index, t) or p.tensors[t].name in sets.no_refetch_from_above:
+            for v in range(len(p.variables)):
+                if v not in p.tensors[t].full:
+                    allowed &= self.complete[v]
+        if outermost_of_memory and sets.tile_shape:
+            for shape in np.flatnonzero(allowed):
+                extents = {v.members[0]: int(v.divisors[d]) for v, d in zip(p.variables, p.digits[:, shape], strict=True)}
+                allowed[shape] = all(satisfies(c, extents) for c in sets.tile_shape)
+        return allowed
+
+    def _increment(self, index: int, t: int) -> Floats:
+        """Per shape, what placing the holder adds to each criterion."""
+        p = self.problem
+        increment = np.zeros((p.shapes, self.columns.count))
+        inside = index >= self.costs.outermost
+        if not self._is_backing(index, t):
+            edge = self.edges[index, t]
+            increment += self.traffic[t][:, None] * edge.inside
+            carried = self.columns.carried_column(t) if inside else None
+            if inside and carried is not None and self._crosses(index, t):
+                increment[:, carried] = self.traffic[t]
+            else:
+                increment += self.traffic[t][:, None] * edge.outside
+            if not inside:
+                skipped = p.footprints[t] * np.prod(
+                    [p.variables[v].bound / p.extents[v] for v in p.tensors[t].relevant], axis=0
+                )
+                increment -= np.atleast_1d(skipped)[:, None] * edge.skipped_outside
+        column = self.columns.bits_column(index)
+        if column is not None:
+            increment[:, column] = p.footprints[t] * p.path.components[index].bits_per_value[p.tensors[t].name]
+        return increment
+
+    def _crosses(self, index: int, t: int) -> bool:
+        """Whether this holder's parent lies outside the outermost fanout."""
+        outer = [k for k in self.chains[t] if k < index]
+        return bool(outer) and index >= self.costs.outermost > outer[-1]
+
+    def _limits(self) -> Floats:
+        limits = np.full(self.columns.count, np.inf)
+        for memory in self.columns.bits:
+            column = self.columns.bits_column(memory)
+            limits[column] = self.problem.path.components[memory].size
+        return limits
+
+    def _grow(self, state: int, growing: Sequence[int]) -> tuple[Ints, Ints]:
+        """Rows of a layer per shape, after loops over these variables."""
+        p = self.problem
+        layer = self.layers[state]
+        start, rows = layer.start(p.shapes), np.arange(len(layer.shape))
+        for v in growing:
+            before_start = np.cumsum([0, *(len(b) for b in p.variables[v].before)]).astype(np.int64)
+            before = np.array([i for b in p.variables[v].before for i in b], np.int64)
+            start, rows = kernels.grow(
+                p.shapes, p.strides[v], p.variables[v].radix, before_start, before, start, rows, layer.criteria
+            )
+        return start, rows
+
+    def _grown(self, index: int, t: int, state: int, growing: frozenset[int], increment: Floats, allowed: np.ndarray) -> Layer:
+        start, rows = self._grow(state, sorted(growing))
+        shape, parent, criteria = kernels.place(start, rows, self.layers[state].criteria, increment, allowed, self._limits())
+        return Layer("hold", (index, t), shape, criteria, np.full(len(shape), state), parent, np.full(len(shape), -1))
+
+    def _grown_first(
+        self, index: int, t: int, state: int, growing: frozenset[int], first: int, increment: Floats, allowed: np.ndarray
+    ) -> Iterator[Layer]:
+        """A partially relevant loop stands right below the holder: its space is that of the tile below that loop."""
+        p = self.problem
+        start, rows = self._grow(state, sorted(growing - {first}))
+        shape = np.repeat(np.arange(p.shapes), np.diff(start))
+        variable, stride = p.variables[first], p.strides[first]
+        column = self.columns.bits_column(index)
+        bits = p.path.components[index].bits_per_value[p.tensors[t].name]
+        for small in range(variable.radix):
+            chosen = np.flatnonzero(p.digits[first][shape] == small)
+            for large in range(small + 1, variable.radix):
+                if variable.divisors[large] % variable.divisors[small] or not len(chosen):
+                    continue
+                grown = shape[chosen] + (large - small) * stride
+                criteria = self.layers[state].criteria[rows[chosen]] + increment[grown]
+                if column is not None:
+                    extents = [p.extents[v][grown] for v in range(len(p.variables))]
+                    extents[first] = p.extents[first][shape[chosen]]
+                    criteria[:, column] += p.tensors[t].footprint(extents) * bits - increment[grown, column]
+                ok = allowed[grown] & (criteria <= self._limits()).all(axis=1)
+                count = int(ok.sum())
+                yield Layer(
+                    "hold", (index, t), grown[ok], criteria[ok], np.full(count, state), rows[chosen][ok], np.full(count, first)
+                )
+
+    def _union(self, layers: list[Layer]) -> Layer:
+        shape = np.concatenate([layer.shape for layer in layers])
+        criteria = np.concatenate([layer.criteria for layer in layers])
+        keep = pareto_rows(shape, criteria)
+        source = np.concatenate([layer.source for layer in layers])
+        row = np.concatenate([layer.row for layer in layers])
+        note = np.concatenate([layer.note for layer in layers])
+        return Layer(layers[0].kind, layers[0].item, shape[keep], criteria[keep], source[keep], row[keep], note[keep])
+
+    def _close(self, index: int, state: int) -> int:
+        """A memory that no other Einsum's data can share is full or not: once it fits, its bits matter no more."""
+        column = self.columns.bits_column(index)
+        if column is None or index in self.shared_memories():
+            return state
+        layer = self.layers[state]
+        criteria = layer.criteria.copy()
+        criteria[:, column] = 0
+        keep = pareto_rows(layer.shape, criteria)
+        everything = np.full(len(keep), state)
+        return self._add(Layer("close", None, layer.shape[keep], criteria[keep], everything, keep, np.full(len(keep), -1)))
+
+    def shared_memories(self) -> frozenset[int]:
+        """Memories whose bits stay a criterion to the end: those outside every fanout."""
+        return frozenset(m for m in self.columns.bits if m < self.costs.outermost)
+
+    # --- fanouts ------------------------------------------------------------------------------------------------------
+
+    def _cross_fixed(self, index: int, states: dict[Holder | None, int]) -> dict[Holder | None, int]:
+        """Spatial loops of an inner fanout: the tile grows by their factors; their costs are in the coefficients."""
+        factors = self.fixed.total(index)
+        return {last: self._add(self._multiplied(state, index, factors)) for last, state in states.items()}
+
+    def _multiplied(self, state: int, index: int, factors: tuple[int, ...]) -> Layer:
+        layer = self.layers[state]
+        shape, rows = self._times(layer.shape, factors)
+        order = np.argsort(shape, kind="stable")
+        rows = rows[order]
+        source, note = np.full(len(rows), state), np.full(len(rows), -1)
+        return Layer("cross", (index, -1), shape[order], layer.criteria[rows], source, rows, note)
+
+    def _times(self, shape: Ints, factors: tuple[int, ...]) -> tuple[Ints, Ints]:
+        """Shapes multiplied by factors, where the result still divides the bounds; and which rows those are."""
+        p = self.problem
+        result = np.zeros(len(shape), np.int64)
+        valid = np.ones(len(shape), np.bool_)
+        for v, factor in enumerate(factors):
+            table = _multiples(p.variables[v].divisors, factor)
+            digit = table[p.digits[v][shape]]
+            valid &= digit >= 0
+            result += digit * p.strides[v]
+        rows = np.flatnonzero(valid)
+        return result[rows], rows
+
+    def _cross_outermost(self, states: dict[Holder | None, int]) -> dict[Holder | None, int]:
+        """Spatial loops of the outermost fanout, every choice: what lies inside works in parallel, what crosses is paid."""
+        crossed = {}
+        for last, state in states.items():
+            parts = [part for i in range(len(self.crossings)) for part in self._crossed(state, i)]
+            if parts:
+                merged = self._union(parts)
+                if len(merged.shape):
+                    crossed[last] = self._add(merged)
+        return crossed
+
+    def _crossed(self, state: int, which: int) -> Iterator[Layer]:
+        choice, at = self.crossings[which], self.costs.outermost
+        layer = self.layers[state]
+        shape, rows = self._times(layer.shape, choice.total(at))
+        if not len(rows):
+            return
+        criteria = layer.criteria[rows]
+        compute = len(self.problem.path.components) - 1
+        for t in range(len(self.problem.tensors)):
+            _, apart, shared = spatial_factors(self.problem, choice, t, at)
+            for child in [k for k in [*self.chains[t], compute] if k >= at]:
+                edge = self.edges[child, t]
+                criteria -= self.skippable[t] * apart * (edge.skipped_inside + edge.skipped_outside / shared)
+                column = self.columns.carried_column(t)
+                if child == compute:
+                    criteria += self.total / shared * edge.outside
+                elif column is not None and self._crosses(child, t):
+                    criteria += layer.criteria[rows, column][:, None] / shared * edge.outside
+        for column, (component, _) in enumerate(self.columns.busy, start=2):
+            if component >= at:
+                criteria[:, column] /= math.prod(choice.total(at))
+        first = self.columns.first_carried
+        criteria[:, first : first + len(self.columns.carried)] = 0
+        criteria[:, WATTS] = self.watts[which]
+        yield Layer("cross", (at, -1), shape, criteria, np.full(len(rows), state), rows, np.full(len(rows), which))
+
+    # --- the ends -----------------------------------------------------------------------------------------------------
+
+    def _seed(self, index: int, t: int, placed: frozenset[int], held: list[int], layers: list[Layer]) -> None:
+        """The innermost shared backing holder is placed: what stands above it is the fused part."""
+        merged = self._union(layers)
+        if not len(merged.shape):
+            return
+        same = [(index, o) for o in held if o != t and o not in placed]
+        outer = [(k, o) for o, chain in enumerate(self.chains) for k in chain if 0 < k < index]
+        self.seeds.append(Seed(self._add(merged), (index, t), (*same, *sorted(outer, reverse=True))))
+
+    def _finish(self, states: dict[Holder | None, int]) -> int | None:
+        """Nothing shared is backed on chip: grow to the whole Einsum below the outermost memory."""
+        p = self.problem
+        if any(t.name in self.shared and self.chains[i][0] != 0 for i, t in enumerate(p.tensors)):
+            return None
+        parts = []
+        for last, state in states.items():
+            growing = frozenset(v for v, variable in enumerate(p.variables) if variable.radix > 1)
+            if self.rules.hoist and last is not None and not self._fixed_tile(last[0]) and not self._keeps_loops(last):
+                growing &= p.tensors[last[1]].relevant
+            growing = self._constrained(growing, 0, frozenset())
+            layer = self.layers[state]
+            done = np.ones(len(layer.shape), np.bool_)
+            for v in range(len(p.variables)):
+                if v not in growing:
+                    done &= self.complete[v][layer.shape]
+            rows = np.flatnonzero(done)
+            full = np.full(len(rows), p.shapes - 1)
+            source, note = np.full(len(rows), state), np.full(len(rows), -1)
+            parts.append(Layer("finish", None, full, layer.criteria[rows], source, rows, note))
+        if not parts:
+            return None
+        merged = self._union(parts)
+        return self._add(merged) if len(merged.shape) else None
+
+
+def _multiples(divisors: Ints, factor: int) -> Ints:
+    """Per divisor d, the index of d·factor among the divisors, or -1."""
+    index = np.searchsorted(divisors, divisors * factor)
+    found = np.minimum(index, len(divisors) - 1)
+    result: Ints = np.where(divisors[found] == divisors * factor, found, -1)
+    return result

@@ -1,0 +1,108 @@
+"""Pmappings of one Einsum, grouped: a form says how it meets other Einsums, its rows say with which tiles and at what cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.search import Holder, Search
+
+
+@dataclass(frozen=True)
+class Backing:
+    """Where a shared tensor is exchanged: its outermost memory, below the first `zones` zones of fused loops."""
+
+    tensor: str
+    memory: str
+    zones: int
+
+
+@dataclass(frozen=True)
+class Form:
+    """The fused loops from the outermost in, and what is exchanged below how many of them.
+
+    Loops of one zone may stand in any order: nothing is held between them.
+    """
+
+    zones: tuple[tuple[str, ...], ...]
+    backings: tuple[Backing, ...]
+
+    @property
+    def loops(self) -> tuple[str, ...]:
+        return tuple(v for zone in self.zones for v in zone)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How rows came about: enough to turn one into its LoopTree branch."""
+
+    search: Search
+    layer: int
+    above: tuple[tuple[Holder, frozenset[str]], ...] = ()
+    """Fused part, from the innermost out: each holder above the seed with the loops above it."""
+
+
+@dataclass
+class Rows:
+    """Pmappings of one form. `bits[:, m, z]`: in memory m, reserved below z zones (the last: inside all)."""
+
+    tiles: Ints
+    energy: Floats
+    latency: Floats
+    bits: Floats
+    origin: Ints
+    row: Ints
+
+    def __len__(self) -> int:
+        return len(self.energy)
+
+    def take(self, which: Ints) -> Rows:
+        return Rows(
+            self.tiles[which], self.energy[which], self.latency[which], self.bits[which], self.origin[which], self.row[which]
+        )
+
+    def criteria(self) -> Floats:
+        flat = self.bits.reshape(len(self), -1)
+        used = flat.any(axis=0) if len(self) else np.zeros(flat.shape[1], np.bool_)
+        return np.column_stack([self.energy, self.latency, flat[:, used]])
+
+
+@dataclass
+class Table:
+    """All Pareto-optimal pmappings of one Einsum."""
+
+    einsum: str
+    memories: tuple[str, ...]
+    forms: dict[Form, Rows]
+    origins: list[Origin]
+    explored: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return sum(len(rows) for rows in self.forms.values())
+
+
+def group_numbers(tiles: Ints) -> Ints:
+    """One number per distinct row of tiles."""
+    if tiles.shape[1] == 0:
+        return np.zeros(len(tiles), np.int64)
+    key = np.zeros(len(tiles), np.int64)
+    for column in tiles.T:
+        values, inverse = np.unique(column, return_inverse=True)
+        key = key * len(values) + inverse
+    return key
+
+
+def merge_rows(parts: list[Rows]) -> Rows:
+    """All parts of one form, pruned group by group."""
+    rows = Rows(
+        np.concatenate([p.tiles for p in parts]),
+        np.concatenate([p.energy for p in parts]),
+        np.concatenate([p.latency for p in parts]),
+        np.concatenate([p.bits for p in parts]),
+        np.concatenate([p.origin for p in parts]),
+        np.concatenate([p.row for p in parts]),
+    )
+    return rows.take(pareto_rows(group_numbers(rows.tiles), rows.criteria()))

@@ -1,0 +1,111 @@
+"""From a row of a table back to the nest it stands for: LoopTree nodes from the fused loops down to the compute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
+from fusiest.pmapping.problem import Problem, primes
+from fusiest.pmapping.search import Holder, Layer, Search
+from fusiest.pmapping.table import Origin
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One Einsum's nest: holders of the outermost memory, holders between fused loops, and what is below them all."""
+
+    top: tuple[Storage, ...]
+    between: tuple[tuple[Storage, frozenset[str]], ...]
+    """Holders of the fused part, outermost first, each with the fused loops above it."""
+    inside: tuple[Node, ...]
+
+
+def unfold(origin: Origin, row: int, tiles: dict[str, int]) -> Branch:
+    """The nest of one row; `tiles` gives the tile of each fused loop's variable."""
+    search = origin.search
+    top = [
+        _storage(search, (0, t)) for t, chain in enumerate(search.chains) if chain[0] == 0
+    ]
+    above = [(_storage(search, holder), cut) for holder, cut in reversed(origin.above)]
+    layer = search.layers[origin.layer]
+    if layer.kind == "hold":
+        assert layer.item is not None
+        above.append((_storage(search, layer.item), frozenset(tiles)))
+    return Branch(tuple(top), tuple(above), tuple(_Writer(search, tiles).write(origin.layer, row)))
+
+
+def _storage(search: Search, holder: Holder) -> Storage:
+    name = search.problem.tensors[holder[1]].name
+    return Storage(tensors=(name,), component=search.problem.path.components[holder[0]].name)
+
+
+class _Writer:
+    """Writes nodes from the outside in, following a row back through the layers."""
+
+    def __init__(self, search: Search, tiles: dict[str, int]) -> None:
+        self.search = search
+        self.problem: Problem = search.problem
+        self.extent = {m: tiles.get(m, self.problem.info.bounds[m]) for v in self.problem.variables for m in v.members}
+        self.nodes: list[Node] = []
+        components = self.problem.path.components
+        self.tolls = [
+            (i, t.name)
+            for i, c in enumerate(components)
+            if c.kind == "toll"
+            for t in self.problem.tensors
+            if t.name in search.placement.held[i]
+        ]
+
+    def write(self, layer_number: int, row: int) -> list[Node]:
+        layer = self.search.layers[layer_number]
+        first = int(layer.note[row]) if layer.kind == "hold" else -1
+        while layer.kind != "begin":
+            shape, note = int(layer.shape[row]), int(layer.note[row])
+            inner, row = self.search.layers[int(layer.source[row])], int(layer.row[row])
+            if layer.kind == "cross":
+                self._spatial(layer, note)
+            else:
+                self._temporal(shape, int(inner.shape[row]), first)
+            first = -1
+            if inner.kind == "hold":
+                assert inner.item is not None
+                self._pass_tolls(inner.item[0])
+                self.nodes.append(_storage(self.search, inner.item))
+                first = int(inner.note[row])
+            layer = inner
+        self._pass_tolls(len(self.problem.path.components) - 1)
+        return [*self.nodes, Compute(einsum=self.problem.info.name, component=self.problem.path.compute.name)]
+
+    def _pass_tolls(self, component: int) -> None:
+        """Tolls above this component come now, below the loops of the gap."""
+        for i, tensor in [toll for toll in self.tolls if toll[0] < component]:
+            self.nodes.append(Toll(tensors=(tensor,), component=self.problem.path.components[i].name))
+            self.tolls.remove((i, tensor))
+
+    def _temporal(self, outer: int, inner: int, first: int) -> None:
+        order = sorted(range(len(self.problem.variables)), key=lambda v: v != first)
+        for v in order:
+            ratio = int(self.problem.extents[v][outer] // self.problem.extents[v][inner])
+            for member, tile in self._split(v, ratio):
+                self.nodes.append(Temporal(rank_variable=member, tile_shape=tile))
+
+    def _split(self, v: int, ratio: int) -> list[tuple[str, int]]:
+        """Loops over the members of a merged variable that make up a ratio, prime by prime."""
+        touched: dict[str, int] = {}
+        for p in primes(ratio):
+            member = next(m for m in self.problem.variables[v].members if self.extent[m] % p == 0)
+            self.extent[member] //= p
+            touched[member] = self.extent[member]
+        return list(touched.items())
+
+    def _spatial(self, layer: Layer, note: int) -> None:
+        assert layer.item is not None
+        component = layer.item[0]
+        self._pass_tolls(component)
+        choice = self.search.crossings[note] if component == self.search.costs.outermost else self.search.fixed
+        for d, at, factors in zip(choice.dimensions, choice.levels, choice.factors, strict=True):
+            if at != component:
+                continue
+            for v, factor in enumerate(factors):
+                for member, tile in self._split(v, factor):
+                    self.nodes.append(Spatial(rank_variable=member, tile_shape=tile, component=d.component, name=d.name))

@@ -1,0 +1,149 @@
+"""How full every memory is while each Einsum runs.
+
+Where a holder's space is charged is a convention of the model, read here node by node off the path. How much is charged
+is measured: the box around what the points of one iteration touch, at every moment, in every instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fusiest.reference.nest import Box, Instance, LoopOnPath, Nest, Station, boxes, relevance, size
+from fusiest.reference.schedule import common_loops, exchanged_across, users
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Space for one holder: how many loops stand above it, and its tile in every iteration and instance."""
+
+    tensor: str
+    memory: str
+    backing: bool
+    persistent: bool
+    level: int
+    times: int
+    bits_per_element: float
+    tiles: Mapping[tuple[int, ...], Mapping[Instance, Box]]
+
+    def bits(self, time: tuple[int, ...], instance: Instance) -> float:
+        tile = self.tiles.get(time[: self.times], {}).get(instance)
+        return 0 if tile is None else size(tile) * self.bits_per_element
+
+    @property
+    def largest(self) -> float:
+        return max(self.bits(time, i) for time, instances in self.tiles.items() for i in instances)
+
+
+def reservations(nest: Nest) -> list[Reservation]:
+    """Every reservation of an Einsum; of a copy, only those of the backing holders."""
+    found = []
+    for stations in nest.stations.values():
+        holders = [s for s in stations[:-1] if not s.toll]
+        for holder in holders[:1] if nest.info.is_copy_operation else holders:
+            found.append(_reservation(nest, holder, backing=holder is holders[0]))
+    return found
+
+
+def _reservation(nest: Nest, holder: Station, *, backing: bool) -> Reservation:
+    times, places = holder.times, holder.places
+    if not (backing or holder.persistent):
+        times, places = _scan(nest, holder)
+    instances = nest.info.n_instances if holder.persistent else 1
+    return Reservation(
+        tensor=holder.tensor,
+        memory=holder.component.name,
+        backing=backing,
+        persistent=holder.persistent,
+        level=-1 if holder.persistent else times + len(places),
+        times=times,
+        bits_per_element=holder.component.bits_per_value[holder.tensor] * instances,
+        tiles=boxes(nest, holder.tensor, lambda point: (point.time[:times], holder.instance(point.place))),
+    )
+
+
+def _scan(nest: Nest, holder: Station) -> tuple[int, frozenset[int]]:
+    """Lower a reservation: past fully relevant Temporals and own Spatials, and past one partially relevant Temporal."""
+    times, places = holder.times, holder.places
+    for node in nest.nodes[holder.position + 1 :]:
+        if not isinstance(node, LoopOnPath):
+            break
+        if node.spatial:
+            if node.component != holder.component.name:
+                break
+            places = places | {nest.spatials.index(node)}
+            continue
+        relevant = relevance(nest.info.accesses[holder.tensor], node.variable)
+        if relevant == "irrelevant":
+            break
+        times += 1
+        if relevant == "partial":
+            break
+    return times, places
+
+
+def shared_level(nests: Sequence[Nest], held: Sequence[list[Reservation]], i: int, j: int) -> int:
+    """Leading loops common to both, capped at every cut by the deepest backing of a tensor exchanged across it."""
+    i, j = min(i, j), max(i, j)
+    level = common_loops(nests[i], nests[j])
+    for cut in range(i, j):
+        crossing = exchanged_across(nests, cut)
+        backed = [r.level for one in held for r in one if r.backing and r.tensor in crossing]
+        level = min(level, max(backed, default=0))
+    return level
+
+
+def peaks(nests: Sequence[Nest]) -> list[dict[str, float]]:
+    """Per Einsum, the most bits that each memory holds while it runs."""
+    held = [reservations(nest) for nest in nests]
+    partners = _partners(nests)
+    return [_peak(nests, held, partners, i) for i in range(len(nests))]
+
+
+def _partners(nests: Sequence[Nest]) -> dict[str, frozenset[str]]:
+    """Tensors that are one in memory: a copy's input and output, if backed in the same one."""
+    groups: dict[str, frozenset[str]] = {t: frozenset([t]) for nest in nests for t in nest.info.accesses}
+    for nest in nests:
+        if nest.info.is_copy_operation:
+            memories = {nest.backing(t).component.name for t in nest.info.accesses}
+            if len(memories) == 1:
+                union = frozenset[str]().union(*(groups[t] for t in nest.info.accesses))
+                groups.update(dict.fromkeys(union, union))
+    return groups
+
+
+def _peak(
+    nests: Sequence[Nest], held: Sequence[list[Reservation]], partners: Mapping[str, frozenset[str]], i: int
+) -> dict[str, float]:
+    """What lies in each memory whatever the Einsum does, plus the busiest moment of its own holders."""
+    lasting: dict[tuple[str, frozenset[str]], float] = {}
+    for j, reserved in enumerate(held):
+        shared = shared_level(nests, held, i, j)
+        for r in reserved:
+            together = partners[r.tensor] if r.backing else frozenset([r.tensor])
+            lifetime = [k for t in together for k in users(nests, t)]
+            exchanged = r.backing and len(lifetime) > 1 and min(lifetime) <= i <= max(lifetime)
+            if exchanged or r.persistent or (j != i and r.level < shared):
+                lasting[r.memory, together] = max(lasting.get((r.memory, together), 0), r.largest)
+    own: dict[str, list[Reservation]] = {r.memory: [] for reserved in held for r in reserved}
+    for r in held[i]:
+        together = partners[r.tensor] if r.backing else frozenset([r.tensor])
+        if (r.memory, together) in lasting:  # one holder on several paths: as large as any of them needs it
+            lasting[r.memory, together] = max(lasting[r.memory, together], r.largest)
+        else:
+            own[r.memory].append(r)
+    total = {memory: _busiest(nests[i], mine) for memory, mine in own.items()}
+    for (memory, _), bits in lasting.items():
+        total[memory] += bits
+    return total
+
+
+def _busiest(nest: Nest, own: list[Reservation]) -> float:
+    """The most that one instance of a memory holds at one moment."""
+    moments = {
+        (time, instance)
+        for time in {point.time for point in nest.points}
+        for r in own
+        for instance in r.tiles.get(time[: r.times], {})
+    }
+    return max((sum(r.bits(time, instance) for r in own) for time, instance in moments), default=0)

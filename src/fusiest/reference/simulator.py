@@ -1,0 +1,130 @@
+"""The judge: a LoopTree executed iteration by iteration, with real numbers in simulated memories.
+
+Plain and slow on purpose. It shares no formula with the model: `simulate` and `fusiest.evaluate` must agree exactly,
+and what the simulated machine computes must be what the Einsums say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from fusiest.looptree.nodes import LoopTree
+from fusiest.reference.machine import Array, CopyMachine, EinsumMachine, World, zeros
+from fusiest.reference.nest import Nest, box_around, element, nests
+from fusiest.reference.occupancy import peaks, reservations
+from fusiest.reference.schedule import Step, schedule
+from fusiest.spec.spec import Spec
+
+Action: TypeAlias = tuple[str, str, str]
+"""Component, tensor, action."""
+
+
+@dataclass(frozen=True, slots=True)
+class EinsumSimulation:
+    """What one Einsum did: actions of all components together (`n_instances` times), and those of instance 0 of each."""
+
+    actions: Mapping[Action, float]
+    per_unit: Mapping[Action, float]
+    operations: int
+    steps: int
+    occupancy_bits: Mapping[tuple[str, str], float]
+    reservation_levels: Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    einsums: Mapping[str, EinsumSimulation]
+    peak_occupancy_bits: Mapping[str, float]
+    wrong_tensors: tuple[str, ...]
+    """Tensors whose values differ from those of the Einsums computed directly: empty if the LoopTree is right."""
+
+
+def simulate(spec: Spec, tree: LoopTree, seed: int = 0) -> Simulation:
+    """Execute a valid LoopTree. It is not checked against capacities, fanouts or constraints."""
+    laid_out = nests(spec, tree)
+    world = _world(laid_out, seed)
+    expected = _computed_directly(laid_out, world)
+    machines = [(CopyMachine if n.info.is_copy_operation else EinsumMachine)(n, world) for n in laid_out]
+    for event in schedule(laid_out):
+        if isinstance(event, Step):
+            machines[event.einsum].step(event.time)
+        else:
+            machines[event.einsum].leave(event.loops)
+    occupied: dict[str, float] = {}
+    for per_memory in peaks(laid_out):
+        occupied = {m: max(bits, occupied.get(m, 0)) for m, bits in per_memory.items()}
+    return Simulation(
+        einsums={m.nest.info.name: _summary(m) for m in machines},
+        peak_occupancy_bits=occupied,
+        wrong_tensors=tuple(t for t in expected if not np.array_equal(world[t].values, expected[t].values)),
+    )
+
+
+def _world(laid_out: Sequence[Nest], seed: int) -> dict[str, Array]:
+    """Every tensor, large enough for all that touch it: inputs random, what is to be computed zero."""
+    random = np.random.default_rng(seed)
+    touched: dict[str, set[tuple[int, ...]]] = {}
+    for nest in laid_out:
+        for tensor, access in nest.info.accesses.items():
+            touched.setdefault(tensor, set()).update(element(access, point.values) for point in nest.points)
+    world = {tensor: zeros(box_around(elements)) for tensor, elements in touched.items()}
+    for tensor in sorted(world.keys() - {nest.info.output for nest in laid_out}):
+        world[tensor].values[...] = random.integers(-4, 5, size=world[tensor].values.shape)
+    return world
+
+
+def _computed_directly(laid_out: Sequence[Nest], world: World) -> dict[str, Array]:
+    """The Einsums one after the other, whole, from their definitions alone."""
+    found = {t: Array(a.box, a.values.copy()) for t, a in world.items()}
+    for nest in laid_out:
+        variables = list(nest.info.bounds)
+        grid = np.indices([nest.info.bounds[v] for v in variables])
+        product: np.ndarray = np.ones(grid.shape[1:], dtype=np.int64)
+        places = {}
+        for tensor, access in nest.info.accesses.items():
+            indices = [
+                access.ranks[rank].constant
+                - low
+                + sum((a * grid[variables.index(v)] for v, a in access.ranks[rank].coefficients.items()), np.int64(0))
+                for rank, (low, _) in zip(sorted(access.ranks), found[tensor].box, strict=True)
+            ]
+            places[tensor] = tuple(np.broadcast_to(index, product.shape) for index in indices)
+            if tensor != nest.info.output:
+                product = product * found[tensor].values[places[tensor]]
+        out = nest.info.output
+        if nest.info.is_copy_operation:
+            found[out].values[places[out]] = product
+        else:
+            np.add.at(found[out].values, places[out], product)
+    return found
+
+
+def _summary(machine: EinsumMachine | CopyMachine) -> EinsumSimulation:
+    info, compute = machine.nest.info, machine.nest.path.compute
+    operations = sum(machine.operations.values())
+    steps = machine.operations[(0,) * len(machine.nest.spatials)]
+    scale = compute.actions["compute"].actions_scale
+    actions: dict[Action, float] = {(compute.name, "", "compute"): operations * scale * info.n_instances}
+    per_unit: dict[Action, float] = {(compute.name, "", "compute"): steps * scale}
+    copied = machine.source if isinstance(machine, CopyMachine) else None
+    for station, traffic in machine.traffic():
+        for action, counts in (("read", traffic.reads), ("write", traffic.writes)):
+            if action in station.component.actions:
+                tensor, bound = copied or station.tensor, station.component.actions[action]
+                per_value = bound.actions_scale / bound.values_per_action[tensor]
+                key = (station.component.name, tensor, action)
+                actions[key] = sum(counts.values()) * per_value * info.n_instances
+                per_unit[key] = sum(n for instance, n in counts.items() if not any(instance)) * per_value
+    reserved = reservations(machine.nest)
+    return EinsumSimulation(
+        actions=actions,
+        per_unit=per_unit,
+        operations=operations,
+        steps=steps,
+        occupancy_bits={(r.memory, copied or r.tensor): r.largest for r in reserved},
+        reservation_levels={(r.memory, copied or r.tensor): r.level for r in reserved},
+    )

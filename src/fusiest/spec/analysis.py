@@ -1,0 +1,302 @@
+"""What follows from a workload: bounds, relevance, sharing, named sets. Linear in the size of the DAG.
+
+Mistakes in the workload as a whole (cycles, inconsistent ranks, unbounded variables) are errors with their line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fusiest.errors import SpecError, did_you_mean
+from fusiest.frozen import FrozenDict
+from fusiest.spec.affine import Affine
+from fusiest.spec.architecture import Value, complaint
+from fusiest.spec.bounds import EmptySpace, bounding_box
+from fusiest.spec.expressions import NameSet, Universe, by_set, evaluate, name_set, number
+from fusiest.spec.workload import Einsum, EinsumRenames, Rename, Workload
+from fusiest.spec.workload_checks import check_dependencies, check_einsums, check_names
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How an Einsum indexes one tensor."""
+
+    tensor: str
+    output: bool
+    ranks: FrozenDict[str, Affine]
+
+    @property
+    def variables(self) -> frozenset[str]:
+        return frozenset(v for affine in self.ranks.values() for v in affine.variables)
+
+    @property
+    def fully_relevant(self) -> frozenset[str]:
+        """Variables that are alone in their rank."""
+        return frozenset(a.variables[0] for a in self.ranks.values() if len(a.variables) == 1)
+
+    @property
+    def partially_relevant(self) -> frozenset[str]:
+        return self.variables - self.fully_relevant
+
+
+@dataclass(frozen=True, slots=True)
+class EinsumInfo:
+    """One Einsum, resolved."""
+
+    name: str
+    bounds: FrozenDict[str, int]
+    accesses: FrozenDict[str, Access]
+    output: str
+    bits_per_value: FrozenDict[str, int | float]
+    persistent: frozenset[str]
+    n_instances: int
+    is_copy_operation: bool
+    names: EinsumNames
+    """Everything that an expression may refer to in this Einsum: sets, tensors, renames, variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadInfo:
+    einsums: FrozenDict[str, EinsumInfo]
+    users: FrozenDict[str, tuple[str, ...]]
+    """Einsums that read or write a tensor, in listed order."""
+    producer: FrozenDict[str, str]
+
+    @property
+    def shared(self) -> frozenset[str]:
+        return frozenset(t for t, users in self.users.items() if len(users) > 1)
+
+
+def analyze(
+    workload: Workload, renames: tuple[EinsumRenames, ...] = (), variables: Mapping[str, Value] | None = None
+) -> WorkloadInfo:
+    check_einsums(workload)
+    users, producer = check_dependencies(workload)
+    check_names(workload, renames)
+    tables = _rename_tables(workload, renames)
+    variable_values = evaluate_variables(variables or {})
+    constraints: dict[str, list[int]] = {}
+    for index, constraint in enumerate(workload.iteration_space_shape):
+        for v in constraint.variables:
+            constraints.setdefault(v, []).append(index)
+    elsewhere = frozenset(users) | {rename.name for table in tables.values() for rename in table}
+    infos: dict[str, EinsumInfo] = {}
+    for einsum in workload.einsums:
+        bounds = _bounds(workload, einsum, constraints)
+        names = EinsumNames(dict(variable_values), elsewhere, _universe(einsum, bounds, {}))
+        infos[einsum.name] = _resolve(workload, einsum, bounds, names, tables[einsum.name], users, producer)
+    _check_agreement(workload, infos, users)
+    return WorkloadInfo(FrozenDict(infos), FrozenDict(users), FrozenDict(producer))
+
+
+class EinsumNames(Mapping[str, object]):
+    """What expressions may name in one Einsum. Tensors and renames of other Einsums are empty sets."""
+
+    __slots__ = ("elsewhere", "own", "universe")
+
+    def __init__(self, own: dict[str, object], elsewhere: frozenset[str], universe: Universe) -> None:
+        self.own, self.elsewhere, self.universe = own, elsewhere, universe
+
+    def __getitem__(self, name: str) -> object:
+        if name in self.own:
+            return self.own[name]
+        if name in self.elsewhere:
+            return NameSet(frozenset(), self.universe, "tensor")
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or name in self.elsewhere
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self.own, **dict.fromkeys(self.elsewhere)})
+
+    def __len__(self) -> int:
+        return len(self.own.keys() | self.elsewhere)
+
+    def extended(self, more: Mapping[str, object], universe: Universe | None = None) -> EinsumNames:
+        return EinsumNames({**self.own, **more}, self.elsewhere, universe or self.universe)
+
+    def choose(self, memory: str, tensors: frozenset[str]) -> EinsumNames:
+        """The names once a memory's tensors are chosen: its name is that set."""
+        return self.extended({memory: NameSet(tensors, self.universe, "tensor")})
+
+
+def _universe(einsum: Einsum, bounds: Mapping[str, int], bits: Mapping[str, int | float]) -> Universe:
+    variables = {
+        str(a.name): frozenset(v for r in a.projection.values() for v in r.variables) for a in einsum.tensor_accesses
+    }
+    return Universe(variables, frozenset(bounds), bits)
+
+
+def tensor_set(expression: str, names: Mapping[str, object], what: str) -> NameSet:
+    """Evaluate to a set of tensors; `what` names the field in the error."""
+    found = name_set(expression, names, what)
+    if found.kind != "tensor":
+        raise SpecError(f"{what} must be a set of tensors, but '{expression}' is one of rank variables", expression)
+    return found
+
+
+def evaluate_variables(variables: Mapping[str, Value]) -> dict[str, object]:
+    """The `variables` section; later entries may use earlier ones."""
+    names: dict[str, object] = {}
+    for name, value in variables.items():
+        names[name] = evaluate(value, names)
+    return names
+
+
+def _rename_tables(workload: Workload, renames: tuple[EinsumRenames, ...]) -> dict[str, list[Rename]]:
+    """Per Einsum the renames in order: the defaults, overridden name by name, then its own."""
+    sections = {entry.name: entry.tensor_accesses for entry in renames}
+    tables: dict[str, list[Rename]] = {}
+    for einsum in workload.einsums:
+        own = (*sections.get("default", ()), *sections.get(einsum.name, ()), *einsum.renames)
+        tables[einsum.name] = list({rename.name: rename for rename in own}.values())
+    return tables
+
+
+def _bounds(workload: Workload, einsum: Einsum, constraints: Mapping[str, list[int]]) -> dict[str, int]:
+    variables = list(
+        dict.fromkeys(v for a in einsum.tensor_accesses for r in a.projection.values() for v in r.variables)
+    )
+    own = set(variables)
+    inequalities: list[Affine] = []
+    for constraint in einsum.iteration_space_shape:
+        for v in constraint.variables - own:
+            raise SpecError(f"Einsum {einsum.name} has no rank variable {v}{did_you_mean(v, own)}", constraint.text)
+        inequalities += constraint.inequalities()
+    for index in sorted({i for v in variables for i in constraints.get(v, ())}):
+        if workload.iteration_space_shape[index].variables <= own:
+            inequalities += workload.iteration_space_shape[index].inequalities()
+    for access in einsum.tensor_accesses:
+        for rank, affine in access.projection.items():
+            if rank in workload.rank_sizes:
+                size = workload.rank_sizes[rank]
+                negated = FrozenDict({v: -a for v, a in affine.coefficients.items()})
+                inequalities += [affine, Affine(negated, size - 1 - affine.constant)]
+    try:
+        box = bounding_box(inequalities, variables)
+    except EmptySpace:
+        raise SpecError(
+            f"Einsum {einsum.name} has an empty iteration space: its bounds contradict each other", einsum.name
+        ) from None
+    except SpecError as error:
+        raise SpecError(f"Einsum {einsum.name}: {error.message}", einsum.name) from None
+    for v, (low, high) in box.items():
+        if math.isinf(low) or math.isinf(high):
+            raise SpecError(
+                f"rank variable {v} of Einsum {einsum.name} has no bound; give its rank a size in rank_sizes, "
+                f"or iteration_space_shape: {{{v}: 0 <= {v} < …}}",
+                einsum.name,
+            )
+    return {v: int(high - low) + 1 for v, (low, high) in box.items()}
+
+
+def _resolve(
+    workload: Workload,
+    einsum: Einsum,
+    bounds: dict[str, int],
+    names: EinsumNames,
+    renames: list[Rename],
+    users: Mapping[str, tuple[str, ...]],
+    producer: Mapping[str, str],
+) -> EinsumInfo:
+    """Named sets, then renames, then what is persistent, then bits: each may use those before it."""
+    accesses = {str(a.name): Access(str(a.name), a.output, a.projection) for a in einsum.tensor_accesses}
+    output = next(t for t, a in accesses.items() if a.output)
+    names = names.extended(_named_sets(accesses, output, _universe(einsum, bounds, {}), users, producer))
+    for rename in renames:
+        if rename.name in users:
+            raise SpecError(f"rename {rename.name} is also the name of a tensor; choose another", rename.name)
+        found = tensor_set(rename.source, names, f"rename {rename.name}")
+        if rename.expected_count is not None:
+            expected = number(rename.expected_count, names, "expected_count")
+            if len(found) != expected:
+                raise SpecError(
+                    f"rename {rename.name} stands for {len(found)} tensors in Einsum {einsum.name} "
+                    f"({', '.join(sorted(found.members)) or 'none'}), expected {expected}; "
+                    f"set it there with renames: {{{rename.name}: …}}",
+                    rename.source,
+                )
+        names = names.extended({rename.name: found})
+    persistent = tensor_set(workload.persistent_tensors, names, "persistent_tensors")
+    names = names.extended({"Persistent": persistent})
+    bits = _bits_per_value(workload, einsum, names)
+    universe = _universe(einsum, bounds, bits)
+    rebound = {
+        name: NameSet(value.members, universe, value.kind)
+        for name, value in names.own.items()
+        if isinstance(value, NameSet)
+    }
+    return EinsumInfo(
+        name=str(einsum.name),
+        bounds=FrozenDict(bounds),
+        accesses=FrozenDict(accesses),
+        output=output,
+        bits_per_value=FrozenDict(bits),
+        persistent=persistent.members,
+        n_instances=workload.n_instances * einsum.n_instances,
+        is_copy_operation=einsum.is_copy_operation,
+        names=names.extended(rebound, universe),
+    )
+
+
+def _named_sets(
+    accesses: Mapping[str, Access],
+    output: str,
+    universe: Universe,
+    users: Mapping[str, tuple[str, ...]],
+    producer: Mapping[str, str],
+) -> dict[str, object]:
+    sets: dict[str, frozenset[str]] = {t: frozenset([t]) for t in accesses}
+    sets["All"] = frozenset(accesses)
+    sets["Nothing"] = frozenset()
+    sets["Outputs"] = frozenset([output])
+    sets["Inputs"] = sets["All"] - sets["Outputs"]
+    sets["Shared"] = frozenset(t for t in accesses if len(users[t]) > 1)
+    sets["Intermediates"] = frozenset(t for t in sets["Shared"] if t in producer)
+    named: dict[str, object] = {v: NameSet(frozenset([v]), universe, "variable") for v in universe.variables}
+    named.update({name: NameSet(members, universe, "tensor") for name, members in sets.items()})
+    return named
+
+
+def _bits_per_value(workload: Workload, einsum: Einsum, names: EinsumNames) -> dict[str, int | float]:
+    table = workload.bits_per_value
+    if isinstance(table, FrozenDict):
+        by_tensor = {tensor: value for tensor, (value, _) in by_set(table, names, names.universe).items()}
+    else:
+        by_tensor = {str(a.name): table for a in einsum.tensor_accesses if table is not None}
+    bits: dict[str, int | float] = {}
+    for access in einsum.tensor_accesses:
+        value = access.bits_per_value if access.bits_per_value is not None else by_tensor.get(access.name)
+        if value is None:
+            raise SpecError(
+                f"tensor {access.name} has no bits_per_value; give the workload bits_per_value: {{All: 8}}", access.name
+            )
+        bits[str(access.name)] = number(value, names, "bits_per_value")
+        wrong = complaint("bits_per_value", bits[access.name])
+        if wrong:
+            raise SpecError(f"tensor {access.name}: {wrong}", value if isinstance(value, str) else access.name)
+    return bits
+
+
+def _check_agreement(workload: Workload, infos: Mapping[str, EinsumInfo], users: Mapping[str, tuple[str, ...]]) -> None:
+    """All users of a tensor see it alike."""
+    for einsum in workload.einsums:
+        info = infos[einsum.name]
+        for access in einsum.tensor_accesses:
+            tensor = access.name
+            first = infos[users[tensor][0]]
+            if (tensor in info.persistent) != (tensor in first.persistent):
+                yes, no = (first, info) if tensor in first.persistent else (info, first)
+                raise SpecError(
+                    f"tensor {tensor} is persistent in Einsum {yes.name} but not in {no.name}; all users must agree",
+                    tensor,
+                )
+            if info.bits_per_value[tensor] != first.bits_per_value[tensor]:
+                raise SpecError(
+                    f"tensor {tensor} has {first.bits_per_value[tensor]} bits per value in Einsum {first.name} "
+                    f"but {info.bits_per_value[tensor]} in {info.name}",
+                    tensor,
+                )

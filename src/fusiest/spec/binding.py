@@ -1,0 +1,299 @@
+"""The architecture evaluated for one Einsum on one compute: every expression has become a number or a set.
+
+A `Path` lists the nodes from the outermost down to the compute. What depends on the choices of outer memories (`keep`,
+`may_keep`, …) is in `placement`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from fusiest.errors import SpecError, did_you_mean
+from fusiest.frozen import FrozenDict
+from fusiest.spec import architecture as arch
+from fusiest.spec.analysis import EinsumInfo, EinsumNames, evaluate_variables, tensor_set
+from fusiest.spec.architecture import PerTensor, Value, complaint, computes, flatten, path_nodes
+from fusiest.spec.expressions import NameSet, Record, boolean, by_set, evaluate, number
+from fusiest.spec.placement import BoundComparison, PlacementSets, bind_comparison, placement_sets
+
+if TYPE_CHECKING:
+    from fusiest.spec.spec import Spec
+
+__all__ = ["ACTIONS", "BoundAction", "BoundComparison", "BoundComponent", "BoundDimension", "Path", "PlacementSets",
+           "architecture_names", "bind", "bind_node", "computes", "flatten", "path_nodes", "placement_sets"]  # fmt: skip
+
+Kind: TypeAlias = Literal["memory", "toll", "compute", "container"]
+ACTIONS: dict[type, tuple[str, ...]] = {
+    arch.Memory: ("read", "write"),
+    arch.Toll: ("read",),
+    arch.Compute: ("compute",),
+}
+_KINDS: dict[type, Kind] = {
+    arch.Memory: "memory",
+    arch.Toll: "toll",
+    arch.Compute: "compute",
+    arch.Container: "container",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BoundDimension:
+    component: str
+    name: str
+    fanout: int
+    may_reuse: frozenset[str]
+    reuse: frozenset[str]
+    loop_bounds: tuple[BoundComparison, ...]
+    min_usage: float
+    usage_scale: float
+    power_gateable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAction:
+    """An action with all scales applied."""
+
+    name: str
+    energy: float
+    throughput: float
+    actions_scale: float
+    values_per_action: FrozenDict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundComponent:
+    name: str
+    kind: Kind
+    dimensions: tuple[BoundDimension, ...]
+    enabled: bool = True
+    size: float = math.inf
+    leak_power: float = 0.0
+    area: float = 0.0
+    actions: FrozenDict[str, BoundAction] = field(default_factory=FrozenDict)
+    bits_per_value: FrozenDict[str, int | float] = field(default_factory=FrozenDict)
+    skip_initial_output_write: bool = True
+    direction: FrozenDict[str, str] = field(default_factory=FrozenDict)
+    total_latency: str | None = None
+    attributes: FrozenDict[str, object] = field(default_factory=FrozenDict)
+
+    def values_per_action(self, action: str, tensor: str) -> float:
+        return self.actions[action].values_per_action[tensor]
+
+    def latency(self, calls: Mapping[str, float]) -> float:
+        """Seconds for these numbers of calls per action, on one instance."""
+        if self.total_latency is None:
+            return sum(n / self.actions[name].throughput for name, n in calls.items() if n)
+        records = [
+            Record({"name": a.name, "n_calls": calls.get(a.name, 0), "throughput": a.throughput})
+            for a in self.actions.values()
+        ]
+        seconds = evaluate(self.total_latency, {**self.attributes, "actions": records})
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+            raise SpecError(
+                f"total_latency of {self.name} must be a finite number of at least 0, but is {seconds}",
+                self.total_latency,
+            )
+        return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The nodes that serve one Einsum on one compute, outermost first."""
+
+    einsum: EinsumInfo
+    components: tuple[BoundComponent, ...]
+
+    @property
+    def compute(self) -> BoundComponent:
+        return self.components[-1]
+
+    def component(self, name: str) -> BoundComponent | None:
+        return next((c for c in self.components if c.name == name), None)
+
+    def index(self, name: str) -> int:
+        return next(i for i, c in enumerate(self.components) if c.name == name)
+
+
+def bind(spec: Spec, einsum: str, compute: str) -> Path:
+    """Evaluate the nodes on the path of a compute for an Einsum."""
+    architecture = spec.require_arch()
+    nodes = path_nodes(architecture.nodes, compute)
+    if nodes is None:
+        raise SpecError(
+            f"the architecture has no compute {compute}{did_you_mean(compute, computes(architecture))}", compute
+        )
+    info = spec.info.einsums[einsum]
+    names = architecture_names(spec, info)
+    return Path(info, tuple(bind_node(node, info, names) for node in nodes))
+
+
+def architecture_names(spec: Spec, info: EinsumInfo) -> EinsumNames:
+    """The Einsum's names, plus the variables, plus every memory's name as a set (empty unless chosen)."""
+    architecture = spec.require_arch()
+    nothing = NameSet(frozenset(), info.names.universe, "tensor")
+    memories = {str(n.name): nothing for n in flatten(architecture.nodes) if isinstance(n, arch.Memory)}
+    values = evaluate_variables({**spec.variables, **architecture.variables})
+    return info.names.extended({**memories, "Above": nothing, **values})
+
+
+def bind_node(node: arch.Container, info: EinsumInfo, names: EinsumNames) -> BoundComponent:
+    try:
+        return _bind_node(node, info, names)
+    except SpecError as error:
+        if error.source is None:
+            raise SpecError(f"{node.name}: {error.message}", node.name) from None
+        raise
+
+
+def _bind_node(node: arch.Container, info: EinsumInfo, names: EinsumNames) -> BoundComponent:
+    dimensions = tuple(_bind_dimension(node, dimension, names) for dimension in node.spatial)
+    if not isinstance(node, arch.Component):
+        return BoundComponent(name=str(node.name), kind="container", dimensions=dimensions)
+    parallel = _figure(node, "n_parallel_instances", names)
+    bits = _per_tensor(node.bits_per_value, info, names, "bits_per_value")
+    bits = {t: bits.get(t, default) for t, default in info.bits_per_value.items()}
+    actions = {name: _bind_action(node, name, info, names, bits, parallel) for name in ACTIONS[type(node)]}
+    component = BoundComponent(
+        name=str(node.name),
+        kind=_KINDS[type(node)],
+        dimensions=dimensions,
+        enabled=boolean(node.enabled, names, "enabled"),
+        size=_figure(node, "size", names) if isinstance(node, arch.Memory) else math.inf,
+        leak_power=_figure(node, "leak_power", names) * _figure(node, "leak_power_scale", names) * parallel,
+        area=_figure(node, "area", names) * _figure(node, "area_scale", names) * parallel,
+        actions=FrozenDict(actions),
+        bits_per_value=FrozenDict(bits),
+        skip_initial_output_write=getattr(node, "skip_initial_output_write", True),
+        direction=_bind_direction(node, names) if isinstance(node, arch.Toll) else FrozenDict(),
+        total_latency=node.total_latency,
+        attributes=_attributes(node, names) if node.total_latency is not None else FrozenDict(),
+    )
+    if node.total_latency is not None:
+        component.latency(dict.fromkeys(actions, 1))  # so that a wrong expression is found before anything is mapped
+    return component
+
+
+def _attributes(node: arch.Component, names: EinsumNames) -> FrozenDict[str, object]:
+    """What `total_latency` may use besides its actions: variables, sets and the component's own figures."""
+    own: dict[str, object] = {}
+    for name in ("size", "leak_power", "area", "n_parallel_instances", "energy_scale", "throughput_scale",
+                 "actions_scale", "leak_power_scale", "area_scale"):  # fmt: skip
+        value = getattr(node, name, None)
+        if value is not None:
+            own[name] = evaluate(value, names)
+    return FrozenDict({**names.own, **own})
+
+
+def _figure(node: arch.Component, name: str, names: EinsumNames, action: arch.Action | None = None) -> int | float:
+    """A number that a component or one of its actions gives; a Dummy's costs are 0 if it does not."""
+    value = getattr(action if action is not None else node, name)
+    if value is not None:
+        return _checked(value, names, name)
+    if node.component_class == "Dummy":
+        return math.inf if name == "throughput" else 0
+    missing = ", ".join(missing_figures(node))
+    if node.component_class is None:
+        raise SpecError(f"{node.name} needs {missing}; give them, or component_class: Dummy for zero cost", node.name)
+    raise SpecError(
+        f"component_class {node.component_class} of {node.name} is not supported yet; give its figures: {missing}",
+        node.component_class,
+    )
+
+
+def missing_figures(node: arch.Component) -> list[str]:
+    """The figures that a component without `component_class: Dummy` still has to give."""
+    missing = [name for name in ("leak_power", "area") if getattr(node, name) is None]
+    given = {action.name: action for action in node.actions}
+    for name in ACTIONS[type(node)]:
+        for figure in ("energy", "throughput"):
+            if name not in given or getattr(given[name], figure) is None:
+                missing.append(f"actions {name}.{figure}")
+    return missing
+
+
+def _bind_dimension(node: arch.Container, dimension: arch.Dimension, names: EinsumNames) -> BoundDimension:
+    what = f"{node.name}.{dimension.name}"
+    may_reuse = next(text for text in (dimension.may_reuse, dimension.reuse, "All") if text is not None)
+    return BoundDimension(
+        component=str(node.name),
+        name=str(dimension.name),
+        fanout=int(_checked(dimension.fanout, names, "fanout")),
+        may_reuse=tensor_set(may_reuse, names, f"may_reuse of {what}").members,
+        reuse=tensor_set(dimension.reuse or "Nothing", names, f"reuse of {what}").members,
+        loop_bounds=tuple(bind_comparison(c, names) for c in dimension.loop_bounds),
+        min_usage=_checked(dimension.min_usage, names, "min_usage"),
+        usage_scale=_checked(dimension.usage_scale, names, "usage_scale"),
+        power_gateable=dimension.power_gateable,
+    )
+
+
+def _bind_action(
+    node: arch.Component,
+    name: str,
+    info: EinsumInfo,
+    names: EinsumNames,
+    bits_per_value: Mapping[str, int | float],
+    parallel: float,
+) -> BoundAction:
+    action = next((a for a in node.actions if a.name == name), arch.Action(name=name))
+
+    def both_scales(what: str) -> float:
+        return _figure(node, what, names) * _figure(node, what, names, action)
+
+    throughput = _figure(node, "throughput", names, action) * both_scales("throughput_scale") * parallel
+    if not throughput > 0:
+        raise SpecError(f"throughput of {node.name} {name} is too small", action.name)
+    bits_per_action = _first_per_tensor(node, action, "bits_per_action", info, names)
+    values = _first_per_tensor(node, action, "values_per_action", info, names)
+    return BoundAction(
+        name=name,
+        energy=_figure(node, "energy", names, action) * both_scales("energy_scale"),
+        throughput=throughput,
+        actions_scale=both_scales("actions_scale"),
+        values_per_action=FrozenDict(
+            {t: values[t] if t in values else bits_per_action.get(t, 1) / bits_per_value[t] for t in bits_per_value}
+        ),
+    )
+
+
+def _first_per_tensor(
+    node: arch.Component, action: arch.Action, field_name: str, info: EinsumInfo, names: EinsumNames
+) -> dict[str, int | float]:
+    """The action's figure per tensor where it gives one, else the component's."""
+    found: dict[str, int | float] = {}
+    for owner in (node, action):
+        found.update(_per_tensor(getattr(owner, field_name), info, names, field_name))
+    return found
+
+
+def _per_tensor(value: PerTensor | None, info: EinsumInfo, names: EinsumNames, what: str) -> dict[str, int | float]:
+    if value is None:
+        return {}
+    if isinstance(value, FrozenDict):
+        return {t: _checked(v, names, what) for t, (v, _) in by_set(value, names, names.universe).items()}
+    return dict.fromkeys(info.accesses, _checked(value, names, what))
+
+
+def _bind_direction(node: arch.Toll, names: EinsumNames) -> FrozenDict[str, str]:
+    if isinstance(node.direction, str):
+        return FrozenDict(dict.fromkeys(names.universe.tensors, str(node.direction)))
+    found = {t: str(value) for t, (value, _) in by_set(node.direction, names, names.universe).items()}
+    for tensor in names.universe.tensors:
+        if tensor not in found:
+            raise SpecError(
+                f"direction of {node.name} does not say where tensor {tensor} goes; add Other: …",
+                next(iter(node.direction), node.name),
+            )
+    return FrozenDict(found)
+
+
+def _checked(value: Value, names: EinsumNames, field_name: str) -> int | float:
+    """A field's number, if the field can have it."""
+    result = number(value, names, field_name)
+    wrong = complaint(field_name, result)
+    if wrong:
+        raise SpecError(wrong, value if isinstance(value, str) else None)
+    return result

@@ -1,0 +1,125 @@
+"""Loading specs from files and from the bundled library; file access ends at what the user named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fusiest.errors import SpecError, did_you_mean
+from fusiest.frozen import FrozenDict
+from fusiest.spec import reader
+from fusiest.spec.spec import Spec, check
+from fusiest.spec.template import undeclared
+from fusiest.spec.yamlfile import Node, ScalarNode, load_nodes, read_text
+
+T = TypeVar("T")
+SECTIONS = ("arch", "workload", "mapping", "renames", "variables")
+
+
+def bundled() -> dict[str, dict[str, str]]:
+    """The library: kind of spec -> name -> what it is (the first sentence of the file's comment)."""
+    folder = resources.files("fusiest") / "library"
+    return {
+        kind: {name: _first_comment(folder / kind / f"{name}.yaml") for name in names}
+        for kind, names in _library().items()
+    }
+
+
+def _library() -> dict[str, list[str]]:
+    folder = resources.files("fusiest") / "library"
+    return {
+        kind: sorted(e.name.removesuffix(".yaml") for e in (folder / kind).iterdir() if e.name.endswith(".yaml"))
+        for kind in ("arches", "workloads", "mappings")
+    }
+
+
+def _first_comment(file: Any) -> str:
+    """The first sentence of a file's comment, without the name that it starts with."""
+    lines: list[str] = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#") or not line.strip("# "):
+            break
+        lines.append(line.strip("# "))
+        if line.endswith((":", ".")):
+            break
+    return " ".join(lines).split(". ")[0].partition(": ")[2].rstrip(".:")
+
+
+def _find(name: str) -> tuple[str, str]:
+    """The display name and text of a file or a bundled spec; a file goes before a bundled spec of the same name."""
+    if not os.path.isfile(name) and "/" not in name and not name.endswith((".yaml", ".yml")):
+        for kind, names in _library().items():
+            if name in names:
+                entry = resources.files("fusiest") / "library" / kind / f"{name}.yaml"
+                return f"<{name}>", entry.read_text(encoding="utf-8")
+        if not os.path.exists(name):
+            known = [bundled_name for names in _library().values() for bundled_name in names]
+            raise SpecError(f"there is no file and no bundled spec '{name}'{did_you_mean(name, known)}")
+    return os.path.normpath(name) if name else name, read_text(name)
+
+
+def load(*files: str | Path, defines: Mapping[str, object] | None = None, **more_defines: object) -> Spec:
+    """Load a spec from files or bundled names; defines fill in the templates.
+
+    >>> load("simple", "matmuls", N_EINSUMS=1).info.einsums["Matmul0"].bounds
+    {'m': 128, 'n0': 128, 'n1': 128}
+    """
+    if not files:
+        raise SpecError("nothing to load: name a file or a bundled spec")
+    defines = {**(defines or {}), **more_defines}
+    texts = dict(_find(name) for name in _distinct(files))
+    _check_defines(texts, defines)
+    sections: dict[str, list[tuple[ScalarNode, Node]]] = {}
+    for file, text in texts.items():
+        for key, node in load_nodes(file, text, defines).items:
+            name = str(key.value)
+            if name not in SECTIONS:
+                raise SpecError(f"unknown section '{name}'{did_you_mean(name, SECTIONS)}", key.source)
+            sections.setdefault(name, []).append((key, node))
+    spec = Spec(
+        arch=_one(sections, "arch", reader.read_architecture),
+        workload=_one(sections, "workload", reader.read_workload),
+        mapping=_one(sections, "mapping", reader.read_mapping),
+        renames=tuple(entry for _, node in sections.get("renames", []) for entry in reader.read_renames(node)),
+        variables=_merged_variables([node for _, node in sections.get("variables", [])]),
+    )
+    check(spec)
+    return spec
+
+
+def _distinct(files: Sequence[str | Path]) -> list[str]:
+    """Each file once, however often and by whatever path it is named."""
+    found: dict[str, str] = {}
+    for file in files:
+        name = os.fspath(file)
+        found.setdefault(os.path.realpath(name) if os.path.isfile(name) else name, name)
+    return list(found.values())
+
+
+def _check_defines(texts: Mapping[str, str], defines: Mapping[str, object]) -> None:
+    known = {name for file, text in texts.items() for name in undeclared(text, file)} if defines else set()
+    for name in defines:
+        if name not in known:
+            files = ", ".join(texts)
+            raise SpecError(f"-D {name}: {files} use no such define{did_you_mean(name, known)}")
+
+
+def _one(sections: Mapping[str, list[tuple[ScalarNode, Node]]], name: str, read: Callable[[Node], T]) -> T | None:
+    given = sections.get(name, [])
+    if len(given) > 1:
+        first, second = given[0][0].source, given[1][0].source
+        raise SpecError(f"the section '{name}:' is also in {first}; give only one of the two files", second)
+    return read(given[0][1]) if given else None
+
+
+def _merged_variables(nodes: list[Node]) -> FrozenDict[str, int | float | str]:
+    merged: dict[str, int | float | str] = {}
+    for node in nodes:
+        for name, value in reader.read_variables(node).items():
+            if name in merged and merged[name] != value:
+                raise SpecError(f"variable {name} is given twice, as {merged[name]} and as {value}", name)
+            merged[name] = value
+    return FrozenDict(merged)

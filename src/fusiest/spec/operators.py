@@ -1,0 +1,201 @@
+"""What the operators and functions of expressions do with numbers, sets, text and arrays of numbers.
+
+Sizes are known before a result is computed, so that no operator can make a number that fills the memory. Arrays
+(the mapper's counts) are combined element by element; numpy is never imported here, only found if a caller has it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any, cast
+
+from fusiest.errors import SpecError
+from fusiest.spec.namesets import NameSet
+
+MAX_BITS = 4_096
+
+
+def binary(symbol: str, left: Any, right: Any) -> object:
+    """Apply an operator to two numbers, arrays or sets.
+
+    >>> binary("**", 2, 10), binary("/", 1, 4)
+    (1024, 0.25)
+    """
+    if isinstance(left, NameSet) and isinstance(right, NameSet) and symbol in _SET_OPERATORS:
+        return _SET_OPERATORS[symbol](left, right)
+    if symbol not in _ARITHMETIC:
+        raise SpecError(f"'{symbol}' wants two sets, but has {kind_of(left)} and {kind_of(right)}")
+    want_numbers(symbol, left, right)
+    if symbol in ("/", "//", "%") and not is_array(right) and right == 0:
+        raise SpecError("division by zero")
+    if isinstance(left, int) and isinstance(right, int) and _product_bits(symbol, left, right) > MAX_BITS:
+        raise SpecError(f"'{symbol}' makes a number of more than {MAX_BITS} bits")
+    result = _ARITHMETIC[symbol](left, right)
+    if isinstance(result, complex):
+        raise SpecError("a root of a negative number")
+    if isinstance(result, float) and not math.isfinite(result):
+        if math.isnan(result):
+            raise SpecError(f"'{left} {symbol} {right}' has no value")
+        if math.isfinite(left) and math.isfinite(right):
+            raise SpecError(f"'{symbol}' makes a number that is too large")
+    return result
+
+
+def _product_bits(symbol: str, left: int, right: int) -> int:
+    """How large an integer product or power would be, known before it is computed."""
+    if symbol == "*":
+        return left.bit_length() + right.bit_length()
+    if symbol == "**" and right > 0 and abs(left) > 1:
+        return left.bit_length() * right
+    return 0
+
+
+def compare(symbol: str, left: Any, right: Any) -> object:
+    """Compare two numbers, sets (`<=` is a subset) or, for equality only, texts.
+
+    >>> compare("==", "read", "write")
+    False
+    """
+    both_sets = isinstance(left, NameSet) and isinstance(right, NameSet)
+    both_text = isinstance(left, str) and isinstance(right, str) and symbol in ("==", "!=")
+    if not both_sets and not both_text:
+        want_numbers(symbol, left, right)
+    return _COMPARISONS[symbol](left, right)
+
+
+def truth(value: Any) -> Any:
+    """True or false, or an array of them.
+
+    >>> truth(0.5)
+    True
+    """
+    if is_array(value):
+        return value != 0
+    if isinstance(value, (bool, int, float, NameSet)):
+        return bool(value)
+    raise SpecError(f"a condition must be true or false, but this is {kind_of(value)}")
+
+
+def plain_truth(value: object) -> bool:
+    """True or false, where an array of them makes no sense.
+
+    >>> plain_truth(0)
+    False
+    """
+    result = truth(value)
+    if is_array(result):
+        raise SpecError("the 'if' of a 'for' must not depend on counts")
+    return bool(result)
+
+
+def want_numbers(symbol: str, *values: object) -> None:
+    """Refuse operands that are neither numbers nor arrays.
+
+    >>> want_numbers("+", 1, 2.0)
+    """
+    if not all(isinstance(value, (int, float)) or is_array(value) for value in values):
+        raise SpecError(f"'{symbol}' cannot be applied to {' and '.join(kind_of(value) for value in values)}")
+
+
+def sequence(function: str, value: object) -> Sequence[object]:
+    """What a `for` or a function of several values runs over.
+
+    >>> sequence("max", [1, 2])
+    [1, 2]
+    """
+    if isinstance(value, (tuple, list)):
+        return value
+    if isinstance(value, NameSet):
+        return value.singletons()
+    raise SpecError(f"'{function}' wants several values, but this is {kind_of(value)}")
+
+
+def is_array(value: object) -> bool:
+    """Whether this is a numpy array, or a numpy number that is not a float.
+
+    >>> is_array(1.5)
+    False
+    """
+    # numpy is not imported for this: an array can only come from a caller who has done so.
+    return hasattr(value, "__array__") and not isinstance(value, float)
+
+
+def _extreme(function: str, ufunc: str, pick: Callable[[Sequence[Any]], object]) -> Callable[..., object]:
+    def extreme(*arguments: Any) -> object:
+        values = sequence(function, arguments[0]) if len(arguments) == 1 else arguments
+        if not values:
+            raise SpecError(f"{function} of nothing")
+        want_numbers(function, *values)
+        return reduce(getattr(sys.modules["numpy"], ufunc), values) if any(map(is_array, values)) else pick(values)
+
+    return extreme
+
+
+def _sum(values: object) -> object:
+    return reduce(lambda total, value: binary("+", total, value), sequence("sum", values), cast(object, 0))
+
+
+def _length(value: object) -> int:
+    return len(value) if isinstance(value, NameSet) else len(sequence("len", value))
+
+
+def _round(value: Any, digits: object = None) -> object:
+    want_numbers("round", value)
+    if digits is not None and not (isinstance(digits, int) and abs(digits) <= 400):
+        raise SpecError("round wants a small whole number of digits")
+    if isinstance(value, float) and math.isinf(value):
+        return value
+    if is_array(value):
+        return value.round(digits or 0)
+    return round(value) if digits is None else round(value, digits)
+
+
+def _numeric(function: str, scalar: Callable[[Any], object]) -> Callable[[Any], object]:
+    def apply(value: Any) -> object:
+        want_numbers(function, value)
+        if is_array(value):
+            return getattr(sys.modules["numpy"], function)(value)
+        if isinstance(value, float) and math.isinf(value) and function in ("ceil", "floor"):
+            return value
+        return scalar(value)
+
+    return apply
+
+
+def kind_of(value: object) -> str:
+    """A value in the words of an error message.
+
+    >>> kind_of("read")
+    'text'
+    """
+    if isinstance(value, NameSet):
+        return "a set of tensors" if value.kind == "tensor" else "a set of rank variables"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, str):
+        return "text"
+    return "an array" if is_array(value) else "a list" if isinstance(value, (tuple, list)) else "an object"
+
+
+_ARITHMETIC: Mapping[str, Callable[[Any, Any], object]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow,
+}  # fmt: skip
+_SET_OPERATORS: Mapping[str, Callable[[Any, Any], object]] = {
+    "&": operator.and_, "|": operator.or_, "-": operator.sub,
+}  # fmt: skip
+_COMPARISONS: Mapping[str, Callable[[Any, Any], object]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+FUNCTIONS: Mapping[str, Callable[..., object]] = {
+    "len": _length, "min": _extreme("min", "minimum", min), "max": _extreme("max", "maximum", max), "sum": _sum,
+    "ceil": _numeric("ceil", math.ceil), "floor": _numeric("floor", math.floor),
+    "log2": _numeric("log2", math.log2), "sqrt": _numeric("sqrt", math.sqrt), "abs": _numeric("abs", abs),
+    "round": _round,
+}  # fmt: skip

@@ -1,0 +1,78 @@
+"""Which tensors a memory or Toll must, may and must not hold, evaluated for one Einsum.
+
+The sets depend on what outer memories were chosen to hold: `names` carries those choices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusiest.errors import SpecError
+from fusiest.spec import architecture as arch
+from fusiest.spec.analysis import EinsumNames, tensor_set
+from fusiest.spec.architecture import Comparison
+from fusiest.spec.expressions import NameSet, name_set, number
+
+
+@dataclass(frozen=True, slots=True)
+class BoundComparison:
+    variables: frozenset[str]
+    operator: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementSets:
+    """What a memory or Toll must and may do with an Einsum's tensors, given what outer memories hold."""
+
+    keep: frozenset[str]
+    may_keep: frozenset[str]
+    back: frozenset[str]
+    tile_shape: tuple[BoundComparison, ...]
+    no_refetch_from_above: frozenset[str]
+    no_resend_to_below: frozenset[str]
+    order_options: tuple[tuple[frozenset[str], ...], ...]
+    force_memory_hierarchy_order: bool
+
+
+def placement_sets(node: arch.Memory | arch.Toll, names: EinsumNames, above: frozenset[str]) -> PlacementSets:
+    """Evaluate a node's `tensors` section; `names` already holds the outer memories' chosen sets."""
+    tensors = node.tensors
+    names = names.extended({"Above": NameSet(above, names.universe, "tensor")})
+
+    def members(expression: str, what: str) -> frozenset[str]:
+        return tensor_set(expression, names, f"{what} of {node.name}").members
+
+    back = members(tensors.back, "back")
+    keep = members(tensors.keep or "Nothing", "keep") | back
+    default = "All" if tensors.keep is None else "Nothing"
+    options = tuple(
+        tuple(members(part, "tensor_order_options") for part in option) for option in tensors.tensor_order_options
+    )
+    for option, written in zip(options, tensors.tensor_order_options, strict=True):
+        listed = [t for part in option for t in part]
+        if len(set(listed)) < len(listed):
+            raise SpecError(
+                f"the sets of an option of tensor_order_options of {node.name} must be disjoint", written[0]
+            )
+    return PlacementSets(
+        keep=keep,
+        may_keep=members(tensors.may_keep if tensors.may_keep is not None else default, "may_keep") - keep,
+        back=back,
+        tile_shape=tuple(bind_comparison(c, names) for c in tensors.tile_shape),
+        no_refetch_from_above=members(tensors.no_refetch_from_above, "no_refetch_from_above"),
+        no_resend_to_below=members(tensors.no_resend_to_below, "no_resend_to_below"),
+        order_options=options,
+        force_memory_hierarchy_order=tensors.force_memory_hierarchy_order,
+    )
+
+
+def bind_comparison(comparison: Comparison, names: EinsumNames) -> BoundComparison:
+    found = name_set(comparison.expression, names, "expression")
+    if found.kind == "tensor":
+        if found.members not in (frozenset(), names.universe.tensors.keys()):
+            raise SpecError(
+                f"'{comparison.expression}' is a set of tensors; add .rank_variables", comparison.expression
+            )
+        found = NameSet(names.universe.variables if found.members else frozenset(), names.universe, "variable")
+    return BoundComparison(found.members, comparison.operator, number(comparison.value, names, "value"))

@@ -1,0 +1,124 @@
+"""A spec: architecture, workload, mapping, renames and variables, each from a file or built in Python."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+
+from fusiest.errors import SpecError, did_you_mean
+from fusiest.frozen import FrozenDict
+from fusiest.looptree.nodes import LoopTree
+from fusiest.spec import architecture as arch
+from fusiest.spec.analysis import WorkloadInfo, analyze, evaluate_variables
+from fusiest.spec.architecture import Architecture, Value, computes, flatten, path_nodes
+from fusiest.spec.binding import ACTIONS, architecture_names, bind_node
+from fusiest.spec.einsum_text import check_name
+from fusiest.spec.placement import placement_sets
+from fusiest.spec.workload import EinsumRenames, Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What is to be mapped onto what. Sections that a use does not need may be missing."""
+
+    arch: Architecture | None = None
+    workload: Workload | None = None
+    mapping: LoopTree | None = None
+    renames: tuple[EinsumRenames, ...] = ()
+    variables: FrozenDict[str, Value] = field(default_factory=FrozenDict)
+
+    def require_arch(self) -> Architecture:
+        if self.arch is None:
+            raise SpecError("no file has a section 'arch:'")
+        return self.arch
+
+    def require_workload(self) -> Workload:
+        if self.workload is None:
+            raise SpecError("no file has a section 'workload:'")
+        return self.workload
+
+    @functools.cached_property
+    def info(self) -> WorkloadInfo:
+        """What follows from the workload: bounds, sharing, named sets."""
+        return analyze(self.require_workload(), self.renames, self.variables)
+
+    def _repr_html_(self) -> str:
+        from fusiest.show import spec_html
+
+        return spec_html(self)
+
+
+def check(spec: Spec) -> None:
+    """Raise the first error in the spec that can be known without a mapping."""
+    if spec.arch is not None:
+        _check_architecture(spec.arch)
+        evaluate_variables({**spec.variables, **spec.arch.variables})
+    if spec.workload is not None:
+        _ = spec.info
+    if spec.arch is None or spec.workload is None:
+        return
+    _check_name_clashes(spec)
+    for info in spec.info.einsums.values():
+        names = architecture_names(spec, info)
+        outer = frozenset[str]()
+        for node in flatten(spec.arch.nodes):
+            bind_node(node, info, names)
+            if isinstance(node, (arch.Memory, arch.Toll)):
+                sets = placement_sets(node, names, outer)
+                outer |= sets.keep | sets.may_keep
+                names = names.choose(str(node.name), sets.keep | sets.may_keep)
+
+
+def _check_architecture(architecture: Architecture) -> None:
+    seen: set[str] = set()
+    for node in flatten(architecture.nodes):
+        check_name(node.name, "component")
+        if node.name in seen:
+            raise SpecError(f"two nodes of the architecture are named {node.name}", node.name)
+        seen.add(node.name)
+        _check_dimensions(node)
+        if isinstance(node, arch.Component):
+            _check_actions(node)
+    for compute in computes(architecture):
+        path = path_nodes(architecture.nodes, compute) or []
+        first = next(node for node in path if type(node) is not arch.Container)
+        if not isinstance(first, arch.Memory):
+            raise SpecError(
+                f"above {compute}, the outermost node must be a !Memory that holds the workload's tensors, "
+                f"but it is {first.name}",
+                first.name,
+            )
+
+
+def _check_dimensions(node: arch.Container) -> None:
+    seen: set[str] = set()
+    for dimension in node.spatial:
+        if dimension.name in seen:
+            raise SpecError(f"two fanout dimensions of {node.name} are named {dimension.name}", dimension.name)
+        seen.add(dimension.name)
+
+
+def _check_actions(node: arch.Component) -> None:
+    known = ACTIONS[type(node)]
+    seen: set[str] = set()
+    for action in node.actions:
+        if action.name not in known:
+            raise SpecError(f"{node.name} has no action '{action.name}'{did_you_mean(action.name, known)}", action.name)
+        if action.name in seen:
+            raise SpecError(f"{node.name} lists action '{action.name}' twice", action.name)
+        seen.add(action.name)
+
+
+def _check_name_clashes(spec: Spec) -> None:
+    """A name in an expression must mean one thing."""
+    workload, architecture = spec.require_workload(), spec.require_arch()
+    tables = [entry.tensor_accesses for entry in spec.renames] + [einsum.renames for einsum in workload.einsums]
+    meanings = dict.fromkeys(spec.info.users, "a tensor")
+    meanings.update({str(rename.name): "a rename" for table in tables for rename in table})
+    for node in flatten(architecture.nodes):
+        if node.name in meanings:
+            raise SpecError(f"{node.name} is the name of a component and of {meanings[node.name]}; rename one", node.name)
+    meanings.update({str(node.name): "a component" for node in flatten(architecture.nodes)})
+    for name in (*spec.variables, *architecture.variables):
+        if name in meanings:
+            raise SpecError(f"{name} is the name of a variable and of {meanings[name]}; rename one", name)

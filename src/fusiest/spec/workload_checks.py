@@ -1,0 +1,146 @@
+"""Checks of a workload as a whole: consistent ranks, one producer per tensor, no cycles, no unknown names."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from fusiest.errors import SpecError, did_you_mean
+from fusiest.spec.affine import Affine
+from fusiest.spec.workload import Einsum, EinsumRenames, Workload
+
+
+def check_einsums(workload: Workload) -> None:
+    seen: dict[str, Einsum] = {}
+    ranks: dict[str, tuple[Einsum, frozenset[str]]] = {}
+    for einsum in workload.einsums:
+        if einsum.name in seen:
+            raise SpecError(f"two Einsums are named {einsum.name}; give one of them another 'name'", einsum.name)
+        seen[einsum.name] = einsum
+        outputs = [a.name for a in einsum.tensor_accesses if a.output]
+        if len(outputs) != 1:
+            raise SpecError(
+                f"Einsum {einsum.name} has {len(outputs)} outputs; mark exactly one access 'output: True'", einsum.name
+            )
+        accessed: set[str] = set()
+        for access in einsum.tensor_accesses:
+            if access.name in accessed:
+                raise SpecError(f"Einsum {einsum.name} accesses tensor {access.name} twice: not supported", access.name)
+            accessed.add(access.name)
+            own = frozenset(access.projection)
+            other, theirs = ranks.setdefault(access.name, (einsum, own))
+            if own != theirs:
+                raise SpecError(
+                    f"tensor {access.name} has ranks {_list(theirs)} in Einsum {other.name} but {_list(own)} in "
+                    f"Einsum {einsum.name}; name the rank as in '{access.name}[M: p]'",
+                    access.name,
+                )
+            _check_projection(access.name, access.projection, access.output)
+        if einsum.is_copy_operation and len(einsum.tensor_accesses) != 2:
+            raise SpecError(f"copy Einsum {einsum.name} needs exactly one input and one output", einsum.name)
+
+
+def _list(names: frozenset[str]) -> str:
+    return "[" + ", ".join(sorted(names)) + "]"
+
+
+def _check_projection(tensor: str, projection: Mapping[str, Affine], output: bool) -> None:
+    seen: set[str] = set()
+    for rank, affine in projection.items():
+        if output and len(affine.variables) > 1:
+            raise SpecError(f"output {tensor} has several variables in rank {rank} ({affine}): not supported", tensor)
+        for variable in affine.variables:
+            if variable in seen:
+                raise SpecError(f"variable {variable} is in two ranks of tensor {tensor}: not supported", tensor)
+            seen.add(variable)
+
+
+def check_dependencies(workload: Workload) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    users: dict[str, list[str]] = {}
+    producer: dict[str, str] = {}
+    for einsum in workload.einsums:
+        for access in einsum.tensor_accesses:
+            users.setdefault(access.name, []).append(einsum.name)
+            if not access.output:
+                continue
+            if access.name in producer:
+                raise SpecError(
+                    f"tensor {access.name} is written by both {producer[access.name]} and {einsum.name}; "
+                    "a tensor has one producer",
+                    access.name,
+                )
+            producer[access.name] = einsum.name
+    written: set[str] = set()
+    for einsum in workload.einsums:
+        for access in einsum.tensor_accesses:
+            if not access.output and access.name in producer and access.name not in written:
+                cycle = _find_cycle(workload, producer)
+                if cycle:
+                    raise SpecError(f"the Einsums depend on each other in a cycle: {' -> '.join(cycle)}", access.name)
+                raise SpecError(
+                    f"Einsum {einsum.name} reads {access.name} before Einsum {producer[access.name]} writes it; "
+                    f"list {producer[access.name]} first",
+                    access.name,
+                )
+        written.update(a.name for a in einsum.tensor_accesses if a.output)
+    return {t: tuple(names) for t, names in users.items()}, producer
+
+
+def _find_cycle(workload: Workload, producer: Mapping[str, str]) -> list[str]:
+    """A cycle of Einsums, each reading what the one before writes; empty if there is none."""
+    reads = {
+        e.name: [producer[a.name] for a in e.tensor_accesses if not a.output and a.name in producer]
+        for e in workload.einsums
+    }
+    waiting = {name: len(sources) for name, sources in reads.items()}
+    readers: dict[str, list[str]] = {name: [] for name in reads}
+    for name, sources in reads.items():
+        for source in sources:
+            readers[source].append(name)
+    ready = deque(name for name, count in waiting.items() if count == 0)
+    while ready:
+        done = ready.popleft()
+        del waiting[done]
+        for reader in readers[done]:
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                ready.append(reader)
+    if not waiting:
+        return []
+    path = [next(iter(waiting))]
+    while True:
+        path.append(next(source for source in reads[path[-1]] if source in waiting))
+        if path[-1] in path[:-1]:
+            return path[path.index(path[-1]) :][::-1]
+
+
+def check_names(workload: Workload, renames: tuple[EinsumRenames, ...]) -> None:
+    variables = {
+        v for e in workload.einsums for a in e.tensor_accesses for r in a.projection.values() for v in r.variables
+    }
+    ranks = {rank for e in workload.einsums for a in e.tensor_accesses for rank in a.projection}
+    for rank in workload.rank_sizes:
+        if rank not in ranks:
+            raise SpecError(f"rank_sizes: no tensor has a rank {rank}{did_you_mean(rank, ranks)}", rank)
+    for constraint in workload.iteration_space_shape:
+        for v in constraint.variables - variables:
+            raise SpecError(f"no Einsum has a rank variable {v}{did_you_mean(v, variables)}", constraint.text)
+    _check_renames(workload, renames)
+
+
+def _check_renames(workload: Workload, renames: tuple[EinsumRenames, ...]) -> None:
+    einsums = {e.name for e in workload.einsums}
+    seen: set[str] = set()
+    for entry in renames:
+        if entry.name != "default" and entry.name not in einsums:
+            raise SpecError(
+                f"renames: there is no Einsum {entry.name}{did_you_mean(entry.name, [*einsums, 'default'])}", entry.name
+            )
+        if entry.name in seen:
+            raise SpecError(f"renames: {entry.name} is listed twice", entry.name)
+        seen.add(entry.name)
+    for table in (*(entry.tensor_accesses for entry in renames), *(e.renames for e in workload.einsums)):
+        names = [rename.name for rename in table]
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                raise SpecError(f"rename {name} is given twice", name)

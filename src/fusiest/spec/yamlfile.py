@@ -1,0 +1,341 @@
+"""A YAML file as a tree of immutable nodes that know their lines.
+
+Only the parser of PyYAML is used, event by event; scalars are resolved here by the YAML 1.2 core rules, so that
+`on` and `no` are text and `1e15` is a number. No Python object is ever constructed from what a file says.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import yaml
+
+from fusiest.errors import Located, Source, SpecError
+from fusiest.spec.template import render
+
+MAX_BYTES = 16_000_000
+MAX_NODES = 250_000
+MAX_DEPTH = 200
+MAX_DIGITS = 1_000
+CORE_TAG = "tag:yaml.org,2002:"
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarNode:
+    """A single value. Text is `Located`, so that an error about it can name its line."""
+
+    value: Scalar
+    source: Source
+    quoted: bool = False
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListNode:
+    items: tuple[Node, ...]
+    source: Source
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MapNode:
+    """A table in the order of the file; no key appears twice."""
+
+    items: tuple[tuple[ScalarNode, Node], ...]
+    source: Source
+    tag: str | None = None
+
+
+Node: TypeAlias = ScalarNode | ListNode | MapNode
+
+
+def load_nodes(name: str, text: str, defines: Mapping[str, object]) -> MapNode:
+    """Render the template, then parse it; `name` is the file that errors speak of.
+
+    >>> tree = load_nodes("a.yaml", "{% set N = 2 %}\\n\\nsize: {{N}}", {})
+    >>> key, node = tree.items[0]
+    >>> key.value, node.value, str(node.source)
+    ('size', 2, 'a.yaml:3')
+    """
+    rendered = render(text, name, defines)
+    root = parse_nodes(rendered.text, name, rendered.lines)
+    if not isinstance(root, MapNode):
+        raise SpecError("the file must be a table of sections such as 'arch:' or 'workload:'", at=root.source)
+    return root
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a regular UTF-8 file of reasonable size. Nothing else is opened for long."""
+    name = os.fspath(path)
+    data = _read_bytes(name)
+    if len(data) > MAX_BYTES:
+        raise SpecError(f"{name}: the file is larger than {MAX_BYTES // 1_000_000} MB")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SpecError("the file is not UTF-8 text", at=Source(name, line)) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _read_bytes(name: str) -> bytes:
+    # Without O_NONBLOCK, opening a pipe would wait for its writer.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(name, flags)
+        try:
+            return _read_regular(name, descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise SpecError(f"{name}: {(error.strerror or 'cannot be read').lower()}") from None
+    except ValueError:
+        raise SpecError(f"{name!r} is not the name of a file") from None
+
+
+def _read_regular(name: str, descriptor: int) -> bytes:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+        raise SpecError(f"{name}: this is {kind}")
+    if status.st_size > MAX_BYTES:
+        raise SpecError(f"{name}: the file is larger than {MAX_BYTES // 1_000_000} MB")
+    with open(descriptor, "rb", closefd=False) as file:
+        return file.read(MAX_BYTES + 1)
+
+
+def parse_nodes(text: str, file: str, lines: Sequence[int]) -> Node:
+    """Parse YAML; `lines[i]` is the line of the user's file from which line i (from 0) of `text` comes.
+
+    >>> parse_nodes("[1, ~A]", "f", [7]).items[1]
+    ScalarNode(value='~A', source=Source(file='f', line=7), quoted=False, tag=None)
+    """
+    # YAML counts these three as line breaks, our line table does not.
+    text = text.translate({0x85: " ", 0x2028: " ", 0x2029: " "})
+    builder = _Builder(file, lines)
+    strange = _NOT_YAML.search(text)
+    if strange:
+        where = builder.source(text.count("\n", 0, strange.start()))
+        raise SpecError(f"the file holds the control character {strange.group()!r}; is it a text file?", at=where)
+    try:
+        root = builder.build(_events(text))
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error, text, builder) from None
+    except yaml.YAMLError as error:
+        raise SpecError(f"not valid YAML: {' '.join(str(error).split())}", at=Source(file, 1)) from None
+    if root is None or (isinstance(root, ScalarNode) and root.value is None and root.tag is None):
+        raise SpecError("the file is empty", at=Source(file, 1))
+    return root
+
+
+def _events(text: str) -> Iterator[Any]:
+    loader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+    return iter(yaml.parse(text, Loader=loader))
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or table whose end has not been read yet."""
+
+    is_map: bool
+    source: Source
+    tag: str | None
+    anchor: str | None
+    first: int
+    children: list[Node]
+    height: int = 1
+
+
+class _Builder:
+    """Turns events into nodes with a stack of its own; counts each node as often as aliases repeat it."""
+
+    def __init__(self, file: str, lines: Sequence[int]) -> None:
+        self.file, self.lines = file, lines
+        self.count = 0
+        self.anchors: dict[str, tuple[Node, int, int] | None] = {}
+        self.stack: list[_Open] = []
+        self.root: Node | None = None
+        self.last = Source(file, 1)
+
+    def build(self, events: Iterator[Any]) -> Node | None:
+        documents = 0
+        for event in events:
+            if isinstance(event, yaml.ScalarEvent):
+                self.scalar(event)
+            elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+                self.start(event)
+            elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+                self.end()
+            elif isinstance(event, yaml.AliasEvent):
+                self.alias(event)
+            elif isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise SpecError("a second document ('---') in one file", at=self.at(event))
+        return self.root
+
+    def source(self, line: int) -> Source:
+        original = self.lines[min(line, len(self.lines) - 1)] if self.lines else 1
+        if original != self.last.line:
+            self.last = Source(self.file, original)
+        return self.last
+
+    def at(self, event: Any) -> Source:
+        return self.source(event.start_mark.line)
+
+    def scalar(self, event: Any) -> None:
+        source, quoted = self.at(event), event.style not in (None, "")
+        value, tag = _resolve(event.value, event.tag, quoted, source)
+        node = ScalarNode(value, source, quoted, tag)
+        if event.anchor:
+            self.anchors[event.anchor] = (node, 1, 0)
+        self.add(node, 1, 0)
+
+    def start(self, event: Any) -> None:
+        source = self.at(event)
+        if len(self.stack) >= MAX_DEPTH:
+            raise SpecError(f"nested more than {MAX_DEPTH} deep", at=source)
+        is_map = isinstance(event, yaml.MappingStartEvent)
+        tag = None if event.tag == CORE_TAG + ("map" if is_map else "seq") else _short(event.tag)
+        if event.anchor:
+            self.anchors[event.anchor] = None
+        self.stack.append(_Open(is_map, source, tag, event.anchor, self.count, []))
+
+    def end(self) -> None:
+        done = self.stack.pop()
+        node: Node
+        if done.is_map:
+            node = MapNode(_pairs(done.children), done.source, done.tag)
+        else:
+            node = ListNode(tuple(done.children), done.source, done.tag)
+        if done.anchor:
+            self.anchors[done.anchor] = (node, self.count - done.first + 1, done.height)
+        self.add(node, 1, done.height)
+
+    def alias(self, event: Any) -> None:
+        if event.anchor not in self.anchors:
+            raise SpecError(f"no anchor '&{event.anchor}' above this '*{event.anchor}'", at=self.at(event))
+        known = self.anchors[event.anchor]
+        if known is None:
+            raise SpecError(f"'*{event.anchor}' stands inside what it refers to", at=self.at(event))
+        node, size, height = known
+        if len(self.stack) + height > MAX_DEPTH:
+            raise SpecError(f"nested more than {MAX_DEPTH} deep", at=self.at(event))
+        self.at(event)
+        self.add(node, size, height)
+
+    def add(self, node: Node, size: int, height: int) -> None:
+        self.count += size
+        if self.count > MAX_NODES:
+            raise SpecError(f"more than {MAX_NODES:,} values, repetitions by aliases included", at=self.last)
+        if self.stack:
+            self.stack[-1].children.append(node)
+            self.stack[-1].height = max(self.stack[-1].height, height + 1)
+        else:
+            self.root = node
+
+
+def _pairs(children: Sequence[Node]) -> tuple[tuple[ScalarNode, Node], ...]:
+    """Keys and values alternate in `children`. Merged tables (`<<`) come first and yield to what is written out."""
+    own: dict[tuple[type, Scalar], tuple[ScalarNode, Node]] = {}
+    merged: dict[tuple[type, Scalar], tuple[ScalarNode, Node]] = {}
+    for key, node in zip(children[::2], children[1::2], strict=True):
+        if not isinstance(key, ScalarNode):
+            raise SpecError("a key must be plain text, not a list or table; is a '{' left over?", at=key.source)
+        if key.value == "<<" and not key.quoted:
+            for pair in _merged(node):
+                merged.setdefault(_identity(pair[0]), pair)
+            continue
+        if key.tag is not None:
+            raise SpecError(f"a key cannot have a tag, but this one has {key.tag}", at=key.source)
+        first = own.setdefault(_identity(key), (key, node))[0]
+        if first is not key:
+            message = f"key '{key.value}' appears twice: in line {first.source.line} and in line {key.source.line}"
+            raise SpecError(message, at=key.source)
+    return tuple({**{name: merged[name] for name in merged if name not in own}, **own}.values())
+
+
+def _identity(key: ScalarNode) -> tuple[type, Scalar]:
+    return (str if isinstance(key.value, str) else type(key.value), key.value)
+
+
+def _merged(node: Node) -> Iterator[tuple[ScalarNode, Node]]:
+    for table in node.items if isinstance(node, ListNode) else (node,):
+        if not isinstance(table, MapNode):
+            raise SpecError("'<<' merges a table or a list of tables", at=node.source)
+        yield from table.items
+
+
+def _resolve(text: str, tag: str | None, quoted: bool, source: Source) -> tuple[Scalar, str | None]:
+    if tag in ("!", CORE_TAG + "str") or (quoted and tag is None):
+        return Located(text, source), None
+    value = Located(text, source) if quoted else _plain(text, source)
+    if tag is None or tag == CORE_TAG + _CORE_TYPES[str if isinstance(value, str) else type(value)]:
+        return value, None
+    return value, _short(tag)
+
+
+def _plain(text: str, source: Source) -> Scalar:
+    """An unquoted scalar by the YAML 1.2 core rules, and `inf` without its dot."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if not text or text[0] not in "+-.0123456789nN":
+        return Located(text, source)
+    if _NAN.fullmatch(text):
+        raise SpecError(f"'{text}' is not a number that means anything here", at=source)
+    if _INTEGER.fullmatch(text):
+        if len(text) > MAX_DIGITS:
+            raise SpecError(f"a number of {len(text)} digits", at=source)
+        return int(text, 16 if text[1:2] == "x" else 8 if text[1:2] == "o" else 10)
+    if _FLOAT.fullmatch(text):
+        value = float(text)
+        if math.isinf(value):
+            raise SpecError(f"{text[:40]} is too large for a number; infinity is 'inf'", at=source)
+        return value
+    return Located(text, source)
+
+
+def _short(tag: str | None) -> str | None:
+    return "!!" + tag.removeprefix(CORE_TAG) if tag and tag.startswith(CORE_TAG) else tag
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, text: str, builder: _Builder) -> SpecError:
+    """PyYAML's several lines as one, with a cure where the cause is known."""
+    mark = error.problem_mark or error.context_mark
+    number = mark.line if mark else 0
+    lines = text.split("\n")
+    line = lines[number] if number < len(lines) else ""
+    problem = " ".join((error.problem or "it cannot be parsed").split())
+    hint = ""
+    if "\t" in line[: len(line) - len(line.lstrip())] or (mark and line[mark.column : mark.column + 1] == "\t"):
+        hint = "; a tab cannot indent, use spaces"
+    elif "mapping values are not allowed" in problem:
+        hint = "; a ': ' inside a value wants quotes, and a key must be indented as its neighbours are"
+    elif "cannot start any token" in problem:
+        hint = "; put the value in quotes"
+    elif "end of stream" in problem:
+        hint = "; is a quote not closed?"
+    elif "expected" in problem:
+        hint = "; check the indentation and the brackets above"
+    return SpecError(f"not valid YAML: {problem}{hint}", at=builder.source(number))
+
+
+_WORDS: Mapping[str, Scalar] = {
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+    **{sign + word: math.inf for sign in ("", "+") for word in ("inf", ".inf", ".Inf", ".INF")},
+    **{"-" + word: -math.inf for word in ("inf", ".inf", ".Inf", ".INF")},
+}  # fmt: skip
+_CORE_TYPES: Mapping[type, str] = {str: "str", int: "int", float: "float", bool: "bool", type(None): "null"}
+_INTEGER = re.compile(r"[-+]?[0-9]+|0x[0-9a-fA-F]+|0o[0-7]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NAN = re.compile(r"[-+]?\.?(nan|NaN|NAN)")
+_NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

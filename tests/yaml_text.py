@@ -1,0 +1,74 @@
+"""A spec and its LoopTree as the YAML that a user would write, to reproduce a failing case."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from fusiest.looptree.nodes import Compute, LoopTree, Nested, Node, Sequential
+from fusiest.spec import architecture as arch
+from fusiest.spec.spec import Spec
+from fusiest.spec.workload import Einsum
+
+
+def yaml_text(spec: Spec, tree: LoopTree) -> str:
+    lines = ["arch:", "  nodes:"]
+    for node in spec.require_arch().nodes:
+        lines.append(f"  - !{type(node).__name__} {_flow(_fields(node))}")
+    workload = spec.require_workload()
+    lines += ["workload:", f"  bits_per_value: {_flow(workload.bits_per_value)}"]
+    lines += [f"  persistent_tensors: {workload.persistent_tensors}", f"  n_instances: {workload.n_instances}"]
+    lines.append("  einsums:")
+    lines += [f"  - {_flow(_einsum(einsum))}" for einsum in workload.einsums]
+    return "\n".join([*lines, "mapping:", "  nodes:", *_nodes(tree.nodes, "  "), ""])
+
+
+def _einsum(einsum: Einsum) -> dict[str, object]:
+    accesses = [
+        {"name": a.name, "projection": {rank: f"'{affine}'" for rank, affine in a.projection.items()}}
+        | ({"output": True} if a.output else {})
+        for a in einsum.tensor_accesses
+    ]
+    return {
+        "name": einsum.name,
+        "tensor_accesses": accesses,
+        "iteration_space_shape": [f"'{c.text}'" for c in einsum.iteration_space_shape],
+        "n_instances": einsum.n_instances,
+        "is_copy_operation": einsum.is_copy_operation,
+    }
+
+
+def _nodes(nodes: tuple[Node, ...] | tuple[Nested, ...], indent: str) -> list[str]:
+    lines: list[str] = []
+    for node in nodes:
+        if isinstance(node, (Sequential, Nested)):
+            lines += [f"{indent}- !{type(node).__name__}", f"{indent}  nodes:", *_nodes(node.nodes, indent + "  ")]
+        else:
+            lines.append(f"{indent}- !{type(node).__name__} {_flow(_fields(node))}")
+    return lines
+
+
+def _fields(node: arch.ArchitectureNode | arch.Dimension | arch.Action | Node | Compute) -> dict[str, object]:
+    """The fields that differ from their defaults."""
+    fields: dict[str, object] = {}
+    for field in dataclasses.fields(node):
+        value = getattr(node, field.name)
+        if field.default_factory is not dataclasses.MISSING:
+            default: object = field.default_factory()
+        else:
+            default = field.default
+        if default is dataclasses.MISSING or value != default:
+            fields[field.name] = value
+    return fields
+
+
+def _flow(value: object) -> str:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _flow(_fields(value))  # type: ignore[arg-type]
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(_flow(item) for item in value) + "]"
+    if isinstance(value, float) and value == int(value) if value != float("inf") and isinstance(value, float) else False:
+        return str(int(value))  # type: ignore[arg-type]
+    return "inf" if value == float("inf") else str(value)
