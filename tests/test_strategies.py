@@ -33,7 +33,8 @@ def _features(case: Case) -> set[str]:
         kinds = {type(node) for node in path}
         found |= {name for kind, name in ((Spatial, "spatial"), (Toll, "toll")) if kind in kinds}
         found |= {"persistent" for node in path if isinstance(node, Storage) and node.persistent}
-        found |= {"renamed" for node in path if isinstance(node, (Temporal, Spatial)) and not isinstance(node.rank_variable, str)}
+        loops = [node for node in path if isinstance(node, (Temporal, Spatial))]
+        found |= {"renamed" for loop in loops if not isinstance(loop.rank_variable, str)}
     found |= {"copy" for e in case.spec.info.einsums.values() if e.is_copy_operation}
     found |= {"halo" for e in case.spec.info.einsums.values() for a in e.accesses.values() if a.partially_relevant}
     if _has_shared_loop(case.tree.nodes):

@@ -11,7 +11,7 @@ from fusiest.spec.spec import Spec
 from fusiest.spec.workload import Einsum
 
 
-def yaml_text(spec: Spec, tree: LoopTree) -> str:
+def yaml_text(spec: Spec, tree: LoopTree | None = None) -> str:
     lines = ["arch:", "  nodes:"]
     for node in spec.require_arch().nodes:
         lines.append(f"  - !{type(node).__name__} {_flow(_fields(node))}")
@@ -20,7 +20,9 @@ def yaml_text(spec: Spec, tree: LoopTree) -> str:
     lines += [f"  persistent_tensors: {workload.persistent_tensors}", f"  n_instances: {workload.n_instances}"]
     lines.append("  einsums:")
     lines += [f"  - {_flow(_einsum(einsum))}" for einsum in workload.einsums]
-    return "\n".join([*lines, "mapping:", "  nodes:", *_nodes(tree.nodes, "  "), ""])
+    if tree is not None:
+        lines += ["mapping:", "  nodes:", *_nodes(tree.nodes, "  ")]
+    return "\n".join([*lines, ""])
 
 
 def _einsum(einsum: Einsum) -> dict[str, object]:
@@ -69,6 +71,6 @@ def _flow(value: object) -> str:
         return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (tuple, list)):
         return "[" + ", ".join(_flow(item) for item in value) + "]"
-    if isinstance(value, float) and value == int(value) if value != float("inf") and isinstance(value, float) else False:
-        return str(int(value))  # type: ignore[arg-type]
-    return "inf" if value == float("inf") else str(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)

@@ -69,7 +69,7 @@ def show_text(spec: Spec, pseudocode: bool = False) -> str:
 def _bounds(spec: Spec) -> dict[str, dict[str, int]] | None:
     if spec.workload is None:
         return None
-    if spec.arch is not None and spec.mapping is not None:
+    if spec.mapping is not None:
         check_tree(spec, spec.mapping)
     return {name: dict(info.bounds) for name, info in spec.info.einsums.items()}
 

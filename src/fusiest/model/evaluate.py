@@ -108,7 +108,7 @@ def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:
 
 
 def check_tree(spec: Spec, tree: LoopTree) -> None:
-    """The tree's shape, its Einsums and their order, and the names in it."""
+    """The tree's shape, its Einsums and their order, and the names in it (of components if the architecture is known)."""
     paths = leaf_paths(tree)
     _check_shape(tree.nodes)
     known = spec.info.einsums
@@ -128,7 +128,8 @@ def check_tree(spec: Spec, tree: LoopTree) -> None:
     for name in known:
         if name not in done:
             raise SpecError(f"the mapping does not compute Einsum {name}", _at(tree.nodes[0]))
-    _check_components(spec, paths)
+    if spec.arch is not None:
+        _check_components(spec, paths)
 
 
 def _check_shape(nodes: tuple[object, ...]) -> None:
@@ -255,8 +256,8 @@ def _evaluate_einsum(spec: Spec, nest: EinsumNest, bound: Mapping[str, BoundComp
     counts = count_accesses(nest)
     instances = nest.einsum.n_instances
     compute = nest.path.compute
-    total = _actions(counts.total, bound)
-    per_unit = _actions(counts.per_unit, bound)
+    total = action_counts(counts.total, bound)
+    per_unit = action_counts(counts.per_unit, bound)
     scale = compute.actions["compute"].actions_scale
     total[compute.name, "", "compute"] = counts.operations * scale
     per_unit[compute.name, "", "compute"] = counts.steps * scale
@@ -288,7 +289,7 @@ def _copied_name(nest: EinsumNest, tensor: str) -> str:
     return next(t for t in nest.einsum.accesses if t != nest.einsum.output)
 
 
-def _actions(values: Mapping[Key, int], bound: Mapping[str, BoundComponent]) -> dict[Key, float]:
+def action_counts(values: Mapping[Key, int], bound: Mapping[str, BoundComponent]) -> dict[Key, float]:
     """Values moved, as numbers of actions."""
     found: dict[Key, float] = {}
     for (component, tensor, action), count in values.items():

@@ -9,15 +9,20 @@ import numpy as np
 
 from fusiest.errors import SpecError
 from fusiest.model.leakage import bind_all, leak_power
+from fusiest.model.visits import footprint
+from fusiest.pmapping.copy import copy_pmappings
 from fusiest.pmapping.costs import Columns, busy_columns, finish, limited_memories
 from fusiest.pmapping.fused import FusedPart
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.problem import Problem, make_problem
 from fusiest.pmapping.search import Rules, Search
-from fusiest.pmapping.spatial import SpatialChoice, fanout_levels, reused, spatial_choices
+from fusiest.pmapping.spatial import SpatialChoice, fanout_levels, reused, satisfies, spatial_choices
 from fusiest.pmapping.table import Backing, Form, Origin, Rows, Table, merge_rows
+from fusiest.pmapping.unfold import SearchOrigin
 from fusiest.spec.binding import Path, bind, computes
 from fusiest.spec.spec import Spec
+
+NOT_ON_PATH = -1
 
 
 def pmappings(spec: Spec, einsum: str, *, max_fused_loops: int | None = None, rules: Rules | None = None) -> Table:
@@ -29,9 +34,15 @@ def pmappings(spec: Spec, einsum: str, *, max_fused_loops: int | None = None, ru
     memories = shared_memories(spec)
     for compute in computes(architecture):
         path = bind(spec, einsum, compute)
-        if not path.compute.enabled:
+        if not path.compute.enabled and not info.is_copy_operation:
             continue
-        for form, rows, origin in _explore(spec, path, memories, max_fused_loops, rules or Rules()):
+        if info.is_copy_operation and origins:
+            break  # where a copy would be computed changes nothing
+        if info.is_copy_operation:
+            found: Iterator[tuple[Form, Rows, Origin]] = copy_pmappings(spec, path, memories, max_fused_loops)
+        else:
+            found = _explore(spec, path, memories, max_fused_loops, rules or Rules())
+        for form, rows, origin in found:
             rows.origin[:] = len(origins)
             origins.append(origin)
             pieces.setdefault(form, []).append(rows)
@@ -58,9 +69,12 @@ def _explore(
 ) -> Iterator[tuple[Form, Rows, Origin]]:
     problem = make_problem(path, *constrained_variables(spec, path))
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
-    index = tuple(i for i, c in enumerate(path.components) if c.name in memories)
+    names = [c.name for c in path.components]
+    index = tuple(names.index(m) if m in names else NOT_ON_PATH for m in memories)
     choices = spatial_choices(problem)
     for placement in placements(spec, path):
+        if not _top_fits(path, placement):
+            continue
         for fixed, crossings in _by_inner_choice(problem, choices):
             search = make_search(spec, problem, placement, fixed, crossings, shared, rules)
             search.run()
@@ -68,7 +82,17 @@ def _explore(
                 yield _unfused(search, index, memories)
             for seed in search.seeds:
                 for piece in FusedPart(search, seed, index, max_fused_loops).pieces():
-                    yield piece.form, piece.rows, Origin(search, seed.layer, piece.above)
+                    yield piece.form, piece.rows, SearchOrigin(search, seed.layer, piece.above)
+
+
+def _top_fits(path: Path, placement: Placement) -> bool:
+    """Whether the outermost memory can hold its tensors whole, as it must."""
+    sets, memory = placement.sets[0], path.components[0]
+    held = placement.held[0]
+    if sets is not None and held and not all(satisfies(c, dict(path.einsum.bounds)) for c in sets.tile_shape):
+        return False
+    bits = (footprint(path.einsum.accesses[t], path.einsum.bounds) * memory.bits_per_value[t] for t in held)
+    return sum(bits) <= memory.size
 
 
 def constrained_variables(spec: Spec, path: Path) -> tuple[frozenset[frozenset[str]], frozenset[str]]:
@@ -154,6 +178,8 @@ def _unfused(search: Search, memories: tuple[int, ...], names: list[str]) -> tup
         column = search.columns.bits_column(memory)
         if column is not None:
             bits[:, i, 0] = layer.criteria[:, column]
+        if memory == 0:
+            bits[:, i, 0] += search.top_bits
     empty = np.empty((len(energy), 0), np.int64)
     rows = Rows(empty, energy, latency, bits, np.zeros(len(energy), np.int64), np.arange(len(energy)))
-    return Form((), backings), rows, Origin(search, search.final)
+    return Form((), backings), rows, SearchOrigin(search, search.final)

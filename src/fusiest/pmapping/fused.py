@@ -17,6 +17,7 @@ from fusiest.pmapping.costs import finish
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.problem import Problem, divisors
 from fusiest.pmapping.search import Holder, Search, Seed
+from fusiest.pmapping.spatial import satisfies
 from fusiest.pmapping.table import Backing, Form, Rows
 
 Cut = frozenset[str]
@@ -112,6 +113,8 @@ class _LoopClass:
         everything = frozenset(self.loops)
         for order in self._orders():
             for cuts in self._cuts(order, everything):
+                if self._resends(order, cuts):
+                    continue
                 for lowered in self._lowerings(order, cuts):
                     piece = self._piece(order, cuts, lowered)
                     if piece is not None:
@@ -160,18 +163,52 @@ class _LoopClass:
         backing = search._is_backing(index, t)
         if (backing or name in sets.no_refetch_from_above) and not above <= self.full(holder):
             return False
-        if name in sets.no_resend_to_below and not frozenset(self.loops) - above <= self.full(holder):
-            return False
         sinks = search.rules.sink and not backing and not search._fixed_tile(index)
         return not (sinks and zone and zone <= self.full(holder))
 
-    def _lowerings(self, order: tuple[Holder, ...], cuts: tuple[Cut, ...]) -> Iterator[tuple[str | None, ...]]:
-        """Per holder: a partially relevant loop that stands first below it and lowers its space, or none."""
+    def _resends(self, order: tuple[Holder, ...], cuts: tuple[Cut, ...]) -> bool:
+        """`no_resend_to_below`: a loop that does not index a tensor fully stands between a holder and the next below."""
+        everything, above = frozenset(self.loops), dict(zip(order, cuts, strict=True))
+        for t, chain in enumerate(self.search.chains):
+            ends = [*chain, len(self.problem.path.components) - 1]
+            for parent, child in zip(ends, ends[1:], strict=False):
+                sets = self.search.placement.sets[parent]
+                if sets is None or self.problem.tensors[t].name not in sets.no_resend_to_below:
+                    continue
+                outer: Cut = frozenset() if parent == 0 else above.get((parent, t), everything)
+                if not above.get((child, t), everything) - outer <= self.full((parent, t)):
+                    return True
+        return False
+
+    def _tile_shapes_met(self, order: tuple[Holder, ...], cuts: tuple[Cut, ...]) -> np.ndarray:
+        """Rows that obey `tile_shape` at the outermost holder of each memory, where that stands in the fused part."""
+        outermost = {index: cut for (index, _), cut in zip(order, cuts, strict=True)}
+        met = np.ones(len(self.rows), np.bool_)
+        for index, cut in outermost.items():
+            sets = self.search.placement.sets[index]
+            if sets is None or not sets.tile_shape:
+                continue
+            inside = np.array([m in cut for m in self.part.members])
+            extents, inverse = np.unique(np.where(inside, self.tiles, self.part.bounds), axis=0, return_inverse=True)
+            named = [dict(zip(self.part.members, row, strict=True)) for row in extents.tolist()]
+            met &= np.array([all(satisfies(c, own) for c in sets.tile_shape) for own in named])[inverse.reshape(-1)]
+        return met
+
+    def _lowerings(self, order: tuple[Holder, ...], cuts: tuple[Cut, ...]) -> Iterator[tuple[Cut, ...]]:
+        """Per holder: loops right below it that its space sinks through.
+
+        These are fully relevant ones (where rule 1 has not moved the holder itself below them), then at most one
+        partially relevant.
+        """
         below = [frozenset(self.loops), *cuts[:-1]] if cuts else []
-        options: list[list[str | None]] = []
+        options: list[list[Cut]] = []
         for holder, cut, outer in zip(order, cuts, below, strict=True):
-            backing = self.search._is_backing(*holder)
-            options.append([None] if backing else [None, *sorted(self.partial(holder) & (outer - cut))])
+            backing, zone = self.search._is_backing(*holder), outer - cut
+            sinks = self.search.rules.sink and not self.search._fixed_tile(holder[0])
+            full = [] if backing or sinks else sorted(zone & self.full(holder))
+            partial = [] if backing else sorted(zone & self.partial(holder))
+            runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
+            options.append([run | last for run in runs for last in [frozenset[str](), *(frozenset([m]) for m in partial)]])
         yield from itertools.product(*options)
 
     def _at(self, holder: Holder, above: Cut) -> tuple[Floats, Floats]:
@@ -203,19 +240,19 @@ class _LoopClass:
         return increment, footprint
 
     def _piece(
-        self, order: tuple[Holder, ...], cuts: tuple[Cut, ...], lowered: tuple[str | None, ...]
+        self, order: tuple[Holder, ...], cuts: tuple[Cut, ...], lowered: tuple[Cut, ...]
     ) -> Piece | None:
         search, p, part = self.search, self.problem, self.part
         criteria = part.criteria[self.rows].copy()
         everything = frozenset(self.loops)
-        charged: list[tuple[int, Cut, Floats]] = []
+        charged: list[tuple[int, Cut, Floats]] = [(0, frozenset(), np.full(len(criteria), self.search.top_bits))]
         exchanged: list[tuple[Holder, Cut, Floats]] = []
-        for holder, cut, first in zip(order, cuts, lowered, strict=True):
+        for holder, cut, passed in zip(order, cuts, lowered, strict=True):
             increment, footprint = self._at(holder, cut)
             criteria += increment
-            reserved = cut if first is None else cut | {first}
-            if first is not None:
-                footprint = p.tensors[holder[1]].footprint(self._extents(reserved))
+            reserved = cut | passed
+            if passed:
+                footprint = p.tensors[holder[1]].footprint(self._extents(reserved)) * np.ones(len(self.rows))
             bits = footprint * p.path.components[holder[0]].bits_per_value[p.tensors[holder[1]].name]
             if search._is_backing(*holder) and p.tensors[holder[1]].name in search.shared:
                 exchanged.append((holder, reserved, bits))
@@ -232,12 +269,13 @@ class _LoopClass:
         }
         if part.seed.holder[0] in inside:
             inside[part.seed.holder[0]] = own - seed_bits
-        return self._assemble(order, cuts, criteria, inside, charged, exchanged)
+        return self._assemble(order, cuts, lowered, criteria, inside, charged, exchanged)
 
     def _assemble(
         self,
         order: tuple[Holder, ...],
         cuts: tuple[Cut, ...],
+        lowered: tuple[Cut, ...],
         criteria: Floats,
         inside: dict[int, Floats],
         charged: list[tuple[int, Cut, Floats]],
@@ -246,6 +284,7 @@ class _LoopClass:
         p, part = self.problem, self.part
         everything = frozenset(self.loops)
         levels = {everything} | {cut for _, cut, _ in exchanged} | {c for m, c, _ in charged if m in part.memories}
+        levels |= {c for h, c, passed in zip(order, cuts, lowered, strict=True) if passed or self.search._fixed_tile(h[0])}
         chain = sorted(levels, key=len)
         zones, depth = [], {}
         above: Cut = frozenset()
@@ -255,7 +294,7 @@ class _LoopClass:
                 above = cut
             depth[cut] = len(zones)
         bits = np.zeros((len(criteria), len(part.memories), len(zones) + 1))
-        fits = np.ones(len(criteria), np.bool_)
+        fits = self._tile_shapes_met(order, cuts)
         for i, memory in enumerate(part.memories):
             bits[:, i, len(zones)] += inside.get(memory, 0)
             for m, cut, own in charged:

@@ -43,7 +43,7 @@ class Layer:
     """Rows after one step, ordered by shape, each with the row of an earlier layer that it extends."""
 
     kind: str
-    """begin, hold, close, cross or finish."""
+    """begin, reserve, hold, close, cross or finish."""
     item: Holder | None
     """The holder placed, or (component, -1) for a crossing."""
     shape: Ints
@@ -51,7 +51,7 @@ class Layer:
     source: Ints
     row: Ints
     note: Ints
-    """For a crossing: which Spatial choice. For a holder: the partially relevant variable right below it, or -1."""
+    """For a crossing: which Spatial choice. For a holder or its space: the partially relevant variable right below it, or -1."""
 
     def start(self, shapes: int) -> Ints:
         return np.searchsorted(self.shape, np.arange(shapes + 1)).astype(np.int64)
@@ -86,6 +86,11 @@ class Search:
         p = self.problem
         self.costs = Costs(p, self.placement, self.columns, self.fixed)
         self.chains = [self.placement.holders(t.name, p.path) for t in p.tensors]
+        self.top_bits = sum(
+            p.footprints[i, -1] * p.path.components[0].bits_per_value[t.name]
+            for i, t in enumerate(p.tensors)
+            if self.chains[i][0] == 0 and t.name not in self.shared
+        )
         self.total = float(math.prod(v.bound for v in p.variables))
         self.skippable = np.array(
             [f * math.prod(p.variables[v].bound for v in t.relevant) for f, t in zip(self._unit_footprints(), p.tensors, strict=True)]
@@ -202,10 +207,30 @@ class Search:
         allowed = self._allowed(index, t, len(placed) + 1 == len(held))
         backing = self._is_backing(index, t)
         lowering = [] if backing else sorted(growing & tensor.partial)
+        sinking = frozenset() if backing else growing & tensor.full
         increment = self._increment(index, t)
+        if sinking:  # rule 1 is off here: the space sinks below these loops all the same
+            reserved = self._reserved(index, t, state, growing - sinking, lowering, increment)
+            increment = increment.copy()
+            increment[:, self.columns.first_bits :] = 0
+            yield self._grown(index, t, reserved, sinking, increment, allowed)
+            return
         yield self._grown(index, t, state, growing - set(lowering), increment, allowed)
         for first in lowering:
             yield from self._grown_first(index, t, state, growing, first, increment, allowed)
+
+    def _reserved(
+        self, index: int, t: int, state: int, growing: frozenset[int], lowering: list[int], increment: Floats
+    ) -> int:
+        """Grow below the point where the holder's space is charged, and add that space only."""
+        bits = np.zeros_like(increment)
+        bits[:, self.columns.first_bits :] = increment[:, self.columns.first_bits :]
+        anywhere = np.ones(self.problem.shapes, np.bool_)
+        layers = [self._grown(index, t, state, growing - set(lowering), bits, anywhere)]
+        for first in lowering:
+            layers += self._grown_first(index, t, state, growing, first, bits, anywhere)
+        merged = self._union(layers)
+        return self._add(Layer("reserve", None, merged.shape, merged.criteria, merged.source, merged.row, merged.note))
 
     def _growing(self, index: int, t: int, placed: frozenset[int], last: Holder | None) -> frozenset[int]:
         """Variables that may have a loop between the last holder and the next, tensor t in memory `index`."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
+from fusiest.looptree.nodes import Node, Storage
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
-from fusiest.pmapping.search import Holder, Search
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,20 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Origin:
-    """How rows came about: enough to turn one into its LoopTree branch."""
+class Branch:
+    """One Einsum's nest: holders of the outermost memory, holders between fused loops, and what is below them all."""
 
-    search: Search
-    layer: int
-    above: tuple[tuple[Holder, frozenset[str]], ...] = ()
-    """Fused part, from the innermost out: each holder above the seed with the loops above it."""
+    top: tuple[Storage, ...]
+    between: tuple[tuple[Storage, frozenset[str]], ...]
+    """Holders of the fused part, outermost first, each with the fused loops above it."""
+    inside: tuple[Node, ...]
+
+
+class Origin(Protocol):
+    """How rows came about: enough to turn one into its nest."""
+
+    def branch(self, row: int, tiles: dict[str, int]) -> Branch:
+        """The nest of one row, given the tiles of its fused loops."""
 
 
 @dataclass

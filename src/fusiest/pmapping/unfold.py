@@ -7,31 +7,27 @@ from dataclasses import dataclass
 from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.problem import Problem, primes
 from fusiest.pmapping.search import Holder, Layer, Search
-from fusiest.pmapping.table import Origin
+from fusiest.pmapping.table import Branch
 
 
 @dataclass(frozen=True)
-class Branch:
-    """One Einsum's nest: holders of the outermost memory, holders between fused loops, and what is below them all."""
+class SearchOrigin:
+    """Rows found by a search: which of its layers they end in, and the holders above that in the fused part."""
 
-    top: tuple[Storage, ...]
-    between: tuple[tuple[Storage, frozenset[str]], ...]
-    """Holders of the fused part, outermost first, each with the fused loops above it."""
-    inside: tuple[Node, ...]
+    search: Search
+    layer: int
+    above: tuple[tuple[Holder, frozenset[str]], ...] = ()
+    """From the innermost out: each holder above the seed with the fused loops above it."""
 
-
-def unfold(origin: Origin, row: int, tiles: dict[str, int]) -> Branch:
-    """The nest of one row; `tiles` gives the tile of each fused loop's variable."""
-    search = origin.search
-    top = [
-        _storage(search, (0, t)) for t, chain in enumerate(search.chains) if chain[0] == 0
-    ]
-    above = [(_storage(search, holder), cut) for holder, cut in reversed(origin.above)]
-    layer = search.layers[origin.layer]
-    if layer.kind == "hold":
-        assert layer.item is not None
-        above.append((_storage(search, layer.item), frozenset(tiles)))
-    return Branch(tuple(top), tuple(above), tuple(_Writer(search, tiles).write(origin.layer, row)))
+    def branch(self, row: int, tiles: dict[str, int]) -> Branch:
+        search = self.search
+        top = [_storage(search, (0, t)) for t, chain in enumerate(search.chains) if chain[0] == 0]
+        above = [(_storage(search, holder), cut) for holder, cut in reversed(self.above)]
+        layer = search.layers[self.layer]
+        if layer.kind == "hold":
+            assert layer.item is not None
+            above.append((_storage(search, layer.item), frozenset(tiles)))
+        return Branch(tuple(top), tuple(above), tuple(_Writer(search, tiles).write(self.layer, row)))
 
 
 def _storage(search: Search, holder: Holder) -> Storage:
@@ -66,7 +62,7 @@ class _Writer:
                 self._spatial(layer, note)
             else:
                 self._temporal(shape, int(inner.shape[row]), first)
-            first = -1
+            first = int(inner.note[row]) if inner.kind == "reserve" else -1
             if inner.kind == "hold":
                 assert inner.item is not None
                 self._pass_tolls(inner.item[0])

@@ -205,10 +205,10 @@ class EinsumMachine:
         for machine in self.tensors.values():
             machine.advance(time)
         for place, _ in self._lanes[time]:
-            product = np.int64(1)
+            product = 1
             for tensor, machine in self.tensors.items():
                 if tensor != self.nest.info.output:
-                    product = product * machine.at_compute(place).values.reshape(())[()]
+                    product *= int(machine.at_compute(place).values.item())
             self.tensors[self.nest.info.output].at_compute(place).values[...] += product
             self.operations[place] += 1
 

@@ -25,7 +25,7 @@ Action: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class EinsumSimulation:
-    """What one Einsum did: actions of all components together (`n_instances` times), and those of instance 0 of each."""
+    """What one Einsum did: actions over all instances (`n_instances` times), and those of instance 0 of each component."""
 
     actions: Mapping[Action, float]
     per_unit: Mapping[Action, float]

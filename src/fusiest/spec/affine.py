@@ -10,6 +10,8 @@ from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.spec.expressions import parse
 
+MAX_CONSTANT = 2**62
+
 
 @dataclass(frozen=True, slots=True)
 class Affine:
@@ -43,6 +45,8 @@ def _affine(node: ast.expr, text: str) -> tuple[dict[str, int], int]:
     """Coefficients and constant of an expression tree."""
     match node:
         case ast.Constant(value=int() as value) if not isinstance(value, bool):
+            if value > MAX_CONSTANT:
+                raise SpecError(f"a number in '{text[:80]}' is too large", text)
             return {}, value
         case ast.Name(id=name):
             return {name: 1}, 0

@@ -274,7 +274,7 @@ def _bits_per_value(workload: Workload, einsum: Einsum, names: EinsumNames) -> d
             raise SpecError(
                 f"tensor {access.name} has no bits_per_value; give the workload bits_per_value: {{All: 8}}", access.name
             )
-        bits[str(access.name)] = number(value, names, "bits_per_value")
+        bits[str(access.name)] = number(value, names, "bits_per_value") if isinstance(value, str) else value
         wrong = complaint("bits_per_value", bits[access.name])
         if wrong:
             raise SpecError(f"tensor {access.name}: {wrong}", value if isinstance(value, str) else access.name)

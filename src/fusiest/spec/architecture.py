@@ -55,6 +55,8 @@ def complaint(name: str, value: int | float) -> str | None:
         return f"{name} must not be negative, but is {value}"
     if name in _FINITE and value == math.inf:
         return f"{name} must be finite"
+    if 1e300 < value < math.inf:
+        return f"{name} is too large"
     return None
 
 

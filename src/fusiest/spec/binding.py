@@ -292,7 +292,7 @@ def _bind_direction(node: arch.Toll, names: EinsumNames) -> FrozenDict[str, str]
 
 def _checked(value: Value, names: EinsumNames, field_name: str) -> int | float:
     """A field's number, if the field can have it."""
-    result = number(value, names, field_name)
+    result = number(value, names, field_name) if isinstance(value, str) else value
     wrong = complaint(field_name, result)
     if wrong:
         raise SpecError(wrong, value if isinstance(value, str) else None)

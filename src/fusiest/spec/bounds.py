@@ -12,8 +12,7 @@ from fusiest.errors import SpecError
 from fusiest.spec.affine import Affine
 
 Box = dict[str, tuple[float, float]]
-_ROUNDS = 10_000
-_SEARCH_STEPS = 20_000
+MAX_STEPS = 200_000
 
 
 class EmptySpace(Exception):
@@ -27,75 +26,85 @@ def bounding_box(inequalities: Iterable[Affine], variables: Sequence[str]) -> Bo
     >>> bounding_box(Constraint("0 <= r < 3 and 0 <= p + r < 10 and 0 <= p").inequalities(), ["p", "r"])
     {'p': (0, 9), 'r': (0, 2)}
     """
-    rows = [a for a in inequalities if a.variables]
+    inequalities = list(inequalities)
     if any(a.constant < 0 for a in inequalities if not a.variables):
         raise EmptySpace
+    search = _Search([a for a in inequalities if a.variables])
     box: Box = dict.fromkeys(variables, (-math.inf, math.inf))
-    _propagate(box, rows)
+    search.propagate(box)
     if any(math.isinf(side) for sides in box.values() for side in sides):
         return box
-    shared = [a for a in rows if len(a.variables) > 1]
-    for variable in {v for a in shared for v in a.variables}:
-        box[variable] = _tighten(box, rows, variable)
+    for variable in variables:
+        if any(variable in a.variables and len(a.variables) > 1 for a in search.rows):
+            box[variable] = search.tighten(box, variable)
     return box
 
 
-def _propagate(box: Box, rows: Sequence[Affine]) -> None:
-    """Narrow every interval by every inequality until nothing changes."""
-    for _ in range(_ROUNDS):
-        changed = False
-        for row in rows:
-            greatest = {v: a * box[v][1 if a > 0 else 0] for v, a in row.coefficients.items()}
-            for v, a in row.coefficients.items():
-                rest = row.constant + sum(g for other, g in greatest.items() if other != v)
-                if math.isinf(rest):
-                    continue
-                low, high = box[v]
-                if a > 0:
-                    low = max(low, -(rest // a))
-                else:
-                    high = min(high, rest // -a)
-                if low > high:
-                    raise EmptySpace
-                if (low, high) != box[v]:
-                    box[v] = (low, high)
-                    changed = True
-        if not changed:
-            return
-    raise SpecError("the iteration space constraints are too intricate; give direct bounds such as '0 <= m < 128'")
+class _Search:
+    """The inequalities, and how many steps may still be spent on them: no file can keep the loader busy."""
+
+    def __init__(self, rows: Sequence[Affine]) -> None:
+        self.rows = rows
+        self.steps = MAX_STEPS
+
+    def propagate(self, box: Box) -> None:
+        """Narrow every interval by every inequality until nothing changes."""
+        changed = True
+        while changed:
+            changed = False
+            for row in self.rows:
+                self.steps -= 1
+                if self.steps < 0:
+                    raise SpecError("the constraints are too intricate; give direct bounds such as '0 <= m < 128'")
+                changed |= _narrow(box, row)
+
+    def tighten(self, box: Box, variable: str) -> tuple[float, float]:
+        """Move both ends inwards until an integer point lies on them."""
+        low, high = box[variable]
+        while not self.has_point({**box, variable: (low, low)}):
+            low += 1
+            if low > high:
+                raise EmptySpace
+        while not self.has_point({**box, variable: (high, high)}):
+            high -= 1
+        return low, high
+
+    def has_point(self, box: Box) -> bool:
+        """Whether an integer point lies in the box: halve it until a corner fits or nothing is left."""
+        todo = [box]
+        while todo:
+            box = todo.pop()
+            try:
+                self.propagate(box)
+            except EmptySpace:
+                continue
+            corner = {v: low for v, (low, _) in box.items()}
+            if all(row.constant + sum(a * corner[v] for v, a in row.coefficients.items()) >= 0 for row in self.rows):
+                return True
+            # Where every interval is a point, propagation has seen all inequalities hold: the corner fitted.
+            branch = min((v for v, (low, high) in box.items() if low < high), key=lambda v: box[v][1] - box[v][0])
+            low, high = box[branch]
+            middle = (low + high) // 2
+            todo += [{**box, branch: (middle + 1, high)}, {**box, branch: (low, middle)}]
+        return False
 
 
-def _tighten(box: Box, rows: Sequence[Affine], variable: str) -> tuple[float, float]:
-    """Move both ends inwards until an integer point lies on them."""
-    steps = [_SEARCH_STEPS]
-    low, high = box[variable]
-    while not _has_point({**box, variable: (low, low)}, rows, steps):
-        low += 1
+def _narrow(box: Box, row: Affine) -> bool:
+    """Narrow the variables of one inequality; whether anything changed."""
+    changed = False
+    greatest = {v: a * box[v][1 if a > 0 else 0] for v, a in row.coefficients.items()}
+    for v, a in row.coefficients.items():
+        rest = row.constant + sum(g for other, g in greatest.items() if other != v)
+        if math.isinf(rest):
+            continue
+        low, high = box[v]
+        if a > 0:
+            low = max(low, -(rest // a))
+        else:
+            high = min(high, rest // -a)
         if low > high:
             raise EmptySpace
-    while not _has_point({**box, variable: (high, high)}, rows, steps):
-        high -= 1
-    return low, high
-
-
-def _has_point(box: Box, rows: Sequence[Affine], steps: list[int]) -> bool:
-    steps[0] -= 1
-    if steps[0] < 0:
-        raise SpecError("the iteration space constraints are too intricate; give direct bounds such as '0 <= m < 128'")
-    box = dict(box)
-    try:
-        _propagate(box, rows)
-    except EmptySpace:
-        return False
-    open_variables = [v for v, (low, high) in box.items() if low < high]
-    if not open_variables:
-        return True
-    corner = {v: low for v, (low, _) in box.items()}
-    if all(row.constant + sum(a * corner[v] for v, a in row.coefficients.items()) >= 0 for row in rows):
-        return True
-    branch = min(open_variables, key=lambda v: box[v][1] - box[v][0])
-    low, high = box[branch]
-    middle = (low + high) // 2
-    return _has_point({**box, branch: (low, middle)}, rows, steps) or _has_point(
-        {**box, branch: (middle + 1, high)}, rows, steps
-    )
+        if (low, high) != box[v]:
+            box[v] = (low, high)
+            changed = True
+    return changed

@@ -16,6 +16,8 @@ from fusiest.spec.spec import Spec
 from fusiest.spec.workload import EinsumRenames
 
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*\Z")
+# What YAML does not allow as it is, or reads as the end of a line, or a template would take for its own.
+_ESCAPED = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]|\\{(?=[{%#])")
 _WORDS = frozenset(["true", "True", "TRUE", "false", "False", "FALSE", "null", "Null", "NULL", "inf", "nan"])
 _TAGGED = (arch.Memory, arch.Toll, arch.Compute, arch.Container, arch.Fork, looptree.Temporal, looptree.Spatial,
            looptree.Storage, looptree.Toll, looptree.Compute, looptree.Sequential, looptree.Nested)  # fmt: skip
@@ -68,7 +70,7 @@ def _scalar(value: Any) -> str:
     text = str(value)
     if _PLAIN.match(text) and text not in _WORDS:
         return text
-    return re.sub(r"\{(?=[{%#])", r"\\x7b", json.dumps(text, ensure_ascii=False))
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def _is_scalar(value: Any) -> bool:

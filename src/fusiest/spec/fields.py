@@ -72,9 +72,11 @@ def read_value(node: Node, what: str) -> int | float | str:
 def read_int(node: Node, what: str) -> int:
     """A whole number of at least 1, possibly written as arithmetic."""
     value = read_value(node, what)
-    result = number(value, {}, what)
-    if math.isinf(result) or result != int(result) or result < 1:
+    result = number(value, {}, what) if isinstance(value, str) else value
+    if not 1 <= result < math.inf or result != int(result):
         raise SpecError(f"{what} must be a whole number of at least 1, but is {describe(node)}", node.source)
+    if result >= 2**62:
+        raise SpecError(f"{what} is too large: {result:.3g}" if result < 1e300 else f"{what} is too large", node.source)
     return int(result)
 
 

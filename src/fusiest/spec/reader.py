@@ -140,6 +140,8 @@ def _read_looptree_node(node: Node) -> looptree.Node:
 
 
 def _read_rank_variable(node: Node, what: str) -> Any:
+    if isinstance(node, MapNode) and not node.items:
+        raise SpecError(f"{what} names no Einsum; say {what}: m, or {{Einsum: m}}", node.source)
     return read_map(node, what, read_text, read_text) if isinstance(node, MapNode) else read_text(node, what)
 
 
@@ -159,6 +161,9 @@ def _read_einsum(node: Node, what: str) -> Einsum:
         accesses = parse_einsum(text)
         return Einsum(name=accesses[-1].name, tensor_accesses=accesses)
     fields = read_fields(node, "an Einsum")
+    for name, (key, _) in fields.items():
+        if "[" in name:
+            raise SpecError(f"an Einsum with ': ' in it wants quotes around it, at '{name}: …'", key.source)
     if "einsum" not in fields:
         result: Einsum = read_object(node, Einsum, f"Einsum {_name_in(fields)}".rstrip())
         check_name(result.name, "Einsum")

@@ -117,7 +117,9 @@ def _check_name_clashes(spec: Spec) -> None:
     meanings.update({str(rename.name): "a rename" for table in tables for rename in table})
     for node in flatten(architecture.nodes):
         if node.name in meanings:
-            raise SpecError(f"{node.name} is the name of a component and of {meanings[node.name]}; rename one", node.name)
+            raise SpecError(
+                f"{node.name} is the name of a component and of {meanings[node.name]}; rename one", node.name
+            )
     meanings.update({str(node.name): "a component" for node in flatten(architecture.nodes)})
     for name in (*spec.variables, *architecture.variables):
         if name in meanings:

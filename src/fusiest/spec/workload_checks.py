@@ -17,6 +17,8 @@ def check_einsums(workload: Workload) -> None:
         if einsum.name in seen:
             raise SpecError(f"two Einsums are named {einsum.name}; give one of them another 'name'", einsum.name)
         seen[einsum.name] = einsum
+        if einsum.name == "default":
+            raise SpecError("no Einsum can be named default: in renames, that means all Einsums", einsum.name)
         outputs = [a.name for a in einsum.tensor_accesses if a.output]
         if len(outputs) != 1:
             raise SpecError(

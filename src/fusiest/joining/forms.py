@@ -1,0 +1,256 @@
+"""How partial mappings meet: the structure of open loops and exchanged tensors, without tile shapes or costs.
+
+A partial mapping's form lists its open loops (those above a tensor that Einsums still to come will use) in zones, and
+where each live tensor is exchanged. A form of the next Einsum fits if both agree on every tensor that they share, and
+if all open loops come before the Einsum's other fused loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusiest.pmapping.table import Backing, Form
+from fusiest.spec.analysis import EinsumInfo
+
+Names = frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class OpenLoop:
+    """A loop by the ranks that it steps: (tensor, rank) for every live tensor below it, and the size of that rank."""
+
+    ranks: Names
+    bound: int
+
+
+@dataclass(frozen=True)
+class OpenForm:
+    """Open loops in zones, outermost first, and the live tensors."""
+
+    zones: tuple[tuple[OpenLoop, ...], ...]
+    backings: tuple[Backing, ...]
+
+    @property
+    def loops(self) -> tuple[OpenLoop, ...]:
+        return tuple(loop for zone in self.zones for loop in zone)
+
+
+EMPTY = OpenForm((), ())
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """A tensor that begins to take space with this join, below `zones` zones of the refinement.
+
+    It stays for as long as the loop right below it is open: its tile lives through all iterations of that loop.
+    """
+
+    tensor: str
+    memory: str
+    zones: int
+    columns: tuple[tuple[str, int], ...]
+    """Its ranks that are stepped above it, each with the Einsum's tile column."""
+
+
+@dataclass(frozen=True)
+class Joint:
+    """How a form of a partial mapping and a form of the next Einsum join into a new form.
+
+    Zones below are those of the common refinement, outermost first. `matched` pairs tile columns of both sides that
+    must be equal. `left` and `right` give, per zone boundary of each side, its boundary in the refinement.
+    """
+
+    form: OpenForm
+    matched: tuple[tuple[int, int], ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    zones: int
+    open_zones: int
+    tiles: tuple[int, ...]
+    """Tile columns of the Einsum that stay open, in the new form's order."""
+    exchanged: tuple[Exchanged, ...]
+
+
+@dataclass(frozen=True)
+class EinsumView:
+    """What joining needs to know of an Einsum: which variable steps which rank of which tensor."""
+
+    info: EinsumInfo
+
+    def rank_of(self, tensor: str, variable: str) -> str | None:
+        """The rank of a tensor that a variable steps alone, one element at a time."""
+        for rank, affine in self.info.accesses[tensor].ranks.items():
+            if affine.variables == (variable,) and abs(affine.coefficients[variable]) == 1:
+                return rank
+        return None
+
+    def variable_of(self, tensor: str, rank: str) -> str | None:
+        affine = self.info.accesses[tensor].ranks[rank]
+        return affine.variables[0] if len(affine.variables) == 1 and abs(affine.coefficients[affine.variables[0]]) == 1 else None
+
+
+Signature = tuple[tuple[str, tuple[str, frozenset[str | None]]], ...]
+
+
+def left_signature(form: OpenForm, shared: frozenset[str]) -> Signature:
+    """What both sides must agree on, as seen from the partial mapping: memory and ranks above each shared tensor."""
+    found = []
+    for b in form.backings:
+        if b.tensor in shared:
+            above = [loop for zone in form.zones[: b.zones] for loop in zone]
+            ranks: frozenset[str | None] = frozenset(r for loop in above for t, r in loop.ranks if t == b.tensor)
+            found.append((b.tensor, (b.memory, ranks)))
+    return tuple(sorted(found, key=lambda item: item[0]))
+
+
+def right_signature(form: Form, view: EinsumView, shared: frozenset[str]) -> Signature:
+    """The same, as seen from the Einsum."""
+    found = []
+    for b in form.backings:
+        if b.tensor in shared:
+            above = [v for zone in form.zones[: b.zones] for v in zone]
+            ranks = frozenset(view.rank_of(b.tensor, v) for v in above)
+            found.append((b.tensor, (b.memory, ranks)))
+    return tuple(sorted(found, key=lambda item: item[0]))
+
+
+def join_forms(
+    left: OpenForm, right: Form, view: EinsumView, shared: frozenset[str], live: frozenset[str]
+) -> Joint | None:
+    """Join two forms that agree by signature; None if their loops cannot be put in one order."""
+    match = _match(left, view, shared)
+    if match is None:
+        return None
+    left_zone = {i: z for z, i in _columns(left.zones)}
+    right_zone = {v: z for z, zone in enumerate(right.zones) for v in zone}
+    right_columns = {v: i for i, v in enumerate(right.loops)}
+    if any(v not in right_zone for v in match.values()):
+        return None
+    matched = {match[i]: left_zone[i] for i in range(len(left.loops))}
+    blocks = _refine(matched, right_zone)
+    if blocks is None:
+        return None
+    left_boundary = _boundaries(len(left.zones), [max((matched[v] for v in b if v in matched), default=len(left.zones)) for b in blocks])
+    right_boundary = _boundaries(len(right.zones), [right_zone[b[0]] for b in blocks])
+    depth: dict[str, tuple[str, int]] = {}
+    for b in left.backings:
+        depth[b.tensor] = b.memory, left_boundary[b.zones]
+    for b in right.backings:
+        at = right_boundary[b.zones]
+        if b.tensor in depth and depth[b.tensor][1] != at:
+            return None
+        depth[b.tensor] = b.memory, at
+    alive = {t: d for t, d in depth.items() if t in live}
+    open_zones = max((zones for _, zones in alive.values()), default=0)
+    zones = _open_zones(left, match, view, blocks[:open_zones], alive)
+    order = [[right_columns[v] for v, _ in zone] for zone in zones]
+    form = OpenForm(
+        tuple(tuple(loop for _, loop in zone) for zone in zones),
+        tuple(Backing(t, memory, at) for t, (memory, at) in sorted(alive.items())),
+    )
+    return Joint(
+        form=form,
+        matched=tuple((i, right_columns[v]) for i, v in match.items()),
+        left=left_boundary,
+        right=right_boundary,
+        zones=len(blocks),
+        open_zones=open_zones,
+        tiles=tuple(c for zone in order for c in zone),
+        exchanged=_exchanged(left, view, match, blocks, depth, left_boundary[-1], right_columns),
+    )
+
+
+def _exchanged(
+    left: OpenForm,
+    view: EinsumView,
+    match: Mapping[int, str],
+    blocks: list[list[str]],
+    depth: Mapping[str, tuple[str, int]],
+    open_before: int,
+    right_columns: Mapping[str, int],
+) -> tuple[Exchanged, ...]:
+    """Tensors to be charged now. One that was live before is already charged in the branch that is still open."""
+    old = {b.tensor for b in left.backings}
+    column_of = {v: i for i, v in match.items()}
+    found = []
+    for tensor, (memory, at) in depth.items():
+        if tensor in old and at < open_before:
+            continue
+        columns = []
+        for v in (v for block in blocks[:at] for v in block):
+            rank = view.rank_of(tensor, v) if tensor in view.info.accesses else None
+            if rank is None and v in column_of:
+                rank = next((r for t, r in left.loops[column_of[v]].ranks if t == tensor), None)
+            assert rank is not None
+            columns.append((rank, right_columns[v]))
+        found.append(Exchanged(tensor, memory, at, tuple(columns)))
+    return tuple(found)
+
+
+def _columns(zones: tuple[tuple[OpenLoop, ...], ...]) -> list[tuple[int, int]]:
+    """(zone, column) of each loop."""
+    return [(z, column) for column, z in enumerate(z for z, zone in enumerate(zones) for _ in zone)]
+
+
+def _match(left: OpenForm, view: EinsumView, shared: frozenset[str]) -> dict[int, str] | None:
+    """Which variable of the Einsum steps each open loop. All of them must be stepped: the Einsum runs inside them."""
+    match: dict[int, str] = {}
+    for i, loop in enumerate(left.loops):
+        variables = {view.variable_of(t, rank) for t, rank in loop.ranks if t in shared}
+        if len(variables) != 1:
+            return None
+        variable = variables.pop()
+        if variable is None or variable in match.values() or view.info.bounds[variable] != loop.bound:
+            return None
+        match[i] = variable
+    return match
+
+
+def _refine(matched: Mapping[str, int], right_zone: Mapping[str, int]) -> list[list[str]] | None:
+    """The Einsum's fused loops in the coarsest order that respects both sides, open loops first."""
+    last = len(matched) + 1
+    key = {v: (matched.get(v, last), z) for v, z in right_zone.items()}
+    order = sorted(key, key=lambda v: key[v])
+    for outer, inner in zip(order, order[1:], strict=False):
+        if key[outer][1] > key[inner][1]:
+            return None
+    blocks: list[list[str]] = []
+    for v in order:
+        if blocks and key[blocks[-1][0]] == key[v]:
+            blocks[-1].append(v)
+        else:
+            blocks.append([v])
+    return blocks
+
+
+def _boundaries(zones: int, zone_of_block: list[int]) -> tuple[int, ...]:
+    """Per boundary below k zones: how many blocks of the refinement lie above it."""
+    return tuple(sum(1 for z in zone_of_block if z < k) for k in range(zones + 1))
+
+
+def _open_zones(
+    left: OpenForm,
+    match: Mapping[int, str],
+    view: EinsumView,
+    blocks: list[list[str]],
+    alive: Mapping[str, tuple[str, int]],
+) -> list[list[tuple[str, OpenLoop]]]:
+    """The loops that stay open, each with the ranks of the live tensors below it, in a canonical order per zone."""
+    column_of = {v: i for i, v in match.items()}
+    zones = []
+    for z, block in enumerate(blocks):
+        zone = []
+        for v in block:
+            ranks: set[tuple[str, str]] = set()
+            for t, (_, depth) in alive.items():
+                if depth <= z:
+                    continue
+                rank = view.rank_of(t, v) if t in view.info.accesses else None
+                if rank is None and v in column_of:
+                    rank = next((r for name, r in left.loops[column_of[v]].ranks if name == t), None)
+                if rank is not None:
+                    ranks.add((t, rank))
+            zone.append((v, OpenLoop(frozenset(ranks), view.info.bounds[v])))
+        zones.append(sorted(zone, key=lambda item: sorted(item[1].ranks)))
+    return zones

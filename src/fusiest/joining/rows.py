@@ -1,0 +1,154 @@
+"""Joining rows: sums of energy and latency, and the consolidation of reservations, for all fitting pairs at once.
+
+Per memory and zone of open loops a partial mapping keeps two numbers: what is reserved right above the zone by Einsums
+inside it (`own`), and the most that any finished branch beside it needs (`done`); and one more below the last zone.
+The usage of the whole is then  u[k] = max(done[k], own[k] + u[k + 1]),  u[last] = done[last].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fusiest.joining.forms import Joint
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.problem import divisors
+from fusiest.pmapping.table import Rows, group_numbers
+
+
+@dataclass
+class PartialRows:
+    """Partial mappings of one form. Pointers say which two rows each came from."""
+
+    tiles: Ints
+    energy: Floats
+    latency: Floats
+    own: Floats
+    done: Floats
+    source: Ints
+    """Which pair (finished set, Einsum) was joined."""
+    left_form: Ints
+    left_row: Ints
+    right_form: Ints
+    right_row: Ints
+
+    def __len__(self) -> int:
+        return len(self.energy)
+
+    def take(self, which: Ints) -> PartialRows:
+        return PartialRows(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
+
+    def criteria(self) -> Floats:
+        flat = np.concatenate([self.own.reshape(len(self), -1), self.done.reshape(len(self), -1)], axis=1)
+        varies = (flat != flat[:1]).any(axis=0) if len(flat) else np.zeros(flat.shape[1], np.bool_)
+        return np.column_stack([self.energy, self.latency, flat[:, varies]])
+
+    def usage(self) -> Floats:
+        """What each memory needs at least (rows × memories)."""
+        return fold(self.own, self.done, 0)[1][:, :, 0]
+
+
+def start_rows(memories: int) -> PartialRows:
+    """Nothing mapped yet."""
+    one = np.zeros(1, np.int64)
+    return PartialRows(
+        np.empty((1, 0), np.int64), np.zeros(1), np.zeros(1), np.zeros((1, memories, 0)), np.zeros((1, memories, 1)),
+        one, one, one, one, one,
+    )  # fmt: skip
+
+
+def fold(own: Floats, done: Floats, to: int) -> tuple[Floats, Floats]:
+    """Close the zones from `to` inwards: sum along a branch, maximum across branches."""
+    done = done.copy()
+    for k in range(own.shape[2] - 1, to - 1, -1):
+        done[:, :, k] = np.maximum(done[:, :, k], own[:, :, k] + done[:, :, k + 1])
+    return own[:, :, :to], done[:, :, : to + 1]
+
+
+def tile_keys(tiles: Ints, columns: list[int], bounds: list[int]) -> Ints:
+    """One number per row for the tiles in some columns."""
+    key = np.zeros(len(tiles), np.int64)
+    for column, bound in zip(columns, bounds, strict=True):
+        options = divisors(bound)
+        key = key * len(options) + np.searchsorted(options, tiles[:, column])
+    return key
+
+
+def matching_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
+    """All (i, j) with left[i] == right[j]."""
+    order = np.argsort(right, kind="stable")
+    keys = right[order]
+    first = np.searchsorted(keys, left, "left")
+    count = np.searchsorted(keys, left, "right") - first
+    i = np.repeat(np.arange(len(left)), count)
+    offset = np.arange(len(i)) - np.repeat(np.cumsum(count) - count, count)
+    return i, order[first[i] + offset]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which pairs are worth keeping: what is still to come at least, and the test against known mappings."""
+
+    energy: float
+    latency: float
+    promising: Callable[[Floats, Floats], np.ndarray]
+
+
+def join_rows(
+    left: PartialRows, right: Rows, joint: Joint, bounds: list[int], exchanged: list[tuple[int, int, Floats]], sizes: Floats, wanted: Filter
+) -> PartialRows:
+    """Every fitting pair of rows that the memories can hold and that can still beat what is known.
+
+    `exchanged`: (memory, zones above, bits per row of the Einsum) of the tensors to be charged with this join.
+    """
+    i, j = matching_pairs(
+        tile_keys(left.tiles, [a for a, _ in joint.matched], bounds),
+        tile_keys(right.tiles, [b for _, b in joint.matched], bounds),
+    )
+    energy, latency = left.energy[i] + right.energy[j], left.latency[i] + right.latency[j]
+    promising = np.flatnonzero(wanted.promising(energy + wanted.energy, latency + wanted.latency))
+    i, j, energy, latency = i[promising], j[promising], energy[promising], latency[promising]
+    memories = left.done.shape[1]
+    own = np.zeros((len(i), memories, joint.zones))
+    done = np.zeros((len(i), memories, joint.zones + 1))
+    for z in range(left.own.shape[2]):
+        own[:, :, joint.left[z]] += left.own[i, :, z]
+    for z in range(left.done.shape[2]):
+        done[:, :, joint.left[z]] = left.done[i, :, z]
+    for z in range(right.bits.shape[2] - 1):
+        own[:, :, joint.right[z]] += right.bits[j, :, z]
+    leaf = right.bits[j, :, -1]
+    for memory, at, bits in exchanged:
+        if at == joint.zones:
+            leaf[:, memory] += bits[j]
+        else:
+            own[:, memory, at] += bits[j]
+    done[:, :, joint.zones] = np.maximum(done[:, :, joint.zones], leaf)
+    _, total = fold(own, done, 0)
+    own, done = fold(own, done, joint.open_zones)
+    fits = np.flatnonzero((total[:, :, 0] <= sizes * (1 + 1e-12)).all(axis=1))
+    i, j = i[fits], j[fits]
+    nothing = np.zeros(len(i), np.int64)
+    return PartialRows(
+        right.tiles[j][:, list(joint.tiles)], energy[fits], latency[fits], own[fits], done[fits],
+        nothing, nothing.copy(), i, nothing.copy(), j,
+    )  # fmt: skip
+
+
+def merge_partial(parts: list[PartialRows]) -> PartialRows:
+    """All parts of one form, pruned group by group."""
+    rows = PartialRows(*(np.concatenate([getattr(p, name) for p in parts]) for name in PartialRows.__dataclass_fields__))
+    return rows.take(pareto_rows(group_numbers(rows.tiles), rows.criteria()))
+
+
+def footprint_constants(users: Mapping[str, tuple[Mapping[str, int], ...]], tensor: str, fused: frozenset[str]) -> int:
+    """Elements of a tensor's tile apart from the fused ranks' tiles: of all users, the largest."""
+    best = 0
+    for extents in users[tensor]:
+        size = 1
+        for rank, extent in extents.items():
+            size *= 1 if rank in fused else extent
+        best = max(best, size)
+    return best

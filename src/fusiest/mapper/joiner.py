@@ -1,0 +1,242 @@
+"""Joining the tables of all Einsums, over sets of finished Einsums, exactly or as a narrow first pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fusiest.errors import FusiestError
+from fusiest.joining.bounds import Incumbents, Least, LowerBounds, Signatures
+from fusiest.joining.forms import EMPTY, EinsumView, Joint, OpenForm, join_forms, left_signature, right_signature
+from fusiest.joining.rows import Filter, PartialRows, footprint_constants, join_rows, merge_partial, start_rows
+from fusiest.pmapping.pareto import Floats, Ints
+from fusiest.pmapping.table import Form, Rows, Table
+from fusiest.spec.binding import bind, computes
+from fusiest.spec.spec import Spec
+
+Pair = tuple[frozenset[str], str]
+"""A set of finished Einsums and the Einsum joined to it."""
+
+
+class OutOfTime(Exception):
+    """The time limit was reached, or the user interrupted."""
+
+
+@dataclass
+class State:
+    """All partial mappings of one set of finished Einsums."""
+
+    done: frozenset[str]
+    forms: list[OpenForm] = field(default_factory=list)
+    rows: list[PartialRows] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return sum(len(rows) for rows in self.rows)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of the funnel: a join, what it tried and what was left."""
+
+    einsums: int
+    einsum: str
+    pairs: int
+    kept: int
+    forms: int
+
+
+class Joiner:
+    """What does not change between passes: tables, bounds, sizes."""
+
+    def __init__(self, spec: Spec, tables: dict[str, Table], all_orders: bool) -> None:
+        self.spec, self.tables = spec, tables
+        self.order = list(spec.info.einsums)
+        self.all_orders = all_orders
+        self.views = {name: EinsumView(info) for name, info in spec.info.einsums.items()}
+        self.memories = next(iter(tables.values())).memories
+        self.sizes = self._sizes()
+        self.right: dict[str, list[tuple[Form, Rows]]] = {name: list(t.forms.items()) for name, t in tables.items()}
+        self.bits = {t: spec.info.einsums[users[0]].bits_per_value[t] for t, users in spec.info.users.items()}
+        self.extents = {t: tuple(self._extents(u, t) for u in users) for t, users in spec.info.users.items()}
+        self.same = _copies(spec)
+        self.bounds = LowerBounds(
+            {name: self._options(name) for name in self.order}, spec.info.users, self.order
+        )
+        self._joints: dict[object, Joint | None] = {}
+
+    def _sizes(self) -> Floats:
+        found: dict[str, float] = {}
+        for einsum in self.order:
+            for compute in computes(self.spec.require_arch()):
+                for component in bind(self.spec, einsum, compute).components:
+                    if component.name in self.memories and found.setdefault(component.name, component.size) != component.size:
+                        raise FusiestError(f"the size of {component.name} depends on the Einsum: not supported by the mapper yet")
+        return np.array([found[m] for m in self.memories])
+
+    def _extents(self, einsum: str, tensor: str) -> dict[str, int]:
+        """Per rank of a tensor, how many elements an Einsum touches."""
+        info = self.spec.info.einsums[einsum]
+        return {
+            rank: 1 + sum(abs(a) * (info.bounds[v] - 1) for v, a in affine.coefficients.items())
+            for rank, affine in info.accesses[tensor].ranks.items()
+        }
+
+    def _options(self, einsum: str) -> dict[Signatures, Least]:
+        """Least energy and latency of an Einsum per signature of its shared tensors."""
+        found: dict[Signatures, Least] = {}
+        shared = frozenset(self.views[einsum].info.accesses)
+        for form, rows in self.right[einsum]:
+            key = right_signature(form, self.views[einsum], shared)
+            old = found.get(key, (np.inf, np.inf))
+            found[key] = min(old[0], float(rows.energy.min())), min(old[1], float(rows.latency.min()))
+        return found
+
+    def live(self, done: frozenset[str]) -> frozenset[str]:
+        """Tensors used by an Einsum of the set and by one outside it."""
+        users = self.spec.info.users
+        return frozenset(
+            t for e in done for t in self.spec.info.einsums[e].accesses if any(u not in done for u in users[t])
+        )
+
+    def next_einsums(self, done: frozenset[str]) -> list[str]:
+        """Einsums that can run next."""
+        ready = [e for e in self.order if e not in done and self._is_ready(e, done)]
+        return ready if self.all_orders else ready[:1]
+
+    def _is_ready(self, einsum: str, done: frozenset[str]) -> bool:
+        producer = self.spec.info.producer
+        accesses = self.spec.info.einsums[einsum].accesses.values()
+        return all(a.output or producer.get(a.tensor) is None or producer[a.tensor] in done for a in accesses)
+
+    # --- one pass -----------------------------------------------------------------------------------------------------
+
+    def run(
+        self, incumbents: Incumbents, beam: int | None, report: Callable[[Step], None], check: Callable[[], None]
+    ) -> dict[frozenset[str], State]:
+        """Join everything. With a beam, keep only that many partial mappings per finished set: valid, not exact."""
+        states = {frozenset[str](): State(frozenset(), [EMPTY], [start_rows(len(self.memories))])}
+        level = [frozenset[str]()]
+        for count in range(len(self.order)):
+            reached: dict[frozenset[str], dict[OpenForm, list[PartialRows]]] = {}
+            pairs: dict[frozenset[str], list[Pair]] = {}
+            for done in level:
+                for einsum in self.next_einsums(done):
+                    after = done | {einsum}
+                    source = len(pairs.setdefault(after, []))
+                    pairs[after].append((done, einsum))
+                    found = reached.setdefault(after, {})
+                    tried = 0
+                    for form, rows in self._join(states[done], einsum, incumbents, check):
+                        rows.source[:] = source
+                        tried += len(rows)
+                        found.setdefault(form, []).append(rows)
+                    report(Step(count + 1, einsum, tried, tried, len(found)))
+            level = []
+            for after, forms in reached.items():
+                merged = {form: merge_partial(parts) for form, parts in forms.items()}
+                state = State(after, list(merged), list(merged.values()), pairs[after])
+                if beam is not None:
+                    self._narrow(state, incumbents, beam)
+                if len(state):
+                    states[after] = state
+                    level.append(after)
+                report(Step(count + 1, "", 0, len(state), len(state.forms)))
+        return states
+
+    def _narrow(self, state: State, incumbents: Incumbents, beam: int) -> None:
+        """Keep the most promising rows: by the objective's bound, and some by space."""
+        scores = []
+        for form, rows in zip(state.forms, state.rows, strict=True):
+            energy, latency = self.bounds.least(state.done, left_signature(form, self.live(state.done)))
+            scores.append((rows.energy + energy, rows.latency + latency, rows.usage().sum(axis=1)))
+        sizes = np.array([len(rows) for rows in state.rows])
+        if sizes.sum() <= beam:
+            return
+        energy, latency, usage = (np.concatenate([s[k] for s in scores]) for k in range(3))
+        chosen = np.zeros(len(energy), np.bool_)
+        measures = [incumbents.score(energy, latency), energy, latency] if len(incumbents.objective) > 1 else [
+            incumbents.score(energy, latency)
+        ]
+        for measure in measures:
+            rank = np.lexsort((usage, measure))
+            chosen[rank[: beam // len(measures)]] = True
+        chosen[np.argsort(usage)[: beam // 8]] = True
+        ends = np.cumsum(sizes)
+        parts = [np.flatnonzero(chosen[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+        state.rows = [rows.take(part) for rows, part in zip(state.rows, parts, strict=True)]
+
+    def _join(
+        self, state: State, einsum: str, incumbents: Incumbents, check: Callable[[], None]
+    ) -> Iterator[tuple[OpenForm, PartialRows]]:
+        """Put one more Einsum after everything that is finished."""
+        view = self.views[einsum]
+        before = self.live(state.done)
+        shared = before & frozenset(view.info.accesses)
+        live = self.live(state.done | {einsum})
+        by_signature: dict[object, list[int]] = {}
+        for n, (form, _) in enumerate(self.right[einsum]):
+            by_signature.setdefault(right_signature(form, view, shared), []).append(n)
+        for number, (form, rows) in enumerate(zip(state.forms, state.rows, strict=True)):
+            check()
+            if not len(rows):
+                continue
+            for n in by_signature.get(left_signature(form, shared), []):
+                right_form, right_rows = self.right[einsum][n]
+                joint = self.joint(form, right_form, einsum, shared, live)
+                if joint is None:
+                    continue
+                least = self.bounds.least(state.done | {einsum}, left_signature(joint.form, live))
+                if not np.isfinite(least[0]):
+                    continue
+                wanted = Filter(*least, incumbents.promising)
+                bounds = [form.loops[a].bound for a, _ in joint.matched]
+                joined = join_rows(
+                    rows, right_rows, joint, bounds, self._exchanged(joint, right_rows), self.sizes, wanted
+                )
+                if len(joined):
+                    joined.left_form[:] = number
+                    joined.right_form[:] = n
+                    yield joint.form, joined
+
+    def joint(self, left: OpenForm, right: Form, einsum: str, shared: frozenset[str], live: frozenset[str]) -> Joint | None:
+        key = left, right, einsum, shared, live
+        if key not in self._joints:
+            self._joints[key] = join_forms(left, right, self.views[einsum], shared, live)
+        return self._joints[key]
+
+    def _exchanged(self, joint: Joint, rows: Rows) -> list[tuple[int, int, Floats]]:
+        """Per tensor to be charged: memory, zones above it, and bits per row of the Einsum. Copies count once."""
+        found = []
+        counted: set[tuple[str, str]] = set()
+        for e in joint.exchanged:
+            group = self.same.get(e.tensor, e.tensor), e.memory
+            if e.memory not in self.memories or group in counted:
+                continue
+            counted.add(group)
+            fused = frozenset(rank for rank, _ in e.columns)
+            size = np.full(len(rows), float(footprint_constants(self.extents, e.tensor, fused)))
+            for _, column in e.columns:
+                size = size * rows.tiles[:, column]
+            found.append((self.memories.index(e.memory), e.zones, size * self.bits[e.tensor]))
+        return found
+
+
+def _copies(spec: Spec) -> dict[str, str]:
+    """Tensors that are copies of another, each with the first of its kind."""
+    same: dict[str, str] = {}
+    for info in spec.info.einsums.values():
+        if info.is_copy_operation:
+            source = next(t for t in info.accesses if t != info.output)
+            same[info.output] = same.get(source, source)
+    return same
+
+
+def complete_rows(states: dict[frozenset[str], State], everything: frozenset[str]) -> tuple[State, Ints] | None:
+    """The state in which all Einsums are finished."""
+    state = states.get(everything)
+    if state is None or not len(state):
+        return None
+    return state, np.arange(len(state.rows[0]))

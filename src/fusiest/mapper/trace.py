@@ -1,0 +1,52 @@
+"""From a row of the last join back to its LoopTree."""
+
+from __future__ import annotations
+
+from fusiest.looptree.nodes import LoopTree
+from fusiest.mapper.joiner import Joiner, State
+from fusiest.mapper.tree import Step, build_tree
+
+Pick = tuple[State, int, str, int, int]
+"""State before, its form, the Einsum, its form and row."""
+
+
+def trace(joiner: Joiner, states: dict[frozenset[str], State], row: int) -> tuple[tuple[str, ...], LoopTree]:
+    """The order of Einsums and the tree of one complete row."""
+    state = states[frozenset(joiner.order)]
+    form = 0
+    picks: list[Pick] = []
+    while state.done:
+        rows = state.rows[form]
+        done, einsum = state.pairs[int(rows.source[row])]
+        right = int(rows.right_form[row]), int(rows.right_row[row])
+        form, row = int(rows.left_form[row]), int(rows.left_row[row])
+        state = states[done]
+        picks.append((state, form, einsum, *right))
+    picks.reverse()
+    return tuple(pick[2] for pick in picks), _tree(joiner, picks)
+
+
+def _tree(joiner: Joiner, picks: list[Pick]) -> LoopTree:
+    steps: list[Step] = []
+    numbering: list[dict[str, int]] = []
+    backed: dict[str, tuple[str, frozenset[int]]] = {}
+    fresh = iter(range(1 << 60))
+    open_numbers: list[int] = []
+    for state, left, einsum, right, right_row in picks:
+        form, rows = joiner.right[einsum][right]
+        view = joiner.views[einsum]
+        shared = joiner.live(state.done) & frozenset(view.info.accesses)
+        joint = joiner.joint(state.forms[left], form, einsum, shared, joiner.live(state.done | {einsum}))
+        assert joint is not None
+        tiles = {v: int(rows.tiles[right_row, i]) for i, v in enumerate(form.loops)}
+        old = {form.loops[b]: open_numbers[a] for a, b in joint.matched}
+        numbers = {v: old[v] if v in old else next(fresh) for v in form.loops}
+        origin = joiner.tables[einsum].origins[int(rows.origin[right_row])]
+        branch = origin.branch(int(rows.row[right_row]), tiles)
+        steps.append(Step(einsum, branch, form.zones, tiles, old))
+        numbering.append(numbers)
+        for b in form.backings:
+            above = frozenset(numbers[v] for zone in form.zones[: b.zones] for v in zone)
+            backed[b.tensor] = b.memory, above
+        open_numbers = [numbers[form.loops[c]] for c in joint.tiles]
+    return build_tree(steps, numbering, backed)

@@ -1,0 +1,211 @@
+"""What an exhaustive mapper may choose for one Einsum on one compute, read literally from the spec dialect.
+
+Placements (`keep`, `may_keep`, `back`), orders of the holders, and Spatial loops. Nothing here is pruned, and nothing is
+taken from `fusiest.pmapping`: this is the other side of its tests.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fusiest.spec import architecture as arch
+from fusiest.spec.analysis import EinsumNames
+from fusiest.spec.binding import (
+    BoundComparison,
+    BoundDimension,
+    Path,
+    PlacementSets,
+    architecture_names,
+    placement_sets,
+)
+from fusiest.spec.spec import Spec
+
+COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    "==": operator.eq,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+def obeys(comparison: BoundComparison, values: Mapping[str, int]) -> bool:
+    """Each compared value, or with `product…` their product, stands in the given relation to the number.
+
+    >>> obeys(BoundComparison(frozenset("mn"), "product<=", 6), {"m": 2, "n": 3, "k": 5})
+    True
+    """
+    own = [values[v] for v in sorted(comparison.variables)]
+    if comparison.operator.startswith("product"):
+        own = [math.prod(own)]
+    return all(COMPARE[comparison.operator.removeprefix("product")](value, comparison.value) for value in own)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tensor in one component of the path."""
+
+    tensor: str
+    level: int
+    """Index of the component on the path."""
+    backing: bool = False
+    on_top: bool = False
+    """In the outermost memory, or persistent: no loop stands above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    holders: tuple[Held, ...]
+    """Outer memories first."""
+    tolls: tuple[Held, ...]
+    sets: Mapping[int, PlacementSets]
+    """Per memory and Toll (by index on the path), the constraints that apply."""
+
+
+def placements(spec: Spec, path: Path) -> Iterator[Placement]:
+    """Each memory and Toll takes its `keep` and any subset of its `may_keep`, outermost first."""
+    nodes = arch.path_nodes(spec.require_arch().nodes, path.compute.name)
+    assert nodes is not None
+
+    def choose(
+        level: int, names: EinsumNames, chosen: dict[int, tuple[PlacementSets, frozenset[str]]]
+    ) -> Iterator[Placement]:
+        if level == len(nodes):
+            placement = _placement(path, chosen)
+            if placement is not None:
+                yield placement
+            return
+        node = nodes[level]
+        if not isinstance(node, (arch.Memory, arch.Toll)) or not path.components[level].enabled:
+            yield from choose(level + 1, names, chosen)
+            return
+        above = frozenset(t for at, (_, own) in chosen.items() if path.components[at].kind == "memory" for t in own)
+        sets = placement_sets(node, names, above)
+        if sets.back & above:
+            return
+        for extra in subsets(sorted(sets.may_keep)):
+            own = sets.keep | extra
+            inner = names.choose(str(node.name), own) if isinstance(node, arch.Memory) else names
+            yield from choose(level + 1, inner, {**chosen, level: (sets, own)})
+
+    yield from choose(0, architecture_names(spec, path.einsum), {})
+
+
+def subsets(items: Sequence[str]) -> Iterator[frozenset[str]]:
+    for count in range(len(items) + 1):
+        yield from (frozenset(chosen) for chosen in itertools.combinations(items, count))
+
+
+def _placement(path: Path, chosen: Mapping[int, tuple[PlacementSets, frozenset[str]]]) -> Placement | None:
+    """None where a tensor is held nowhere, or passes a Toll before any memory holds it."""
+    outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
+    holders, tolls = [], []
+    first: dict[str, int] = {}
+    for level, (_, own) in chosen.items():
+        for tensor in sorted(own):
+            if path.components[level].kind == "toll":
+                if tensor not in first:
+                    return None
+                tolls.append(Held(tensor, level))
+                continue
+            backing = first.setdefault(tensor, level) == level
+            on_top = level == outermost or (backing and tensor in path.einsum.persistent)
+            holders.append(Held(tensor, level, backing, on_top))
+    if any(tensor not in first for tensor in path.einsum.accesses):
+        return None
+    return Placement(tuple(holders), tuple(tolls), {level: sets for level, (sets, _) in chosen.items()})
+
+
+# --------------------------------------------------------------------------------------------------------- holder order
+
+
+def holder_orders(placement: Placement, shared: frozenset[str]) -> Iterator[tuple[Held, ...]]:
+    """All orders of the holders, those on top first (in one order: no loop can stand between them)."""
+    top = tuple(h for h in placement.holders if h.on_top)
+
+    def extend(order: tuple[Held, ...], left: tuple[Held, ...]) -> Iterator[tuple[Held, ...]]:
+        if not left:
+            if all(_order_option_met(order, level, sets) for level, sets in placement.sets.items()):
+                yield order
+            return
+        for holder in left:
+            if not any(_must_stand_above(other, holder, placement, shared) for other in left if other is not holder):
+                yield from extend((*order, holder), tuple(h for h in left if h is not holder))
+
+    yield from extend(top, tuple(h for h in placement.holders if not h.on_top))
+
+
+def _must_stand_above(outer: Held, inner: Held, placement: Placement, shared: frozenset[str]) -> bool:
+    if outer.level >= inner.level:
+        return False
+    if outer.tensor == inner.tensor or (outer.backing and outer.tensor in shared):
+        return True
+    return all(placement.sets[h.level].force_memory_hierarchy_order for h in (outer, inner))
+
+
+def _order_option_met(order: Sequence[Held], level: int, sets: PlacementSets) -> bool:
+    """`tensor_order_options`: at least one option agrees with where this memory's tensors stand."""
+    own = [h for h in order if h.level == level]
+    if not sets.order_options:
+        return True
+    for option in sets.order_options:
+        rank = {tensor: i for i, part in enumerate(option) for tensor in part}
+        listed = [(rank[h.tensor], h.on_top) for h in own if h.tensor in rank]
+        pairs = itertools.combinations(listed, 2)
+        if all(a <= b or (a_top and b_top) for (a, a_top), (b, b_top) in pairs):
+            return True
+    return False
+
+
+# -------------------------------------------------------------------------------------------------------- Spatial loops
+
+
+@dataclass(frozen=True, slots=True)
+class SpatialLoop:
+    level: int
+    component: str
+    dimension: str
+    variable: str
+    iterations: int
+
+
+def spatial_choices(path: Path) -> list[tuple[SpatialLoop, ...]]:
+    """Sets of Spatial loops, outer fanouts first, less those that `min_usage` rules out."""
+    found: list[tuple[tuple[SpatialLoop, ...], tuple[float, ...]]] = []
+    dimensions = [(level, d) for level, c in enumerate(path.components) for d in c.dimensions]
+
+    def extend(at: int, left: dict[str, int], loops: tuple[SpatialLoop, ...], usage: tuple[float, ...]) -> None:
+        if at == len(dimensions):
+            found.append((loops, usage))
+            return
+        level, d = dimensions[at]
+        for factors in _factors(path, d, left):
+            used = math.prod(factors.values())
+            own = tuple(SpatialLoop(level, d.component, d.name, v, n) for v, n in factors.items() if n > 1)
+            rest = {v: left[v] // n for v, n in factors.items()}
+            extend(at + 1, rest, (*loops, *own), (*usage, min(used * d.usage_scale / d.fanout, d.min_usage)))
+
+    extend(0, dict(path.einsum.bounds), (), ())
+    usages = {usage for _, usage in found}
+
+    def beaten(usage: tuple[float, ...]) -> bool:
+        return any(u != usage and all(a >= b for a, b in zip(u, usage, strict=True)) for u in usages)
+
+    best = {usage for usage in usages if not beaten(usage)}
+    return [loops for loops, usage in found if usage in best]
+
+
+def _factors(path: Path, d: BoundDimension, left: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Iterations of each variable's loop on one dimension."""
+    banned = {v for t in d.reuse for v in path.einsum.accesses[t].variables}
+    choices = [
+        [n for n in range(1, size + 1) if size % n == 0 and (n == 1 or v not in banned)] for v, size in left.items()
+    ]
+    for combination in itertools.product(*choices):
+        factors = dict(zip(left, combination, strict=True))
+        if math.prod(combination) * d.usage_scale <= d.fanout and all(obeys(c, factors) for c in d.loop_bounds):
+            yield factors

@@ -1,0 +1,576 @@
+"""A slow, plain exhaustive mapper for one Einsum: every LoopTree branch of the mapspace, evaluated by the model.
+
+No pruning rule, no dominance but in the final fronts: it says what `fusiest.pmapping` must find. Two trees are told apart
+only where the model tells them apart: loops inside one gap between holders are permuted where they are fused, and else as
+far as the order changes what the holder above the gap reserves. A Toll stands below its gap's Temporal loops, where it
+changes no count and no reservation. What the model says of one tensor is kept, by the loops around that tensor's holders.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from fusiest.errors import SpecError
+from fusiest.frozen import FrozenDict
+from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
+from fusiest.model.accesses import count_accesses
+from fusiest.model.evaluate import action_counts
+from fusiest.model.leakage import bind_all, leak_power
+from fusiest.model.nest import EinsumNest, TreeNode, build_nest
+from fusiest.model.occupancy import reservations
+from fusiest.reference.choices import Held, Placement, SpatialLoop, holder_orders, obeys, placements, spatial_choices
+from fusiest.spec.binding import Path, bind, computes
+from fusiest.spec.spec import Spec
+
+FusedLoop: TypeAlias = tuple[str, int, tuple[str, str] | None]
+"""Rank variable, tile shape, and the fanout dimension (component, name) of a Spatial loop."""
+Order: TypeAlias = tuple[tuple[str, int], ...]
+"""Temporal loops of one gap, outermost first: rank variable and tile shape."""
+
+
+class TooManyTrees(Exception):
+    """The mapspace is larger than the caller wants to enumerate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compatibility:
+    """What neighbours must agree on: the fused loops, and where each shared tensor is backed below which of them."""
+
+    loops: tuple[FusedLoop, ...]
+    backings: tuple[tuple[str, str, tuple[FusedLoop, ...]], ...]
+    """(tensor, memory, loops above its backing holder)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pmapping:
+    """Costs, with `bits` per memory: persistent, then at each fused level, the last being all that is inside."""
+
+    energy: float
+    latency: float
+    bits: tuple[tuple[float, ...], ...]
+    nodes: tuple[Node, ...]
+
+    @property
+    def criteria(self) -> tuple[float, ...]:
+        return (self.energy, self.latency, *(b for own in self.bits for b in own))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    fused_loops: int | None = None
+    fused_loops_per_variable: int = 1
+    trees: int = 1_000_000
+    """Tilings to enumerate at most, counted before loops are put in order."""
+
+
+def exhaustive(
+    spec: Spec, einsum: str, memories: Sequence[str] | None = None, limits: Limits | None = None
+) -> dict[Compatibility, list[Pmapping]]:
+    """The Pareto fronts of an Einsum's pmappings by compatibility.
+
+    `memories`: those whose bits are criteria, and not only limits; by default all of finite size.
+    """
+    limits = limits or Limits()
+    if spec.info.einsums[einsum].is_copy_operation:
+        raise SpecError(f"Einsum {einsum} is a copy: not supported by the exhaustive mapper", einsum)
+    names = memories if memories is not None else _finite_memories(spec, einsum)
+    mappers = [mapper for mapper in _mappers(spec, einsum, limits) if mapper.path.compute.enabled]
+    if sum(mapper.count_tilings() for mapper in mappers) > limits.trees:
+        raise TooManyTrees(einsum)
+    fronts: dict[Compatibility, list[Pmapping]] = {}
+    for mapper in mappers:
+        for compatibility, pmapping in mapper.pmappings(names):
+            _insert(fronts.setdefault(compatibility, []), pmapping)
+    return fronts
+
+
+def _mappers(spec: Spec, einsum: str, limits: Limits) -> list[Mapper]:
+    return [Mapper(spec, bind(spec, einsum, compute), limits) for compute in computes(spec.require_arch())]
+
+
+def _finite_memories(spec: Spec, einsum: str) -> list[str]:
+    bound = bind_all(spec, spec.info.einsums[einsum])
+    return [name for name, c in bound.items() if c.kind == "memory" and math.isfinite(c.size)]
+
+
+def _insert(front: list[Pmapping], new: Pmapping) -> None:
+    """Keep what no other pmapping is at least as good as."""
+    criteria = new.criteria
+    if any(dominates(old.criteria, criteria) for old in front):
+        return
+    front[:] = [old for old in front if not dominates(criteria, old.criteria)]
+    front.append(new)
+
+
+def dominates(a: Sequence[float], b: Sequence[float]) -> bool:
+    return all(x <= y for x, y in zip(a, b, strict=True))
+
+
+# ------------------------------------------------------------------------------------------------------------- skeleton
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """Holders in order and the Spatial loops: a nest but for its Temporal loops.
+
+    Gap i lies right above holder i, the last right above the compute. Spatial loops and Tolls stand at the lower end of
+    the gap that follows the last holder of the memories above them.
+    """
+
+    path: Path
+    placement: Placement
+    holders: tuple[Held, ...]
+    spatial: tuple[SpatialLoop, ...]
+    shared: frozenset[str]
+
+    @cached_property
+    def gaps(self) -> range:
+        return range(len(self.holders) + 1)
+
+    def gap_below(self, level: int) -> int:
+        """The gap that follows the last holder of the memories above a component."""
+        return 1 + max((i for i, h in enumerate(self.holders) if h.level < level), default=-1)
+
+    @cached_property
+    def spatial_gaps(self) -> tuple[int, ...]:
+        return tuple(self.gap_below(loop.level) for loop in self.spatial)
+
+    @cached_property
+    def toll_gaps(self) -> tuple[int, ...]:
+        def gap(toll: Held) -> int:
+            inner = [i for i, h in enumerate(self.holders) if h.tensor == toll.tensor and h.level > toll.level]
+            return min([self.gap_below(toll.level), *inner])
+
+        return tuple(gap(toll) for toll in self.placement.tolls)
+
+    @cached_property
+    def innermost_backing(self) -> int:
+        """The innermost backing holder of a shared tensor, or -1: Temporal loops in the gaps down to it are fused."""
+        return max((i for i, h in enumerate(self.holders) if h.backing and h.tensor in self.shared), default=-1)
+
+    @cached_property
+    def fused_spatial(self) -> tuple[bool, ...]:
+        """Spatial loops above the innermost shared backing holder, as written or as that tensor sees them."""
+        deepest = max((h.level for h in self.holders if h.backing and h.tensor in self.shared), default=-1)
+        return tuple(
+            gap <= self.innermost_backing or loop.level <= deepest
+            for loop, gap in zip(self.spatial, self.spatial_gaps, strict=True)
+        )
+
+    def temporal_gaps(self, variable: str) -> list[int]:
+        """Gaps that may have a Temporal loop over a variable."""
+        return [gap for gap in self.gaps if self._may_loop(variable, gap)]
+
+    def _may_loop(self, variable: str, gap: int) -> bool:
+        for i, holder in enumerate(self.holders):
+            if i >= gap and holder.on_top:
+                return False
+            if variable in self.path.einsum.accesses[holder.tensor].fully_relevant:
+                continue
+            if i >= gap and holder.backing:
+                return False
+            own = [j for j, h in enumerate(self.holders) if h.tensor == holder.tensor]
+            sets = self.placement.sets[holder.level]
+            if holder.tensor in sets.no_refetch_from_above and own[0] < gap <= i:
+                return False
+            below = next((j for j in own if j > i), len(self.holders))
+            if holder.tensor in sets.no_resend_to_below and i < gap <= below:
+                return False
+        return True
+
+
+@dataclass(frozen=True)
+class Chain:
+    """All loops over one variable in a skeleton: per gap the tile of its Temporal loop (0: none), per Spatial loop its tile."""
+
+    variable: str
+    temporal: tuple[int, ...]
+    spatial: Mapping[int, int]
+    """Number of the Spatial loop in the skeleton → tile shape."""
+    parts: tuple[int, ...] = ()
+    """Per tensor, a number for what its holders see of this chain."""
+    extents: tuple[int, ...] = ()
+    """Per holder, the extent above what it reserves."""
+    above: tuple[int, ...] = ()
+    """Per holder, how many Temporal loops stand above."""
+
+
+def chains(skeleton: Skeleton, variable: str, limits: Limits) -> Iterator[Chain]:
+    """Every way to split a variable's bound into perfect tiles, at most one Temporal loop per gap."""
+    own = [i for i, loop in enumerate(skeleton.spatial) if loop.variable == variable]
+    bound = skeleton.path.einsum.bounds[variable]
+    left = bound // math.prod(skeleton.spatial[i].iterations for i in own)
+    fused = sum(skeleton.fused_spatial[i] for i in own)
+    allowed = skeleton.temporal_gaps(variable)
+
+    def split(gaps: list[int], left: int, fused: int) -> Iterator[dict[int, int]]:
+        if fused > limits.fused_loops_per_variable:
+            return
+        if not gaps:
+            if left == 1:
+                yield {}
+            return
+        gap, rest = gaps[0], gaps[1:]
+        for n in range(1, left + 1):
+            if left % n == 0:
+                more = n > 1 and gap <= skeleton.innermost_backing
+                for others in split(rest, left // n, fused + more):
+                    yield {gap: n, **others}
+
+    for iterations in split(allowed, left, fused):
+        yield _chain(skeleton, variable, own, bound, iterations)
+
+
+def _chain(skeleton: Skeleton, variable: str, own: list[int], extent: int, iterations: Mapping[int, int]) -> Chain:
+    temporal, spatial = [], {}
+    for gap in skeleton.gaps:
+        n = iterations.get(gap, 1)
+        extent //= n
+        temporal.append(extent if n > 1 else 0)
+        for i in own:
+            if skeleton.spatial_gaps[i] == gap:
+                extent //= skeleton.spatial[i].iterations
+                spatial[i] = extent
+    return Chain(variable, tuple(temporal), spatial)
+
+
+def seen_by(skeleton: Skeleton, chain: Chain, tensor: str) -> tuple[object, ...]:
+    """A chain with the places of one tensor's holders (0). Of adjacent Temporal loops only the tile below all matters."""
+    seen: list[object] = []
+    own = {i for i, h in enumerate(skeleton.holders) if h.tensor == tensor}
+    for gap in skeleton.gaps:
+        tile = chain.temporal[gap]
+        if tile:
+            if seen and isinstance(seen[-1], int) and seen[-1] > 0:
+                seen.pop()
+            seen.append(tile)
+        for node in _tail(skeleton, gap):
+            if isinstance(node, int):
+                if node in chain.spatial:
+                    seen.append((node, chain.spatial[node]))
+            elif node.tensor == tensor:
+                seen.append(0)
+        if gap in own:
+            seen.append(0)
+    return tuple(seen)
+
+
+def _tail(skeleton: Skeleton, gap: int) -> list[int | Held]:
+    """Spatial loops (by number) and Tolls at the lower end of a gap, outer components first."""
+    found: list[tuple[int, int, int | Held]] = [
+        (skeleton.spatial[i].level, 0, i) for i, own in enumerate(skeleton.spatial_gaps) if own == gap
+    ]
+    tolls = skeleton.placement.tolls
+    found += [(tolls[i].level, 1, tolls[i]) for i, own in enumerate(skeleton.toll_gaps) if own == gap]
+    return [node for _, _, node in sorted(found, key=lambda item: item[:2])]
+
+
+# --------------------------------------------------------------------------------------------------------------- mapper
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCost:
+    """One tensor's share of the costs; `calls` per (component, action) of one instance."""
+
+    energy: float
+    calls: tuple[float, ...]
+    operations: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Space of a holder, and how many Temporal loops below it the reservation has passed. Persistent: None."""
+
+    bits: float
+    passed: int | None
+
+
+@dataclass
+class Mapper:
+    """One Einsum on one compute."""
+
+    spec: Spec
+    path: Path
+    limits: Limits
+    costs: dict[tuple[object, ...], TensorCost | None] = field(default_factory=dict)
+    reserved: dict[tuple[object, ...], Reserved | None] = field(default_factory=dict)
+    numbers: dict[object, int] = field(default_factory=dict)
+    delays: dict[tuple[object, ...], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        info = self.path.einsum
+        self.shared = frozenset(t for t in info.accesses if t in self.spec.info.shared)
+        self.tensors = list(info.accesses)
+        self.variables = [v for v, bound in info.bounds.items() if bound > 1]
+        self.bound = bind_all(self.spec, info)
+        self.actions = [(c.name, a) for c in self.path.components for a in c.actions]
+
+    def skeletons(self) -> Iterator[Skeleton]:
+        choices = spatial_choices(self.path)
+        for placement in placements(self.spec, self.path):
+            for order in holder_orders(placement, self.shared):
+                for spatial in choices:
+                    yield Skeleton(self.path, placement, order, spatial, self.shared)
+
+    def count_tilings(self) -> int:
+        """How many tilings there are, or more than the limit."""
+        total = 0
+        for skeleton in self.skeletons():
+            total += 1 + math.prod(sum(1 for _ in chains(skeleton, v, self.limits)) for v in self.variables)
+            if total > self.limits.trees:
+                break
+        return total
+
+    def pmappings(self, memories: Sequence[str]) -> Iterator[tuple[Compatibility, Pmapping]]:
+        for skeleton in self.skeletons():
+            yield from _Tilings(self, skeleton, memories).pmappings()
+
+    def number(self, thing: object) -> int:
+        return self.numbers.setdefault(thing, len(self.numbers))
+
+    def nest(self, nodes: Sequence[Node], only: str | None = None) -> EinsumNest:
+        """The model's view of a branch; or of the Einsum as if it had but one tensor."""
+        info = self.path.einsum
+        if only is not None:
+            info = dataclasses.replace(info, accesses=FrozenDict({only: info.accesses[only]}))
+        return build_nest(tuple(TreeNode(i, node) for i, node in enumerate(nodes)), Path(info, self.path.components))
+
+    def tensor_cost(self, tensor: str, nodes: Sequence[Node]) -> TensorCost | None:
+        """None where the model finds the tensor's nest invalid."""
+        try:
+            counts = count_accesses(self.nest(nodes, tensor))
+        except SpecError:
+            return None
+        total = action_counts(counts.total, self.bound)
+        per_unit = action_counts(counts.per_unit, self.bound)
+        energy = sum(n * self.bound[c].actions[a].energy for (c, _, a), n in total.items())
+        calls = tuple(per_unit.get((c, tensor, a), 0) for c, a in self.actions)
+        return TensorCost(energy, calls, counts.operations, counts.steps)
+
+    def delay(self, calls: tuple[float, ...]) -> float:
+        """Seconds of the slowest component."""
+        if calls not in self.delays:
+            by_component: dict[str, dict[str, float]] = {c.name: {} for c in self.path.components if c.actions}
+            for (component, action), n in zip(self.actions, calls, strict=True):
+                by_component[component][action] = n
+            self.delays[calls] = max(self.bound[c].latency(own) for c, own in by_component.items())
+        return self.delays[calls]
+
+
+class _Tilings:
+    """All Temporal loops for one skeleton."""
+
+    def __init__(self, mapper: Mapper, skeleton: Skeleton, memories: Sequence[str]) -> None:
+        self.mapper, self.skeleton, self.memories = mapper, skeleton, memories
+        self.path = skeleton.path
+        self.fused_gaps = range(skeleton.innermost_backing + 1)
+        self.tails = [_tail(skeleton, gap) for gap in skeleton.gaps]
+        used = {(d.component, d.name): 1 for c in self.path.components for d in c.dimensions}
+        for loop in skeleton.spatial:
+            used[loop.component, loop.dimension] *= loop.iterations
+        self.watts = sum(leak_power(mapper.spec, self.path.compute.name, mapper.bound, used).values())
+        self.around = [mapper.number((t, skeleton.spatial, self._components(t))) for t in mapper.tensors]
+
+    def _components(self, tensor: str) -> tuple[int, ...]:
+        held = [*self.skeleton.holders, *self.skeleton.placement.tolls]
+        return tuple(sorted(h.level for h in held if h.tensor == tensor))
+
+    def pmappings(self) -> Iterator[tuple[Compatibility, Pmapping]]:
+        choices = [[self._resolved(c) for c in chains(self.skeleton, v, self.mapper.limits)] for v in self.mapper.variables]
+        for tiling in itertools.product(*choices):
+            if self._too_many_fused(tiling) or not self._tile_shapes_met(tiling):
+                continue
+            cost = self._cost(tiling)
+            if cost is None:
+                continue
+            options = [self._gap_options(tiling, gap) for gap in self.skeleton.gaps]
+            for chosen in itertools.product(*options):
+                found = self._finished(tiling, chosen, *cost)
+                if found is not None:
+                    yield found
+
+    def _resolved(self, chain: Chain) -> Chain:
+        """Add what is looked up often."""
+        skeleton = self.skeleton
+        bound = self.path.einsum.bounds[chain.variable]
+        extents, above = [], []
+        for i, holder in enumerate(skeleton.holders):
+            temporal = [tile for tile in chain.temporal[: i + 1] if tile]
+            spatial = [tile for n, tile in chain.spatial.items() if skeleton.spatial[n].level <= holder.level]
+            extents.append(min([bound, *temporal, *spatial]))
+            above.append(len(temporal))
+        parts = tuple(self.mapper.number(seen_by(skeleton, chain, t)) for t in self.mapper.tensors)
+        return dataclasses.replace(chain, parts=parts, extents=tuple(extents), above=tuple(above))
+
+    def _too_many_fused(self, tiling: tuple[Chain, ...]) -> bool:
+        most = self.mapper.limits.fused_loops
+        if most is None:
+            return False
+        temporal = sum(1 for chain in tiling for gap in self.fused_gaps if chain.temporal[gap])
+        return temporal + sum(self.skeleton.fused_spatial) > most
+
+    def _tile_shapes_met(self, tiling: tuple[Chain, ...]) -> bool:
+        """`tile_shape`: extents, as written, at the memory's outermost holder."""
+        outermost: dict[int, int] = {}
+        for i, holder in enumerate(self.skeleton.holders):
+            outermost.setdefault(holder.level, i)
+        for level, i in outermost.items():
+            comparisons = self.skeleton.placement.sets[level].tile_shape
+            if comparisons:
+                extents = dict(self.path.einsum.bounds) | {chain.variable: self._extent(chain, i) for chain in tiling}
+                if not all(obeys(c, extents) for c in comparisons):
+                    return False
+        return True
+
+    def _extent(self, chain: Chain, holder: int) -> int:
+        temporal = [tile for tile in chain.temporal[: holder + 1] if tile]
+        spatial = [tile for n, tile in chain.spatial.items() if self.skeleton.spatial_gaps[n] <= holder]
+        return min([self.path.einsum.bounds[chain.variable], *temporal, *spatial])
+
+    def _cost(self, tiling: tuple[Chain, ...]) -> tuple[float, float] | None:
+        """Energy and latency: they do not depend on the order of loops inside a gap."""
+        mapper = self.mapper
+        found = []
+        for i, tensor in enumerate(mapper.tensors):
+            key = (self.around[i], *(chain.parts[i] for chain in tiling))
+            if key not in mapper.costs:
+                mapper.costs[key] = mapper.tensor_cost(tensor, self._nodes(tiling, self._listed(tiling)))
+            cost = mapper.costs[key]
+            if cost is None:
+                return None
+            found.append(cost)
+        compute = self.path.compute
+        action = compute.actions["compute"]
+        calls = [sum(column) for column in zip(*(cost.calls for cost in found), strict=True)]
+        calls[mapper.actions.index((compute.name, "compute"))] += found[0].steps * action.actions_scale
+        latency = mapper.delay(tuple(calls)) * self.path.einsum.n_instances
+        dynamic = sum(cost.energy for cost in found) + found[0].operations * action.actions_scale * action.energy
+        return dynamic * self.path.einsum.n_instances + self.watts * latency, latency
+
+    def _listed(self, tiling: tuple[Chain, ...]) -> list[Order]:
+        """The Temporal loops of each gap in the order of the variables."""
+        return [tuple((c.variable, c.temporal[gap]) for c in tiling if c.temporal[gap]) for gap in self.skeleton.gaps]
+
+    def _nodes(self, tiling: tuple[Chain, ...], orders: Sequence[Order]) -> tuple[Node, ...]:
+        """The branch as LoopTree nodes."""
+        nodes: list[Node] = []
+        components, spatial = self.path.components, self.skeleton.spatial
+        tiles = {n: tile for chain in tiling for n, tile in chain.spatial.items()}
+        for gap in self.skeleton.gaps:
+            nodes += [Temporal(rank_variable=v, tile_shape=tile) for v, tile in orders[gap]]
+            for item in self.tails[gap]:
+                if isinstance(item, Held):
+                    nodes.append(Toll(tensors=(item.tensor,), component=components[item.level].name))
+                else:
+                    loop = spatial[item]
+                    nodes.append(
+                        Spatial(
+                            rank_variable=loop.variable,
+                            tile_shape=tiles[item],
+                            component=loop.component,
+                            name=loop.dimension,
+                        )
+                    )
+            if gap < len(self.skeleton.holders):
+                held = self.skeleton.holders[gap]
+                persistent = held.backing and held.tensor in self.path.einsum.persistent
+                name = components[held.level].name
+                nodes.append(Storage(tensors=(held.tensor,), component=name, persistent=persistent))
+        return (*nodes, Compute(einsum=self.path.einsum.name, component=self.path.compute.name))
+
+    def _gap_options(self, tiling: tuple[Chain, ...], gap: int) -> list[tuple[Order, Reserved | None]]:
+        """Orders of a gap's loops, each with what the holder above it reserves; equal ones once if they are not fused."""
+        loops = self._listed(tiling)[gap]
+        if gap == 0:
+            return [(order, None) for order in itertools.permutations(loops)] if self.fused_gaps else [(loops, None)]
+        options: dict[object, tuple[Order, Reserved | None]] = {}
+        for order in itertools.permutations(loops):
+            reserved = self._reserved(tiling, gap - 1, order)
+            if reserved is not None:
+                key: object = order if gap in self.fused_gaps else reserved
+                options.setdefault(key, (order, reserved))
+        return list(options.values())
+
+    def _reserved(self, tiling: tuple[Chain, ...], holder: int, below: Order) -> Reserved | None:
+        held = self.skeleton.holders[holder]
+        key = (held, tuple(chain.extents[holder] for chain in tiling), below)
+        if key not in self.mapper.reserved:
+            self.mapper.reserved[key] = self._evaluated(tiling, holder, below)
+        return self.mapper.reserved[key]
+
+    def _evaluated(self, tiling: tuple[Chain, ...], holder: int, below: Order) -> Reserved | None:
+        """Ask the model. None where it refuses (a persistent tensor below a loop)."""
+        held = self.skeleton.holders[holder]
+        orders = self._listed(tiling)
+        orders[holder + 1] = below
+        try:
+            charged = reservations(self.mapper.nest(self._nodes(tiling, orders)))
+        except SpecError:
+            return None
+        memory = self.path.components[held.level].name
+        found = next(r for r in charged if (r.memory, r.tensor) == (memory, held.tensor))
+        return Reserved(found.bits, None if found.level < 0 else found.level - self._level(tiling, holder))
+
+    def _level(self, tiling: tuple[Chain, ...], holder: int) -> int:
+        """Loops above a holder in its tensor's nest."""
+        spatial = sum(loop.level <= self.skeleton.holders[holder].level for loop in self.skeleton.spatial)
+        return sum(chain.above[holder] for chain in tiling) + spatial
+
+    def _finished(
+        self,
+        tiling: tuple[Chain, ...],
+        chosen: tuple[tuple[Order, Reserved | None], ...],
+        energy: float,
+        latency: float,
+    ) -> tuple[Compatibility, Pmapping] | None:
+        """None if a memory overflows."""
+        loops = self._fused_loops(tiling, chosen)
+        components = self.path.components
+        held: dict[int, float] = {}
+        bits: dict[tuple[str, int], float] = {}
+        for i, holder in enumerate(self.skeleton.holders):
+            reserved = chosen[i + 1][1]
+            assert reserved is not None
+            held[holder.level] = held.get(holder.level, 0) + reserved.bits
+            if not (holder.backing and holder.tensor in self.skeleton.shared):
+                level = -1 if reserved.passed is None else min(self._level(tiling, i) + reserved.passed, len(loops))
+                key = components[holder.level].name, level
+                bits[key] = bits.get(key, 0) + reserved.bits
+        if any(total > components[level].size for level, total in held.items()):
+            return None
+        compatibility = Compatibility(tuple(loop for loop, _, _ in loops), self._backings(loops))
+        nodes = self._nodes(tiling, [order for order, _ in chosen])
+        rows = tuple(tuple(bits.get((m, level), 0) for level in range(-1, len(loops) + 1)) for m in self.memories)
+        return compatibility, Pmapping(energy, latency, rows, nodes)
+
+    def _fused_loops(
+        self, tiling: tuple[Chain, ...], chosen: tuple[tuple[Order, Reserved | None], ...]
+    ) -> list[tuple[FusedLoop, int, int]]:
+        """As written, each with its gap and, if Spatial, the index of its component (else -1)."""
+        tiles = {n: tile for chain in tiling for n, tile in chain.spatial.items()}
+        loops: list[tuple[FusedLoop, int, int]] = []
+        for gap in self.skeleton.gaps:
+            if gap in self.fused_gaps:
+                loops += [((v, tile, None), gap, -1) for v, tile in chosen[gap][0]]
+            for item in self.tails[gap]:
+                if not isinstance(item, Held) and self.skeleton.fused_spatial[item]:
+                    loop = self.skeleton.spatial[item]
+                    loops.append(((loop.variable, tiles[item], (loop.component, loop.dimension)), gap, loop.level))
+        return loops
+
+    def _backings(
+        self, loops: list[tuple[FusedLoop, int, int]]
+    ) -> tuple[tuple[str, str, tuple[FusedLoop, ...]], ...]:
+        found = []
+        for i, holder in enumerate(self.skeleton.holders):
+            if holder.backing and holder.tensor in self.skeleton.shared:
+                above = tuple(loop for loop, gap, at in loops if (gap <= i if at < 0 else at <= holder.level))
+                found.append((holder.tensor, self.path.components[holder.level].name, above))
+        return tuple(sorted(found))

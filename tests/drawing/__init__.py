@@ -1,0 +1,1 @@
+"""What `tests.strategies` draws its cases with: workloads, architectures and LoopTrees, small and valid."""

@@ -1,0 +1,79 @@
+"""Random architectures: one to three memories, Tolls between them, fanouts anywhere below the outermost memory."""
+
+from __future__ import annotations
+
+import math
+
+from fusiest.frozen import FrozenDict
+from fusiest.spec import architecture as arch
+from tests.drawing.dice import Dice
+from tests.drawing.workloads import DraftWorkload
+
+
+def _dimensions(dice: Dice, percent: int, draft: DraftWorkload) -> tuple[arch.Dimension, ...]:
+    count = 0 if not dice.chance(percent) else dice.number(1, 2)
+    sets = [None, "Nothing", "Inputs", "Outputs", "All", *draft.tensors]
+    return tuple(
+        arch.Dimension(name="XY"[i], fanout=dice.number(2, 4), may_reuse=dice.one_of(sets) if dice.chance(50) else None)
+        for i in range(count)
+    )
+
+
+def _figures(dice: Dice, draft: DraftWorkload, actions: tuple[str, ...]) -> dict[str, object]:
+    """What may differ between components without changing what is moved."""
+    figures: dict[str, object] = {"component_class": "Dummy"}
+    if dice.chance(15):
+        figures["bits_per_value"] = FrozenDict({dice.one_of(draft.tensors): 12})
+    if dice.chance(15):
+        figures["values_per_action"] = FrozenDict({dice.one_of(draft.tensors): 4})
+    if dice.chance(15):
+        figures["bits_per_action"] = 16
+    if dice.chance(10):
+        figures["actions_scale"] = 1.5
+    if dice.chance(10):
+        figures["actions"] = (arch.Action(name=actions[0], values_per_action=2, actions_scale=2),)
+    return figures
+
+
+def draw_architecture(dice: Dice, draft: DraftWorkload) -> arch.Architecture:
+    nodes: list[arch.ArchitectureNode] = []
+    tolls = 0
+
+    def toll() -> None:
+        nonlocal tolls
+        if dice.chance(12):
+            ways = ["up_and_down", "down", "up"]
+            one = dice.one_of(ways)
+            mixed = FrozenDict({dice.one_of(draft.tensors): dice.one_of(ways), "Other": one})
+            figures = _figures(dice, draft, ("read",))
+            dimensions = _dimensions(dice, 25, draft)
+            direction = mixed if dice.chance(30) else one
+            nodes.append(arch.Toll(name=f"Toll{tolls}", direction=direction, spatial=dimensions, **figures))  # type: ignore[arg-type]
+            tolls += 1
+
+    def memory(name: str, percent: int) -> None:
+        figures = _figures(dice, draft, ("read", "write"))
+        skip = not dice.chance(12)
+        fanout = _dimensions(dice, percent, draft)
+        size = math.inf if percent == 0 else 1e9
+        nodes.append(arch.Memory(name=name, size=size, spatial=fanout, skip_initial_output_write=skip, **figures))  # type: ignore[arg-type]
+
+    memory("DRAM", 0)
+    toll()
+    if dice.chance(85):
+        memory("GLB", 35)
+        toll()
+    if dice.chance(35):
+        nodes.append(arch.Container(name="PE", spatial=_dimensions(dice, 100, draft)))
+    if dice.chance(50):
+        memory("Reg", 30)
+        toll()
+    if dice.chance(10):
+        nodes.append(arch.Compute(name="ALU", component_class="Dummy"))
+    skip = not dice.chance(12)
+    nodes.append(
+        arch.Compute(
+            name="MAC", component_class="Dummy", spatial=_dimensions(dice, 30, draft), skip_initial_output_write=skip
+        )
+    )
+    return arch.Architecture(nodes=tuple(nodes))

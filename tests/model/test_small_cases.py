@@ -1,0 +1,231 @@
+"""Small cases worked out by hand: leakage with Forks and gating, copies, persistent tensors, latency expressions."""
+
+from __future__ import annotations
+
+import pytest
+
+import fusiest
+from tests.load_text import load_text
+
+COPY_ARCH = """\
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy,
+             actions: [{name: read, energy: 1, throughput: 8}, {name: write, energy: 2, throughput: 8}]}
+  - !Memory {name: Buffer, size: inf, component_class: Dummy}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 1, throughput: 1}]}
+"""
+
+
+def leaks(arch: str, mapping: str) -> dict[str, float]:
+    workload = """
+    workload:
+      rank_sizes: {M: 4}
+      bits_per_value: {All: 8}
+      einsums: ["B[m] = A[m]"]
+    """
+    einsum = fusiest.evaluate(load_text(arch, workload, mapping)).einsums["B"]
+    return {component: joules for (component, _, action), joules in einsum.energies.items() if action == "leak"}
+
+
+def on(compute: str, loop: str = "!Temporal {rank_variable: m, tile_shape: 1}") -> str:
+    return f"""
+    mapping:
+      nodes:
+      - !Storage {{tensors: [A, B], component: DRAM}}
+      - {loop}
+      - !Temporal {{rank_variable: m, tile_shape: 1}}
+      - !Compute {{einsum: B, component: {compute}}}
+    """
+
+
+FORK = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, leak_power: 1}
+  - !Fork
+    GATES
+    nodes:
+    - !Memory {name: SideBuffer, size: inf, component_class: Dummy, leak_power: 2}
+    - !Compute {name: SideMAC, component_class: Dummy, leak_power: 4, actions: [{name: compute, throughput: 1}]}
+  - !Memory {name: Buffer, size: inf, component_class: Dummy, leak_power: 8}
+  - !Compute {name: MAC, component_class: Dummy, leak_power: 16, actions: [{name: compute, throughput: 1}]}
+"""
+ALL = {"DRAM": 4, "SideBuffer": 8, "SideMAC": 16, "Buffer": 32, "MAC": 64}
+
+
+@pytest.mark.parametrize(
+    ("gates", "compute", "off"),
+    [
+        ("name: F", "MAC", []),
+        ("name: F", "SideMAC", []),
+        ("forked_power_gateable: true", "MAC", ["SideBuffer", "SideMAC"]),
+        ("forked_power_gateable: true", "SideMAC", []),
+        ("non_forked_power_gateable: true", "MAC", []),
+        ("non_forked_power_gateable: true", "SideMAC", ["Buffer", "MAC"]),
+    ],
+)
+def test_forks_gate_what_does_not_run(gates: str, compute: str, off: list[str]) -> None:
+    assert leaks(FORK.replace("GATES", gates), on(compute)) == {**ALL, **dict.fromkeys(off, 0)}
+
+
+def array(x: str, more: str = "") -> str:
+    return f"""
+    arch:
+      nodes:
+      - !Memory {{name: DRAM, size: inf, component_class: Dummy, leak_power: 1}}
+      - !Fork
+        nodes:
+        - !Compute {{name: Side, component_class: Dummy, leak_power: 1, spatial: [{{name: S, fanout: 5, power_gateable: true}}]}}
+      - !Container {{name: Array, spatial: [{{name: X, fanout: 4{x}}}, {{name: Y, fanout: 3}}]}}
+      - !Compute {{name: MAC, component_class: Dummy, leak_power: 1, n_parallel_instances: 10, leak_power_scale: 0.5,
+                   actions: [{{name: compute, throughput: 0.1}}]{more}}}
+    """
+
+
+@pytest.mark.parametrize(
+    ("x", "mac"),
+    [
+        ("", 5 * 4 * 3),
+        (", power_gateable: true", 5 * 2 * 3),
+        (", power_gateable: true, usage_scale: 2", 5 * 4 * 3),
+    ],
+)
+def test_fanout_and_gating(x: str, mac: float) -> None:
+    """Two of the four units of X run for 2 s. Leakage is per instance; the Side dimension is off the path: no leakage."""
+    found = leaks(array(x), on("MAC", "!Spatial {rank_variable: m, tile_shape: 2, component: Array, name: X}"))
+    assert found == {"DRAM": 2, "Side": 0, "MAC": mac * 2}
+
+
+COPY = """
+workload:
+  rank_sizes: {M: 4}
+  bits_per_value: {All: 8}
+  einsums:
+  - {einsum: "I[m] = I_in[m]", is_copy_operation: true}
+  - P[m] = I[m]
+  - Q[m] = I[m]
+"""
+
+
+def copy_mapping(home: str) -> str:
+    branch = "    - !Nested {{nodes: [!Temporal {{rank_variable: m, tile_shape: 1}}, !Compute {{einsum: {}, component: MAC}}]}}\n"
+    branches = "".join(branch.format(e) for e in ("I", "P", "Q"))
+    return (
+        "mapping:\n  nodes:\n  - !Storage {tensors: [I_in, P, Q], component: DRAM}\n"
+        f"  - !Storage {{tensors: [I], component: {home}}}\n  - !Sequential\n    nodes:\n{branches}"
+    )
+
+
+def test_a_copy_within_one_memory_moves_nothing_and_shares_the_space() -> None:
+    result = fusiest.evaluate(load_text(COPY_ARCH, COPY, copy_mapping("DRAM")))
+    copy = result.einsums["I"]
+    assert (copy.operations, copy.steps, copy.latency, copy.energy) == (0, 0, 0, 0)
+    assert set(copy.actions.values()) == {0}
+    # 4 values of 8 bits each: I_in and I together, then with them P, then Q.
+    assert copy.occupancy_bits == {("DRAM", "I_in"): 32}
+    assert result.peak_occupancy_bits == {"DRAM": 64}
+
+
+def test_a_copy_between_memories_moves_each_element_once() -> None:
+    result = fusiest.evaluate(load_text(COPY_ARCH, COPY, copy_mapping("Buffer")))
+    actions = result.einsums["I"].actions
+    assert (actions["DRAM", "I_in", "read"], actions["Buffer", "I_in", "write"]) == (32, 32)
+    assert (actions["DRAM", "I_in", "write"], actions["Buffer", "I_in", "read"]) == (0, 0)
+    assert result.einsums["I"].latency == 4
+    assert result.peak_occupancy_bits == {"DRAM": 32, "Buffer": 32}
+
+
+PERSISTENT = """
+workload:
+  rank_sizes: {M: 4, N: 2}
+  bits_per_value: {All: 8}
+  persistent_tensors: W
+  n_instances: 3
+  einsums:
+  - {einsum: "B[m, n] = A[m] * W[n]", n_instances: 5}
+"""
+
+
+def persistent_mapping(first: str) -> str:
+    return f"""
+    mapping:
+      nodes:
+      - {first}
+      - !Storage {{tensors: [A, B], component: DRAM}}
+      - !Temporal {{rank_variable: m, tile_shape: 1}}
+      - !Temporal {{rank_variable: n, tile_shape: 1}}
+      - !Compute {{einsum: B, component: MAC}}
+    """
+
+
+def test_persistent_tensors_count_for_every_instance() -> None:
+    mapping = persistent_mapping("!Storage {tensors: [W], component: DRAM}")
+    once = fusiest.evaluate(load_text(COPY_ARCH, PERSISTENT.replace("3", "1").replace("5", "1"), mapping))
+    all_of_them = fusiest.evaluate(load_text(COPY_ARCH, PERSISTENT, mapping))
+    assert once.peak_occupancy_bits == {"DRAM": 16 + 32 + 64}
+    assert all_of_them.peak_occupancy_bits == {"DRAM": 16 * 15 + 32 + 64}
+    assert all_of_them.einsums["B"].reservation_levels["DRAM", "W"] == -1
+    assert all_of_them.energy == 15 * once.energy
+    assert all_of_them.latency == 15 * once.latency
+    assert all_of_them.einsums["B"].actions["MAC", "", "compute"] == 15 * 8
+
+
+def test_a_holder_can_be_persistent_by_itself() -> None:
+    workload = PERSISTENT.replace("persistent_tensors: W", "persistent_tensors: Nothing")
+    plain = persistent_mapping("!Storage {tensors: [W], component: DRAM}")
+    marked = persistent_mapping("!Storage {tensors: [W], component: DRAM, persistent: true}")
+    assert fusiest.evaluate(load_text(COPY_ARCH, workload, plain)).peak_occupancy_bits == {"DRAM": 112}
+    assert fusiest.evaluate(load_text(COPY_ARCH, workload, marked)).peak_occupancy_bits == {"DRAM": 16 * 15 + 96}
+
+
+@pytest.mark.parametrize(
+    ("total_latency", "seconds"),
+    [
+        ("", 32 / 8 + 32 / 2),
+        ("max(a.n_calls / a.throughput for a in actions)", 16),
+        ("sum(a.n_calls for a in actions) / 32", 2),
+        ("sum(a.n_calls / a.throughput for a in actions if a.name == 'write')", 16),
+        ("min(a.throughput for a in actions)", 2),
+        ("0 * leak_power", 0),
+        ("3 if len(All) == 2 else 4", 3),
+    ],
+)
+def test_total_latency(total_latency: str, seconds: float) -> None:
+    """4 values of 8 bits are read and 4 are written, a bit per action."""
+    field = f', total_latency: "{total_latency}"' if total_latency else ""
+    arch = f"""
+    arch:
+      nodes:
+      - !Memory {{name: DRAM, size: inf, component_class: Dummy, leak_power: 0{field},
+                  actions: [{{name: read, throughput: 8}}, {{name: write, throughput: 2}}]}}
+      - !Compute {{name: MAC, component_class: Dummy}}
+    """
+    workload = "workload: {rank_sizes: {M: 4}, bits_per_value: 8, einsums: ['B[m] = A[m]']}"
+    einsum = fusiest.evaluate(load_text(arch, workload, on("MAC"))).einsums["B"]
+    assert (einsum.latency_per_component["DRAM"], einsum.latency) == (seconds, seconds)
+
+
+def test_numbers_that_do_not_fit() -> None:
+    arch = COPY_ARCH.replace("energy: 1, throughput: 8", "energy: 1e300, throughput: 1e-200")
+    workload = "workload: {rank_sizes: {M: 4}, bits_per_value: 8, einsums: ['B[m] = A[m]']}"
+    with pytest.raises(fusiest.SpecError, match="too large"):
+        fusiest.evaluate(load_text(arch, workload, on("MAC")))
+
+
+def test_an_outermost_fanout_is_no_memory() -> None:
+    """A Container above the first memory: each chip holds its own part."""
+    arch = COPY_ARCH.replace("  nodes:\n", "  nodes:\n  - !Container {name: Board, spatial: [{name: X, fanout: 2}]}\n")
+    workload = "workload: {rank_sizes: {M: 4}, bits_per_value: 8, einsums: ['B[m] = A[m]']}"
+    mapping = """
+    mapping:
+      nodes:
+      - !Spatial {rank_variable: m, tile_shape: 2, component: Board, name: X}
+      - !Storage {tensors: [A, B], component: DRAM}
+      - !Temporal {rank_variable: m, tile_shape: 1}
+      - !Compute {einsum: B, component: MAC}
+    """
+    result = fusiest.evaluate(load_text(arch, workload, mapping))
+    assert result.peak_occupancy_bits == {"DRAM": 32}
+    assert result.einsums["B"].actions["DRAM", "A", "read"] == 32
+    assert result.einsums["B"].latency == (16 + 16) / 8

@@ -1,0 +1,71 @@
+"""The search's table and the exhaustive mapper's fronts in one form, to be compared."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from fusiest.pmapping.table import Form, Rows, Table
+from fusiest.reference.exhaustive import Compatibility, Pmapping
+
+Fronts = dict[Compatibility, list[tuple[float, ...]]]
+
+
+def search_fronts(table: Table) -> Fronts:
+    """Every row of the table in all linear orders of its zones."""
+    found: Fronts = {}
+    for form, rows in table.forms.items():
+        for order in itertools.product(*(itertools.permutations(zone) for zone in form.zones)):
+            loops = [v for zone in order for v in zone]
+            for i in range(len(rows)):
+                compatibility = _compatibility(form, rows, i, loops)
+                found.setdefault(compatibility, []).append(_criteria(form, rows, i))
+    return found
+
+
+def _compatibility(form: Form, rows: Rows, i: int, loops: list[str]) -> Compatibility:
+    tiles = dict(zip(form.loops, rows.tiles[i].tolist(), strict=True))
+    fused = tuple((v, tiles[v], None) for v in loops)
+    depth = [sum(len(zone) for zone in form.zones[:z]) for z in range(len(form.zones) + 1)]
+    backings = ((b.tensor, b.memory, fused[: depth[b.zones]]) for b in form.backings)
+    return Compatibility(fused, tuple(sorted(backings)))
+
+
+def _criteria(form: Form, rows: Rows, i: int) -> tuple[float, ...]:
+    """Energy, latency, and per memory the bits down to each level, persistent ones first.
+
+    Sums, because whatever else is held beside an Einsum sees all of its reservations down to some level: bits further in
+    are never worse. The search may charge a holder above a zone where, in some orders, the model charges it further in.
+    """
+    depth = [sum(len(zone) for zone in form.zones[:z]) for z in range(len(form.zones) + 1)]
+    criteria = [float(rows.energy[i]), float(rows.latency[i])]
+    for memory in rows.bits[i]:
+        levels = [0.0] * (depth[-1] + 1)
+        for z, bits in enumerate(memory):
+            levels[depth[z]] += float(bits)
+        criteria += itertools.accumulate([0.0, *levels])
+    return tuple(criteria)
+
+
+def exhaustive_fronts(fronts: dict[Compatibility, list[Pmapping]]) -> Fronts:
+    found: Fronts = {}
+    for compatibility, front in fronts.items():
+        for p in front:
+            sums = (total for own in p.bits for total in itertools.accumulate(own))
+            found.setdefault(compatibility, []).append((p.energy, p.latency, *sums))
+    return found
+
+
+def covers(front: Sequence[tuple[float, ...]], point: tuple[float, ...]) -> bool:
+    """Whether some point of the front is at least as good, up to rounding."""
+    return any(all(x <= y + 1e-9 * abs(y) + 1e-12 for x, y in zip(p, point, strict=True)) for p in front)
+
+
+def differences(search: Fronts, expected: Fronts) -> list[str]:
+    """Points that one side has and the other neither has nor beats."""
+    found = []
+    for compatibility in {**expected, **search}:
+        own, other = search.get(compatibility, []), expected.get(compatibility, [])
+        found += [f"missed {p} of {compatibility}; has {sorted(own)[:3]}" for p in other if not covers(own, p)]
+        found += [f"too good {p} of {compatibility}; not {sorted(other)[:3]}" for p in own if not covers(other, p)]
+    return found

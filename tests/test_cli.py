@@ -1,0 +1,216 @@
+"""The command line: what it prints, writes and returns."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fusiest
+from fusiest.files import write_atomically
+from tests.command_line import run
+from tests.test_malformed import GOOD
+
+MATMULS = ("simple", "matmuls", "fused_matmuls_to_simple")
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> str:
+    path = tmp_path / "good.yaml"
+    path.write_text(GOOD)
+    return str(path)
+
+
+def test_evaluate_prints_the_totals(capsys: Capture) -> None:
+    status, out, err = run(capsys, "evaluate", *MATMULS, "-D", "N_EINSUMS=3")
+    result = fusiest.evaluate(fusiest.load(*MATMULS, N_EINSUMS=3))
+    assert (status, err) == (0, "")
+    assert out.startswith("energy ")
+    assert f"{result.edp:.6g} Js" in out
+    assert "Matmul2" in out
+    assert "GlobalBuffer holds at most" in out
+
+
+def test_defines_are_yaml_scalars(capsys: Capture) -> None:
+    _, small, _ = run(capsys, "evaluate", *MATMULS, "-D", "N_EINSUMS=2", "-D", "KN=0x10", "-D", "MainMemoryEnergy=2.5")
+    _, large, _ = run(capsys, "evaluate", *MATMULS, "-D", "N_EINSUMS=2", "-D", "KN=32", "-D", "MainMemoryEnergy=2.5")
+    assert small != large
+    status, _, err = run(capsys, "evaluate", *MATMULS, "-D", "N_EINSUMS='2'")
+    assert (status, err.count("\n")) == (2, 1)
+
+
+def test_evaluation_json(good: str, tmp_path: Path, capsys: Capture) -> None:
+    status, out, err = run(capsys, "evaluate", good, good, good, "--json", str(tmp_path / "result.json"))
+    assert (status, err) == (0, "")
+    assert out.startswith("energy ")
+    found = json.loads((tmp_path / "result.json").read_text())
+    assert list(found) == [
+        "format", "energy", "dynamic_energy", "leak_energy", "latency", "edp", "peak_occupancy_bits", "einsums",
+    ]  # fmt: skip
+    assert found["format"] == "fusiest-evaluation/1"
+    assert found["edp"] == found["energy"] * found["latency"]
+    assert found["energy"] == found["dynamic_energy"] + found["leak_energy"]
+    assert found["peak_occupancy_bits"].keys() == {"DRAM", "Buffer"}
+    assert list(found["einsums"]) == ["B", "C"]
+    einsum = found["einsums"]["B"]
+    assert list(einsum) == ["energy", "latency", "latency_per_component", "actions", "energies", "occupancy_bits"]
+    assert einsum["actions"]["MAC//compute"] == 64
+    assert {"DRAM/A/read", "Buffer/A/write", "Buffer/B/read"} <= einsum["actions"].keys()
+    assert {"MAC//leak", "DRAM//leak", "DRAM/A/read", "MAC//compute"} <= einsum["energies"].keys()
+    assert einsum["latency"] == max(einsum["latency_per_component"].values())
+    assert einsum["occupancy_bits"].keys() == {f"DRAM/{t}" for t in "AV"} | {f"Buffer/{t}" for t in "AVB"}
+    assert sum(e["energy"] for e in found["einsums"].values()) == pytest.approx(found["energy"])
+    assert {p.name for p in tmp_path.iterdir()} == {"good.yaml", "result.json"}
+
+
+@pytest.mark.parametrize("target", ["no/such/folder/result.json", ".", "good.yaml/result.json"])
+def test_unwritable_result(target: str, good: str, tmp_path: Path, capsys: Capture) -> None:
+    path = str(tmp_path / target)
+    status, _, err = run(capsys, "evaluate", good, good, good, "--json", path)
+    assert (status, err.count("\n")) == (2, 1)
+    assert f"{path}: cannot be written" in err
+    assert [p.name for p in tmp_path.iterdir()] == ["good.yaml"]
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "result.json"
+    write_atomically(target, "old")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(fusiest.FusiestError, match=r"result\.json: cannot be written: No space left on device"):
+        write_atomically(target, "new")
+    assert target.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_a_written_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a", "text")
+    (tmp_path / "b").write_text("text")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def test_one_file_by_several_paths(good: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.chdir(Path(good).parent)
+    assert run(capsys, "evaluate", good, "good.yaml", "./good.yaml")[0] == 0
+
+
+def test_a_folder_of_the_same_name_does_not_hide_a_bundled_spec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "simple").mkdir()
+    assert run(capsys, "show", "simple")[0] == 0
+    (tmp_path / "matvecs").write_text("workload: 3")
+    assert run(capsys, "show", "matvecs")[2].startswith("matvecs:1: ")
+
+
+def test_show(capsys: Capture) -> None:
+    _, out, _ = run(capsys, "show", *MATMULS)
+    assert ["Architecture" in out, "Workload" in out, "Mapping" in out] == [True] * 3
+    assert "Memory GlobalBuffer unlimited" in out
+    assert "Matmul0:  T1[m, n1] = T0[m, n0] * W0[n0, n1]  (m=128, n0=128, n1=128)" in out
+    _, out, _ = run(capsys, "show", "tpu_v4i")
+    assert "Memory LocalBuffer (8 * 4 * 1024 * 1024) bits x4 Z" in out
+    assert "Workload" not in out
+    _, out, _ = run(capsys, "show", "fused_matmuls_to_simple")
+    assert "for m (tile 1)" in out
+
+
+def test_show_pseudocode(capsys: Capture) -> None:
+    status, out, _ = run(capsys, "show", *MATMULS, "--pseudocode")
+    assert status == 0
+    assert "T1[" in out
+    assert run(capsys, "show", *MATMULS)[1] != out
+    status, _, err = run(capsys, "show", "fused_matmuls_to_simple", "--pseudocode")
+    assert (status, err) == (2, "pseudocode needs the workload too\n")
+
+
+def test_show_svg(tmp_path: Path, capsys: Capture) -> None:
+    target = tmp_path / "mapping.svg"
+    assert run(capsys, "show", *MATMULS, "--svg", str(target))[0] == 0
+    assert target.read_text().startswith("<svg")
+    status, _, err = run(capsys, "show", "simple", "--svg", str(target))
+    assert (status, err) == (2, "no file has a section 'mapping:' to draw\n")
+
+
+@pytest.mark.parametrize("options", [[], ["--pseudocode"]])
+def test_show_a_mapping_of_another_workload(options: list[str], capsys: Capture) -> None:
+    """Without an architecture, too, what does not belong together is an error and no traceback."""
+    status, _, err = run(capsys, "show", "matvecs", "fused_matmuls_to_simple", *options)
+    assert (status, err.count("\n")) == (2, 1)
+    assert err.startswith("<fused_matmuls_to_simple>:")
+
+
+def test_list(capsys: Capture) -> None:
+    status, out, _ = run(capsys, "list")
+    assert status == 0
+    assert [line for line in out.splitlines() if not line.startswith(" ")] == ["arches:", "workloads:", "mappings:"]
+    assert "  tpu_v4i           a model of Google's TPU v4i\n" in out
+
+
+def test_version_and_help(capsys: Capture) -> None:
+    assert run(capsys, "--version") == (0, f"fusiest {fusiest.__version__}\n", "")
+    for arguments in ([], ["--help"], ["evaluate", "--help"]):
+        status, out, err = run(capsys, *arguments)
+        assert (status, err) == (0, "")
+        assert out.startswith("Usage: fusiest")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["evaluat"], "No such command 'evaluat'"),
+        (["evaluate"], "Missing argument"),
+        (["evaluate", "simple", "matmuls"], "Missing argument"),
+        (["show", "simple", "--jsn", "x"], "No such option"),
+        (["show", "simple", "-D"], "'-D' requires an argument"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], words: str, capsys: Capture) -> None:
+    status, out, err = run(capsys, *arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert words in err
+    assert "fusiest --help" in err
+
+
+def shell(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    source = str(Path(fusiest.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-c", "from fusiest.cli import main; main()", *arguments],
+        env={**os.environ, "PYTHONPATH": source, **environment}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_an_ascii_terminal(tmp_path: Path) -> None:
+    tiny = tmp_path / "tiny.yaml"
+    tiny.write_text(GOOD.replace("energy: 2,", "energy: 2e-9,").replace("energy: 1,", "energy: 0,"))
+    result = shell("evaluate", *[str(tiny)] * 3, PYTHONIOENCODING="ascii")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert " uJ" in result.stdout
+    shown = shell("show", *MATMULS, PYTHONIOENCODING="ascii", NO_COLOR="1")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "|- for n0" in shown.stdout
+    tiny.write_text("wörkload: 3")
+    wrong = shell("show", str(tiny), PYTHONIOENCODING="ascii")
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+
+
+def test_a_full_disk() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    source = str(Path(fusiest.__file__).parents[1])
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-c", "from fusiest.cli import main; main()", "list"],
+            env={**os.environ, "PYTHONPATH": source}, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert result.returncode == 2
+    assert result.stderr == "the result cannot be written: No space left on device\n"

@@ -1,0 +1,125 @@
+"""The bundled specs: all load, fit together, and say what the published ones say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fusiest
+from fusiest.spec.architecture import Memory, Toll, computes, flatten
+from fusiest.spec.binding import architecture_names, bind, bind_node
+from fusiest.spec.load import bundled
+from fusiest.spec.placement import placement_sets
+from fusiest.spec.spec import Spec
+
+SHARED = Path(__file__).parents[2] / "shared" / "specs"
+LIBRARY = bundled()
+
+
+def test_the_library_is_described() -> None:
+    assert all(about for names in LIBRARY.values() for about in names.values())
+    assert {"tpu_v4i", "simple", "snowcat", "edge_transformer"} <= LIBRARY["arches"].keys()
+    assert {"gpt3_6.7B", "matmuls", "matvecs", "mobilenet_28"} <= LIBRARY["workloads"].keys()
+
+
+@pytest.mark.parametrize("workload", LIBRARY["workloads"])
+@pytest.mark.parametrize("architecture", LIBRARY["arches"])
+def test_every_workload_runs_on_every_architecture(architecture: str, workload: str) -> None:
+    spec = fusiest.load(architecture, workload)
+    for name, einsum in spec.info.einsums.items():
+        paths = [bind(spec, name, compute) for compute in computes(spec.require_arch())]
+        assert einsum.is_copy_operation or any(path.compute.enabled for path in paths), name
+
+
+@pytest.mark.parametrize("mapping", LIBRARY["mappings"])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_every_mapping_can_be_evaluated(mapping: str, n: int) -> None:
+    defines = {"N_EINSUMS": n} if "matmuls" in mapping else {}
+    workload = "matmuls" if "matmuls" in mapping else "matvecs"
+    result = fusiest.evaluate(fusiest.load("simple", workload, mapping, defines=defines))
+    assert result.energy > 0
+    assert result.latency > 0
+
+
+def facts(spec: Spec) -> dict[str, Any]:
+    """What a workload says, without its comments and layout."""
+    return {
+        name: (
+            dict(e.bounds),
+            {t: (dict(a.ranks), a.output) for t, a in e.accesses.items()},
+            dict(e.bits_per_value),
+            e.persistent,
+            e.n_instances,
+            e.is_copy_operation,
+        )
+        for name, e in spec.info.einsums.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("workload", "defines"),
+    [
+        ("gpt3_6.7B", {}),
+        ("gpt3_6.7B", {"BATCH_SIZE": 64, "N_TOKENS": 1024}),
+        ("gpt3_6.7B_kv_cache", {}),
+        ("matmuls", {"N_EINSUMS": 3}),
+        ("matmuls", {"N_EINSUMS": 2, "M": 16, "KN": 8}),
+        ("matvecs", {}),
+        ("mobilenet_28", {}),
+        ("mobilenet_28", {"BATCH_SIZE": 4}),
+    ],
+)
+@pytest.mark.skipif(not SHARED.exists(), reason="the published specs are not beside the project")
+def test_workloads_are_the_published_ones(workload: str, defines: dict[str, object]) -> None:
+    theirs = fusiest.load(SHARED / "workloads" / f"{workload}.yaml", defines=defines)
+    assert facts(fusiest.load(workload, defines=defines)) == facts(theirs)
+
+
+def parts(architecture: str | Path, workload: str, defines: dict[str, object]) -> dict[str, Any]:
+    """All that an architecture says for each Einsum of a workload, by component."""
+    spec = fusiest.load(architecture, workload, defines=defines)
+    found: dict[str, Any] = {}
+    for name, einsum in spec.info.einsums.items():
+        names = architecture_names(spec, einsum)
+        outer = frozenset[str]()
+        for node in flatten(spec.require_arch().nodes):
+            component = bind_node(node, einsum, names)
+            # Two texts of one expression are as good as each other: compare what they give.
+            seconds = component.latency(dict.fromkeys(component.actions, 3.0)) if component.kind != "container" else 0
+            plain = {
+                f: getattr(component, f) for f in type(component).__slots__ if f not in ("total_latency", "attributes")
+            }
+            found[f"{name}/{node.name}"] = (plain, seconds)
+            if isinstance(node, (Memory, Toll)):
+                sets = placement_sets(node, names, outer)
+                found[f"{name}/{node.name}/tensors"] = sets
+                outer |= sets.keep | sets.may_keep
+                names = names.choose(str(node.name), sets.keep)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("architecture", "workload", "defines"),
+    [
+        ("tpu_v4i", "gpt3_6.7B", {}),
+        ("simple", "matmuls", {}),
+        ("simple", "matmuls", {"GlobalBufferSize": 4096, "GlobalBufferThroughput": 3, "MainMemoryEnergy": 7}),
+        ("snowcat", "mobilenet_28", {}),
+        ("snowcat", "matmuls", {"ADDITIONAL_MAINMEMORY_CONSTRAINTS": {"keep": "All"}}),
+    ],
+)
+@pytest.mark.skipif(not SHARED.exists(), reason="the published specs are not beside the project")
+def test_architectures_are_the_published_ones(architecture: str, workload: str, defines: dict[str, object]) -> None:
+    theirs = SHARED / "arches" / f"{architecture}.yaml"
+    assert parts(architecture, workload, defines) == parts(theirs, workload, defines)
+
+
+@pytest.mark.parametrize("mapping", LIBRARY["mappings"])
+@pytest.mark.skipif(not SHARED.exists(), reason="the published specs are not beside the project")
+def test_mappings_cost_what_the_published_ones_cost(mapping: str) -> None:
+    workload, defines = ("matmuls", {"N_EINSUMS": 3}) if "matmuls" in mapping else ("matvecs", {})
+    theirs = fusiest.load("simple", workload, SHARED / "mappings" / f"{mapping}.yaml", defines=defines)
+    ours = fusiest.load("simple", workload, mapping, defines=defines)
+    assert fusiest.evaluate(ours).to_json() == fusiest.evaluate(theirs).to_json()
