@@ -4,14 +4,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check bench fuzz clean
+.PHONY: demo test check prove bench fuzz clean
 
+# Maps one layer of GPT-3 6.7B onto a TPU v4i; the mapping and the numbers are left in demo/.
 demo: $(VENV)/.installed
-	$(BIN)/fusiest evaluate simple matmuls fused_matmuls_to_simple -D N_EINSUMS=3
+	mkdir -p demo
+	$(BIN)/fusiest map tpu_v4i gpt3_6.7B -D BATCH_SIZE=64 -D N_TOKENS=4096 --objective edp \
+		--mapping demo/mapping.yaml --json demo/result.json
+	$(BIN)/fusiest show tpu_v4i gpt3_6.7B demo/mapping.yaml -D BATCH_SIZE=64 -D N_TOKENS=4096 --svg demo/mapping.svg > demo/mapping.txt
 
 # The whole test suite: lint, format, types, tests.
 test: check
 	$(BIN)/python -m pytest -n 2
+
+# The random proofs at nightly size: thousands of cases against the simulator and the exhaustive mappers.
+prove: $(VENV)/.installed
+	FUSIEST_PROVE=1 $(BIN)/python -m pytest -n 2 tests/model tests/pmapping tests/mapper
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -1,8 +1,6 @@
-"""Coverage-guided fuzzing of everything between the bytes of a file and the values in it.
+"""Coverage-guided fuzzing of everything between the bytes of a file and a loaded, evaluated spec: `make fuzz`.
 
-    pip install atheris && python fuzz/fuzz_load.py fuzz/corpus -max_total_time=300
-
-Whatever the bytes are, the outcome is a tree or a SpecError of one line; anything else is a crash. Without atheris,
+Whatever the bytes are, the outcome is a spec or a SpecError of one line; anything else is a crash. Without atheris,
 `python fuzz/fuzz_load.py --replay FILE...` runs the target on files, for instance on a crash that was found elsewhere.
 """
 
@@ -12,7 +10,10 @@ import sys
 from pathlib import Path
 
 from fusiest.errors import SpecError
+from fusiest.model.evaluate import evaluate as evaluate_mapping
+from fusiest.spec.dump import dump
 from fusiest.spec.expressions import NameSet, Record, Universe, evaluate
+from fusiest.spec.load import load_texts
 from fusiest.spec.template import undeclared
 from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode, load_nodes
 
@@ -39,6 +40,15 @@ def target(data: bytes) -> None:
         _evaluate_all(load_nodes("fuzz.yaml", text, DEFINES))
     except SpecError as error:
         _check_message(error)
+    try:
+        spec = load_texts({"fuzz.yaml": text}, {})
+        if load_texts({"fuzz.yaml": dump(spec)}, {}) != spec:
+            raise AssertionError("dump and load do not give the same spec")
+        if spec.arch is not None and spec.workload is not None and spec.mapping is not None:
+            evaluate_mapping(spec)
+    except SpecError as error:
+        if "\n" in str(error):
+            raise AssertionError(f"not one line: {error}") from error
 
 
 def _evaluate_all(root: Node) -> None:

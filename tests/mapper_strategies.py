@@ -96,7 +96,7 @@ def _target(dice: Dice) -> Target:
         accesses[tensor] = {v.upper() if v != "W" else "W": dict(window) if v == "W" else {v: 1} for v in own}
     if dice.chance(3):
         rank = dice.one_of(list(accesses["Z"]))
-        accesses["Z"][rank] = {v: 2 for v in accesses["Z"][rank]}
+        accesses["Z"][rank] = dict.fromkeys(accesses["Z"][rank], 2)
     variables = sorted({v for ranks in accesses.values() for terms in ranks.values() for v in terms})
     return Target(_bounds(dice, variables), accesses)
 
@@ -180,6 +180,11 @@ class Drawer:
         one = self.dice.one_of(sets)
         return f"{one} | {self.dice.one_of(sets)}" if self.dice.chance(20) else one
 
+    def variables(self) -> list[str]:
+        """Sets of rank variables; single ones only where no other Einsum would not know them."""
+        names = [] if self.target.shared else list(self.target.bounds)
+        return ["All", *(f"{t}.rank_variables" for t in self.target.accesses), *names]
+
     def dimensions(self, percent: int) -> tuple[arch.Dimension, ...]:
         if not self.fanouts or not self.dice.chance(percent):
             return ()
@@ -192,7 +197,7 @@ class Drawer:
         dice = self.dice
         bounds = []
         if dice.chance(15):
-            expression = dice.one_of(["All", *(f"{t}.rank_variables" for t in self.target.accesses), *self.target.bounds])
+            expression = dice.one_of(self.variables())
             operator = dice.one_of(["<=", "==", "product<=", "product==", ">=", "<"])
             bounds.append(arch.Comparison(expression=expression, operator=operator, value=dice.one_of([1, 2, 3])))
         return arch.Dimension(
@@ -295,7 +300,7 @@ class Drawer:
         dice = self.dice
         found: dict[str, object] = {}
         if dice.chance(3 if first else 10):
-            expression = dice.one_of(["All", *(f"{t}.rank_variables" for t in self.target.accesses), *self.target.bounds])
+            expression = dice.one_of(self.variables())
             operator = dice.one_of(["<=", "product<=", "==", ">="])
             comparison = arch.Comparison(expression=expression, operator=operator, value=dice.one_of([1, 2, 3, 4]))
             found["tile_shape"] = (comparison,)

@@ -1,4 +1,4 @@
-"""The command line: `fusiest evaluate`, `show`, `list`. Results on stdout, everything else on stderr."""
+"""The command line: `fusiest map`, `evaluate`, `show`, `list`. Results on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Finds the provably best way to run a tensor workload on an accelerator.",
-    epilog="Example: fusiest evaluate simple matmuls fused_matmuls_to_simple -D N_EINSUMS=3",
+    epilog="Example: fusiest map tpu_v4i gpt3_6.7B -D BATCH_SIZE=1 -D N_TOKENS=1024 --objective edp",
 )
 
 # Click's own class, which newer typers bring with them under another name.
@@ -45,6 +45,70 @@ def _defines(pairs: list[str] | None) -> dict[str, object]:
     return defines
 
 
+@app.command(
+    name="map",
+    epilog="Example: fusiest map tpu_v4i gpt3_6.7B -D BATCH_SIZE=64 -D N_TOKENS=4096 --objective edp --mapping best.yaml",
+)
+def map_command(
+    arch: SpecArgument,
+    workload: SpecArgument,
+    define: DefineOption = None,
+    objective: Annotated[
+        str, typer.Option(help="energy, latency, edp, or energy,latency for the whole front")
+    ] = "energy,latency",
+    orders: Annotated[
+        str, typer.Option(help="all orders of Einsums that respect dependencies, or the given one")
+    ] = "all",
+    max_fused_loops: Annotated[int | None, typer.Option(help="at most this many fused loops per Einsum")] = None,
+    max_fused_loops_per_variable: Annotated[int, typer.Option(help="at most this many per rank variable")] = 1,
+    imperfect: Annotated[bool, typer.Option("--imperfect", help="also tiles that do not divide")] = False,
+    jobs: Annotated[int | None, typer.Option(help="processes; default: one per core")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="seconds; then the best mapping so far, with its gap")
+    ] = None,
+    json_file: JsonOption = None,
+    mapping: Annotated[str | None, typer.Option(metavar="FILE", help="write the best mapping as YAML")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Find every energy-latency-optimal fused mapping."""
+    from fusiest.progress import Progress
+    from fusiest.show import result_text
+    from fusiest.spec.dump import dump_mapping
+    from fusiest.spec.load import load
+
+    spec = load(arch, workload, defines=_defines(define))
+    _require(spec, (arch, workload), "arch", "workload")
+    with Progress(sys.stderr, quiet) as progress:
+        progress.say("loading the compiled search (compiled once, on first use)")
+        from fusiest.mapper.mapper import map as map_spec
+
+        result = map_spec(
+            spec,
+            objective,
+            progress=progress.say,
+            orders=orders,
+            max_fused_loops=max_fused_loops,
+            max_fused_loops_per_variable=max_fused_loops_per_variable,
+            imperfect=imperfect,
+            jobs=jobs,
+            time_limit=time_limit,
+        )
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
+    if mapping is not None:
+        best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
+        write_atomically(mapping, dump_mapping(best.looptree))
+    _echo(result_text(spec, result))
+    if result.interrupted:
+        raise typer.Exit(130)
+
+
+def _require(spec: Any, files: tuple[str, ...], *sections: str) -> None:
+    for section in sections:
+        if getattr(spec, section) is None:
+            raise SpecError(f"{', '.join(dict.fromkeys(files))}: no section '{section}:'")
+
+
 @app.command(epilog="Example: fusiest evaluate tpu_v4i gpt3_6.7B my_mapping.yaml -D N_TOKENS=1024 --json result.json")
 def evaluate(
     arch: SpecArgument,
@@ -59,9 +123,7 @@ def evaluate(
     from fusiest.spec.load import load
 
     spec = load(arch, workload, mapping, defines=_defines(define))
-    for section in ("arch", "workload", "mapping"):
-        if getattr(spec, section) is None:
-            raise SpecError(f"{', '.join(dict.fromkeys((arch, workload, mapping)))}: no section '{section}:'")
+    _require(spec, (arch, workload, mapping), "arch", "workload", "mapping")
     result = evaluate_mapping(spec)
     if json_file is not None:
         write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import html
 import math
+from typing import TYPE_CHECKING
 
 from fusiest.errors import SpecError
 from fusiest.looptree.pseudocode import EinsumText
 from fusiest.looptree.pseudocode import pseudocode as draw_pseudocode
 from fusiest.looptree.svg import svg as draw_svg
 from fusiest.looptree.text import text as draw_text
-from fusiest.model.evaluate import Evaluation, check_tree
+from fusiest.model.evaluate import Evaluation, check_tree, evaluate
 from fusiest.spec import architecture as arch
 from fusiest.spec.analysis import Access, EinsumInfo
+from fusiest.spec.expressions import number
 from fusiest.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from fusiest.mapper.result import Result
 
 _PREFIXES = (
     (1e12, "T"),
@@ -124,9 +129,11 @@ def _architecture(nodes: tuple[arch.ArchitectureNode, ...], depth: int) -> list[
 
 
 def _size(size: arch.Value) -> str:
-    if isinstance(size, (int, float)):
-        return "unlimited" if size == math.inf else bits(size)
-    return f"({size}) bits"
+    try:
+        value = number(size, {}, "size")
+    except SpecError:
+        return f"({size}) bits"
+    return "unlimited" if value == math.inf else bits(value)
 
 
 def evaluation_text(spec: Spec, result: Evaluation) -> str:
@@ -146,6 +153,20 @@ def evaluation_text(spec: Spec, result: Evaluation) -> str:
     for memory, peak in result.peak_occupancy_bits.items():
         lines.append(f"{memory} holds at most {bits(peak)} of {_size(sizes[memory])}")
     return "\n".join(lines)
+
+
+def result_text(spec: Spec, result: Result) -> str:
+    """What was found: every optimal mapping in a line, then the best by energy-delay product in full."""
+    best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
+    state = "proven optimal" if result.optimal else f"not proven optimal: at most {result.gap:.2%} better is possible"
+    seconds = f"{result.stats.wall_seconds:.2f} s, {sum(result.stats.pmappings.values()):,} pmappings"
+    lines = [f"{len(result.mappings)} mapping{'s' if len(result.mappings) != 1 else ''}, {state} ({seconds})"]
+    for m in result.mappings:
+        mark = "  <- shown below" if m is best and len(result.mappings) > 1 else ""
+        lines.append(f"  {si(m.energy, 'J'):>10}  {si(m.latency, 's'):>10}  EDP {m.edp:.6g} Js{mark}")
+    bounds = {name: dict(info.bounds) for name, info in spec.info.einsums.items()}
+    drawing = draw_text(best.looptree, bounds)
+    return "\n".join([*lines, "", drawing, "", evaluation_text(spec, evaluate(spec, best.looptree))])
 
 
 def _memories(spec: Spec) -> list[arch.Memory]:

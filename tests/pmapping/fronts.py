@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from fusiest.looptree.nodes import Node, Temporal
 from fusiest.pmapping.table import Form, Rows, Table
 from fusiest.reference.exhaustive import Compatibility, Pmapping
 
@@ -69,3 +70,17 @@ def differences(search: Fronts, expected: Fronts) -> list[str]:
         found += [f"missed {p} of {compatibility}; has {sorted(own)[:3]}" for p in other if not covers(own, p)]
         found += [f"too good {p} of {compatibility}; not {sorted(other)[:3]}" for p in own if not covers(other, p)]
     return found
+
+
+def branch_nodes(table: Table, form: Form, rows: Rows, i: int) -> list[Node]:
+    """The nest of one row, with its fused loops in an order that its holders allow."""
+    tiles = dict(zip(form.loops, rows.tiles[i].tolist(), strict=True))
+    branch = table.origins[rows.origin[i]].branch(int(rows.row[i]), tiles)
+    nodes: list[Node] = list(branch.top)
+    above: set[str] = set()
+    for holder, cut in branch.between:
+        nodes += [Temporal(rank_variable=v, tile_shape=tiles[v]) for v in form.loops if v in cut - above]
+        above |= cut
+        nodes.append(holder)
+    assert above == set(tiles)
+    return [*nodes, *branch.inside]

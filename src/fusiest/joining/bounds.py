@@ -24,7 +24,12 @@ Least = tuple[float, float]
 class LowerBounds:
     """Bounds on completions, per set of remaining Einsums and signatures of live tensors."""
 
-    def __init__(self, options: Mapping[str, Mapping[Signatures, Least]], users: Mapping[str, Sequence[str]], order: Sequence[str]) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, Mapping[Signatures, Least]],
+        users: Mapping[str, Sequence[str]],
+        order: Sequence[str],
+    ) -> None:
         self.options, self.users, self.order = options, users, list(order)
         self.tables: dict[frozenset[str], dict[Signatures, Least]] = {}
 
@@ -69,8 +74,9 @@ class Incumbents:
     points: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, energy: float, latency: float) -> None:
-        if not any(e <= energy and l <= latency for e, l in self.points):
-            self.points = [(e, l) for e, l in self.points if not (energy <= e and latency <= l)] + [(energy, latency)]
+        if not any(e <= energy and other <= latency for e, other in self.points):
+            kept = [(e, other) for e, other in self.points if not (energy <= e and latency <= other)]
+            self.points = [*kept, (energy, latency)]
 
     def score(self, energy: Floats, latency: Floats) -> Floats:
         """What a single objective minimizes; for a front, the product."""
@@ -87,9 +93,9 @@ class Incumbents:
             return keep
         slack = 1 - 1e-9
         if len(self.objective) == 1:
-            best = float(min(self.score(np.array([e]), np.array([l]))[0] for e, l in self.points))
+            best = float(min(self.score(np.array([e]), np.array([t]))[0] for e, t in self.points))
             keep &= self.score(energy, latency) < best * slack
             return keep
-        for e, l in self.points:
-            keep &= (energy < e * slack) | (latency < l * slack)
+        for e, t in self.points:
+            keep &= (energy < e * slack) | (latency < t * slack)
         return keep

@@ -18,10 +18,16 @@ Names = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """A loop by the ranks that it steps: (tensor, rank) for every live tensor below it, and the size of that rank."""
+    """A loop by the ranks that it steps: (tensor, rank) for every live tensor below it, and the size of that rank.
+
+    `produced`: live tensors that are exchanged above the loop but produced inside it, each with the rank that the loop
+    steps in them, or '' where the tensor is finished only with the loop. A consumer inside the loop takes turns with
+    the producer, so it must step the same rank.
+    """
 
     ranks: Names
     bound: int
+    produced: Names = frozenset()
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,8 @@ class OpenForm:
 
     zones: tuple[tuple[OpenLoop, ...], ...]
     backings: tuple[Backing, ...]
+    holdings: tuple[Backing, ...] = ()
+    """Further holders of live tensors between the open loops: their space is shared with whoever holds the same."""
 
     @property
     def loops(self) -> tuple[OpenLoop, ...]:
@@ -51,6 +59,8 @@ class Exchanged:
     zones: int
     columns: tuple[tuple[str, int], ...]
     """Its ranks that are stepped above it, each with the Einsum's tile column."""
+    user: str | None = None
+    """The Einsum whose extents count; None for the largest of all users."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +97,11 @@ class EinsumView:
 
     def variable_of(self, tensor: str, rank: str) -> str | None:
         affine = self.info.accesses[tensor].ranks[rank]
-        return affine.variables[0] if len(affine.variables) == 1 and abs(affine.coefficients[affine.variables[0]]) == 1 else None
+        return (
+            affine.variables[0]
+            if len(affine.variables) == 1 and abs(affine.coefficients[affine.variables[0]]) == 1
+            else None
+        )
 
 
 Signature = tuple[tuple[str, tuple[str, frozenset[str | None]]], ...]
@@ -129,9 +143,11 @@ def join_forms(
         return None
     matched = {match[i]: left_zone[i] for i in range(len(left.loops))}
     blocks = _refine(matched, right_zone)
-    if blocks is None:
+    if blocks is None or not _finished(left, right, view, match, right_zone):
         return None
-    left_boundary = _boundaries(len(left.zones), [max((matched[v] for v in b if v in matched), default=len(left.zones)) for b in blocks])
+    left_boundary = _boundaries(
+        len(left.zones), [max((matched[v] for v in b if v in matched), default=len(left.zones)) for b in blocks]
+    )
     right_boundary = _boundaries(len(right.zones), [right_zone[b[0]] for b in blocks])
     depth: dict[str, tuple[str, int]] = {}
     for b in left.backings:
@@ -143,11 +159,19 @@ def join_forms(
         depth[b.tensor] = b.memory, at
     alive = {t: d for t, d in depth.items() if t in live}
     open_zones = max((zones for _, zones in alive.values()), default=0)
-    zones = _open_zones(left, match, view, blocks[:open_zones], alive)
+    old = [Backing(b.tensor, b.memory, left_boundary[b.zones]) for b in left.holdings]
+    own = [Backing(b.tensor, b.memory, right_boundary[b.zones]) for b in right.holdings]
+    zones = _open_zones(left, match, view, blocks[:open_zones], alive, own)
     order = [[right_columns[v] for v, _ in zone] for zone in zones]
     form = OpenForm(
         tuple(tuple(loop for _, loop in zone) for zone in zones),
         tuple(Backing(t, memory, at) for t, (memory, at) in sorted(alive.items())),
+        tuple(
+            sorted(
+                {b for b in (*old, *own) if b.tensor in live and b.zones < open_zones},
+                key=lambda b: (b.tensor, b.memory, b.zones),
+            )
+        ),
     )
     return Joint(
         form=form,
@@ -157,8 +181,38 @@ def join_forms(
         zones=len(blocks),
         open_zones=open_zones,
         tiles=tuple(c for zone in order for c in zone),
-        exchanged=_exchanged(left, view, match, blocks, depth, left_boundary[-1], right_columns),
+        exchanged=(
+            *_exchanged(left, view, match, blocks, depth, left_boundary[-1], right_columns),
+            *_newly_held(view, blocks, [b for b in own if b not in old], right_columns),
+        ),
     )
+
+
+def _finished(
+    left: OpenForm, right: Form, view: EinsumView, match: Mapping[int, str], right_zone: Mapping[str, int]
+) -> bool:
+    """Whether every tensor that the Einsum uses is finished by then, or piece by piece in the loops it shares."""
+    for i, loop in enumerate(left.loops):
+        for tensor, rank in loop.produced:
+            if tensor not in view.info.accesses:
+                continue
+            if not rank or view.rank_of(tensor, match[i]) != rank:
+                return False
+            if any(b.tensor == tensor and b.zones <= right_zone[match[i]] for b in right.holdings):
+                return False
+    return True
+
+
+def _newly_held(
+    view: EinsumView, blocks: list[list[str]], held: list[Backing], right_columns: Mapping[str, int]
+) -> list[Exchanged]:
+    """Holders of shared tensors that no Einsum in the open loops has in the same place already."""
+    found = []
+    for b in held:
+        above = [(view.rank_of(b.tensor, v), right_columns[v]) for block in blocks[: b.zones] for v in block]
+        columns = tuple((rank, column) for rank, column in above if rank is not None)
+        found.append(Exchanged(b.tensor, b.memory, b.zones, columns, view.info.name))
+    return found
 
 
 def _exchanged(
@@ -235,6 +289,7 @@ def _open_zones(
     view: EinsumView,
     blocks: list[list[str]],
     alive: Mapping[str, tuple[str, int]],
+    held: list[Backing],
 ) -> list[list[tuple[str, OpenLoop]]]:
     """The loops that stay open, each with the ranks of the live tensors below it, in a canonical order per zone."""
     column_of = {v: i for i, v in match.items()}
@@ -243,6 +298,10 @@ def _open_zones(
         zone = []
         for v in block:
             ranks: set[tuple[str, str]] = set()
+            produced = {p for p in left.loops[column_of[v]].produced if p[0] in alive} if v in column_of else set()
+            if view.info.output in alive and alive[view.info.output][1] <= z:
+                apart = any(b.tensor == view.info.output and b.zones <= z for b in held)
+                produced.add((view.info.output, "" if apart else view.rank_of(view.info.output, v) or ""))
             for t, (_, depth) in alive.items():
                 if depth <= z:
                     continue
@@ -251,6 +310,6 @@ def _open_zones(
                     rank = next((r for name, r in left.loops[column_of[v]].ranks if name == t), None)
                 if rank is not None:
                     ranks.add((t, rank))
-            zone.append((v, OpenLoop(frozenset(ranks), view.info.bounds[v])))
-        zones.append(sorted(zone, key=lambda item: sorted(item[1].ranks)))
+            zone.append((v, OpenLoop(frozenset(ranks), view.info.bounds[v], frozenset(produced))))
+        zones.append(sorted(zone, key=lambda item: (sorted(item[1].ranks), sorted(item[1].produced))))
     return zones

@@ -7,6 +7,7 @@ The usage of the whole is then  u[k] = max(done[k], own[k] + u[k + 1]),  u[last]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -97,7 +98,13 @@ class Filter:
 
 
 def join_rows(
-    left: PartialRows, right: Rows, joint: Joint, bounds: list[int], exchanged: list[tuple[int, int, Floats]], sizes: Floats, wanted: Filter
+    left: PartialRows,
+    right: Rows,
+    joint: Joint,
+    bounds: list[int],
+    exchanged: list[tuple[int, int, Floats]],
+    sizes: Floats,
+    wanted: Filter,
 ) -> PartialRows:
     """Every fitting pair of rows that the memories can hold and that can still beat what is known.
 
@@ -139,16 +146,12 @@ def join_rows(
 
 def merge_partial(parts: list[PartialRows]) -> PartialRows:
     """All parts of one form, pruned group by group."""
-    rows = PartialRows(*(np.concatenate([getattr(p, name) for p in parts]) for name in PartialRows.__dataclass_fields__))
+    rows = PartialRows(
+        *(np.concatenate([getattr(p, name) for p in parts]) for name in PartialRows.__dataclass_fields__)
+    )
     return rows.take(pareto_rows(group_numbers(rows.tiles), rows.criteria()))
 
 
-def footprint_constants(users: Mapping[str, tuple[Mapping[str, int], ...]], tensor: str, fused: frozenset[str]) -> int:
+def footprint_constants(users: tuple[Mapping[str, int], ...], fused: frozenset[str]) -> int:
     """Elements of a tensor's tile apart from the fused ranks' tiles: of all users, the largest."""
-    best = 0
-    for extents in users[tensor]:
-        size = 1
-        for rank, extent in extents.items():
-            size *= 1 if rank in fused else extent
-        best = max(best, size)
-    return best
+    return max(math.prod(n for rank, n in extents.items() if rank not in fused) for extents in users)

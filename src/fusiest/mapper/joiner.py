@@ -11,7 +11,8 @@ from fusiest.errors import FusiestError
 from fusiest.joining.bounds import Incumbents, Least, LowerBounds, Signatures
 from fusiest.joining.forms import EMPTY, EinsumView, Joint, OpenForm, join_forms, left_signature, right_signature
 from fusiest.joining.rows import Filter, PartialRows, footprint_constants, join_rows, merge_partial, start_rows
-from fusiest.pmapping.pareto import Floats, Ints
+from fusiest.mapper.result import FunnelStep
+from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.table import Form, Rows, Table
 from fusiest.spec.binding import bind, computes
 from fusiest.spec.spec import Spec
@@ -32,20 +33,10 @@ class State:
     forms: list[OpenForm] = field(default_factory=list)
     rows: list[PartialRows] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
+    tried: int = 0
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self.rows)
-
-
-@dataclass(frozen=True)
-class Step:
-    """One line of the funnel: a join, what it tried and what was left."""
-
-    einsums: int
-    einsum: str
-    pairs: int
-    kept: int
-    forms: int
 
 
 class Joiner:
@@ -62,18 +53,23 @@ class Joiner:
         self.bits = {t: spec.info.einsums[users[0]].bits_per_value[t] for t, users in spec.info.users.items()}
         self.extents = {t: tuple(self._extents(u, t) for u in users) for t, users in spec.info.users.items()}
         self.same = _copies(spec)
-        self.bounds = LowerBounds(
-            {name: self._options(name) for name in self.order}, spec.info.users, self.order
-        )
+        self.bounds = LowerBounds({name: self._options(name) for name in self.order}, spec.info.users, self.order)
         self._joints: dict[object, Joint | None] = {}
+        self.exact = False
+        self.frontier: list[State] = []
 
     def _sizes(self) -> Floats:
         found: dict[str, float] = {}
         for einsum in self.order:
             for compute in computes(self.spec.require_arch()):
                 for component in bind(self.spec, einsum, compute).components:
-                    if component.name in self.memories and found.setdefault(component.name, component.size) != component.size:
-                        raise FusiestError(f"the size of {component.name} depends on the Einsum: not supported by the mapper yet")
+                    if (
+                        component.name in self.memories
+                        and found.setdefault(component.name, component.size) != component.size
+                    ):
+                        raise FusiestError(
+                            f"the size of {component.name} depends on the Einsum: not supported by the mapper yet"
+                        )
         return np.array([found[m] for m in self.memories])
 
     def _extents(self, einsum: str, tensor: str) -> dict[str, int]:
@@ -114,55 +110,79 @@ class Joiner:
     # --- one pass -----------------------------------------------------------------------------------------------------
 
     def run(
-        self, incumbents: Incumbents, beam: int | None, report: Callable[[Step], None], check: Callable[[], None]
+        self, incumbents: Incumbents, beam: int | None, report: Callable[[FunnelStep], None], check: Callable[[], None]
     ) -> dict[frozenset[str], State]:
-        """Join everything. With a beam, keep only that many partial mappings per finished set: valid, not exact."""
-        states = {frozenset[str](): State(frozenset(), [EMPTY], [start_rows(len(self.memories))])}
-        level = [frozenset[str]()]
+        """Join everything. With a beam, keep only that many partial mappings per finished set: valid, not exact.
+
+        `exact` then says whether anything was cut off.
+        """
+        nothing = frozenset[str]()
+        states = {nothing: State(nothing, [EMPTY], [start_rows(len(self.memories))])}
+        self.exact = True
+        self.frontier = [states[nothing]]
         for count in range(len(self.order)):
-            reached: dict[frozenset[str], dict[OpenForm, list[PartialRows]]] = {}
-            pairs: dict[frozenset[str], list[Pair]] = {}
-            for done in level:
-                for einsum in self.next_einsums(done):
-                    after = done | {einsum}
-                    source = len(pairs.setdefault(after, []))
-                    pairs[after].append((done, einsum))
-                    found = reached.setdefault(after, {})
-                    tried = 0
-                    for form, rows in self._join(states[done], einsum, incumbents, check):
-                        rows.source[:] = source
-                        tried += len(rows)
-                        found.setdefault(form, []).append(rows)
-                    report(Step(count + 1, einsum, tried, tried, len(found)))
-            level = []
-            for after, forms in reached.items():
-                merged = {form: merge_partial(parts) for form, parts in forms.items()}
-                state = State(after, list(merged), list(merged.values()), pairs[after])
+            level = [
+                self._merge(after, parts, pairs)
+                for after, (parts, pairs) in self._extend(self.frontier, incumbents, check).items()
+            ]
+            tried = sum(state.tried for state in level)
+            for state in level:
                 if beam is not None:
                     self._narrow(state, incumbents, beam)
-                if len(state):
-                    states[after] = state
-                    level.append(after)
-                report(Step(count + 1, "", 0, len(state), len(state.forms)))
+            self.frontier = [state for state in level if len(state)]
+            states.update({state.done: state for state in self.frontier})
+            kept = sum(len(state) for state in self.frontier)
+            report(FunnelStep(count + 1, tried, kept, sum(len(state.forms) for state in self.frontier)))
         return states
+
+    def _extend(
+        self, level: list[State], incumbents: Incumbents, check: Callable[[], None]
+    ) -> dict[frozenset[str], tuple[dict[OpenForm, list[PartialRows]], list[Pair]]]:
+        """Join every Einsum that can run next to every state."""
+        reached: dict[frozenset[str], tuple[dict[OpenForm, list[PartialRows]], list[Pair]]] = {}
+        for state in level:
+            for einsum in self.next_einsums(state.done):
+                parts, pairs = reached.setdefault(state.done | {einsum}, ({}, []))
+                for form, rows in self._join(state, einsum, incumbents, check):
+                    rows.source[:] = len(pairs)
+                    parts.setdefault(form, []).append(rows)
+                pairs.append((state.done, einsum))
+        return reached
+
+    def _merge(self, done: frozenset[str], parts: dict[OpenForm, list[PartialRows]], pairs: list[Pair]) -> State:
+        merged = {form: merge_partial(rows) for form, rows in parts.items()}
+        tried = sum(len(rows) for form in parts.values() for rows in form)
+        return State(done, list(merged), list(merged.values()), pairs, tried)
+
+    def frontier_bounds(self, incumbents: Incumbents) -> tuple[Floats, Floats]:
+        """Least energy and latency of anything that the last unfinished pass could still reach."""
+        energies, latencies = [np.empty(0)], [np.empty(0)]
+        for state in self.frontier:
+            for form, rows in zip(state.forms, state.rows, strict=True):
+                least = self.bounds.least(state.done, left_signature(form, self.live(state.done)))
+                energies.append(rows.energy + least[0])
+                latencies.append(rows.latency + least[1])
+        return np.concatenate(energies), np.concatenate(latencies)
 
     def _narrow(self, state: State, incumbents: Incumbents, beam: int) -> None:
         """Keep the most promising rows: by the objective's bound, and some by space."""
-        scores = []
-        for form, rows in zip(state.forms, state.rows, strict=True):
-            energy, latency = self.bounds.least(state.done, left_signature(form, self.live(state.done)))
-            scores.append((rows.energy + energy, rows.latency + latency, rows.usage().sum(axis=1)))
         sizes = np.array([len(rows) for rows in state.rows])
         if sizes.sum() <= beam:
             return
-        energy, latency, usage = (np.concatenate([s[k] for s in scores]) for k in range(3))
+        self.exact = False
+        energies, latencies, usages = [], [], []
+        for form, rows in zip(state.forms, state.rows, strict=True):
+            least = self.bounds.least(state.done, left_signature(form, self.live(state.done)))
+            energies.append(rows.energy + least[0])
+            latencies.append(rows.latency + least[1])
+            usages.append(rows.usage().sum(axis=1))
+        energy, latency, usage = np.concatenate(energies), np.concatenate(latencies), np.concatenate(usages)
+        measures = [incumbents.score(energy, latency)]
+        if len(incumbents.objective) > 1:
+            measures += [energy, latency]
         chosen = np.zeros(len(energy), np.bool_)
-        measures = [incumbents.score(energy, latency), energy, latency] if len(incumbents.objective) > 1 else [
-            incumbents.score(energy, latency)
-        ]
         for measure in measures:
-            rank = np.lexsort((usage, measure))
-            chosen[rank[: beam // len(measures)]] = True
+            chosen[np.lexsort((usage, measure))[: beam // len(measures)]] = True
         chosen[np.argsort(usage)[: beam // 8]] = True
         ends = np.cumsum(sizes)
         parts = [np.flatnonzero(chosen[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
@@ -177,8 +197,8 @@ class Joiner:
         shared = before & frozenset(view.info.accesses)
         live = self.live(state.done | {einsum})
         by_signature: dict[object, list[int]] = {}
-        for n, (form, _) in enumerate(self.right[einsum]):
-            by_signature.setdefault(right_signature(form, view, shared), []).append(n)
+        for n, (einsum_form, _) in enumerate(self.right[einsum]):
+            by_signature.setdefault(right_signature(einsum_form, view, shared), []).append(n)
         for number, (form, rows) in enumerate(zip(state.forms, state.rows, strict=True)):
             check()
             if not len(rows):
@@ -201,7 +221,9 @@ class Joiner:
                     joined.right_form[:] = n
                     yield joint.form, joined
 
-    def joint(self, left: OpenForm, right: Form, einsum: str, shared: frozenset[str], live: frozenset[str]) -> Joint | None:
+    def joint(
+        self, left: OpenForm, right: Form, einsum: str, shared: frozenset[str], live: frozenset[str]
+    ) -> Joint | None:
         key = left, right, einsum, shared, live
         if key not in self._joints:
             self._joints[key] = join_forms(left, right, self.views[einsum], shared, live)
@@ -212,12 +234,18 @@ class Joiner:
         found = []
         counted: set[tuple[str, str]] = set()
         for e in joint.exchanged:
-            group = self.same.get(e.tensor, e.tensor), e.memory
-            if e.memory not in self.memories or group in counted:
+            if e.memory not in self.memories:
                 continue
-            counted.add(group)
             fused = frozenset(rank for rank, _ in e.columns)
-            size = np.full(len(rows), float(footprint_constants(self.extents, e.tensor, fused)))
+            extents = self.extents[e.tensor]
+            if e.user is None:
+                group = self.same.get(e.tensor, e.tensor), e.memory
+                if group in counted:
+                    continue
+                counted.add(group)
+            else:
+                extents = (self._extents(e.user, e.tensor),)
+            size = np.full(len(rows), float(footprint_constants(extents, fused)))
             for _, column in e.columns:
                 size = size * rows.tiles[:, column]
             found.append((self.memories.index(e.memory), e.zones, size * self.bits[e.tensor]))
@@ -232,11 +260,3 @@ def _copies(spec: Spec) -> dict[str, str]:
             source = next(t for t in info.accesses if t != info.output)
             same[info.output] = same.get(source, source)
     return same
-
-
-def complete_rows(states: dict[frozenset[str], State], everything: frozenset[str]) -> tuple[State, Ints] | None:
-    """The state in which all Einsums are finished."""
-    state = states.get(everything)
-    if state is None or not len(state):
-        return None
-    return state, np.arange(len(state.rows[0]))

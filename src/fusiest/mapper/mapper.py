@@ -1,93 +1,240 @@
-"""The mapper: explore each Einsum, join them, and turn the survivors into LoopTrees checked by the model."""
+"""The mapper in one chain: spec → tables of pmappings → joined rows → LoopTrees, each checked again by the model."""
 
 from __future__ import annotations
 
+import concurrent.futures
+import resource
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from fusiest.errors import FusiestError
+from fusiest.errors import FusiestError, SpecError, did_you_mean
 from fusiest.joining.bounds import Incumbents
-from fusiest.looptree.nodes import LoopTree
-from fusiest.mapper.joiner import Joiner, State, Step
+from fusiest.mapper.diagnose import why_not_joined
+from fusiest.mapper.joiner import Joiner, OutOfTime, State
+from fusiest.mapper.result import FunnelStep, Mapping, Result, Stats
+from fusiest.mapper.tables import explore_all
 from fusiest.mapper.trace import trace
 from fusiest.model.evaluate import evaluate
-from fusiest.pmapping.explore import pmappings
+from fusiest.pmapping.diagnose import NoMapping
 from fusiest.pmapping.pareto import pareto_rows
 from fusiest.spec.spec import Spec
 
-
-class NoMapping(FusiestError):
-    """No valid mapping exists: which Einsums and which memory rule it out."""
-
-    exit_status = 3
+OBJECTIVES = ("energy", "latency", "edp")
+MOST_DOWN_SETS = 10_000
+_BEAM = 4_000
 
 
 @dataclass(frozen=True)
-class Mapping:
-    """One complete mapping and its cost as the model evaluates it."""
+class Options:
+    """How to search. The switches `coarse` and `bounds` change the time, never the result."""
 
-    energy: float
-    latency: float
-    einsum_order: tuple[str, ...]
-    looptree: LoopTree
+    objective: tuple[str, ...] = ("energy", "latency")
+    orders: str = "all"
+    max_fused_loops: int | None = None
+    max_fused_loops_per_variable: int = 1
+    imperfect: bool = False
+    jobs: int | None = None
+    time_limit: float | None = None
+    coarse: bool = True
+    bounds: bool = True
+
+    def __post_init__(self) -> None:
+        for name in self.objective:
+            if name not in OBJECTIVES:
+                raise SpecError(f"objective '{name}' is not known{did_you_mean(name, OBJECTIVES)}")
+        if set(self.objective) != {"energy", "latency"} and len(self.objective) != 1:
+            raise SpecError("objective: give energy, latency, edp, or energy,latency for the whole front")
+        if self.orders not in ("all", "given"):
+            raise SpecError(f"orders '{self.orders}' is neither all nor given")
+        if self.max_fused_loops_per_variable != 1:
+            raise SpecError("more than one fused loop per rank variable is not supported yet")
+        if self.imperfect:
+            raise SpecError("imperfect tiles are not supported by the mapper yet")
+        for name in ("jobs", "time_limit", "max_fused_loops"):
+            value = getattr(self, name)
+            if value is not None and value < (1 if name == "jobs" else 0):
+                raise SpecError(f"{name} must not be {value}")
+
+
+Progress = Callable[[str], None]
+
+
+def map(
+    spec: Spec,
+    objective: tuple[str, ...] | str = ("energy", "latency"),
+    *,
+    progress: Progress | None = None,
+    executor: concurrent.futures.Executor | None = None,
+    **options: object,
+) -> Result:
+    """All optimal fused mappings of a spec's workload on its architecture.
+
+    `objective`: "energy", "latency", "edp", or ("energy", "latency") for the whole front. Further options: `orders`,
+    `max_fused_loops`, `jobs`, `time_limit`, `coarse`, `bounds` as in `Options`. Any `concurrent.futures.Executor` can
+    take the place of local processes.
+
+    >>> from fusiest import load
+    >>> spec = load("simple", "matmuls", N_EINSUMS=2, M=64, KN=64)
+    >>> map(spec, "energy").best("energy").energy
+    17235968.0
+    """
+    names = tuple(objective.split(",")) if isinstance(objective, str) else tuple(objective)
+    return _Run(spec, Options(objective=names, **options), progress or (lambda text: None), executor).run()  # type: ignore[arg-type]
 
 
 @dataclass
-class Result:
-    objective: tuple[str, ...]
-    mappings: list[Mapping]
-    optimal: bool = True
-    gap: float = 0.0
-    steps: list[Step] = field(default_factory=list)
+class _Candidate:
+    energy: float
+    latency: float
+    states: dict[frozenset[str], State]
+    row: int
 
 
-def map_workload(spec: Spec, objective: tuple[str, ...] = ("energy", "latency"), orders: str = "all", max_fused_loops: int | None = None, beam: int = 4000, verbose: bool = False) -> Result:
-    begin = time.perf_counter()
+@dataclass
+class _Run:
+    spec: Spec
+    options: Options
+    say: Progress
+    executor: concurrent.futures.Executor | None
+    stats: Stats = field(default_factory=Stats)
+    found: list[_Candidate] = field(default_factory=list)
 
-    def say(text: str) -> None:
-        if verbose:
-            print(f"{time.perf_counter() - begin:7.2f} {text}", flush=True)
+    def run(self) -> Result:
+        begin, cpu = time.perf_counter(), _cpu_seconds()
+        self.deadline = begin + self.options.time_limit if self.options.time_limit is not None else None
+        tables = explore_all(
+            self.spec, self.options.max_fused_loops, self.options.jobs, self.executor,
+            lambda name, table: self.say(f"explored {name}: {len(table):,} pmappings in {len(table.forms)} forms"),
+        )  # fmt: skip
+        self.stats.pmappings = {name: len(table) for name, table in tables.items()}
+        self.stats.explored = {name: table.explored for name, table in tables.items()}
+        joiner = Joiner(self.spec, tables, self._all_orders())
+        self.incumbents = Incumbents(self.options.objective)
+        optimal, gap, interrupted = self._search(joiner)
+        if not self.found:
+            raise why_not_joined(joiner)
+        mappings = self._mappings(joiner)
+        self.stats.wall_seconds = time.perf_counter() - begin
+        self.stats.cpu_seconds = _cpu_seconds() - cpu
+        self.stats.peak_rss_bytes = _peak_rss_bytes()
+        return Result(self.options.objective, mappings, optimal, gap, self.stats, interrupted)
 
-    tables = {}
-    for name in spec.info.einsums:
-        tables[name] = pmappings(spec, name, max_fused_loops=max_fused_loops)
-        say(f"explored {name}: {len(tables[name])} in {len(tables[name].forms)} forms")
-    joiner = Joiner(spec, tables, orders == "all")
-    say("bounds")
-    incumbents = Incumbents(objective)
-    found: list[tuple[float, float, dict[frozenset[str], State], int]] = []
+    def _all_orders(self) -> bool:
+        """All orders, unless the workload has too many sets of finished Einsums."""
+        if self.options.orders == "all" and count_down_sets(self.spec, MOST_DOWN_SETS) > MOST_DOWN_SETS:
+            self.stats.orders = f"given (more than {MOST_DOWN_SETS:,} sets of finished Einsums)"
+            return False
+        self.stats.orders = self.options.orders
+        return self.options.orders == "all"
 
-    def report(step: Step) -> None:
-        say(str(step))
+    def _search(self, joiner: Joiner) -> tuple[bool, float, bool]:
+        """A narrow pass for good mappings, wider while it finds none; then the exact pass, which they bound."""
+        try:
+            if self.options.coarse:
+                width = _BEAM
+                while not self.found and not joiner.exact:
+                    self._pass(joiner, width)
+                    width *= 8
+            if not joiner.exact:
+                self._pass(joiner, None)
+            return True, 0.0, False
+        except (OutOfTime, KeyboardInterrupt) as stop:
+            if not self.found:
+                raise
+            return False, self._gap(joiner), isinstance(stop, KeyboardInterrupt)
 
-    for width in (beam, None):
-        states = joiner.run(incumbents, width, report, lambda: None)
+    def _pass(self, joiner: Joiner, beam: int | None) -> None:
+        name = "joining" if beam is None else "first pass"
+        incumbents = self.incumbents if self.options.bounds else Incumbents(self.options.objective)
+
+        def report(step: FunnelStep) -> None:
+            self.stats.funnel.append(step)
+            self.say(f"{name}: {step.finished} of {len(joiner.order)} Einsums, {step.kept:,} partial mappings")
+
+        self.stats.funnel.clear()
+        states = joiner.run(incumbents, beam, report, self._check)
+        if beam is None or joiner.exact:
+            self.stats.joined = [step.kept for step in self.stats.funnel]
         state = states.get(frozenset(joiner.order))
         if state is None or not len(state):
-            continue
+            return
         rows = state.rows[0]
-        keep = pareto_rows(np.zeros(len(rows), np.int64), np.column_stack([rows.energy, rows.latency]))
-        for row in keep:
-            found.append((float(rows.energy[row]), float(rows.latency[row]), states, int(row)))
-            incumbents.add(float(rows.energy[row]), float(rows.latency[row]))
-        say(f"incumbents {incumbents.points}")
-    if not found:
-        raise NoMapping("no valid mapping")
-    energies = np.array([f[0] for f in found])
-    latencies = np.array([f[1] for f in found])
-    if len(objective) == 1:
-        score = incumbents.score(energies, latencies)
-        chosen = [int(np.argmin(score))]
-    else:
-        chosen = [int(i) for i in pareto_rows(np.zeros(len(found), np.int64), np.column_stack([energies, latencies]))]
-    mappings = []
-    for i in chosen:
-        order, tree = trace(joiner, found[i][2], found[i][3])
-        result = evaluate(spec, tree)
-        if not (np.isclose(result.energy, energies[i], rtol=1e-9) and np.isclose(result.latency, latencies[i], rtol=1e-9)):
-            raise FusiestError("internal error: mismatch")
-        mappings.append(Mapping(result.energy, result.latency, order, tree))
-    say("done")
-    return Result(objective, sorted(mappings, key=lambda m: m.energy))
+        for row in pareto_rows(np.zeros(len(rows), np.int64), np.column_stack([rows.energy, rows.latency])):
+            candidate = _Candidate(float(rows.energy[row]), float(rows.latency[row]), states, int(row))
+            self.found.append(candidate)
+            self.incumbents.add(candidate.energy, candidate.latency)
+
+    def _check(self) -> None:
+        if self.deadline is not None and self.found and time.perf_counter() > self.deadline:
+            raise OutOfTime
+
+    def _gap(self, joiner: Joiner) -> float:
+        """How much better, relatively, a mapping could be than the best known one."""
+        energy, latency = joiner.frontier_bounds(self.incumbents)
+        if len(self.options.objective) > 1:
+            least = min(c.energy for c in self.found), min(c.latency for c in self.found)
+            return max(
+                0.0,
+                1 - float(energy.min(initial=least[0])) / least[0],
+                1 - float(latency.min(initial=least[1])) / least[1],
+            )
+        best = min(float(self.incumbents.score(np.array([c.energy]), np.array([c.latency]))[0]) for c in self.found)
+        bound = float(self.incumbents.score(energy, latency).min(initial=best))
+        return max(0.0, 1 - bound / best)
+
+    def _mappings(self, joiner: Joiner) -> list[Mapping]:
+        """The best candidates as LoopTrees, each evaluated by the model, which must agree."""
+        energy = np.array([c.energy for c in self.found])
+        latency = np.array([c.latency for c in self.found])
+        if len(self.options.objective) > 1:
+            chosen = pareto_rows(np.zeros(len(energy), np.int64), np.column_stack([energy, latency]))
+        else:
+            score = self.incumbents.score(energy, latency)
+            close = np.flatnonzero(score <= score.min() * (1 + 1e-9))
+            chosen = close[np.lexsort((latency[close], energy[close]))][:1]
+        mappings = []
+        for i in chosen:
+            order, tree = trace(joiner, self.found[i].states, self.found[i].row)
+            try:
+                cost = evaluate(self.spec, tree)
+            except FusiestError as error:
+                raise FusiestError(f"internal error: the model rejects a mapping that was found: {error}") from error
+            if not np.allclose([cost.energy, cost.latency], [energy[i], latency[i]], rtol=1e-9, atol=0):
+                raise FusiestError(
+                    f"internal error: a mapping was found at {energy[i]} J, {latency[i]} s, but the model says "
+                    f"{cost.energy} J, {cost.latency} s"
+                )
+            mappings.append(Mapping(cost.energy, cost.latency, order, tree))
+        return sorted(mappings, key=lambda m: (m.energy, m.latency))
+
+
+def count_down_sets(spec: Spec, most: int) -> int:
+    """How many sets of Einsums can be finished at some moment; counting stops above `most`."""
+    needs = {
+        name: frozenset(
+            p for t, a in info.accesses.items() if not a.output and (p := spec.info.producer.get(t)) is not None
+        )
+        for name, info in spec.info.einsums.items()
+    }
+    level = {frozenset[str]()}
+    count = 1
+    while level and count <= most:
+        level = {done | {e} for done in level for e in needs if e not in done and needs[e] <= done}
+        count += len(level)
+    return count
+
+
+def _cpu_seconds() -> float:
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def _peak_rss_bytes() -> int:
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return max(own.ru_maxrss, children.ru_maxrss) * 1024
+
+
+__all__ = ["NoMapping", "Options", "map"]

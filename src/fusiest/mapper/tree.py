@@ -31,7 +31,9 @@ class _Loop:
     tile: int
 
 
-def build_tree(steps: Sequence[Step], numbering: Sequence[dict[str, int]], backed: dict[str, tuple[str, frozenset[int]]]) -> LoopTree:
+def build_tree(
+    steps: Sequence[Step], numbering: Sequence[dict[str, int]], backed: dict[str, tuple[str, frozenset[int]]]
+) -> LoopTree:
     """`numbering[i]`: per fused variable of step i, the number of its loop. `backed`: per tensor that is exchanged below
     loops, its memory and those loops."""
     loops: dict[int, _Loop] = {}
@@ -78,7 +80,8 @@ class _TreeWriter:
             holder
             for i in einsums
             for holder, cut in self.steps[i].branch.between
-            if holder.tensors[0] in self.backed
+            if isinstance(holder, Storage)
+            and holder.tensors[0] in self.backed
             and self.backed[holder.tensors[0]] == (holder.component, above)
             and frozenset(self.numbering[i][v] for v in cut) == above
         ]

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from fusiest.errors import InvalidMapping, SpecError, did_you_mean
 from fusiest.looptree.nodes import Compute, Loop, LoopTree, Sequential, Spatial, Storage, Temporal, Toll
 from fusiest.model.accesses import Accesses, Key, count_accesses
+from fusiest.model.exchange import check_exchange
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
-from fusiest.model.occupancy import Occupancy, occupancy, reservations
+from fusiest.model.occupancy import Occupancy, occupancy, reservations, sharing
 from fusiest.spec.architecture import computes, flatten, path_nodes
 from fusiest.spec.binding import BoundComponent, Path
 from fusiest.spec.spec import Spec
@@ -95,13 +96,13 @@ def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:
     names = [path[-1].node.einsum for path in paths if isinstance(path[-1].node, Compute)]
     bound = {name: bind_all(spec, spec.info.einsums[name]) for name in names}
     nests = [_nest(spec, path, bound) for path in paths]
-    _check_backing(spec, nests)
     for nest in nests:
         _check_fanout(nest)
     order = {name: i for i, name in enumerate(names)}
-    held = occupancy(nests, {t: sorted(order[u] for u in users) for t, users in spec.info.users.items()})
-    peaks = _check_capacity(nests, bound, held)
-    einsums = {nest.einsum.name: _evaluate_einsum(spec, nest, bound[nest.einsum.name]) for nest in nests}
+    common = sharing(nests, {t: sorted(order[u] for u in users) for t, users in spec.info.users.items()})
+    check_exchange(common, spec.info.producer)
+    peaks = _check_capacity(nests, bound, occupancy(common))
+    einsums = {nest.einsum.name: evaluate_einsum(spec, nest, bound[nest.einsum.name]) for nest in nests}
     leak = sum(j for e in einsums.values() for (_, _, action), j in e.energies.items() if action == "leak")
     dynamic = sum(j for e in einsums.values() for (_, _, action), j in e.energies.items() if action != "leak")
     return Evaluation(dynamic + leak, dynamic, leak, sum(e.latency for e in einsums.values()), peaks, einsums)
@@ -205,21 +206,6 @@ def _nest(spec: Spec, path: tuple[TreeNode, ...], bound: Mapping[str, Mapping[st
     return build_nest(path, Path(info, components))
 
 
-def _check_backing(spec: Spec, nests: list[EinsumNest]) -> None:
-    """All users of a tensor exchange it at one and the same holder."""
-    backing: dict[str, tuple[int, EinsumNest]] = {}
-    for nest in nests:
-        for tensor, own in nest.tensors.items():
-            number = own.holders[0].number
-            first, other = backing.setdefault(tensor, (number, nest))
-            if first != number:
-                raise SpecError(
-                    f"Einsums {other.einsum.name} and {nest.einsum.name} share tensor {tensor} but hold it outermost in "
-                    "different places; hold it once, above the split between them",
-                    own.holders[0].tensor,
-                )
-
-
 def _check_fanout(nest: EinsumNest) -> None:
     used = nest.used_fanout()
     for component in nest.path.components:
@@ -252,7 +238,8 @@ def _check_capacity(
     return peaks
 
 
-def _evaluate_einsum(spec: Spec, nest: EinsumNest, bound: Mapping[str, BoundComponent]) -> EinsumEvaluation:
+def evaluate_einsum(spec: Spec, nest: EinsumNest, bound: Mapping[str, BoundComponent]) -> EinsumEvaluation:
+    """One Einsum's share of the costs, fit or not; `bound` is what `bind_all` gives for it."""
     counts = count_accesses(nest)
     instances = nest.einsum.n_instances
     compute = nest.path.compute

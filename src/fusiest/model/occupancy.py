@@ -94,19 +94,41 @@ def _passed(nest: EinsumNest, holder: Holder) -> list[Loop]:
     return passed
 
 
-def occupancy(nests: Sequence[EinsumNest], users: Mapping[str, Sequence[int]]) -> Occupancy:
-    """What is held while each Einsum runs; `users` gives each tensor's Einsums by position in execution order."""
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What the Einsums of a tree have in common: tensors' lifetimes, and how deep neighbours share loops."""
+
+    nests: Sequence[EinsumNest]
+    charged: Sequence[Sequence[Reservation]]
+    root: Mapping[str, str]
+    """Copies in one memory, each with the first of its group."""
+    lives: Mapping[str, tuple[int, int]]
+    caps: Sequence[int]
+    """Per cut between neighbours: how many loops an exchanged tensor lets them share."""
+
+    def loops(self, i: int, j: int) -> int:
+        """Leading loops that Einsums i < j share: common ones, as deep as a tensor is exchanged across every cut."""
+        return min(_common(self.nests[i], self.nests[j]), *self.caps[i:j])
+
+
+def sharing(nests: Sequence[EinsumNest], users: Mapping[str, Sequence[int]]) -> Sharing:
+    """`users` gives each tensor's Einsums by position in execution order."""
     charged = [reservations(nest) for nest in nests]
     root = _copy_groups(nests, charged)
     lives: dict[str, tuple[int, int]] = {}
     for tensor, positions in users.items():
         first, last = lives.get(root.get(tensor, tensor), (len(nests), -1))
         lives[root.get(tensor, tensor)] = min(first, *positions), max(last, *positions)
-    caps = _caps(nests, charged, root, lives)
+    return Sharing(nests, charged, root, lives, _caps(nests, charged, root, lives))
+
+
+def occupancy(common: Sharing) -> Occupancy:
+    """What is held while each Einsum runs."""
+    nests, charged, root, caps = common.nests, common.charged, common.root, common.caps
     held: list[dict[tuple[str, str], int | float]] = [{} for _ in nests]
 
     def add(i: int, r: Reservation) -> None:
-        key = r.memory, root.get(r.tensor, r.tensor)
+        key = r.memory, root.get(r.tensor, r.tensor) if r.backing else r.tensor
         held[i][key] = max(held[i].get(key, 0), r.bits)
 
     for j, own in enumerate(charged):
@@ -115,7 +137,7 @@ def occupancy(nests: Sequence[EinsumNest], users: Mapping[str, Sequence[int]]) -
             if r.level < 0:
                 span = range(len(nests))
             elif r.backing:
-                first, last = lives[root.get(r.tensor, r.tensor)]
+                first, last = common.lives[root.get(r.tensor, r.tensor)]
                 span = range(first, last + 1)
             else:
                 continue

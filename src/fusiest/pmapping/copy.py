@@ -29,7 +29,9 @@ class CopyOrigin:
     def branch(self, row: int, tiles: dict[str, int]) -> Branch:
         outermost = self.path.components[0].name
         inside: list[Node] = [
-            Temporal(rank_variable=v, tile_shape=1) for v, bound in self.path.einsum.bounds.items() if tiles.get(v, bound) > 1
+            Temporal(rank_variable=v, tile_shape=1)
+            for v, bound in self.path.einsum.bounds.items()
+            if tiles.get(v, bound) > 1
         ]
         inside.append(Compute(einsum=self.path.einsum.name, component=self.path.compute.name))
         top = tuple(s for s, _ in self.holders if s.component == outermost)
@@ -146,11 +148,13 @@ def _rows(
     together = len(set(backing.values())) == 1
     for t, index in backing.items():
         name = path.components[index].name
-        if t not in spec.info.shared and name in memories and not (together and len(backings)):
+        if t not in spec.info.shared and name in memories and not (together and backings):
             bits[:, memories.index(name), depth[cuts[t]]] += _tile_bits(path, t, index, cuts[t], form, tiles)
     holders = tuple((Storage(tensors=(t,), component=path.components[i].name), cuts[t]) for t, i in backing.items())
     count = len(tiles)
-    rows = Rows(tiles, np.full(count, energy), np.full(count, latency), bits, np.zeros(count, np.int64), np.arange(count))
+    rows = Rows(
+        tiles, np.full(count, energy), np.full(count, latency), bits, np.zeros(count, np.int64), np.arange(count)
+    )
     return form, rows, CopyOrigin(path, holders)
 
 

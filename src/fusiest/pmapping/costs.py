@@ -65,9 +65,7 @@ def busy_columns(problem: Problem) -> tuple[tuple[int, str | None], ...]:
 
 
 def limited_memories(problem: Problem) -> tuple[int, ...]:
-    return tuple(
-        i for i, c in enumerate(problem.path.components) if c.kind == "memory" and math.isfinite(c.size)
-    )
+    return tuple(i for i, c in enumerate(problem.path.components) if c.kind == "memory" and math.isfinite(c.size))
 
 
 @dataclass(frozen=True)
@@ -169,7 +167,8 @@ def expression_latency(component: object, calls: object) -> Floats:
     assert isinstance(calls, dict)
     assert component.total_latency is not None
     records = [
-        Record({"name": a.name, "n_calls": calls[a.name], "throughput": a.throughput}) for a in component.actions.values()
+        Record({"name": a.name, "n_calls": calls[a.name], "throughput": a.throughput})
+        for a in component.actions.values()
     ]
     seconds = evaluate(component.total_latency, {**component.attributes, "actions": records})
     result = np.asarray(seconds, np.float64)

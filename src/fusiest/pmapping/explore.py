@@ -41,7 +41,7 @@ def pmappings(spec: Spec, einsum: str, *, max_fused_loops: int | None = None, ru
         if info.is_copy_operation:
             found: Iterator[tuple[Form, Rows, Origin]] = copy_pmappings(spec, path, memories, max_fused_loops)
         else:
-            found = _explore(spec, path, memories, max_fused_loops, rules or Rules())
+            found = explore_path(spec, path, memories, max_fused_loops, rules or Rules())
         for form, rows, origin in found:
             rows.origin[:] = len(origins)
             origins.append(origin)
@@ -64,7 +64,7 @@ def shared_memories(spec: Spec) -> list[str]:
     return found
 
 
-def _explore(
+def explore_path(
     spec: Spec, path: Path, memories: list[str], max_fused_loops: int | None, rules: Rules
 ) -> Iterator[tuple[Form, Rows, Origin]]:
     problem = make_problem(path, *constrained_variables(spec, path))
@@ -83,6 +83,7 @@ def _explore(
             for seed in search.seeds:
                 for piece in FusedPart(search, seed, index, max_fused_loops).pieces():
                     yield piece.form, piece.rows, SearchOrigin(search, seed.layer, piece.above)
+            search.forget()
 
 
 def _top_fits(path: Path, placement: Placement) -> bool:
@@ -103,7 +104,10 @@ def constrained_variables(spec: Spec, path: Path) -> tuple[frozenset[frozenset[s
     for placement in placements(spec, path):
         comparisons += [c for sets in placement.sets if sets is not None for c in sets.tile_shape]
     for comparison in comparisons:
-        if comparison.operator.startswith("product") or (comparison.operator, comparison.value) in (("==", 1), ("<=", 1)):
+        if comparison.operator.startswith("product") or (comparison.operator, comparison.value) in (
+            ("==", 1),
+            ("<=", 1),
+        ):
             wholes.add(comparison.variables)
         else:
             single |= comparison.variables
@@ -160,7 +164,9 @@ def _check_supported(problem: Problem, placement: Placement, levels: list[int]) 
             if inside and sets is not None and t.name in sets.no_refetch_from_above:
                 raise SpecError(f"no_refetch_from_above of {component.name}, below a fanout, is not supported yet")
             if sets is not None and not sets.force_memory_hierarchy_order:
-                raise SpecError(f"force_memory_hierarchy_order: false of {component.name} is not supported by the mapper yet")
+                raise SpecError(
+                    f"force_memory_hierarchy_order: false of {component.name} is not supported by the mapper yet"
+                )
         if t.output and levels and t.ranks:
             raise SpecError(f"output {t.name} with a stride on an architecture with a fanout is not supported yet")
 

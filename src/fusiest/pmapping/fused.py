@@ -58,12 +58,7 @@ def _splits(tile: int, bounds: list[int]) -> list[tuple[int, ...]]:
     """Ways to write a tile as a product of divisors of the bounds."""
     if len(bounds) == 1:
         return [(tile,)] if bounds[0] % tile == 0 else []
-    return [
-        (d, *rest)
-        for d in divisors(bounds[0])
-        if tile % d == 0
-        for rest in _splits(tile // d, bounds[1:])
-    ]
+    return [(d, *rest) for d in divisors(bounds[0]) if tile % d == 0 for rest in _splits(tile // d, bounds[1:])]
 
 
 class FusedPart:
@@ -208,7 +203,9 @@ class _LoopClass:
             full = [] if backing or sinks else sorted(zone & self.full(holder))
             partial = [] if backing else sorted(zone & self.partial(holder))
             runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
-            options.append([run | last for run in runs for last in [frozenset[str](), *(frozenset([m]) for m in partial)]])
+            options.append(
+                [run | last for run in runs for last in [frozenset[str](), *(frozenset([m]) for m in partial)]]
+            )
         yield from itertools.product(*options)
 
     def _at(self, holder: Holder, above: Cut) -> tuple[Floats, Floats]:
@@ -239,14 +236,13 @@ class _LoopClass:
             increment = moved[:, None] * edge.outside - skipped[:, None] * edge.skipped_outside
         return increment, footprint
 
-    def _piece(
-        self, order: tuple[Holder, ...], cuts: tuple[Cut, ...], lowered: tuple[Cut, ...]
-    ) -> Piece | None:
+    def _piece(self, order: tuple[Holder, ...], cuts: tuple[Cut, ...], lowered: tuple[Cut, ...]) -> Piece | None:
         search, p, part = self.search, self.problem, self.part
         criteria = part.criteria[self.rows].copy()
         everything = frozenset(self.loops)
         charged: list[tuple[int, Cut, Floats]] = [(0, frozenset(), np.full(len(criteria), self.search.top_bits))]
         exchanged: list[tuple[Holder, Cut, Floats]] = []
+        held: list[tuple[Holder, Cut, Floats]] = []
         for holder, cut, passed in zip(order, cuts, lowered, strict=True):
             increment, footprint = self._at(holder, cut)
             criteria += increment
@@ -254,22 +250,28 @@ class _LoopClass:
             if passed:
                 footprint = p.tensors[holder[1]].footprint(self._extents(reserved)) * np.ones(len(self.rows))
             bits = footprint * p.path.components[holder[0]].bits_per_value[p.tensors[holder[1]].name]
-            if search._is_backing(*holder) and p.tensors[holder[1]].name in search.shared:
+            shared = p.tensors[holder[1]].name in search.shared
+            if search._is_backing(*holder) and shared:
                 exchanged.append((holder, reserved, bits))
+            elif shared and not passed and cut != everything:
+                held.append((holder, cut, bits))
             else:
                 charged.append((holder[0], reserved, bits))
         seed_column = search.columns.bits_column(part.seed.holder[0])
         own = criteria[:, seed_column].copy() if seed_column is not None else np.zeros(len(criteria))
-        seed_bits = self._at(part.seed.holder, everything)[1] * p.path.components[part.seed.holder[0]].bits_per_value[
-            p.tensors[part.seed.holder[1]].name
-        ]
+        seed_bits = (
+            self._at(part.seed.holder, everything)[1]
+            * p.path.components[part.seed.holder[0]].bits_per_value[p.tensors[part.seed.holder[1]].name]
+        )
         exchanged.append((part.seed.holder, everything, seed_bits))
         inside: dict[int, Floats] = {
-            m: criteria[:, search.columns.bits_column(m)] for m in part.memories if search.columns.bits_column(m) is not None
+            m: criteria[:, search.columns.bits_column(m)]
+            for m in part.memories
+            if search.columns.bits_column(m) is not None
         }
         if part.seed.holder[0] in inside:
             inside[part.seed.holder[0]] = own - seed_bits
-        return self._assemble(order, cuts, lowered, criteria, inside, charged, exchanged)
+        return self._assemble(order, cuts, lowered, criteria, inside, charged, exchanged, held)
 
     def _assemble(
         self,
@@ -280,11 +282,16 @@ class _LoopClass:
         inside: dict[int, Floats],
         charged: list[tuple[int, Cut, Floats]],
         exchanged: list[tuple[Holder, Cut, Floats]],
+        held: list[tuple[Holder, Cut, Floats]],
     ) -> Piece | None:
         p, part = self.problem, self.part
         everything = frozenset(self.loops)
-        levels = {everything} | {cut for _, cut, _ in exchanged} | {c for m, c, _ in charged if m in part.memories}
-        levels |= {c for h, c, passed in zip(order, cuts, lowered, strict=True) if passed or self.search._fixed_tile(h[0])}
+        levels = (
+            {everything} | {cut for _, cut, _ in (*exchanged, *held)} | {c for m, c, _ in charged if m in part.memories}
+        )
+        levels |= {
+            c for h, c, passed in zip(order, cuts, lowered, strict=True) if passed or self.search._fixed_tile(h[0])
+        }
         chain = sorted(levels, key=len)
         zones, depth = [], {}
         above: Cut = frozenset()
@@ -300,7 +307,9 @@ class _LoopClass:
             for m, cut, own in charged:
                 if m == memory:
                     bits[:, i, depth[cut]] += own
-            total = bits[:, i].sum(axis=1) + sum((b for (m, _), _, b in exchanged if m == memory), np.zeros(len(bits)))
+            total = bits[:, i].sum(axis=1) + sum(
+                (b for (m, _), _, b in (*exchanged, *held) if m == memory), np.zeros(len(bits))
+            )
             fits &= total <= p.path.components[memory].size
         which = np.flatnonzero(fits)
         if not len(which):
@@ -312,7 +321,12 @@ class _LoopClass:
             for i, t in enumerate(p.tensors)
             if t.name in self.search.shared and self.search.chains[i][0] == 0
         ]
-        form = Form(tuple(zones), tuple(sorted(backings, key=lambda b: b.tensor)))
+        holdings = [Backing(p.tensors[t].name, names[m].name, depth[cut]) for (m, t), cut, _ in held]
+        form = Form(
+            tuple(zones),
+            tuple(sorted(backings, key=lambda b: b.tensor)),
+            tuple(sorted(holdings, key=lambda b: (b.tensor, b.memory))),
+        )
         columns = [part.members.index(v) for v in form.loops]
         energy, latency = finish(p, self.search.columns, criteria[which])
         rows = Rows(

@@ -112,9 +112,8 @@ class Problem:
     variables: tuple[Variable, ...]
     tensors: tuple[Tensor, ...]
 
-    @property
-    def output(self) -> int:
-        return next(i for i, t in enumerate(self.tensors) if t.output)
+    def __reduce__(self) -> tuple[object, ...]:
+        return Problem, (self.info, self.path, self.variables, self.tensors)
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
@@ -154,11 +153,12 @@ class Problem:
     @cached_property
     def footprints(self) -> Floats:
         """footprints[t, shape]: elements of tensor t in a tile."""
-        return np.array([t.footprint(self.extents) * np.ones(self.shapes) for t in self.tensors])
+        return np.array([t.footprint(list(self.extents)) * np.ones(self.shapes) for t in self.tensors])
 
     def shape_number(self, extents: Sequence[int]) -> int:
         return sum(
-            int(np.searchsorted(v.divisors, e)) * s for v, s, e in zip(self.variables, self.strides, extents, strict=True)
+            int(np.searchsorted(v.divisors, e)) * s
+            for v, s, e in zip(self.variables, self.strides, extents, strict=True)
         )
 
 

@@ -93,7 +93,10 @@ class Search:
         )
         self.total = float(math.prod(v.bound for v in p.variables))
         self.skippable = np.array(
-            [f * math.prod(p.variables[v].bound for v in t.relevant) for f, t in zip(self._unit_footprints(), p.tensors, strict=True)]
+            [
+                f * math.prod(p.variables[v].bound for v in t.relevant)
+                for f, t in zip(self._unit_footprints(), p.tensors, strict=True)
+            ]
         )
         self.traffic = p.footprints * p.tiles
         self.complete = p.digits == np.array([[v.radix - 1] for v in p.variables]).reshape(-1, 1)
@@ -105,6 +108,16 @@ class Search:
 
     def _unit_footprints(self) -> list[float]:
         return [1.0 for _ in self.problem.tensors]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travels between processes without its layers, which `run` makes again."""
+        return Search, (
+            self.problem, self.placement, self.columns, self.fixed, self.crossings, self.watts, self.shared, self.rules
+        )  # fmt: skip
+
+    def forget(self) -> None:
+        """Free the layers; `run` makes the same ones again."""
+        self.layers, self.seeds, self.final = [], [], None
 
     # --- the run ------------------------------------------------------------------------------------------------------
 
@@ -161,7 +174,9 @@ class Search:
 
     def _level(self, index: int, held: list[int], states: dict[Holder | None, int]) -> dict[Holder | None, int]:
         """Place all holders of one memory, in every order."""
-        frontier: dict[tuple[frozenset[int], Holder | None], int] = {(frozenset(), last): s for last, s in states.items()}
+        frontier: dict[tuple[frozenset[int], Holder | None], int] = {
+            (frozenset(), last): s for last, s in states.items()
+        }
         for _ in held:
             reached: dict[tuple[frozenset[int], Holder | None], list[Layer]] = {}
             for (placed, last), state in frontier.items():
@@ -277,7 +292,9 @@ class Search:
                     allowed &= self.complete[v]
         if outermost_of_memory and sets.tile_shape:
             for shape in np.flatnonzero(allowed):
-                extents = {v.members[0]: int(v.divisors[d]) for v, d in zip(p.variables, p.digits[:, shape], strict=True)}
+                extents = {
+                    v.members[0]: int(v.divisors[d]) for v, d in zip(p.variables, p.digits[:, shape], strict=True)
+                }
                 allowed[shape] = all(satisfies(c, extents) for c in sets.tile_shape)
         return allowed
 
@@ -329,13 +346,24 @@ class Search:
             )
         return start, rows
 
-    def _grown(self, index: int, t: int, state: int, growing: frozenset[int], increment: Floats, allowed: np.ndarray) -> Layer:
+    def _grown(
+        self, index: int, t: int, state: int, growing: frozenset[int], increment: Floats, allowed: np.ndarray
+    ) -> Layer:
         start, rows = self._grow(state, sorted(growing))
-        shape, parent, criteria = kernels.place(start, rows, self.layers[state].criteria, increment, allowed, self._limits())
+        shape, parent, criteria = kernels.place(
+            start, rows, self.layers[state].criteria, increment, allowed, self._limits()
+        )
         return Layer("hold", (index, t), shape, criteria, np.full(len(shape), state), parent, np.full(len(shape), -1))
 
     def _grown_first(
-        self, index: int, t: int, state: int, growing: frozenset[int], first: int, increment: Floats, allowed: np.ndarray
+        self,
+        index: int,
+        t: int,
+        state: int,
+        growing: frozenset[int],
+        first: int,
+        increment: Floats,
+        allowed: np.ndarray,
     ) -> Iterator[Layer]:
         """A partially relevant loop stands right below the holder: its space is that of the tile below that loop."""
         p = self.problem
@@ -358,7 +386,13 @@ class Search:
                 ok = allowed[grown] & (criteria <= self._limits()).all(axis=1)
                 count = int(ok.sum())
                 yield Layer(
-                    "hold", (index, t), grown[ok], criteria[ok], np.full(count, state), rows[chosen][ok], np.full(count, first)
+                    "hold",
+                    (index, t),
+                    grown[ok],
+                    criteria[ok],
+                    np.full(count, state),
+                    rows[chosen][ok],
+                    np.full(count, first),
                 )
 
     def _union(self, layers: list[Layer]) -> Layer:
@@ -380,7 +414,9 @@ class Search:
         criteria[:, column] = 0
         keep = pareto_rows(layer.shape, criteria)
         everything = np.full(len(keep), state)
-        return self._add(Layer("close", None, layer.shape[keep], criteria[keep], everything, keep, np.full(len(keep), -1)))
+        return self._add(
+            Layer("close", None, layer.shape[keep], criteria[keep], everything, keep, np.full(len(keep), -1))
+        )
 
     def shared_memories(self) -> frozenset[int]:
         """Memories whose bits stay a criterion to the end: those outside every fanout."""

@@ -75,7 +75,8 @@ def _equivalence(problem: Problem, choice: SpatialChoice, usage: tuple[float, ..
     """Choices that cost the same: equal totals per component, equal reuse per tensor, equal gating."""
     totals = tuple(choice.total(level) for level in fanout_levels(problem))
     reuse = tuple(
-        tuple(reused(problem, choice, t, level) for level in fanout_levels(problem)) for t in range(len(problem.tensors))
+        tuple(reused(problem, choice, t, level) for level in fanout_levels(problem))
+        for t in range(len(problem.tensors))
     )
     gated = tuple(math.prod(f) for d, f in zip(choice.dimensions, choice.factors, strict=True) if d.power_gateable)
     return totals, reuse, gated, usage
@@ -98,7 +99,9 @@ def _undominated(usages: set[tuple[float, ...]]) -> set[tuple[float, ...]]:
     return {usage for usage in usages if not dominated(usage)}
 
 
-def _joint(problem: Problem, dimensions: tuple[BoundDimension, ...], left: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
+def _joint(
+    problem: Problem, dimensions: tuple[BoundDimension, ...], left: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], ...]]:
     if not dimensions:
         yield ()
         return

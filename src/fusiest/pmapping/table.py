@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fusiest.looptree.nodes import Node, Storage
+from fusiest.looptree.nodes import Node, Storage, Toll
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 
 
@@ -29,6 +29,9 @@ class Form:
 
     zones: tuple[tuple[str, ...], ...]
     backings: tuple[Backing, ...]
+    holdings: tuple[Backing, ...] = ()
+    """Other holders of shared tensors between the fused loops. Their space is counted when joining: a neighbour that
+    holds the same tensor at the same place shares it."""
 
     @property
     def loops(self) -> tuple[str, ...]:
@@ -40,8 +43,8 @@ class Branch:
     """One Einsum's nest: holders of the outermost memory, holders between fused loops, and what is below them all."""
 
     top: tuple[Storage, ...]
-    between: tuple[tuple[Storage, frozenset[str]], ...]
-    """Holders of the fused part, outermost first, each with the fused loops above it."""
+    between: tuple[tuple[Storage | Toll, frozenset[str]], ...]
+    """Holders and Tolls of the fused part, outermost first, each with the fused loops above it."""
     inside: tuple[Node, ...]
 
 
@@ -68,7 +71,12 @@ class Rows:
 
     def take(self, which: Ints) -> Rows:
         return Rows(
-            self.tiles[which], self.energy[which], self.latency[which], self.bits[which], self.origin[which], self.row[which]
+            self.tiles[which],
+            self.energy[which],
+            self.latency[which],
+            self.bits[which],
+            self.origin[which],
+            self.row[which],
         )
 
     def criteria(self) -> Floats:

@@ -21,13 +21,20 @@ class SearchOrigin:
 
     def branch(self, row: int, tiles: dict[str, int]) -> Branch:
         search = self.search
+        if not search.layers:
+            search.run()
         top = [_storage(search, (0, t)) for t, chain in enumerate(search.chains) if chain[0] == 0]
-        above = [(_storage(search, holder), cut) for holder, cut in reversed(self.above)]
+        holders = [*reversed(self.above)]
         layer = search.layers[self.layer]
         if layer.kind == "hold":
             assert layer.item is not None
-            above.append((_storage(search, layer.item), frozenset(tiles)))
-        return Branch(tuple(top), tuple(above), tuple(_Writer(search, tiles).write(self.layer, row)))
+            holders.append((layer.item, frozenset(tiles)))
+        writer = _Writer(search, tiles)
+        above: list[tuple[Storage | Toll, frozenset[str]]] = []
+        for holder, cut in holders:
+            above += [(toll, cut) for toll in writer.tolls_to(holder)]
+            above.append((_storage(search, holder), cut))
+        return Branch(tuple(top), tuple(above), tuple(writer.write(self.layer, row)))
 
 
 def _storage(search: Search, holder: Holder) -> Storage:
@@ -72,6 +79,13 @@ class _Writer:
         self._pass_tolls(len(self.problem.path.components) - 1)
         return [*self.nodes, Compute(einsum=self.problem.info.name, component=self.problem.path.compute.name)]
 
+    def tolls_to(self, holder: Holder) -> list[Toll]:
+        """Tolls that a tensor passes on its way to a holder in the fused part: right above that holder."""
+        index, t = holder
+        own = [toll for toll in self.tolls if toll[0] < index and toll[1] == self.problem.tensors[t].name]
+        self.tolls = [toll for toll in self.tolls if toll not in own]
+        return [Toll(tensors=(tensor,), component=self.problem.path.components[i].name) for i, tensor in own]
+
     def _pass_tolls(self, component: int) -> None:
         """Tolls above this component come now, below the loops of the gap."""
         for i, tensor in [toll for toll in self.tolls if toll[0] < component]:
@@ -104,4 +118,6 @@ class _Writer:
                 continue
             for v, factor in enumerate(factors):
                 for member, tile in self._split(v, factor):
-                    self.nodes.append(Spatial(rank_variable=member, tile_shape=tile, component=d.component, name=d.name))
+                    self.nodes.append(
+                        Spatial(rank_variable=member, tile_shape=tile, component=d.component, name=d.name)
+                    )

@@ -383,7 +383,9 @@ class _Tilings:
         return tuple(sorted(h.level for h in held if h.tensor == tensor))
 
     def pmappings(self) -> Iterator[tuple[Compatibility, Pmapping]]:
-        choices = [[self._resolved(c) for c in chains(self.skeleton, v, self.mapper.limits)] for v in self.mapper.variables]
+        choices = [
+            [self._resolved(c) for c in chains(self.skeleton, v, self.mapper.limits)] for v in self.mapper.variables
+        ]
         for tiling in itertools.product(*choices):
             if self._too_many_fused(tiling) or not self._tile_shapes_met(tiling):
                 continue
@@ -565,9 +567,7 @@ class _Tilings:
                     loops.append(((loop.variable, tiles[item], (loop.component, loop.dimension)), gap, loop.level))
         return loops
 
-    def _backings(
-        self, loops: list[tuple[FusedLoop, int, int]]
-    ) -> tuple[tuple[str, str, tuple[FusedLoop, ...]], ...]:
+    def _backings(self, loops: list[tuple[FusedLoop, int, int]]) -> tuple[tuple[str, str, tuple[FusedLoop, ...]], ...]:
         found = []
         for i, holder in enumerate(self.skeleton.holders):
             if holder.backing and holder.tensor in self.skeleton.shared:

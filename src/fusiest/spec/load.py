@@ -70,7 +70,11 @@ def load(*files: str | Path, defines: Mapping[str, object] | None = None, **more
     if not files:
         raise SpecError("nothing to load: name a file or a bundled spec")
     defines = {**(defines or {}), **more_defines}
-    texts = dict(_find(name) for name in _distinct(files))
+    return load_texts(dict(_find(name) for name in _distinct(files)), defines)
+
+
+def load_texts(texts: Mapping[str, str], defines: Mapping[str, object]) -> Spec:
+    """Load a spec from the texts of files, by file name."""
     _check_defines(texts, defines)
     sections: dict[str, list[tuple[ScalarNode, Node]]] = {}
     for file, text in texts.items():

@@ -1,0 +1,98 @@
+"""What the mapper returns: mappings with their costs, whether they are proven optimal, and how the search went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fusiest.errors import FusiestError
+from fusiest.looptree.nodes import LoopTree
+from fusiest.spec.dump import dump_mapping
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """One complete mapping and its cost as the model evaluates it: joules and seconds."""
+
+    energy: float
+    latency: float
+    einsum_order: tuple[str, ...]
+    looptree: LoopTree
+
+    @property
+    def edp(self) -> float:
+        return self.energy * self.latency
+
+    def _repr_html_(self) -> str:
+        return self.looptree._repr_html_()
+
+
+@dataclass(frozen=True)
+class FunnelStep:
+    """One join: how many Einsums are then finished, pairs that fitted, and what survived pruning, in how many forms."""
+
+    finished: int
+    pairs: int
+    kept: int
+    forms: int
+
+
+@dataclass
+class Stats:
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_rss_bytes: int = 0
+    pmappings: dict[str, int] = field(default_factory=dict)
+    explored: dict[str, int] = field(default_factory=dict)
+    joined: list[int] = field(default_factory=list)
+    funnel: list[FunnelStep] = field(default_factory=list)
+    orders: str = "all"
+
+
+@dataclass
+class Result:
+    """Mappings sorted by energy. Not optimal only if time ran out; `gap` then bounds what was missed, relatively."""
+
+    objective: tuple[str, ...]
+    mappings: list[Mapping]
+    optimal: bool
+    gap: float
+    stats: Stats
+    interrupted: bool = False
+
+    def best(self, objective: str = "edp") -> Mapping:
+        """The mapping that is best by `energy`, `latency` or `edp`; ties go to the smaller other cost."""
+        if objective not in ("energy", "latency", "edp"):
+            raise FusiestError(f"objective '{objective}' is none of energy, latency, edp")
+        return min(self.mappings, key=lambda m: (getattr(m, objective), m.energy, m.latency))
+
+    def to_json(self) -> dict[str, object]:
+        """The documented JSON form."""
+        return {
+            "format": "fusiest-result/1",
+            "objective": list(self.objective),
+            "optimal": self.optimal,
+            "gap": self.gap,
+            "mappings": [
+                {
+                    "energy": m.energy,
+                    "latency": m.latency,
+                    "edp": m.edp,
+                    "einsum_order": list(m.einsum_order),
+                    "mapping": dump_mapping(m.looptree),
+                }
+                for m in self.mappings
+            ],
+            "stats": {
+                "wall_seconds": self.stats.wall_seconds,
+                "cpu_seconds": self.stats.cpu_seconds,
+                "peak_rss_bytes": self.stats.peak_rss_bytes,
+                "pmappings": self.stats.pmappings,
+                "joined": self.stats.joined,
+                "explored": self.stats.explored,
+                "orders": self.stats.orders,
+                "funnel": [
+                    {"finished": f.finished, "pairs": f.pairs, "kept": f.kept, "forms": f.forms}
+                    for f in self.stats.funnel
+                ],
+            },
+        }

@@ -1,0 +1,125 @@
+"""Einsums that differ only by names are explored once: their common key, and a table under other names."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
+from fusiest.pmapping.placement import placements
+from fusiest.pmapping.table import Backing, Branch, Form, Origin, Table
+from fusiest.spec.binding import BoundComponent, bind, computes
+from fusiest.spec.spec import Spec
+
+
+def names_of(spec: Spec, einsum: str) -> list[str]:
+    """An Einsum's tensors and variables in a fixed order, then its own name."""
+    info = spec.info.einsums[einsum]
+    return [*info.accesses, *info.bounds, einsum]
+
+
+def common_key(spec: Spec, einsum: str) -> object:
+    """Equal for Einsums whose pmappings are the same up to names: structure, sharing, bits and evaluated constraints."""
+    info = spec.info.einsums[einsum]
+    number = {name: f"\0{i}" for i, name in enumerate(info.accesses)}
+    number.update({name: f"\1{i}" for i, name in enumerate(info.bounds)})
+    accesses = [
+        (a.output, frozenset(tuple(affine.coefficients.items()) for affine in a.ranks.values()), len(a.ranks))
+        for a in info.accesses.values()
+    ]
+    shared = [t in spec.info.shared for t in info.accesses]
+    paths = []
+    for compute in computes(spec.require_arch()):
+        path = bind(spec, einsum, compute)
+        chosen = [(p.held, p.sets) for p in placements(spec, path)]
+        paths.append((path.components, chosen))
+    facts = (
+        accesses,
+        shared,
+        info.bounds,
+        info.bits_per_value,
+        info.persistent,
+        info.n_instances,
+        info.is_copy_operation,
+        paths,
+    )
+    return _renamed(facts, number), _latency_names(spec, einsum, number)
+
+
+def _latency_names(spec: Spec, einsum: str, number: Mapping[str, str]) -> object:
+    """Names that a `total_latency` expression mentions: such Einsums are kept apart."""
+    for compute in computes(spec.require_arch()):
+        for component in bind(spec, einsum, compute).components:
+            words = set(re.findall(r"\w+", component.total_latency or ""))
+            if words & (set(number) | {"All", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent"}):
+                return einsum
+    return None
+
+
+def _renamed(value: Any, number: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return number.get(value, str(value))
+    if isinstance(value, (frozenset, set)):
+        return frozenset(_renamed(item, number) for item in value)
+    if isinstance(value, (tuple, list)):
+        return tuple(_renamed(item, number) for item in value)
+    if isinstance(value, Mapping):
+        return frozenset((_renamed(k, number), _renamed(v, number)) for k, v in value.items())
+    if isinstance(value, BoundComponent):
+        own = [getattr(value, f.name) for f in dataclasses.fields(value) if f.name != "attributes"]
+        return _renamed(own, number)
+    if dataclasses.is_dataclass(value):
+        return tuple(_renamed(getattr(value, f.name), number) for f in dataclasses.fields(value))
+    return value
+
+
+H = TypeVar("H", bound=Storage | Toll)
+
+
+@dataclass(frozen=True)
+class RenamedOrigin:
+    """Another Einsum's rows under this Einsum's names."""
+
+    origin: Origin
+    new: dict[str, str]
+
+    def branch(self, row: int, tiles: dict[str, int]) -> Branch:
+        old = {name: original for original, name in self.new.items()}
+        found = self.origin.branch(row, {old[v]: tile for v, tile in tiles.items()})
+        return Branch(
+            tuple(self._storage(s) for s in found.top),
+            tuple((self._storage(s), frozenset(self.new[v] for v in cut)) for s, cut in found.between),
+            tuple(self._node(node) for node in found.inside),
+        )
+
+    def _storage(self, holder: H) -> H:
+        return dataclasses.replace(holder, tensors=tuple(self.new[t] for t in holder.tensors))
+
+    def _node(self, node: Node) -> Node:
+        if isinstance(node, (Storage, Toll)):
+            return self._storage(node)
+        if isinstance(node, (Temporal, Spatial)):
+            assert isinstance(node.rank_variable, str)
+            return dataclasses.replace(node, rank_variable=self.new[node.rank_variable])
+        assert isinstance(node, Compute)
+        return dataclasses.replace(node, einsum=self.new[node.einsum])
+
+
+def renamed_table(spec: Spec, table: Table, einsum: str) -> Table:
+    """The table of one Einsum, for another with the same key."""
+    new = dict(zip(names_of(spec, table.einsum), names_of(spec, einsum), strict=True))
+    forms = {}
+    for form, rows in table.forms.items():
+        zones = tuple(tuple(new[v] for v in zone) for zone in form.zones)
+        forms[Form(zones, _renamed_backings(form.backings, new), _renamed_backings(form.holdings, new))] = rows
+    origins: list[Origin] = [RenamedOrigin(origin, new) for origin in table.origins]
+    return Table(einsum, table.memories, forms, origins, table.explored)
+
+
+def _renamed_backings(backings: tuple[Backing, ...], new: Mapping[str, str]) -> tuple[Backing, ...]:
+    return tuple(
+        sorted((Backing(new[b.tensor], b.memory, b.zones) for b in backings), key=lambda b: (b.tensor, b.memory))
+    )

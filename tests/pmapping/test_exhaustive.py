@@ -1,0 +1,124 @@
+"""The search for pmappings against the exhaustive mapper, on random small specs.
+
+FUSIEST_PROVE=1 tries thousands of cases instead of some hundred, and new ones each time.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+
+from fusiest.errors import SpecError
+from fusiest.model.evaluate import evaluate_einsum
+from fusiest.model.leakage import bind_all
+from fusiest.model.nest import TreeNode, build_nest
+from fusiest.pmapping.explore import pmappings
+from fusiest.pmapping.search import Rules
+from fusiest.pmapping.table import Table
+from fusiest.reference.exhaustive import Limits, Pmapping, TooManyTrees, exhaustive
+from fusiest.spec.binding import bind
+from tests.mapper_strategies import MapperCase, mapper_cases
+from tests.pmapping.fronts import branch_nodes, differences, exhaustive_fronts, search_fronts
+
+PROVE = os.environ.get("FUSIEST_PROVE") == "1"
+TREES = 20_000 if PROVE else 3_000
+
+
+def run(examples: int) -> settings:
+    return settings(
+        max_examples=int(os.environ.get("FUSIEST_PROVE_EXAMPLES", "3000")) if PROVE else examples,
+        derandomize=not PROVE,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=PROVE,
+    )
+
+
+def search(case: MapperCase, rules: Rules | None = None) -> Table | None:
+    """None for what the search says that it cannot do yet."""
+    try:
+        return pmappings(case.spec, case.einsum, rules=rules)
+    except SpecError as error:
+        if "not supported" not in error.message:
+            raise
+        event(f"not supported: {error.message[-50:]}")
+        return None
+
+
+def check_fronts(case: MapperCase, rules: Rules | None = None) -> None:
+    table = search(case, rules)
+    if table is None:
+        return
+    try:
+        expected = exhaustive(case.spec, case.einsum, table.memories, Limits(trees=TREES))
+    except TooManyTrees:
+        event("too many trees")
+        return
+    event("compared" if expected else "nothing fits")
+    assert differences(search_fronts(table), exhaustive_fronts(expected)) == []
+
+
+@run(100)
+@given(case=mapper_cases())
+def test_search_finds_the_fronts(case: MapperCase) -> None:
+    check_fronts(case)
+
+
+@pytest.mark.parametrize("rules", [Rules(sink=False), Rules(hoist=False), Rules(sink=False, hoist=False)])
+@run(25)
+@given(case=mapper_cases())
+def test_no_rule_loses_anything(case: MapperCase, rules: Rules) -> None:
+    check_fronts(case, rules)
+
+
+@run(50)
+@given(case=mapper_cases())
+def test_exhaustive_agrees_with_the_model(case: MapperCase) -> None:
+    """Costs put together from single tensors' are those of the whole nest."""
+    try:
+        fronts = exhaustive(case.spec, case.einsum, limits=Limits(trees=TREES))
+    except TooManyTrees:
+        return
+    for front in fronts.values():
+        for pmapping in front:
+            check_nodes(case, pmapping)
+
+
+def check_nodes(case: MapperCase, pmapping: Pmapping) -> None:
+    leaf = pmapping.nodes[-1]
+    path = bind(case.spec, case.einsum, leaf.component)  # type: ignore[union-attr]
+    nest = build_nest(tuple(TreeNode(i, node) for i, node in enumerate(pmapping.nodes)), path)
+    found = evaluate_einsum(case.spec, nest, bind_all(case.spec, nest.einsum))
+    assert math.isclose(found.energy, pmapping.energy, rel_tol=1e-12)
+    assert math.isclose(found.latency, pmapping.latency, rel_tol=1e-12)
+    shared = case.spec.info.shared
+    backing = {(n.holders[0].component.name, t) for t, n in nest.tensors.items() if t in shared}
+    bits = Counter[str]()
+    for (memory, tensor), own in found.occupancy_bits.items():
+        size = nest.path.components[nest.path.index(memory)].size
+        if math.isfinite(size) and (memory, tensor) not in backing:
+            bits[memory] += own  # type: ignore[assignment]
+    assert sum(bits.values()) == sum(b for own in pmapping.bits for b in own)
+
+
+@run(50)
+@given(case=mapper_cases())
+def test_rows_are_nests(case: MapperCase) -> None:
+    """Every row turns into a nest that the model finds valid, with the costs that the row says."""
+    table = search(case)
+    for form, rows in table.forms.items() if table is not None else ():
+        for i in range(min(len(rows), 5)):
+            nodes = branch_nodes(table, form, rows, i)  # type: ignore[arg-type]
+            path = bind(case.spec, case.einsum, nodes[-1].component)  # type: ignore[union-attr]
+            nest = build_nest(tuple(TreeNode(n, node) for n, node in enumerate(nodes)), path)
+            found = evaluate_einsum(case.spec, nest, bind_all(case.spec, nest.einsum))
+            assert math.isclose(found.energy, rows.energy[i], rel_tol=1e-9)
+            assert math.isclose(found.latency, rows.latency[i], rel_tol=1e-9)
+            total = Counter[str]()
+            for (memory, _), bits in found.occupancy_bits.items():
+                total[memory] += bits  # type: ignore[assignment]
+            assert all(bits <= path.components[path.index(memory)].size for memory, bits in total.items())
