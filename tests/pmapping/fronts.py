@@ -6,21 +6,25 @@ import itertools
 from collections.abc import Sequence
 
 from fusiest.looptree.nodes import Node, Temporal
-from fusiest.pmapping.table import Form, Rows, Table
+from fusiest.model.visits import footprint
+from fusiest.pmapping.table import Backing, Form, Rows, Table
 from fusiest.reference.exhaustive import Compatibility, Pmapping
+from fusiest.spec.binding import bind, computes
+from fusiest.spec.spec import Spec
 
 Fronts = dict[Compatibility, list[tuple[float, ...]]]
 
 
-def search_fronts(table: Table) -> Fronts:
+def search_fronts(spec: Spec, table: Table) -> Fronts:
     """Every row of the table in all linear orders of its zones."""
     found: Fronts = {}
+    sizes = _Sizes(spec, table)
     for form, rows in table.forms.items():
         for order in itertools.product(*(itertools.permutations(zone) for zone in form.zones)):
             loops = [v for zone in order for v in zone]
             for i in range(len(rows)):
                 compatibility = _compatibility(form, rows, i, loops)
-                found.setdefault(compatibility, []).append(_criteria(form, rows, i))
+                found.setdefault(compatibility, []).append(_criteria(form, rows, i, sizes))
     return found
 
 
@@ -32,7 +36,24 @@ def _compatibility(form: Form, rows: Rows, i: int, loops: list[str]) -> Compatib
     return Compatibility(fused, tuple(sorted(backings)))
 
 
-def _criteria(form: Form, rows: Rows, i: int) -> tuple[float, ...]:
+class _Sizes:
+    """Bits of a shared tensor's further holders between fused loops, which a table leaves to the join."""
+
+    def __init__(self, spec: Spec, table: Table) -> None:
+        self.info, self.memories = spec.info.einsums[table.einsum], table.memories
+        self.components = {
+            c.name: c for compute in computes(spec.require_arch()) for c in bind(spec, table.einsum, compute).components
+        }
+
+    def bits(self, form: Form, rows: Rows, i: int, held: Backing) -> float:
+        above = {v for zone in form.zones[: held.zones] for v in zone}
+        tiles = dict(zip(form.loops, rows.tiles[i].tolist(), strict=True))
+        extents = {v: tiles[v] if v in above else bound for v, bound in self.info.bounds.items()}
+        per_value = self.components[held.memory].bits_per_value[held.tensor]
+        return float(footprint(self.info.accesses[held.tensor], extents) * per_value)
+
+
+def _criteria(form: Form, rows: Rows, i: int, sizes: _Sizes) -> tuple[float, ...]:
     """Energy, latency, and per memory the bits down to each level, persistent ones first.
 
     Sums, because whatever else is held beside an Einsum sees all of its reservations down to some level: bits further in
@@ -40,11 +61,14 @@ def _criteria(form: Form, rows: Rows, i: int) -> tuple[float, ...]:
     """
     depth = [sum(len(zone) for zone in form.zones[:z]) for z in range(len(form.zones) + 1)]
     criteria = [float(rows.energy[i]), float(rows.latency[i])]
-    for memory in rows.bits[i]:
+    for m, memory in enumerate(rows.bits[i]):
         levels = [0.0] * (depth[-1] + 1)
+        for held in form.holdings:
+            if held.memory == sizes.memories[m]:
+                levels[depth[held.zones]] += sizes.bits(form, rows, i, held)
         for z, bits in enumerate(memory):
             levels[depth[z]] += float(bits)
-        criteria += itertools.accumulate([0.0, *levels])
+        criteria += itertools.accumulate([float(rows.persistent[i, m]), *levels])
     return tuple(criteria)
 
 

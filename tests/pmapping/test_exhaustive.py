@@ -59,7 +59,7 @@ def check_fronts(case: MapperCase, rules: Rules | None = None) -> None:
         event("too many trees")
         return
     event("compared" if expected else "nothing fits")
-    assert differences(search_fronts(table), exhaustive_fronts(expected)) == []
+    assert differences(search_fronts(case.spec, table), exhaustive_fronts(expected)) == []
 
 
 @run(100)

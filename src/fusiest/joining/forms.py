@@ -45,6 +45,8 @@ class OpenForm:
 
 
 EMPTY = OpenForm((), ())
+PERSISTENT = -1
+"""In place of a number of zones: a tensor that takes its space throughout the workload."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,12 @@ def right_signature(form: Form, view: EinsumView, shared: frozenset[str]) -> Sig
 
 
 def join_forms(
-    left: OpenForm, right: Form, view: EinsumView, shared: frozenset[str], live: frozenset[str]
+    left: OpenForm,
+    right: Form,
+    view: EinsumView,
+    shared: frozenset[str],
+    live: frozenset[str],
+    persistent: frozenset[str] = frozenset(),
 ) -> Joint | None:
     """Join two forms that agree by signature; None if their loops cannot be put in one order."""
     match = _match(left, view, shared)
@@ -182,7 +189,7 @@ def join_forms(
         open_zones=open_zones,
         tiles=tuple(c for zone in order for c in zone),
         exchanged=(
-            *_exchanged(left, view, match, blocks, depth, left_boundary[-1], right_columns),
+            *_exchanged(left, view, match, blocks, depth, left_boundary[-1], right_columns, persistent),
             *_newly_held(view, blocks, [b for b in own if b not in old], right_columns),
         ),
     )
@@ -223,13 +230,17 @@ def _exchanged(
     depth: Mapping[str, tuple[str, int]],
     open_before: int,
     right_columns: Mapping[str, int],
+    persistent: frozenset[str],
 ) -> tuple[Exchanged, ...]:
     """Tensors to be charged now. One that was live before is already charged in the branch that is still open."""
     old = {b.tensor for b in left.backings}
     column_of = {v: i for i, v in match.items()}
     found = []
     for tensor, (memory, at) in depth.items():
-        if tensor in old and at < open_before:
+        if tensor in old and (at < open_before or tensor in persistent):
+            continue
+        if tensor in persistent:
+            found.append(Exchanged(tensor, memory, PERSISTENT, ()))
             continue
         columns = []
         for v in (v for block in blocks[:at] for v in block):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fusiest.joining.forms import Joint
+from fusiest.joining.forms import PERSISTENT, Joint
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.problem import divisors
 from fusiest.pmapping.table import Rows, group_numbers
@@ -28,6 +28,8 @@ class PartialRows:
     latency: Floats
     own: Floats
     done: Floats
+    persistent: Floats
+    """Bits that persistent tensors take in each memory throughout."""
     source: Ints
     """Which pair (finished set, Einsum) was joined."""
     left_form: Ints
@@ -42,13 +44,16 @@ class PartialRows:
         return PartialRows(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
 
     def criteria(self) -> Floats:
-        flat = np.concatenate([self.own.reshape(len(self), -1), self.done.reshape(len(self), -1)], axis=1)
+        """Space counts by sums from the outermost in: the whole needs max over k of (own above k) + done[k]."""
+        kept = self.persistent[:, :, None]
+        above = np.concatenate([kept, kept + np.cumsum(self.own, axis=2)], axis=2)
+        flat = np.concatenate([above, above + self.done], axis=2).reshape(len(self), -1)
         varies = (flat != flat[:1]).any(axis=0) if len(flat) else np.zeros(flat.shape[1], np.bool_)
         return np.column_stack([self.energy, self.latency, flat[:, varies]])
 
     def usage(self) -> Floats:
         """What each memory needs at least (rows × memories)."""
-        return fold(self.own, self.done, 0)[1][:, :, 0]
+        return fold(self.own, self.done, 0)[1][:, :, 0] + self.persistent
 
 
 def start_rows(memories: int) -> PartialRows:
@@ -56,7 +61,7 @@ def start_rows(memories: int) -> PartialRows:
     one = np.zeros(1, np.int64)
     return PartialRows(
         np.empty((1, 0), np.int64), np.zeros(1), np.zeros(1), np.zeros((1, memories, 0)), np.zeros((1, memories, 1)),
-        one, one, one, one, one,
+        np.zeros((1, memories)), one, one, one, one, one,
     )  # fmt: skip
 
 
@@ -127,20 +132,23 @@ def join_rows(
     for z in range(right.bits.shape[2] - 1):
         own[:, :, joint.right[z]] += right.bits[j, :, z]
     leaf = right.bits[j, :, -1]
+    persistent = left.persistent[i] + right.persistent[j]
     for memory, at, bits in exchanged:
-        if at == joint.zones:
+        if at == PERSISTENT:
+            persistent[:, memory] += bits[j]
+        elif at == joint.zones:
             leaf[:, memory] += bits[j]
         else:
             own[:, memory, at] += bits[j]
     done[:, :, joint.zones] = np.maximum(done[:, :, joint.zones], leaf)
     _, total = fold(own, done, 0)
     own, done = fold(own, done, joint.open_zones)
-    fits = np.flatnonzero((total[:, :, 0] <= sizes * (1 + 1e-12)).all(axis=1))
+    fits = np.flatnonzero((total[:, :, 0] + persistent <= sizes * (1 + 1e-12)).all(axis=1))
     i, j = i[fits], j[fits]
     nothing = np.zeros(len(i), np.int64)
     return PartialRows(
         right.tiles[j][:, list(joint.tiles)], energy[fits], latency[fits], own[fits], done[fits],
-        nothing, nothing.copy(), i, nothing.copy(), j,
+        persistent[fits], nothing, nothing.copy(), i, nothing.copy(), j,
     )  # fmt: skip
 
 

@@ -9,7 +9,16 @@ import numpy as np
 
 from fusiest.errors import FusiestError
 from fusiest.joining.bounds import Incumbents, Least, LowerBounds, Signatures
-from fusiest.joining.forms import EMPTY, EinsumView, Joint, OpenForm, join_forms, left_signature, right_signature
+from fusiest.joining.forms import (
+    EMPTY,
+    PERSISTENT,
+    EinsumView,
+    Joint,
+    OpenForm,
+    join_forms,
+    left_signature,
+    right_signature,
+)
 from fusiest.joining.rows import Filter, PartialRows, footprint_constants, join_rows, merge_partial, start_rows
 from fusiest.mapper.result import FunnelStep
 from fusiest.pmapping.pareto import Floats
@@ -50,9 +59,10 @@ class Joiner:
         self.memories = next(iter(tables.values())).memories
         self.sizes = self._sizes()
         self.right: dict[str, list[tuple[Form, Rows]]] = {name: list(t.forms.items()) for name, t in tables.items()}
-        self.bits = {t: spec.info.einsums[users[0]].bits_per_value[t] for t, users in spec.info.users.items()}
+        self.bits = self._bits()
         self.extents = {t: tuple(self._extents(u, t) for u in users) for t, users in spec.info.users.items()}
         self.same = _copies(spec)
+        self.persistent = frozenset(t for info in spec.info.einsums.values() for t in info.persistent)
         self.bounds = LowerBounds({name: self._options(name) for name in self.order}, spec.info.users, self.order)
         self._joints: dict[object, Joint | None] = {}
         self.exact = False
@@ -70,7 +80,17 @@ class Joiner:
                         raise FusiestError(
                             f"the size of {component.name} depends on the Einsum: not supported by the mapper yet"
                         )
-        return np.array([found[m] for m in self.memories])
+        return np.array([found[m] for m in self.memories], np.float64)
+
+    def _bits(self) -> dict[tuple[str, str], float]:
+        """Bits per value by (memory, tensor)."""
+        found: dict[tuple[str, str], float] = {}
+        for einsum in self.order:
+            for compute in computes(self.spec.require_arch()):
+                for component in bind(self.spec, einsum, compute).components:
+                    if component.name in self.memories:
+                        found.update({(component.name, t): bits for t, bits in component.bits_per_value.items()})
+        return found
 
     def _extents(self, einsum: str, tensor: str) -> dict[str, int]:
         """Per rank of a tensor, how many elements an Einsum touches."""
@@ -226,7 +246,7 @@ class Joiner:
     ) -> Joint | None:
         key = left, right, einsum, shared, live
         if key not in self._joints:
-            self._joints[key] = join_forms(left, right, self.views[einsum], shared, live)
+            self._joints[key] = join_forms(left, right, self.views[einsum], shared, live, self.persistent)
         return self._joints[key]
 
     def _exchanged(self, joint: Joint, rows: Rows) -> list[tuple[int, int, Floats]]:
@@ -246,9 +266,11 @@ class Joiner:
             else:
                 extents = (self._extents(e.user, e.tensor),)
             size = np.full(len(rows), float(footprint_constants(extents, fused)))
+            if e.zones == PERSISTENT:
+                size *= max(self.spec.info.einsums[u].n_instances for u in self.spec.info.users[e.tensor])
             for _, column in e.columns:
                 size = size * rows.tiles[:, column]
-            found.append((self.memories.index(e.memory), e.zones, size * self.bits[e.tensor]))
+            found.append((self.memories.index(e.memory), e.zones, size * self.bits[e.memory, e.tensor]))
         return found
 
 

@@ -64,6 +64,11 @@ def _check(path: Path, backing: dict[str, int]) -> None:
                 f"copy Einsum {path.einsum.name}: tensor {tensor} may be backed in {path.components[index].name}, below a "
                 "fanout: not supported yet"
             )
+        if tensor in path.einsum.persistent and index > 0:
+            raise SpecError(
+                f"copy Einsum {path.einsum.name}: persistent tensor {tensor} may be backed in "
+                f"{path.components[index].name}: not supported yet"
+            )
 
 
 def _cost(spec: Spec, path: Path, source: str, backing: dict[str, int]) -> tuple[float, float]:
@@ -153,8 +158,9 @@ def _rows(
     holders = tuple((Storage(tensors=(t,), component=path.components[i].name), cuts[t]) for t, i in backing.items())
     count = len(tiles)
     rows = Rows(
-        tiles, np.full(count, energy), np.full(count, latency), bits, np.zeros(count, np.int64), np.arange(count)
-    )
+        tiles, np.full(count, energy), np.full(count, latency), bits, np.zeros(count, np.int64), np.arange(count),
+        np.zeros((count, len(memories))),
+    )  # fmt: skip
     return form, rows, CopyOrigin(path, holders)
 
 

@@ -12,7 +12,7 @@ from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.visits import footprint
 from fusiest.pmapping.copy import copy_pmappings
 from fusiest.pmapping.costs import Columns, busy_columns, finish, limited_memories
-from fusiest.pmapping.fused import FusedPart
+from fusiest.pmapping.fused import FusedPart, persistent_columns
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.problem import Problem, make_problem
 from fusiest.pmapping.search import Rules, Search
@@ -87,13 +87,22 @@ def explore_path(
 
 
 def _top_fits(path: Path, placement: Placement) -> bool:
-    """Whether the outermost memory can hold its tensors whole, as it must."""
-    sets, memory = placement.sets[0], path.components[0]
-    held = placement.held[0]
-    if sets is not None and held and not all(satisfies(c, dict(path.einsum.bounds)) for c in sets.tile_shape):
-        return False
-    bits = (footprint(path.einsum.accesses[t], path.einsum.bounds) * memory.bits_per_value[t] for t in held)
-    return sum(bits) <= memory.size
+    """Whether memories can hold whole what stands above all loops: the outermost memory's and persistent tensors."""
+    info = path.einsum
+    on_top: dict[int, list[str]] = {}
+    for tensor in info.accesses:
+        backing = placement.holders(tensor, path)[0]
+        if backing == 0 or tensor in info.persistent:
+            on_top.setdefault(backing, []).append(tensor)
+    for index, tensors in on_top.items():
+        sets, memory = placement.sets[index], path.components[index]
+        if sets is not None and not all(satisfies(c, dict(info.bounds)) for c in sets.tile_shape):
+            return False
+        times = {t: info.n_instances if t in info.persistent else 1 for t in tensors}
+        bits = (footprint(info.accesses[t], info.bounds) * memory.bits_per_value[t] * times[t] for t in tensors)
+        if sum(bits) > memory.size:
+            return False
+    return True
 
 
 def constrained_variables(spec: Spec, path: Path) -> tuple[frozenset[frozenset[str]], frozenset[str]]:
@@ -176,8 +185,8 @@ def _unfused(search: Search, memories: tuple[int, ...], names: list[str]) -> tup
     assert search.final is not None
     layer = search.layers[search.final]
     p = search.problem
-    outermost = p.path.components[0].name
-    backings = tuple(sorted((Backing(t, outermost, 0) for t in search.shared), key=lambda b: b.tensor))
+    at = {t.name: p.path.components[chain[0]].name for t, chain in zip(p.tensors, search.chains, strict=True)}
+    backings = tuple(sorted((Backing(t, at[t], 0) for t in search.shared), key=lambda b: b.tensor))
     energy, latency = finish(p, search.columns, layer.criteria)
     bits = np.zeros((len(energy), len(names), 1))
     for i, memory in enumerate(memories):
@@ -187,5 +196,6 @@ def _unfused(search: Search, memories: tuple[int, ...], names: list[str]) -> tup
         if memory == 0:
             bits[:, i, 0] += search.top_bits
     empty = np.empty((len(energy), 0), np.int64)
-    rows = Rows(empty, energy, latency, bits, np.zeros(len(energy), np.int64), np.arange(len(energy)))
+    kept = persistent_columns(search, memories, len(energy))
+    rows = Rows(empty, energy, latency, bits, np.zeros(len(energy), np.int64), np.arange(len(energy)), kept)
     return Form((), backings), rows, SearchOrigin(search, search.final)

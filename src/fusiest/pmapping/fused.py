@@ -61,6 +61,11 @@ def _splits(tile: int, bounds: list[int]) -> list[tuple[int, ...]]:
     return [(d, *rest) for d in divisors(bounds[0]) if tile % d == 0 for rest in _splits(tile // d, bounds[1:])]
 
 
+def persistent_columns(search: Search, memories: tuple[int, ...], count: int) -> Floats:
+    """Bits of persistent tensors of this Einsum alone, per row and memory."""
+    return np.tile([search.persistent_bits(memory, shared=False) for memory in memories], (count, 1)).reshape(count, -1)
+
+
 class FusedPart:
     """All fused parts above one seed."""
 
@@ -130,7 +135,7 @@ class _LoopClass:
         search = self.search
         for i, (index, t) in enumerate(order):
             left = [o for k, o in order[i + 1 :] if k == index]
-            held = [o for o, chain in enumerate(search.chains) if index in chain]
+            held = [o for o, chain in enumerate(search.nested) if index in chain]
             if not search._order_allows(index, frozenset(held) - frozenset(left) - {t}, t, held):
                 return False
         return True
@@ -273,6 +278,9 @@ class _LoopClass:
             inside[part.seed.holder[0]] = own - seed_bits
         return self._assemble(order, cuts, lowered, criteria, inside, charged, exchanged, held)
 
+    def _persistent(self, memory: int) -> float:
+        return self.search.persistent_bits(memory, True) + self.search.persistent_bits(memory, False)
+
     def _assemble(
         self,
         order: tuple[Holder, ...],
@@ -310,16 +318,16 @@ class _LoopClass:
             total = bits[:, i].sum(axis=1) + sum(
                 (b for (m, _), _, b in (*exchanged, *held) if m == memory), np.zeros(len(bits))
             )
-            fits &= total <= p.path.components[memory].size
+            fits &= total <= p.path.components[memory].size - self._persistent(memory)
         which = np.flatnonzero(fits)
         if not len(which):
             return None
         names = p.path.components
         backings = [Backing(p.tensors[t].name, names[m].name, depth[cut]) for (m, t), cut, _ in exchanged]
         backings += [
-            Backing(t.name, names[0].name, 0)
+            Backing(t.name, names[self.search.chains[i][0]].name, 0)
             for i, t in enumerate(p.tensors)
-            if t.name in self.search.shared and self.search.chains[i][0] == 0
+            if t.name in self.search.shared and self.search.on_top[i]
         ]
         holdings = [Backing(p.tensors[t].name, names[m].name, depth[cut]) for (m, t), cut, _ in held]
         form = Form(
@@ -336,5 +344,6 @@ class _LoopClass:
             bits[which],
             np.zeros(len(which), np.int64),
             part.rows[self.rows[which]],
+            persistent_columns(self.search, part.memories, len(which)),
         )
         return Piece(form, rows, tuple(zip(order, cuts, strict=True)))

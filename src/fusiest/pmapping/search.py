@@ -86,10 +86,13 @@ class Search:
         p = self.problem
         self.costs = Costs(p, self.placement, self.columns, self.fixed)
         self.chains = [self.placement.holders(t.name, p.path) for t in p.tensors]
+        self.persistent = [t.name in p.info.persistent for t in p.tensors]
+        self.on_top = [kept or chain[0] == 0 for kept, chain in zip(self.persistent, self.chains, strict=True)]
+        self.nested = [chain[1:] if top else chain for top, chain in zip(self.on_top, self.chains, strict=True)]
         self.top_bits = sum(
             p.footprints[i, -1] * p.path.components[0].bits_per_value[t.name]
             for i, t in enumerate(p.tensors)
-            if self.chains[i][0] == 0 and t.name not in self.shared
+            if self.chains[i][0] == 0 and t.name not in self.shared and not self.persistent[i]
         )
         self.total = float(math.prod(v.bound for v in p.variables))
         self.skippable = np.array(
@@ -129,7 +132,7 @@ class Search:
         if outside:
             states = self._settle_compute(states)
         for index in range(len(components) - 1, 0, -1):
-            held = [i for i, t in enumerate(self.problem.tensors) if t.name in self.placement.held[index]]
+            held = [i for i, chain in enumerate(self.nested) if index in chain]
             if components[index].kind == "memory" and held:
                 states = self._level(index, held, states)
             if not components[index].dimensions:
@@ -211,7 +214,19 @@ class Search:
         return False
 
     def _is_backing(self, index: int, t: int) -> bool:
-        return self.chains[t][0] == index
+        """Whether a holder inside the nest is its tensor's outermost. Those on top of all loops are not in the nest."""
+        return not self.on_top[t] and self.chains[t][0] == index
+
+    def persistent_bits(self, memory: int, shared: bool) -> float:
+        """Bits that persistent tensors, which are (not) shared, take in a memory throughout."""
+        p = self.problem
+        return float(
+            sum(
+                p.footprints[t, -1] * p.path.components[memory].bits_per_value[p.tensors[t].name] * p.info.n_instances
+                for t, chain in enumerate(self.chains)
+                if self.persistent[t] and chain[0] == memory and (p.tensors[t].name in self.shared) == shared
+            )
+        )
 
     def _place(
         self, index: int, t: int, placed: frozenset[int], last: Holder | None, state: int, held: list[int]
@@ -261,7 +276,7 @@ class Search:
         """No loop that would recompute a tensor backed below, nor resend one that must not be."""
         tensors = self.problem.tensors
         for o, chain in enumerate(self.chains):
-            inner = [k for k in chain if k > index or (k == index and o in placed)]
+            inner = [k for k in self.nested[o] if k > index or (k == index and o in placed)]
             if inner and inner[0] == chain[0]:
                 growing &= tensors[o].full
             outer = [k for k in chain if k not in inner]
@@ -330,7 +345,8 @@ class Search:
         limits = np.full(self.columns.count, np.inf)
         for memory in self.columns.bits:
             column = self.columns.bits_column(memory)
-            limits[column] = self.problem.path.components[memory].size
+            kept = self.persistent_bits(memory, True) + self.persistent_bits(memory, False)
+            limits[column] = self.problem.path.components[memory].size - kept
         return limits
 
     def _grow(self, state: int, growing: Sequence[int]) -> tuple[Ints, Ints]:
@@ -495,13 +511,13 @@ class Search:
         if not len(merged.shape):
             return
         same = [(index, o) for o in held if o != t and o not in placed]
-        outer = [(k, o) for o, chain in enumerate(self.chains) for k in chain if 0 < k < index]
+        outer = [(k, o) for o, chain in enumerate(self.nested) for k in chain if k < index]
         self.seeds.append(Seed(self._add(merged), (index, t), (*same, *sorted(outer, reverse=True))))
 
     def _finish(self, states: dict[Holder | None, int]) -> int | None:
         """Nothing shared is backed on chip: grow to the whole Einsum below the outermost memory."""
         p = self.problem
-        if any(t.name in self.shared and self.chains[i][0] != 0 for i, t in enumerate(p.tensors)):
+        if any(t.name in self.shared and not self.on_top[i] for i, t in enumerate(p.tensors)):
             return None
         parts = []
         for last, state in states.items():

@@ -65,24 +65,21 @@ class Rows:
     bits: Floats
     origin: Ints
     row: Ints
+    persistent: Floats
+    """Bits of persistent tensors that no other Einsum uses, per memory: taken throughout the workload."""
 
     def __len__(self) -> int:
         return len(self.energy)
 
     def take(self, which: Ints) -> Rows:
-        return Rows(
-            self.tiles[which],
-            self.energy[which],
-            self.latency[which],
-            self.bits[which],
-            self.origin[which],
-            self.row[which],
-        )
+        return Rows(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
 
     def criteria(self) -> Floats:
-        flat = self.bits.reshape(len(self), -1)
-        used = flat.any(axis=0) if len(self) else np.zeros(flat.shape[1], np.bool_)
-        return np.column_stack([self.energy, self.latency, flat[:, used]])
+        """Space counts by what is reserved at or above each boundary: lower down it is in the way of fewer others."""
+        kept = self.persistent[:, :, None]
+        flat = np.concatenate([kept, kept + np.cumsum(self.bits, axis=2)], axis=2).reshape(len(self), -1)
+        varies = (flat != flat[:1]).any(axis=0) if len(self) else np.zeros(flat.shape[1], np.bool_)
+        return np.column_stack([self.energy, self.latency, flat[:, varies]])
 
 
 @dataclass
@@ -113,12 +110,5 @@ def group_numbers(tiles: Ints) -> Ints:
 
 def merge_rows(parts: list[Rows]) -> Rows:
     """All parts of one form, pruned group by group."""
-    rows = Rows(
-        np.concatenate([p.tiles for p in parts]),
-        np.concatenate([p.energy for p in parts]),
-        np.concatenate([p.latency for p in parts]),
-        np.concatenate([p.bits for p in parts]),
-        np.concatenate([p.origin for p in parts]),
-        np.concatenate([p.row for p in parts]),
-    )
+    rows = Rows(*(np.concatenate([getattr(p, name) for p in parts]) for name in Rows.__dataclass_fields__))
     return rows.take(pareto_rows(group_numbers(rows.tiles), rows.criteria()))

@@ -23,7 +23,7 @@ class SearchOrigin:
         search = self.search
         if not search.layers:
             search.run()
-        top = [_storage(search, (0, t)) for t, chain in enumerate(search.chains) if chain[0] == 0]
+        top = [_storage(search, (chain[0], t)) for t, chain in enumerate(search.chains) if search.on_top[t]]
         holders = [*reversed(self.above)]
         layer = search.layers[self.layer]
         if layer.kind == "hold":
@@ -38,8 +38,10 @@ class SearchOrigin:
 
 
 def _storage(search: Search, holder: Holder) -> Storage:
-    name = search.problem.tensors[holder[1]].name
-    return Storage(tensors=(name,), component=search.problem.path.components[holder[0]].name)
+    index, t = holder
+    persistent = search.persistent[t] and index == search.chains[t][0]
+    name = search.problem.tensors[t].name
+    return Storage(tensors=(name,), component=search.problem.path.components[index].name, persistent=persistent)
 
 
 class _Writer:

@@ -1,0 +1,94 @@
+"""`python -m bench`: run the cases, write bench/results/<date>.json, bring the README's table up to date.
+
+Each case is run twice in fresh processes that share a cache of compiled code: once to warm it, once to be measured.
+A cold case starts with an empty cache and is run once. Nothing is written outside the results and the README.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.cases import CASES, Case, find
+from bench.machine import machine, versions
+from bench.table import update
+
+ROOT = Path(__file__).parents[1]
+
+
+def run_case(case: Case, warm_cache: str) -> dict[str, Any]:
+    """What one case took, measured from outside and from inside."""
+    if case.cold:
+        with tempfile.TemporaryDirectory() as empty:
+            record = _run(case, empty)
+    else:
+        _run(case, warm_cache)
+        record = _run(case, warm_cache)
+    defines = dict(case.defines)
+    return {"command": case.command, "defines": defines, "cache": "cold" if case.cold else "warm", **record}
+
+
+def _run(case: Case, cache: str) -> dict[str, Any]:
+    paths = [str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(paths)}
+    begin = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.run", case.name], env=environment, stdout=subprocess.PIPE, text=True, check=False
+    )
+    seconds = time.perf_counter() - begin
+    if done.returncode:
+        raise SystemExit(f"bench: case {case.name} failed")
+    return {"process_seconds": seconds, **json.loads(done.stdout)}
+
+
+def load_results(file: Path, fresh: dict[str, Any]) -> dict[str, Any]:
+    """The day's results so far, if they are of the same machine and versions; else new ones."""
+    if file.exists():
+        earlier: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if all(earlier[key] == fresh[key] for key in ("machine", "versions")):
+            return earlier
+    return fresh
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure how long searches take.")
+    parser.add_argument("--only", action="append", metavar="NAME", help="run this case alone; may be repeated")
+    parser.add_argument("--list", action="store_true", help="list the cases and stop")
+    parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="folder for the results")
+    parser.add_argument("--no-readme", action="store_true", help="leave the README as it is")
+    options = parser.parse_args()
+    if options.list:
+        for case in CASES:
+            print(f"{case.name:24} {case.about}")
+        return
+    chosen = [find(name) for name in options.only] if options.only else list(CASES)
+    date = datetime.date.today().isoformat()
+    file = options.results / f"{date}.json"
+    fresh: dict[str, Any] = {"date": date, "machine": machine(), "versions": versions(), "cases": {}}
+    results = load_results(file, fresh)
+    options.results.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as warm_cache:
+        for case in chosen:
+            record = run_case(case, warm_cache)
+            results["cases"][case.name] = record
+            file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            print(
+                f"{case.name:24} {record['search_seconds']:8.2f} s search {record['process_seconds']:8.2f} s process "
+                f"{record['cpu_seconds']:8.2f} s CPU {record['peak_rss_bytes'] / 2**20:7.0f} MiB "
+                f"{sum(record['pmappings'].values()):9,} pmappings",
+                flush=True,
+            )
+    if not options.no_readme:
+        update(ROOT / "README.md", results)
+
+
+if __name__ == "__main__":
+    main()

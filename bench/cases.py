@@ -1,0 +1,151 @@
+"""The table of benchmark cases: what is searched, and what the published mapper is reported to take for the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One measurement. With `einsums`, only their pmappings are explored (phase 1); else the whole workload is mapped."""
+
+    name: str
+    about: str
+    files: tuple[str, ...]
+    defines: dict[str, object] = field(default_factory=dict)
+    einsums: tuple[str, ...] = ()
+    objective: str = "energy,latency"
+    orders: str = "given"
+    published_seconds: float | None = None
+    """What the published mapper is reported to take, on two cores."""
+    cold: bool = False
+    """With an empty cache of compiled code, as on first use."""
+
+    @property
+    def command(self) -> str:
+        """What a user would type; phase 1 alone has no command."""
+        defines = "".join(f" -D {name}={value}" for name, value in self.defines.items())
+        files = " ".join(f"bench/{Path(file).name}" if file.endswith(".yaml") else file for file in self.files)
+        if self.einsums:
+            return f"fusiest.pmappings of {', '.join(self.einsums)}: {files}{defines}"
+        return f"fusiest map {files}{defines} --objective {self.objective} --orders {self.orders}"
+
+
+_CONV = str(HERE / "conv.yaml")
+_EYERISS = str(HERE / "eyeriss.yaml")
+_GPT3_EINSUMS = ("I", "V", "K", "Q", "QK", "QK_softmax", "AV", "Z", "FFA", "FFB")
+_GPT3_LARGE: dict[str, object] = {"BATCH_SIZE": 64, "N_TOKENS": 4096}
+_MATMULS: dict[str, object] = {"M": 8192, "KN": 4096}
+_RESNET: dict[str, object] = {"CHANNELS": 64, "SIZE": 56}
+
+CASES = (
+    Case(
+        name="pmappings-matmul",
+        about="pmappings of the middle one of 3 matmuls, 8192 x 4096 x 4096",
+        files=("tpu_v4i", "matmuls"),
+        defines={"N_EINSUMS": 3, **_MATMULS},
+        einsums=("Matmul1",),
+    ),
+    Case(
+        name="pmappings-gpt3",
+        about="pmappings of all 10 Einsums of GPT-3 6.7B, 64 x 4096 tokens",
+        files=("tpu_v4i", "gpt3_6.7B"),
+        defines=_GPT3_LARGE,
+        einsums=_GPT3_EINSUMS,
+    ),
+    Case(
+        name="pmappings-gpt3-QK",
+        about="pmappings of QK of GPT-3 6.7B, 64 x 4096 tokens",
+        files=("tpu_v4i", "gpt3_6.7B"),
+        defines=_GPT3_LARGE,
+        einsums=("QK",),
+    ),
+    Case(
+        name="pmappings-gpt3-AV",
+        about="pmappings of AV of GPT-3 6.7B, 64 x 4096 tokens",
+        files=("tpu_v4i", "gpt3_6.7B"),
+        defines=_GPT3_LARGE,
+        einsums=("AV",),
+    ),
+    Case(
+        name="pmappings-conv-tpu",
+        about="pmappings of a ResNet-18 convolution, 64 x 64 channels, 56 x 56, 3 x 3, on the TPU v4i",
+        files=("tpu_v4i", _CONV),
+        defines=_RESNET,
+        einsums=("Conv",),
+    ),
+    Case(
+        name="pmappings-conv-eyeriss",
+        about="pmappings of the same convolution, batch 4, on an Eyeriss-like array",
+        files=(_EYERISS, _CONV),
+        defines={"BATCH_SIZE": 4, **_RESNET},
+        einsums=("Conv",),
+    ),
+    *(
+        Case(
+            name=f"matmuls-{n}",
+            about=f"{n} matmul{'s' if n > 1 else ''}, 8192 x 4096 x 4096, front",
+            files=("tpu_v4i", "matmuls"),
+            defines={"N_EINSUMS": n, **_MATMULS},
+            published_seconds=seconds,
+        )
+        for n, seconds in ((1, 8.0), (2, 28.0), (4, 66.0))
+    ),
+    Case(
+        name="gpt3-small-energy",
+        about="GPT-3 6.7B, 1 x 1024 tokens, energy",
+        files=("tpu_v4i", "gpt3_6.7B"),
+        defines={"BATCH_SIZE": 1, "N_TOKENS": 1024},
+        objective="energy",
+        published_seconds=675.0,
+    ),
+    Case(
+        name="gpt3-edp",
+        about="GPT-3 6.7B, 64 x 4096 tokens, energy-delay product",
+        files=("tpu_v4i", "gpt3_6.7B"),
+        defines=_GPT3_LARGE,
+        objective="edp",
+        published_seconds=992.0,
+    ),
+    Case(
+        name="gpt3-front",
+        about="GPT-3 6.7B, 64 x 4096 tokens, front",
+        files=("tpu_v4i", "gpt3_6.7B"),
+        defines=_GPT3_LARGE,
+    ),
+    Case(
+        name="gpt3-edp-all-orders",
+        about="GPT-3 6.7B, 64 x 4096 tokens, energy-delay product, all orders of Einsums",
+        files=("tpu_v4i", "gpt3_6.7B"),
+        defines=_GPT3_LARGE,
+        objective="edp",
+        orders="all",
+    ),
+    *(
+        Case(
+            name=f"chain-{n}",
+            about=f"the paper's chain of {n} matmuls, front",
+            files=("tpu_v4i", "matmuls"),
+            defines={"N_EINSUMS": n, "PATTERN": "paper"},
+        )
+        for n in (8, 64)
+    ),
+    Case(
+        name="cold-start",
+        about="1 matmul, 8192 x 4096 x 4096, front, on first use: the search is compiled",
+        files=("tpu_v4i", "matmuls"),
+        defines={"N_EINSUMS": 1, **_MATMULS},
+        cold=True,
+    ),
+)
+
+
+def find(name: str) -> Case:
+    """The case of this name."""
+    for case in CASES:
+        if case.name == name:
+            return case
+    raise SystemExit(f"bench: there is no case '{name}'; known: {', '.join(case.name for case in CASES)}")

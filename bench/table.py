@@ -1,0 +1,48 @@
+"""The README's table of times, written from a file of results between two markers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bench.cases import CASES, Case
+
+BEGIN, END = "<!-- bench table -->", "<!-- /bench table -->"
+
+
+def table(results: dict[str, Any]) -> str:
+    """Markdown: one line per case that was measured, then where and with what."""
+    lines = [
+        "| case | search | whole process | published mapper | times faster |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for case in CASES:
+        if case.name in results["cases"]:
+            lines.append(_line(case, results["cases"][case.name]))
+    machine, versions = results["machine"], results["versions"]
+    memory = f", {machine['ram_bytes'] / 2**30:.0f} GiB" if machine["ram_bytes"] else ""
+    lines += [
+        "",
+        f"Measured on {results['date']}: {machine['cpu']}, {machine['cores']} cores{memory}; Python {versions['python']}, "
+        f"NumPy {versions['numpy']}, Numba {versions['numba']}, fusiest {versions['fusiest']}"
+        + (f" ({versions['revision']})." if versions["revision"] else "."),
+    ]
+    return "\n".join(lines)
+
+
+def _line(case: Case, record: dict[str, Any]) -> str:
+    whole = record["process_seconds"]
+    published = faster = ""
+    if case.published_seconds is not None:
+        published, faster = f"{case.published_seconds:.0f} s", f"{case.published_seconds / whole:.0f}"
+    return f"| {case.about} | {record['search_seconds']:.2f} s | {whole:.2f} s | {published} | {faster} |"
+
+
+def update(readme: Path, results: dict[str, Any]) -> None:
+    """Put the table after the first marker; a second marker says where an earlier table ends."""
+    before, marker, after = readme.read_text(encoding="utf-8").partition(BEGIN)
+    if not marker:
+        raise SystemExit(f"bench: {readme} has no line {BEGIN}")
+    _, end, rest = after.partition(END)
+    after = rest if end else after
+    readme.write_text(f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{after}", encoding="utf-8")

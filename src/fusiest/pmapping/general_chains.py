@@ -1,0 +1,190 @@
+"""All tile chains of one variable in a nest, as columns of tiles, and exact counts of their real tiles.
+
+A chain's row gives the tile below every slot, outermost first; a slot without a loop repeats the tile above it, which is a
+loop of one iteration on every tile, whole or remainder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from fusiest.pmapping.general_nest import Skeleton, Slot
+from fusiest.pmapping.pareto import Ints
+from fusiest.pmapping.problem import divisors
+from fusiest.pmapping.spatial import satisfies
+from fusiest.spec.binding import BoundComparison
+
+COUNTED, FIRST, PAST = "c", "f", "-"
+"""What a query does with a loop: all its iterations, only index 0, or nothing (it stands too far in)."""
+
+
+@dataclass(frozen=True)
+class Chains:
+    variable: str
+    bound: int
+    slots: tuple[Slot, ...]
+    tiles: Ints
+    """Chains × slots."""
+    fused: Ints
+    """Per chain the gap of its fused loop, or -1."""
+
+    def __len__(self) -> int:
+        return len(self.tiles)
+
+    def take(self, which: Ints) -> Chains:
+        return Chains(self.variable, self.bound, self.slots, self.tiles[which], self.fused[which])
+
+    def above(self, slot: int) -> Ints:
+        return self.tiles[:, slot - 1] if slot else np.full(len(self), self.bound)
+
+    def iterations(self, slot: int) -> Ints:
+        result: Ints = -(-self.above(slot) // self.tiles[:, slot])
+        return result
+
+    def extent(self, slots: Sequence[int]) -> Ints:
+        """The smallest tile below any of these loops."""
+        result = np.full(len(self), self.bound)
+        for slot in slots:
+            result = np.minimum(result, self.tiles[:, slot])
+        return result
+
+    def fused_tile(self) -> Ints:
+        last = [i for i, slot in enumerate(self.slots) if slot.dimension is None and slot.gap <= self.fused.max(initial=-1)]
+        return np.where(self.fused >= 0, self.extent(last), self.bound) if last else np.full(len(self), self.bound)
+
+    def visits(self, query: str) -> tuple[Ints, Ints]:
+        """How many tiles are visited, and the sum of their extents: `fusiest.model.visits` for all chains at once."""
+        extents = [np.full(len(self), self.bound)]
+        times = [np.ones(len(self), np.int64)]
+        for slot, what in enumerate(query.rstrip(PAST)):
+            tile = self.tiles[:, slot]
+            if what != COUNTED:
+                extents = [np.minimum(e, tile) for e in extents]
+                continue
+            whole = sum((e // tile * t for e, t in zip(extents, times, strict=True)), np.zeros(len(self), np.int64))
+            extents = [tile, *(e % tile for e in extents)]
+            times = [whole, *times]
+        count = sum(((e > 0) * t for e, t in zip(extents, times, strict=True)), np.zeros(len(self), np.int64))
+        extent = sum((e * t for e, t in zip(extents, times, strict=True)), np.zeros(len(self), np.int64))
+        return count, extent
+
+
+@lru_cache(maxsize=None)
+def tile_options(extent: int, imperfect: bool) -> tuple[int, ...]:
+    """Tiles that a loop over this extent may have, the extent itself last.
+
+    >>> tile_options(10, False), tile_options(10, True)
+    ((1, 2, 5, 10), (1, 2, 3, 4, 5, 10))
+    """
+    if not imperfect:
+        return tuple(divisors(extent))
+    found, n = {1}, 1
+    while n <= extent:
+        tile = -(-extent // n)
+        found.add(tile)
+        n = extent if tile == 1 else max(n + 1, -(-extent // tile) + (extent % tile == 0))
+        if tile == 1:
+            break
+    return tuple(sorted(found))
+
+
+def make_chains(
+    skeleton: Skeleton, variable: str, slots: tuple[Slot, ...], forced: Mapping[str, int], imperfect: bool
+) -> Chains:
+    """Every chain through these slots that obeys the constraints on this variable alone.
+
+    `forced`: variables whose fused loop must stand in a given gap.
+    """
+    bound = skeleton.path.einsum.bounds[variable]
+    extent = np.full(1, bound)
+    columns: list[Ints] = []
+    fused = np.full(1, -1)
+    for i, slot in enumerate(slots):
+        is_fused = slot.dimension is None and slot.gap <= skeleton.last_fused
+        closing = i == len(slots) - 1 and slot.dimension is None and not is_fused
+        rows, tile = _expanded(extent, imperfect, closing)
+        keep = np.ones(len(rows), np.bool_)
+        if is_fused:
+            keep = (tile == extent[rows]) | ((fused[rows] < 0) & (forced.get(variable, slot.gap) == slot.gap))
+        elif slot.dimension is not None:
+            keep = _spread(skeleton, variable, slot.dimension, -(-extent[rows] // tile))
+        rows, tile = rows[keep], tile[keep]
+        fused = np.where((tile < extent[rows]) & is_fused, slot.gap, fused[rows])
+        columns = [*(column[rows] for column in columns), tile]
+        extent = tile
+    done = extent == 1
+    if variable in forced:
+        done &= fused == forced[variable]
+    tiles = np.column_stack(columns) if columns else np.empty((len(done), 0), np.int64)
+    chains = Chains(variable, bound, slots, tiles[done], fused[done])
+    return chains.take(np.flatnonzero(_allowed(skeleton, chains)))
+
+
+def _expanded(extent: Ints, imperfect: bool, closing: bool) -> tuple[Ints, Ints]:
+    """Every row with each tile that its extent allows; the last loop must end at 1."""
+    if closing:
+        return np.arange(len(extent)), np.ones(len(extent), np.int64)
+    values, inverse = np.unique(extent, return_inverse=True)
+    options = [tile_options(int(v), imperfect) for v in values]
+    counts = np.array([len(o) for o in options])
+    flat = np.array([tile for o in options for tile in o], np.int64)
+    start = np.cumsum(counts) - counts
+    repeat = counts[inverse]
+    rows = np.repeat(np.arange(len(extent)), repeat)
+    offset = np.arange(len(rows)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
+    return rows, flat[start[inverse][rows] + offset]
+
+
+def _spread(skeleton: Skeleton, variable: str, dimension: int, iterations: Ints) -> np.ndarray:
+    """Iterations that one variable may have on a dimension."""
+    _, d = skeleton.dimensions[dimension]
+    keep = iterations * d.usage_scale <= d.fanout
+    for comparison in d.loop_bounds:
+        keep &= single(comparison, variable, iterations)
+    return keep
+
+
+def single(comparison: BoundComparison, variable: str, values: Ints) -> np.ndarray:
+    """Where values of a variable obey a comparison of single variables."""
+    if comparison.operator.startswith("product") or variable not in comparison.variables:
+        return np.ones(len(values), np.bool_)
+    options, inverse = np.unique(values, return_inverse=True)
+    return np.array([satisfies(comparison, {variable: int(o)}) for o in options], np.bool_)[inverse]
+
+
+def _allowed(skeleton: Skeleton, chains: Chains) -> np.ndarray:
+    """Chains that obey `loop_bounds` where they have no loop, `tile_shape`, and swap no loops."""
+    keep = np.ones(len(chains), np.bool_)
+    used = {slot.dimension for slot in chains.slots}
+    for i, (_, d) in enumerate(skeleton.dimensions):
+        if i not in used:
+            for comparison in d.loop_bounds:
+                keep &= single(comparison, chains.variable, np.ones(len(chains), np.int64))
+    for place, comparison in tile_shapes(skeleton):
+        keep &= single(comparison, chains.variable, chains.extent(written_above(skeleton, chains.slots, place)))
+    for i, outer in enumerate(chains.slots):
+        for j, inner in enumerate(chains.slots):
+            if outer.dimension is None and inner.dimension is not None:
+                if skeleton.swaps(chains.variable, outer.gap, inner.dimension):
+                    keep &= (chains.iterations(i) == 1) | (chains.iterations(j) == 1)
+    return keep
+
+
+def written_above(skeleton: Skeleton, slots: tuple[Slot, ...], place: int) -> list[int]:
+    """Slots that are written above a holder."""
+    return [i for i, slot in enumerate(slots) if slot.gap <= place]
+
+
+def tile_shapes(skeleton: Skeleton) -> list[tuple[int, BoundComparison]]:
+    """`tile_shape` entries, each with the outermost holder of its memory; those of memories on top are met elsewhere."""
+    found = []
+    seen = {h.level for h in skeleton.top}
+    for place, holder in enumerate(skeleton.holders):
+        if holder.level not in seen:
+            seen.add(holder.level)
+            found += [(place, comparison) for comparison in skeleton.sets(holder).tile_shape]
+    return found

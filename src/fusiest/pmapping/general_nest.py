@@ -1,0 +1,206 @@
+"""Nests without their tiles, for the general search: holders in an order, and where loops over each variable may stand.
+
+Gap i lies right above holder i, the last right above the compute. Spatial loops and Tolls stand at the lower end of the gap
+that follows the last holder of the memories above them. Memories need not stand in hierarchy order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from fusiest.pmapping.placement import Placement
+from fusiest.spec.analysis import Access
+from fusiest.spec.binding import BoundDimension, Path, PlacementSets
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tensor in the component with this index on the path."""
+
+    tensor: str
+    level: int
+    backing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place for a loop: the Temporal loop of a gap, or the loop on one of the path's fanout dimensions."""
+
+    gap: int
+    dimension: int | None = None
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    path: Path
+    placement: Placement
+    top: tuple[Held, ...]
+    """Holders of the outermost memory and of persistent tensors: no loop stands above them."""
+    holders: tuple[Held, ...]
+    """All others, outermost first."""
+    shared: frozenset[str]
+
+    @cached_property
+    def gaps(self) -> range:
+        return range(len(self.holders) + 1)
+
+    @cached_property
+    def dimensions(self) -> tuple[tuple[int, BoundDimension], ...]:
+        """Fanout dimensions, outer ones first, each with the index of its component."""
+        return tuple((level, d) for level, c in enumerate(self.path.components) for d in c.dimensions)
+
+    def gap_below(self, level: int) -> int:
+        """The gap that follows the last holder of the memories above a component."""
+        return 1 + max((i for i, h in enumerate(self.holders) if h.level < level), default=-1)
+
+    @cached_property
+    def dimension_gaps(self) -> tuple[int, ...]:
+        return tuple(self.gap_below(level) for level, _ in self.dimensions)
+
+    @cached_property
+    def tolls(self) -> tuple[tuple[int, Held], ...]:
+        """Each Toll with its gap."""
+        found = []
+        for tensor in self.path.einsum.accesses:
+            for level in self.placement.tolls(tensor, self.path):
+                inner = [i for i, h in enumerate(self.holders) if h.tensor == tensor and h.level > level]
+                found.append((min([self.gap_below(level), *inner]), Held(tensor, level, False)))
+        return tuple(found)
+
+    @cached_property
+    def last_fused(self) -> int:
+        """The innermost backing holder of a shared tensor, or -1: Temporal loops in the gaps down to it are fused."""
+        return max((i for i, h in enumerate(self.holders) if h.backing and h.tensor in self.shared), default=-1)
+
+    def access(self, holder: Held) -> Access:
+        return self.path.einsum.accesses[holder.tensor]
+
+    def sets(self, holder: Held) -> PlacementSets:
+        sets = self.placement.sets[holder.level]
+        assert sets is not None
+        return sets
+
+    def own(self, tensor: str) -> list[int]:
+        """Places of a tensor's holders, -1 for one on top."""
+        top = [-1 for h in self.top if h.tensor == tensor]
+        return top + [i for i, h in enumerate(self.holders) if h.tensor == tensor]
+
+    def holder(self, place: int, tensor: str) -> Held:
+        return self.holders[place] if place >= 0 else next(h for h in self.top if h.tensor == tensor)
+
+    # --- where loops may stand ----------------------------------------------------------------------------------------
+
+    def may_loop(self, variable: str, gap: int) -> bool:
+        """Whether a Temporal loop recomputes no tensor, refetches none and resends none that must not be."""
+        for tensor, access in self.path.einsum.accesses.items():
+            if variable in access.fully_relevant:
+                continue
+            places = self.own(tensor)
+            if gap <= places[0]:
+                return False
+            for place, below in zip(places, [*places[1:], len(self.holders)], strict=True):
+                sets = self.sets(self.holder(place, tensor))
+                if tensor in sets.no_refetch_from_above and places[0] < gap <= place:
+                    return False
+                if tensor in sets.no_resend_to_below and place < gap <= below:
+                    return False
+        return True
+
+    def may_spread(self, variable: str, dimension: int) -> bool:
+        """Whether a Spatial loop over a variable may use a dimension: tensors backed below it must be split by it."""
+        level, d = self.dimensions[dimension]
+        if any(variable in self.path.einsum.accesses[t].variables for t in d.reuse):
+            return False
+        for holder in (*self.top, *self.holders):
+            if holder.backing and holder.level >= level:
+                persistent = holder.tensor in self.path.einsum.persistent
+                if persistent or variable not in self.access(holder).fully_relevant:
+                    return False
+        return True
+
+    def swaps(self, variable: str, temporal: int, dimension: int) -> bool:
+        """Whether some tensor sees a Temporal loop of a gap and a Spatial loop, both over this variable, change places."""
+        level, _ = self.dimensions[dimension]
+        if temporal > self.dimension_gaps[dimension]:
+            return False
+        return any(
+            h.level >= level and variable in self.access(h).variables for h in self.holders[:temporal]
+        )  # fmt: skip
+
+    def sinks(self, place: int) -> bool:
+        """Rule 1 may move this holder below fully relevant loops: it is not backing, no `tile_shape` depends on its
+        place, and every Spatial loop that its tensor sees above it is written above it."""
+        holder = self.holders[place]
+        written = all(
+            gap <= place
+            for (level, _), gap in zip(self.dimensions, self.dimension_gaps, strict=True)
+            if level <= holder.level
+        )
+        return not holder.backing and not self.sets(holder).tile_shape and written
+
+    def hoists(self, variable: str, gap: int) -> bool:
+        """Rule 2 moves a loop over this variable from a gap to below the holder under the gap."""
+        if gap == len(self.holders) or gap <= self.last_fused:
+            return False
+        holder = self.holders[gap]
+        sets = self.sets(holder)
+        if variable in self.access(holder).variables or sets.tile_shape or holder.tensor in sets.no_resend_to_below:
+            return False
+        if gap > 0 and variable in self.access(self.holders[gap - 1]).partially_relevant:
+            return False
+        spread = [d for d, own in enumerate(self.dimension_gaps) if own == gap]
+        return not any(self.may_spread(variable, d) for d in spread)
+
+
+def skeletons(path: Path, placement: Placement, shared: frozenset[str]) -> Iterator[Skeleton]:
+    """All orders of the holders below those on top."""
+    outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
+    top, nested = [], []
+    for tensor in path.einsum.accesses:
+        levels = placement.holders(tensor, path)
+        for level in levels:
+            holder = Held(tensor, level, level == levels[0])
+            persistent = holder.backing and tensor in path.einsum.persistent
+            (top if level == outermost or persistent else nested).append(holder)
+    nested.sort(key=lambda h: h.level)
+    for order in _orders(tuple(nested), placement, shared):
+        if all(_option_met(top, order, level, sets) for level, sets in enumerate(placement.sets)):
+            yield Skeleton(path, placement, tuple(top), order, shared)
+
+
+def _orders(left: tuple[Held, ...], placement: Placement, shared: frozenset[str]) -> Iterator[tuple[Held, ...]]:
+    if not left:
+        yield ()
+    for holder in left:
+        rest = tuple(h for h in left if h is not holder)
+        if not any(_must_stand_above(other, holder, placement, shared) for other in rest):
+            for others in _orders(rest, placement, shared):
+                yield (holder, *others)
+
+
+def _must_stand_above(outer: Held, inner: Held, placement: Placement, shared: frozenset[str]) -> bool:
+    if outer.level >= inner.level:
+        return False
+    if outer.tensor == inner.tensor or (outer.backing and outer.tensor in shared):
+        return True
+    both = placement.sets[outer.level], placement.sets[inner.level]
+    return all(sets is not None and sets.force_memory_hierarchy_order for sets in both)
+
+
+def _option_met(top: Sequence[Held], order: Sequence[Held], level: int, sets: PlacementSets | None) -> bool:
+    """`tensor_order_options`: at least one option agrees with where this memory's tensors stand."""
+    if sets is None or not sets.order_options:
+        return True
+    above = [h.tensor for h in top if h.level == level]
+    nested = [h.tensor for h in order if h.level == level]
+    for option in sets.order_options:
+        rank = {tensor: i for i, part in enumerate(option) for tensor in part}
+        inner = [rank[t] for t in nested if t in rank]
+        outer = [rank[t] for t in above if t in rank]
+        met = all(a <= b for a, b in itertools.pairwise(inner))
+        if met and all(a <= b for a in outer for b in inner):
+            return True
+    return False

@@ -1,0 +1,68 @@
+"""All pmappings of a copy Einsum, literally: two backing holders, loops above and between them, then single elements.
+
+Other holders cost nothing and hold nothing, so none are written.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+from fusiest.looptree.nodes import Compute, Node, Storage, Temporal
+from fusiest.reference.choices import Held, placements
+from fusiest.spec.binding import Path, bind, computes
+from fusiest.spec.spec import Spec
+
+
+def copy_nests(spec: Spec, einsum: str) -> Iterator[tuple[Node, ...]]:
+    """Every nest, on every compute; without Spatial loops."""
+    seen: set[tuple[Held, ...]] = set()
+    for compute in computes(spec.require_arch()):
+        path = bind(spec, einsum, compute)
+        seen.clear()
+        for placement in placements(spec, path):
+            backing = tuple(h for h in placement.holders if h.backing)
+            if backing not in seen:
+                seen.add(backing)
+                for order in itertools.permutations(backing):
+                    if order[0].level <= order[1].level and order[0].on_top >= order[1].on_top:
+                        yield from _nests(path, order)
+
+
+def _nests(path: Path, order: tuple[Held, ...]) -> Iterator[tuple[Node, ...]]:
+    """All loops for two holders in this order: above the first, between them, and below both."""
+    bounds = path.einsum.bounds
+    options = [list(_chains(path, order, v)) for v in bounds]
+    for chains in itertools.product(*options):
+        tiles = dict(zip(bounds, chains, strict=True))
+        gaps = [[v for v, own in tiles.items() if own[gap]] for gap in range(3)]
+        for first in itertools.permutations(gaps[0]):
+            for second in itertools.permutations(gaps[1]):
+                yield _written(path, order, (first, second, tuple(gaps[2])), tiles)
+
+
+def _chains(path: Path, order: tuple[Held, ...], v: str) -> Iterator[tuple[int, int, int]]:
+    """The tile of each gap's loop over a variable, 0 for none; at most one loop above the inner holder."""
+    bound = path.einsum.bounds[v]
+    rest = 1 if bound > 1 else 0
+    yield 0, 0, rest
+    for gap in (0, 1):
+        below = order[gap:]
+        if all(not h.on_top and v in path.einsum.accesses[h.tensor].fully_relevant for h in below):
+            for tile in (t for t in range(1, bound) if bound % t == 0):
+                last = 1 if tile > 1 else 0
+                yield (tile, 0, last) if gap == 0 else (0, tile, last)
+
+
+def _written(
+    path: Path, order: tuple[Held, ...], gaps: tuple[tuple[str, ...], ...], tiles: Mapping[str, tuple[int, int, int]]
+) -> tuple[Node, ...]:
+    nodes: list[Node] = []
+    for gap, variables in enumerate(gaps):
+        nodes += [Temporal(rank_variable=v, tile_shape=tiles[v][gap]) for v in variables]
+        if gap < len(order):
+            held = order[gap]
+            persistent = held.tensor in path.einsum.persistent
+            component = path.components[held.level].name
+            nodes.append(Storage(tensors=(held.tensor,), component=component, persistent=persistent))
+    return (*nodes, Compute(einsum=path.einsum.name, component=path.compute.name))

@@ -1,0 +1,437 @@
+"""A slow, plain exhaustive mapper for whole workloads: every order of the Einsums, every compatible choice of pmappings.
+
+It says what `fusiest.mapper` must find. All pmappings come unpruned from the literal enumeration of single Einsums; each
+choice becomes a LoopTree, and the model says whether it is valid. Only two things are saved: pmappings that differ in
+nothing but energy and latency are one class, which is tried once; and since energy and latency are sums over Einsums,
+choices are tried from the least energy up, and those that a valid mapping already beats are not tried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fusiest.errors import SpecError
+from fusiest.looptree.nodes import Compute, LoopTree, Node, Storage
+from fusiest.model.evaluate import evaluate, evaluate_einsum
+from fusiest.model.exchange import check_exchange
+from fusiest.model.leakage import bind_all
+from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
+from fusiest.model.occupancy import occupancy, reservations, sharing
+from fusiest.reference.copies import copy_nests
+from fusiest.reference.exhaustive import Limits, Mapper, TooManyTrees
+from fusiest.reference.joined_tree import NoTree, joined_tree
+from fusiest.spec.analysis import EinsumInfo
+from fusiest.spec.binding import Path, bind, computes
+from fusiest.spec.spec import Spec
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+class TooManyCombinations(Exception):
+    """There are more choices than the caller wants to try."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadLimits:
+    trees: int = 1_000_000
+    """Tilings of one Einsum."""
+    combinations: int = 10_000_000
+    """Choices of one pmapping per Einsum, over all orders."""
+    trials: int = 1_000_000
+    """LoopTrees given to the model."""
+    tied: bool = True
+    """Whether a loop can be common to neighbours only if it steps a tensor that both use."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadMapping:
+    """One mapping of the front."""
+
+    energy: float
+    latency: float
+    order: tuple[str, ...]
+    tree: LoopTree
+
+
+# ----------------------------------------------------------------------------------------------------- single Einsums
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What neighbours must agree on. Loops are told by iterations, tile and place; variables are the Einsum's own."""
+
+    variables: tuple[str, ...]
+    loops: tuple[tuple[int, int, object], ...]
+    backings: tuple[tuple[str, str, int], ...]
+    """(tensor, memory, loops above it) of every shared tensor."""
+
+
+@dataclass
+class Class:
+    """Pmappings that differ only in cost."""
+
+    nodes: tuple[Node, ...]
+    points: dict[tuple[float, float], tuple[Node, ...]] = field(default_factory=dict)
+    """Energy and latency → a pmapping that has them."""
+
+    def front(self) -> list[tuple[float, float]]:
+        """Costs that no other of the class beats: the rest is in no front, for the class is one and the same in all else."""
+        found: list[tuple[float, float]] = []
+        for energy, latency in sorted(self.points):
+            if not found or latency < found[-1][1]:
+                found.append((energy, latency))
+        return found
+
+
+def unpruned(
+    spec: Spec, einsum: str, limits: WorkloadLimits
+) -> Iterator[tuple[tuple[Node, ...], float, float, object]]:
+    """All pmappings of an Einsum: nodes, energy, latency, and the space that only it uses, by fused level."""
+    info = spec.info.einsums[einsum]
+    bound = bind_all(spec, info)
+    if info.is_copy_operation:
+        for nodes in copy_nests(spec, einsum):
+            cost = evaluate_einsum(spec, _nest(spec, nodes), bound)
+            yield nodes, cost.energy, cost.latency, nodes
+        return
+    paths = [bind(spec, einsum, compute) for compute in computes(spec.require_arch())]
+    mappers = [Mapper(spec, path, Limits(trees=limits.trees)) for path in paths if path.compute.enabled]
+    if sum(mapper.count_tilings() for mapper in mappers) > limits.trees:
+        raise TooManyTrees(einsum)
+    memories = [name for name, c in bound.items() if c.kind == "memory" and math.isfinite(c.size)]
+    for mapper in mappers:
+        for _, p in mapper.pmappings(memories):
+            yield p.nodes, p.energy, p.latency, p.bits
+
+
+def _nest(spec: Spec, nodes: Sequence[Node]) -> EinsumNest:
+    leaf = nodes[-1]
+    assert isinstance(leaf, Compute)
+    path = bind(spec, leaf.einsum, leaf.component)
+    return build_nest(tuple(TreeNode(i, node) for i, node in enumerate(nodes)), path)
+
+
+def classes(spec: Spec, einsum: str, limits: WorkloadLimits) -> dict[Shape, list[Class]]:
+    """All pmappings of an Einsum by what neighbours must agree on, and by what they hold in its loops."""
+    prefixes: dict[tuple[Node, ...], tuple[Shape, object]] = {}
+    found: dict[Shape, dict[object, Class]] = {}
+    for nodes, energy, latency, bits in unpruned(spec, einsum, limits):
+        prefix = _fused_part(nodes, spec.info.shared)
+        if prefix not in prefixes:
+            prefixes[prefix] = _described(spec, nodes, len(prefix))
+        shape, held = prefixes[prefix]
+        own = found.setdefault(shape, {}).setdefault((held, bits), Class(nodes))
+        own.points.setdefault((energy, latency), nodes)
+    return {shape: list(own.values()) for shape, own in found.items()}
+
+
+def _fused_part(nodes: tuple[Node, ...], shared: frozenset[str]) -> tuple[Node, ...]:
+    """Down to the innermost backing holder of a shared tensor."""
+    seen: set[str] = set()
+    end = 0
+    for i, node in enumerate(nodes):
+        if isinstance(node, Storage) and node.tensors[0] in shared and node.tensors[0] not in seen:
+            seen.add(node.tensors[0])
+            end = i + 1
+    return nodes[:end]
+
+
+def _described(spec: Spec, nodes: tuple[Node, ...], end: int) -> tuple[Shape, object]:
+    """The fused part's shape, and where and how much it holds of shared tensors."""
+    nest = _nest(spec, nodes)
+    shared = spec.info.shared
+    space = {(r.tensor, r.memory): (r.bits, r.level) for r in reservations(nest)}
+    loops = [loop for loop in nest.loops if loop.position < end]
+    held = []
+    backings: dict[str, tuple[str, str, int]] = {}
+    for holder in nest.holders:
+        if holder.position < end and holder.tensor in shared:
+            above = sum(loop.position < holder.position for loop in loops)
+            held.append(
+                (holder.tensor, holder.component.name, above, space.get((holder.tensor, holder.component.name)))
+            )
+            backings.setdefault(holder.tensor, (holder.tensor, holder.component.name, above))
+    shape = Shape(
+        tuple(loop.variable for loop in loops),
+        tuple((loop.iterations, loop.tile_shape, (loop.component, loop.dimension)) for loop in loops),
+        tuple(sorted(backings.values())),
+    )
+    return shape, tuple(held)
+
+
+# ------------------------------------------------------------------------------------------------------- compatibility
+
+
+def einsum_orders(spec: Spec) -> Iterator[tuple[str, ...]]:
+    """Every order in which no Einsum reads a tensor before it is written."""
+    infos = spec.info.einsums
+
+    def extend(done: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        if len(done) == len(infos):
+            yield done
+        for name in infos:
+            sources = (spec.info.producer.get(t) for t in infos[name].accesses)
+            if name not in done and all(s is None or s == name or s in done for s in sources):
+                yield from extend((*done, name))
+
+    yield from extend(())
+
+
+def rank_of(info: EinsumInfo, tensor: str, variable: str) -> str | None:
+    """The rank of a tensor that a variable steps alone."""
+    for rank, affine in info.accesses[tensor].ranks.items():
+        if affine.variables == (variable,):
+            return f"{abs(affine.coefficients[variable])} {rank}"
+    return None
+
+
+Exchange = tuple[str, str, tuple[str | None, ...]]
+"""Of a live tensor: its name, its memory, and the rank that each loop above it steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Where the next Einsum would run: common loops, and the tensors that are exchanged with those before."""
+
+    loops: tuple[tuple[int, int, object], ...] = ()
+    live: tuple[Exchange, ...] = ()
+
+
+class Chains:
+    """All ways to put compatible shapes in a row, in one order of the Einsums."""
+
+    def __init__(
+        self, spec: Spec, order: Sequence[str], shapes: Mapping[str, Iterable[Shape]], tied: bool = True
+    ) -> None:
+        self.order, self.tied = order, tied
+        self.infos = [spec.info.einsums[name] for name in order]
+        self.shapes = [list(shapes[name]) for name in order]
+        self.last = {t: max(order.index(u) for u in users) for t, users in spec.info.users.items()}
+        self.first = {t: min(order.index(u) for u in users) for t, users in spec.info.users.items()}
+        self.indexes: dict[tuple[int, int], dict[object, list[Shape]]] = {}
+
+    def all(self) -> Iterator[tuple[tuple[Shape, ...], tuple[int, ...]]]:
+        """One shape per Einsum, and how many loops each has in common with the next."""
+        yield from self._extend((), (), Open())
+
+    def _extend(
+        self, chosen: tuple[Shape, ...], common: tuple[int, ...], before: Open
+    ) -> Iterator[tuple[tuple[Shape, ...], tuple[int, ...]]]:
+        at = len(chosen)
+        if at == len(self.order):
+            yield chosen, common[1:]
+            return
+        mine = tuple(e for e in before.live if e[0] in self.infos[at].accesses)
+        deepest = max((len(ranks) for _, _, ranks in mine), default=0)
+        if self.tied and deepest < len(before.loops):
+            return
+        for shape in self._index(at, len(before.loops)).get((mine, before.loops), []):
+            after = self._after(at, shape, before)
+            yield from self._extend((*chosen, shape), (*common, len(before.loops)), after)
+
+    def _index(self, at: int, depth: int) -> dict[object, list[Shape]]:
+        """Shapes by what they say of tensors that were used before, and by their first loops."""
+        if (at, depth) not in self.indexes:
+            index: dict[object, list[Shape]] = {}
+            for shape in self.shapes[at]:
+                if len(shape.loops) >= depth:
+                    old = tuple(e for e in self._exchanges(at, shape) if self.first[e[0]] < at)
+                    index.setdefault((old, shape.loops[:depth]), []).append(shape)
+            self.indexes[at, depth] = index
+        return self.indexes[at, depth]
+
+    def _exchanges(self, at: int, shape: Shape) -> tuple[Exchange, ...]:
+        info = self.infos[at]
+        return tuple(
+            (tensor, memory, tuple(rank_of(info, tensor, v) for v in shape.variables[:above]))
+            for tensor, memory, above in shape.backings
+        )
+
+    def _after(self, at: int, shape: Shape, before: Open) -> Open:
+        """Drop tensors that nobody uses any more, and the loops that then have no live tensor below."""
+        live = {e[0]: e for e in (*before.live, *self._exchanges(at, shape)) if self.last[e[0]] > at}
+        depth = max((len(ranks) for _, _, ranks in live.values()), default=0)
+        return Open(shape.loops[:depth], tuple(live[t] for t in sorted(live)))
+
+
+# -------------------------------------------------------------------------------------------------------------- search
+
+
+@dataclass
+class WorkloadMapper:
+    """Tries choices of classes; `refused` counts why they were no mappings."""
+
+    spec: Spec
+    limits: WorkloadLimits
+    refused: Counter[str] = field(default_factory=Counter)
+    trials: int = 0
+
+    def __post_init__(self) -> None:
+        infos = self.spec.info.einsums
+        self.tensors = {name: frozenset(info.accesses) for name, info in infos.items()}
+        self.classes = {name: classes(self.spec, name, self.limits) for name in infos}
+        self.bound = {name: bind_all(self.spec, info) for name, info in infos.items()}
+        self.paths: dict[tuple[str, str], Path] = {}
+        self.valid: dict[object, bool] = {}
+
+    def front(self, orders: Iterable[tuple[str, ...]]) -> list[WorkloadMapping]:
+        """The mappings that no other beats in both energy and latency, by energy. Empty if none is valid."""
+        choices = _Choices(self.limits.combinations)
+        for order in orders:
+            for shapes, common in Chains(self.spec, order, self.classes, self.limits.tied).all():
+                own = [self.classes[name][shape] for name, shape in zip(order, shapes, strict=True)]
+                choices.add(order, common, own)
+        found: list[WorkloadMapping] = []
+        for choice in choices.by_energy(found):
+            if self.is_valid(choice):
+                found.append(self._mapping(choice))
+        return found
+
+    def is_valid(self, choice: _Choice) -> bool:
+        key = choice.order, tuple(id(c) for c in choice.classes)
+        if key not in self.valid:
+            self.trials += 1
+            if self.trials > self.limits.trials:
+                raise TooManyCombinations
+            self.valid[key] = self._try(choice)
+        return self.valid[key]
+
+    def _try(self, choice: _Choice) -> bool:
+        """Whether the choice is a tree that exchanges its tensors in time and fits the memories, as the model says."""
+        try:
+            tree = joined_tree([c.nodes for c in choice.classes], choice.common, self.tensors)
+        except NoTree:
+            self.refused["no tree"] += 1
+            return False
+        nests = self._nests(tree)
+        order = {nest.einsum.name: i for i, nest in enumerate(nests)}
+        users = {t: sorted(order[u] for u in own) for t, own in self.spec.info.users.items()}
+        try:
+            shared = sharing(nests, users)
+            check_exchange(shared, self.spec.info.producer)
+        except SpecError as error:
+            self.refused[_kind(error)] += 1
+            return False
+        for nest, held in zip(nests, occupancy(shared).totals(), strict=True):
+            if any(bits > self.bound[nest.einsum.name][memory].size for memory, bits in held.items()):
+                self.refused["too large"] += 1
+                return False
+        return True
+
+    def _nests(self, tree: LoopTree) -> list[EinsumNest]:
+        nests = []
+        for path in leaf_paths(tree):
+            leaf = path[-1].node
+            assert isinstance(leaf, Compute)
+            key = leaf.einsum, leaf.component
+            if key not in self.paths:
+                self.paths[key] = bind(self.spec, *key)
+            nests.append(build_nest(path, self.paths[key]))
+        return nests
+
+    def _mapping(self, choice: _Choice) -> WorkloadMapping:
+        tree = joined_tree(choice.nodes, choice.common, self.tensors)
+        cost = evaluate(self.spec, tree)
+        assert math.isclose(cost.energy, choice.energy, rel_tol=1e-9)
+        assert math.isclose(cost.latency, choice.latency, rel_tol=1e-9)
+        return WorkloadMapping(cost.energy, cost.latency, choice.order, tree)
+
+
+def _kind(error: SpecError) -> str:
+    for words in ("before Einsum", "piece by piece", "both must be held under the same loops"):
+        if words in error.message:
+            return words
+    raise error
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """One pmapping per Einsum, in an order: the class that stands for each in trials, and its own nodes."""
+
+    order: tuple[str, ...]
+    common: tuple[int, ...]
+    classes: tuple[Class, ...]
+    nodes: tuple[tuple[Node, ...], ...]
+    energy: float
+    latency: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """All costs of all classes of one shape, as arrays."""
+
+    points: list[tuple[Class, tuple[float, float]]]
+    energy: Floats
+    latency: Floats
+
+
+class _Choices:
+    """All choices of one pmapping per Einsum, kept as sums of costs."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.count = most, 0
+        self.options: dict[int, _Options] = {}
+        self.chains: list[tuple[tuple[str, ...], tuple[int, ...], list[_Options]]] = []
+
+    def add(self, order: tuple[str, ...], common: tuple[int, ...], shapes: Sequence[list[Class]]) -> None:
+        options = [self._options(own) for own in shapes]
+        self.count += math.prod(len(o.points) for o in options)
+        if self.count > self.most:
+            raise TooManyCombinations
+        self.chains.append((order, common, options))
+
+    def _options(self, own: list[Class]) -> _Options:
+        if id(own) not in self.options:
+            points = [(c, point) for c in own for point in c.front()]
+            energy, latency = (np.array([point[k] for _, point in points]) for k in range(2))
+            self.options[id(own)] = _Options(points, energy, latency)
+        return self.options[id(own)]
+
+    def by_energy(self, found: Sequence[WorkloadMapping]) -> Iterator[_Choice]:
+        """From the least energy up, those that are faster than the last mapping found so far."""
+        if not self.chains:
+            return
+        sums = [[_sums([o.energy for o in own]), _sums([o.latency for o in own])] for _, _, own in self.chains]
+        ends = np.cumsum([len(energy) for energy, _ in sums])
+        energy, latency = (np.concatenate([part[k] for part in sums]) for k in range(2))
+        ranking = np.lexsort((latency, energy))
+        at = 0
+        while at < len(ranking):
+            fastest = found[-1].latency * (1 - 1e-12) if found else math.inf
+            step = ranking[at : at + 4096]
+            better = np.flatnonzero(latency[step] < fastest)
+            if not len(better):
+                at += len(step)
+                continue
+            which = int(step[better[0]])
+            at += int(better[0]) + 1
+            chain = int(np.searchsorted(ends, which, "right"))
+            yield self._choice(chain, which - int(ends[chain] - len(sums[chain][0])), energy[which], latency[which])
+
+    def _choice(self, chain: int, number: int, energy: float, latency: float) -> _Choice:
+        order, common, options = self.chains[chain]
+        picks = np.unravel_index(number, [len(o.points) for o in options])
+        chosen = [o.points[int(i)] for o, i in zip(options, picks, strict=True)]
+        nodes = tuple(c.points[point] for c, point in chosen)
+        return _Choice(order, common, tuple(c for c, _ in chosen), nodes, float(energy), float(latency))
+
+
+def _sums(parts: Sequence[Floats]) -> Floats:
+    """The sums of all choices of one number per part."""
+    total = np.zeros(1)
+    for part in parts:
+        total = np.add.outer(total, part).reshape(-1)
+    return total
+
+
+def exhaustive_front(spec: Spec, orders: str = "all", limits: WorkloadLimits | None = None) -> list[WorkloadMapping]:
+    """The energy-latency front over all mappings of a workload; `orders`: all, or only the given one."""
+    mapper = WorkloadMapper(spec, limits or WorkloadLimits())
+    return mapper.front(einsum_orders(spec) if orders == "all" else [tuple(spec.info.einsums)])

@@ -1,0 +1,153 @@
+"""One LoopTree from the branches of several Einsums, for the exhaustive mapper: literal, and refused where there is none.
+
+Neighbours have their first loops in common, as many as they are told. A holder that several branches have at the same
+place is written once. If an Einsum's path in the tree is not its branch again, the branches do not make a tree: a holder
+above a common loop would serve an Einsum that holds that tensor elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fusiest.frozen import FrozenDict
+from fusiest.looptree.nodes import (
+    Compute,
+    Loop,
+    LoopTree,
+    Nested,
+    Node,
+    Sequential,
+    Spatial,
+    Storage,
+    Temporal,
+    Toll,
+    variable_in,
+)
+
+
+class NoTree(Exception):
+    """The branches cannot be written as one tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One Einsum's nodes from the root to its compute, cut at its loops."""
+
+    einsum: str
+    loops: tuple[Loop, ...]
+    holders: tuple[tuple[Node, ...], ...]
+    """Holders above each loop, then all that stands below the last: one more than loops."""
+
+    def below(self, depth: int) -> tuple[Node, ...]:
+        """The rest of the branch below `depth` loops and the holders there."""
+        nodes: list[Node] = []
+        for loop, holders in zip(self.loops[depth:], self.holders[depth + 1 :], strict=True):
+            nodes += [loop, *holders]
+        return tuple(nodes)
+
+
+def make_branch(nodes: Sequence[Node]) -> Branch:
+    leaf = nodes[-1]
+    assert isinstance(leaf, Compute)
+    loops: list[Loop] = []
+    holders: list[list[Node]] = [[]]
+    for node in nodes:
+        if isinstance(node, (Temporal, Spatial)):
+            loops.append(node)
+            holders.append([])
+        else:
+            holders[-1].append(node)
+    return Branch(leaf.einsum, tuple(loops), tuple(tuple(own) for own in holders))
+
+
+def joined_tree(
+    nests: Sequence[Sequence[Node]], common: Sequence[int], tensors: Mapping[str, frozenset[str]]
+) -> LoopTree:
+    """The tree in which neighbours i and i + 1 share their first `common[i]` loops. Raises NoTree if there is none.
+
+    `tensors`: those that each Einsum uses.
+    """
+    branches = [make_branch(nodes) for nodes in nests]
+    tree = LoopTree(nodes=_group(branches, common, range(len(branches)), 0))
+    for path, nodes, branch in zip(tree.paths(), nests, branches, strict=True):
+        if _own(path, branch.einsum, tensors[branch.einsum]) != list(nodes):
+            raise NoTree(branch.einsum)
+    return tree
+
+
+def _own(path: Sequence[Node], einsum: str, tensors: frozenset[str]) -> list[Node]:
+    """An Einsum's path without the holders of other tensors, its loops named by its own variables."""
+    found: list[Node] = []
+    for node in path:
+        if isinstance(node, (Storage, Toll)) and node.tensors[0] not in tensors:
+            continue
+        if isinstance(node, (Temporal, Spatial)):
+            variable = variable_in(node, einsum)
+            assert variable is not None
+            node = replace(node, rank_variable=variable)
+        found.append(node)
+    return found
+
+
+def _group(branches: Sequence[Branch], common: Sequence[int], group: range, depth: int) -> tuple[Node, ...]:
+    """What these Einsums have below `depth` loops that are common to all."""
+    runs: list[range] = []
+    for i in group:
+        if runs and common[i - 1] > depth and i > group.start:
+            runs[-1] = range(runs[-1].start, i + 1)
+        else:
+            runs.append(range(i, i + 1))
+    exchanged = _exchanged(branches, runs, depth)
+    above, rest = [], {}
+    for i in group:
+        own = branches[i].holders[depth]
+        cut = max((n + 1 for n, node in enumerate(own) if node in exchanged), default=0)
+        above.append(own[:cut])
+        rest[i] = own[cut:]
+    parts = [_run(branches, common, run, depth, rest) for run in runs]
+    if len(parts) == 1:
+        return (*_merged(above), *parts[0])
+    return (*_merged(above), Sequential(nodes=tuple(Nested(nodes=part) for part in parts)))
+
+
+def _exchanged(branches: Sequence[Branch], runs: Sequence[range], depth: int) -> set[Node]:
+    """Backing holders that Einsums of several runs have here: they stand above the split."""
+    runs_of: dict[Node, set[int]] = {}
+    for n, run in enumerate(runs):
+        for i in run:
+            outer = {
+                node.tensors[0] for own in branches[i].holders[:depth] for node in own if isinstance(node, Storage)
+            }
+            for node in branches[i].holders[depth]:
+                if isinstance(node, Storage) and node.tensors[0] not in outer:
+                    runs_of.setdefault(node, set()).add(n)
+                    outer.add(node.tensors[0])
+    return {node for node, own in runs_of.items() if len(own) > 1}
+
+
+def _run(
+    branches: Sequence[Branch], common: Sequence[int], run: range, depth: int, holders: Mapping[int, tuple[Node, ...]]
+) -> tuple[Node, ...]:
+    """Einsums that share the next loop, or one alone."""
+    if len(run) == 1:
+        return (*holders[run[0]], *branches[run[0]].below(depth))
+    loops = [branches[i].loops[depth] for i in run]
+    names = {branches[i].einsum: str(loop.rank_variable) for i, loop in zip(run, loops, strict=True)}
+    variable = loops[0].rank_variable if len(set(names.values())) == 1 else FrozenDict(names)
+    loop = replace(loops[0], rank_variable=variable)
+    return (*_merged([holders[i] for i in run]), loop, *_group(branches, common, run, depth + 1))
+
+
+def _merged(sequences: Sequence[tuple[Node, ...]]) -> list[Node]:
+    """All nodes, each once, in an order that every sequence agrees with."""
+    left = [list(own) for own in sequences]
+    found: list[Node] = []
+    while any(left):
+        heads = [own[0] for own in left if own]
+        node = next((head for head in heads if not any(head in own[1:] for own in left)), None)
+        if node is None:
+            raise NoTree("holders in different orders")
+        found.append(node)
+        left = [own[1:] if own and own[0] == node else own for own in left]
+    return found

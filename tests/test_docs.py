@@ -1,0 +1,94 @@
+"""The documentation is true: its reference is up to date, its files load, its code and commands run.
+
+Blocks of a document run in order, in one temporary directory and one Python namespace. A YAML block with the line
+`<!-- file: NAME -->` above it is written there first; a block with `<!-- not run: reason -->` above it is left alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.command_line import run
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(#[^)\s]*)?\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+    mark: str
+    line: int
+
+
+def blocks(document: Path) -> Iterator[Block]:
+    text = document.read_text(encoding="utf-8")
+    for match in FENCE.finditer(text):
+        line = text.count("\n", 0, match.start("text")) + 1
+        yield Block(match["language"], match["text"], match["mark"] or "", line)
+
+
+def commands(text: str) -> list[list[str]]:
+    """The `$ fusiest …` lines of a console block, without the program's name."""
+    joined = text.replace("\\\n", " ")
+    return [shlex.split(line[2:])[1:] for line in joined.splitlines() if line.startswith("$ fusiest ")]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_examples_run(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__docs__"}
+    for block in blocks(document):
+        where = f"{document.name}:{block.line}"
+        if block.mark.startswith("not run: "):
+            continue
+        if block.mark.startswith("file: "):
+            Path(block.mark.removeprefix("file: ").strip()).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
+            exec(compile(block.text, where, "exec"), names)
+        elif block.language == "console":
+            for arguments in commands(block.text):
+                status, _, err = run(capsys, *arguments)
+                assert status == 0, f"{where}: fusiest {' '.join(arguments)}: {err}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_links_lead_somewhere(document: Path) -> None:
+    targets = [match[1] for match in LINK.finditer(document.read_text(encoding="utf-8"))]
+    assert [t for t in targets if not (document.parent / t).exists()] == []
+
+
+def _generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate_reference", ROOT / "docs" / "generate_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_field_has_a_description() -> None:
+    assert _generator().missing() == []
+
+
+def test_reference_is_up_to_date() -> None:
+    generator = _generator()
+    assert generator.FILE.read_text(encoding="utf-8") == generator.reference(), "run python docs/generate_reference.py"
+
+
+def test_console_commands_are_found() -> None:
+    text = "$ fusiest map a b \\\n    --quiet\nresult\n$ make demo\n$ fusiest list\n"
+    assert commands(text) == [["map", "a", "b", "--quiet"], ["list"]]

@@ -1,0 +1,266 @@
+"""Random small workloads of 2 to 4 Einsums with an architecture on which it matters what is fused, for hypothesis.
+
+`workload_cases()` grows a DAG Einsum by Einsum: matmuls, elementwise Einsums, reductions, convolutions with halo, copies,
+residual additions and products of two intermediates. Each Einsum names its rank variables as it likes, so a loop that
+several share has different names in them. A case prints as YAML.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+from hypothesis.vendor.pretty import RepresentationPrinter
+
+from fusiest.frozen import FrozenDict
+from fusiest.spec import architecture as arch
+from fusiest.spec.affine import Affine, Constraint
+from fusiest.spec.spec import Spec
+from fusiest.spec.workload import Einsum, TensorAccess, Workload
+from tests.drawing.dice import Dice
+from tests.yaml_text import yaml_text
+
+
+@dataclass(frozen=True)
+class WorkloadCase:
+    spec: Spec
+
+    def __repr__(self) -> str:
+        return f"WorkloadCase(\n{yaml_text(self.spec)})"
+
+    def _repr_pretty_(self, printer: RepresentationPrinter, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+# ------------------------------------------------------------------------------------------------------------ workload
+
+Terms = dict[str, int]
+"""Coefficient per rank variable."""
+KINDS = ["matmul", "unary", "matmul", "binary", "reduce", "outer", "convolution", "copy", "product"]
+
+
+@dataclass
+class Draft:
+    """One Einsum being drawn: per tensor the terms of each rank."""
+
+    bounds: dict[str, int]
+    accesses: dict[str, list[Terms]]
+    output: str
+    copy: bool = False
+
+
+@dataclass
+class Grower:
+    dice: Dice
+    small: bool
+    sizes: dict[str, list[int]] = field(default_factory=dict)
+    """Tensor → sizes of its ranks."""
+    produced: list[str] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
+    drafts: list[Draft] = field(default_factory=list)
+
+    def bound(self) -> int:
+        return self.dice.one_of([2, 2, 3, 1] if self.small else [2, 3, 4, 2, 1])
+
+    def new_input(self, sizes: list[int]) -> str:
+        """A weight, or one that an earlier Einsum reads too."""
+        known = [t for t in self.inputs if self.sizes[t] == sizes]
+        if known and self.dice.chance(60):
+            return self.dice.one_of(known)
+        name = f"W{len(self.inputs)}"
+        self.sizes[name] = sizes
+        self.inputs.append(name)
+        return name
+
+    def source(self) -> str:
+        """What the next Einsum reads: mostly the last intermediate, sometimes an older one."""
+        if not self.produced:
+            return self.new_input([self.bound() for _ in range(self.dice.one_of([2, 1, 2]))])
+        if self.dice.chance(12):
+            return self.dice.one_of([*self.inputs, *self.produced])
+        return self.produced[-1] if self.dice.chance(65) else self.dice.one_of(self.produced)
+
+    def names(self, count: int) -> list[str]:
+        """Names of rank variables, not always the same."""
+        letters = "mnkpq"
+        return list(letters[:count]) if self.dice.chance(40) else self.dice.shuffled(letters)[:count]
+
+    def grow(self) -> None:
+        kind = self.dice.one_of(KINDS)
+        source = self.source()
+        sizes = self.sizes[source]
+        names = self.names(len(sizes) + 1)
+        own, extra = names[:-1], names[-1]
+        draft = Draft(dict(zip(own, sizes, strict=True)), {source: [{v: 1} for v in own]}, f"T{len(self.drafts)}")
+        ranks = own
+        if kind == "matmul" and len(sizes) == 2:
+            draft.bounds[extra] = self.bound()
+            self.read(draft, self.new_input([sizes[1], draft.bounds[extra]]), [own[1], extra])
+            ranks = [own[0], extra]
+        elif kind == "outer" and len(sizes) == 1:
+            draft.bounds[extra] = self.bound()
+            self.read(draft, self.new_input([draft.bounds[extra]]), [extra])
+            ranks = [own[0], extra]
+        elif kind == "binary":
+            self.read(draft, self.partner(source, sizes), own)
+        elif kind == "product":
+            ranks = self.product(draft, own, extra)
+        elif kind == "reduce" and len(sizes) == 2:
+            ranks = [self.dice.one_of(own)]
+        elif kind == "convolution":
+            ranks = self.convolution(draft, source, own, extra)
+        elif kind == "copy":
+            draft.copy = True
+        elif self.dice.chance(30):
+            self.read(draft, self.new_input([sizes[-1]]), [own[-1]])
+        if len(ranks) == 2 and self.dice.chance(15):
+            ranks = ranks[::-1]
+        self.finish(draft, ranks)
+
+    def read(self, draft: Draft, tensor: str, ranks: list[str]) -> None:
+        if tensor not in draft.accesses:
+            draft.accesses[tensor] = [{v: 1} for v in ranks]
+
+    def partner(self, source: str, sizes: list[int]) -> str:
+        """A second operand of the same shape: an older intermediate (a residual), or a new input."""
+        older = [t for t in [*self.produced, *self.inputs] if self.sizes[t] == sizes and t != source]
+        return self.dice.one_of(older) if older and self.dice.chance(85) else self.new_input(sizes)
+
+    def product(self, draft: Draft, own: list[str], extra: str) -> list[str]:
+        """Z[m, p] = A[m, e] B[p, e] or Z[m] = A[m, e] B[e] with two intermediates."""
+        others = [t for t in self.produced if t not in draft.accesses and self.sizes[t][-1] == draft.bounds[own[-1]]]
+        if not others:
+            return own
+        other = self.dice.one_of(others)
+        if len(self.sizes[other]) == 1:
+            self.read(draft, other, [own[-1]])
+            return own if self.dice.chance(50) else own[:1]
+        draft.bounds[extra] = self.sizes[other][0]
+        self.read(draft, other, [extra, own[-1]])
+        return [own[0], extra]
+
+    def convolution(self, draft: Draft, source: str, own: list[str], extra: str) -> list[str]:
+        """Z[p] = A[p + r] F[r] along the last rank."""
+        size = draft.bounds[own[-1]]
+        if size < 3:
+            return own
+        draft.bounds[extra] = 2
+        draft.bounds[own[-1]] = size - 1
+        draft.accesses[source][-1] = {own[-1]: 1, extra: 1}
+        if self.dice.chance(70):
+            self.read(draft, self.new_input([2]), [extra])
+        return own
+
+    def finish(self, draft: Draft, ranks: list[str]) -> None:
+        draft.accesses[draft.output] = [{v: 1} for v in ranks]
+        self.sizes[draft.output] = [draft.bounds[v] for v in ranks]
+        self.produced.append(draft.output)
+        self.drafts.append(draft)
+
+
+def _einsum(name: str, draft: Draft, instances: int) -> Einsum:
+    return Einsum(
+        name=name,
+        tensor_accesses=tuple(
+            TensorAccess(
+                name=t,
+                projection=FrozenDict({f"{t}R{i}": Affine(FrozenDict(terms)) for i, terms in enumerate(ranks)}),
+                output=t == draft.output,
+            )
+            for t, ranks in draft.accesses.items()
+        ),
+        iteration_space_shape=tuple(Constraint(f"0 <= {v} < {bound}") for v, bound in draft.bounds.items()),
+        n_instances=instances,
+        is_copy_operation=draft.copy,
+    )
+
+
+def _workload(dice: Dice, grower: Grower) -> Workload:
+    bits: dict[str, arch.Value] = {t: dice.one_of([4, 16]) for t in grower.sizes if dice.chance(8)}
+    instances = 2 if dice.chance(5) else 1
+    return Workload(
+        einsums=tuple(_einsum(f"E{i}", draft, instances) for i, draft in enumerate(grower.drafts)),
+        bits_per_value=FrozenDict({**bits, "Other": 8}),
+        persistent_tensors=dice.one_of(grower.inputs) if grower.inputs and dice.chance(5) else "Nothing",
+    )
+
+
+# -------------------------------------------------------------------------------------------------------- architecture
+
+
+def _figures(dice: Dice, energies: list[float], *actions: str) -> dict[str, object]:
+    return {
+        "component_class": "Dummy",
+        "actions": tuple(
+            arch.Action(name=name, energy=dice.one_of(energies), throughput=dice.one_of([math.inf, 1, 2, 5]))
+            for name in actions
+        ),
+        "leak_power": dice.one_of([0.25, 1]) if dice.chance(10) else 0,
+    }
+
+
+def _glb_size(dice: Dice, grower: Grower) -> float:
+    """Mostly too small for everything, so that what is fused decides what fits."""
+    if dice.chance(10):
+        return math.inf
+    whole = sum(math.prod(sizes) for sizes in grower.sizes.values())
+    return 8 * dice.number(3, max(4, whole * 2 // 3))
+
+
+def _architecture(dice: Dice, grower: Grower, third: bool) -> arch.Architecture:
+    nodes: list[arch.ArchitectureNode] = []
+    keep = dice.one_of(["~Intermediates", "~Shared", "All", "~Intermediates", "Nothing", "Outputs"])
+    whole = sum(math.prod(sizes) for sizes in grower.sizes.values())
+    nodes.append(
+        arch.Memory(
+            name="DRAM",
+            size=8 * dice.number(whole // 2, whole) if dice.chance(10) else math.inf,
+            tensors=arch.Tensors(keep=keep, may_keep="All" if dice.chance(85) else keep),
+            skip_initial_output_write=not dice.chance(10),
+            **_figures(dice, [20, 5, 1], "read", "write"),  # type: ignore[arg-type]
+        )
+    )
+    keep = dice.one_of(["~DRAM", "~DRAM", "All", "~DRAM | Inputs", "~DRAM | Outputs", "~DRAM | Shared"])
+    nodes.append(
+        arch.Memory(
+            name="GLB",
+            size=_glb_size(dice, grower),
+            tensors=arch.Tensors(keep=keep, may_keep="All" if dice.chance(60) else None),
+            skip_initial_output_write=not dice.chance(10),
+            bits_per_value=FrozenDict({dice.one_of(list(grower.sizes)): 12}) if dice.chance(5) else None,
+            **_figures(dice, [1, 2, 0], "read", "write"),  # type: ignore[arg-type]
+        )
+    )
+    if dice.chance(20):
+        dimension = arch.Dimension(name="X", fanout=2, may_reuse="Inputs" if dice.chance(50) else None)
+        nodes.append(arch.Container(name="Array", spatial=(dimension,)))
+    elif third:
+        nodes.append(
+            arch.Memory(
+                name="Reg",
+                size=8 * dice.number(1, 6),
+                tensors=arch.Tensors(keep="Nothing", may_keep=dice.one_of(["Outputs", "Inputs", "Shared", "All"])),
+                **_figures(dice, [0, 0.5], "read", "write"),  # type: ignore[arg-type]
+            )
+        )
+    if dice.chance(8):
+        side = arch.Compute(name="Side", enabled="len(All) == 2", **_figures(dice, [1, 3], "compute"))  # type: ignore[arg-type]
+        nodes.append(arch.Fork(nodes=(side,)))
+    nodes.append(arch.Compute(name="MAC", **_figures(dice, [1, 0], "compute")))  # type: ignore[arg-type]
+    return arch.Architecture(nodes=tuple(nodes))
+
+
+def draw_workload_case(dice: Dice) -> WorkloadCase:
+    count = dice.one_of([2, 3, 2, 3, 4])
+    third = dice.chance(12)
+    grower = Grower(dice, small=count > 2 or third)
+    for _ in range(count):
+        grower.grow()
+    return WorkloadCase(Spec(arch=_architecture(dice, grower, third), workload=_workload(dice, grower)))
+
+
+@st.composite
+def workload_cases(draw: st.DrawFn) -> WorkloadCase:
+    """A spec without a mapping, of 2 to 4 Einsums that share tensors."""
+    return draw_workload_case(Dice(draw))
