@@ -171,7 +171,9 @@ DESCRIPTIONS: dict[tuple[type[Any], str], str] = {
         "Tensors that are multicast or reduced for free across loops on this dimension that do not index them. Default: "
         "`reuse` if given, else All. It restricts no loop."
     ),
-    (arch.Dimension, "reuse"): "Loops here may run only over variables that index none of these tensors. Default Nothing.",
+    (arch.Dimension, "reuse"): (
+        "Loops here may run only over variables that index none of these tensors. Default Nothing."
+    ),
     (arch.Dimension, "loop_bounds"): "What the iterations of the loops on this dimension must obey.",
     (arch.Dimension, "min_usage"): (
         "The mapper keeps a Spatial choice only if no other uses every dimension at least as well and one better, counting "
@@ -219,7 +221,9 @@ DESCRIPTIONS: dict[tuple[type[Any], str], str] = {
     (work.Workload, "persistent_tensors"): (
         "Tensors that stay for all of the run: backed above all loops, with space for every instance."
     ),
-    (work.Workload, "n_instances"): "How often the workload runs: multiplies energy, latency, actions and persistent space.",
+    (work.Workload, "n_instances"): (
+        "How often the workload runs: multiplies energy, latency, actions and persistent space."
+    ),
     (work.Einsum, "name"): "Unique in the workload.",
     (work.Einsum, "tensor_accesses"): "The tensors that are read and the one that is written.",
     (work.Einsum, "renames"): "Names for this Einsum alone; they go before the section `renames`.",
@@ -235,10 +239,14 @@ DESCRIPTIONS: dict[tuple[type[Any], str], str] = {
     (work.Rename, "name"): "The name, for use in the architecture's set expressions.",
     (work.Rename, "source"): "What it stands for; earlier renames may be used.",
     (work.Rename, "expected_count"): "How many tensors that must be; checked.",
-    (work.EinsumRenames, "name"): "An Einsum, or `default` for all. An Einsum's own entry goes before it, name by name.",
+    (work.EinsumRenames, "name"): (
+        "An Einsum, or `default` for all. An Einsum's own entry goes before it, name by name."
+    ),
     (work.EinsumRenames, "tensor_accesses"): "The renames, in order.",
     (looptree.LoopTree, "nodes"): "From the root down. Only the last may be a `!Sequential`.",
-    (looptree.Temporal, "rank_variable"): "The variable that is stepped; by Einsum where fused Einsums call it differently.",
+    (looptree.Temporal, "rank_variable"): (
+        "The variable that is stepped; by Einsum where fused Einsums call it differently."
+    ),
     (looptree.Temporal, "tile_shape"): "The variable's extent below the loop.",
     (looptree.Spatial, "rank_variable"): "As for `!Temporal`.",
     (looptree.Spatial, "tile_shape"): "As for `!Temporal`.",

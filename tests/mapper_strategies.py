@@ -97,8 +97,8 @@ def _target(dice: Dice) -> Target:
     if dice.chance(3):
         rank = dice.one_of(list(accesses["Z"]))
         accesses["Z"][rank] = dict.fromkeys(accesses["Z"][rank], 2)
-    variables = sorted({v for ranks in accesses.values() for terms in ranks.values() for v in terms})
-    return Target(_bounds(dice, variables), accesses)
+    used = sorted({v for ranks in accesses.values() for terms in ranks.values() for v in terms})
+    return Target(_bounds(dice, used), accesses)
 
 
 SIZES = {1: [2, 3, 4, 6, 8, 1], 2: [2, 3, 4, 6, 8, 1], 3: [2, 3, 2, 4, 6, 1], 4: [2, 3, 2, 2, 1]}

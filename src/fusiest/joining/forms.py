@@ -38,6 +38,11 @@ class OpenForm:
     backings: tuple[Backing, ...]
     holdings: tuple[Backing, ...] = ()
     """Further holders of live tensors between the open loops: their space is shared with whoever holds the same."""
+    lowered: tuple[Backing, ...] = ()
+    """Those whose space is counted further in."""
+    inside: tuple[tuple[str, int], ...] = ()
+    """Live tensors that an Einsum inside open loops has used, each with the number of those zones. A holder above a common
+    loop serves all Einsums inside: the next one that uses such a tensor must hold it above these zones just the same."""
 
     @property
     def loops(self) -> tuple[OpenLoop, ...]:
@@ -166,19 +171,21 @@ def join_forms(
         depth[b.tensor] = b.memory, at
     alive = {t: d for t, d in depth.items() if t in live}
     open_zones = max((zones for _, zones in alive.values()), default=0)
-    old = [Backing(b.tensor, b.memory, left_boundary[b.zones]) for b in left.holdings]
-    own = [Backing(b.tensor, b.memory, right_boundary[b.zones]) for b in right.holdings]
-    zones = _open_zones(left, match, view, blocks[:open_zones], alive, own)
+    old, old_lowered = _moved(left.holdings, left_boundary), _moved(left.lowered, left_boundary)
+    own, own_lowered = _moved(right.holdings, right_boundary), _moved(right.lowered, right_boundary)
+    inside = {t: left_boundary[zones] for t, zones in left.inside}
+    if not view.info.is_copy_operation:  # whose further holders are ignored
+        if not _agree({*old, *old_lowered}, {*own, *own_lowered}, inside, view):
+            return None
+        inside |= dict.fromkeys(view.info.accesses, open_zones)
+    zones = _open_zones(left, match, view, blocks[:open_zones], alive, [*own, *own_lowered])
     order = [[right_columns[v] for v, _ in zone] for zone in zones]
     form = OpenForm(
         tuple(tuple(loop for _, loop in zone) for zone in zones),
         tuple(Backing(t, memory, at) for t, (memory, at) in sorted(alive.items())),
-        tuple(
-            sorted(
-                {b for b in (*old, *own) if b.tensor in live and b.zones < open_zones},
-                key=lambda b: (b.tensor, b.memory, b.zones),
-            )
-        ),
+        _still_held((*old, *own), live, open_zones),
+        _still_held((*old_lowered, *own_lowered), live, open_zones),
+        tuple(sorted((t, min(zones, open_zones)) for t, zones in inside.items() if t in live and open_zones)),
     )
     return Joint(
         form=form,
@@ -205,9 +212,30 @@ def _finished(
                 continue
             if not rank or view.rank_of(tensor, match[i]) != rank:
                 return False
-            if any(b.tensor == tensor and b.zones <= right_zone[match[i]] for b in right.holdings):
+            held = (*right.holdings, *right.lowered)
+            if any(b.tensor == tensor and b.zones <= right_zone[match[i]] for b in held):
                 return False
     return True
+
+
+def _moved(held: tuple[Backing, ...], boundaries: tuple[int, ...]) -> list[Backing]:
+    return [Backing(b.tensor, b.memory, boundaries[b.zones]) for b in held]
+
+
+def _agree(old: set[Backing], own: set[Backing], inside: Mapping[str, int], view: EinsumView) -> bool:
+    """Whether both sides hold the same above every common loop, of each tensor that both use."""
+    for tensor, zones in inside.items():
+        if tensor in view.info.accesses:
+            before = {b for b in old if b.tensor == tensor and b.zones < zones}
+            now = {b for b in own if b.tensor == tensor and b.zones < zones}
+            if before != now:
+                return False
+    return True
+
+
+def _still_held(held: tuple[Backing, ...], live: frozenset[str], open_zones: int) -> tuple[Backing, ...]:
+    kept = {b for b in held if b.tensor in live and b.zones < open_zones}
+    return tuple(sorted(kept, key=lambda b: (b.tensor, b.memory, b.zones)))
 
 
 def _newly_held(

@@ -155,7 +155,10 @@ def _rows(
         name = path.components[index].name
         if t not in spec.info.shared and name in memories and not (together and backings):
             bits[:, memories.index(name), depth[cuts[t]]] += _tile_bits(path, t, index, cuts[t], form, tiles)
-    holders = tuple((Storage(tensors=(t,), component=path.components[i].name), cuts[t]) for t, i in backing.items())
+    holders = tuple(
+        (Storage(tensors=(t,), component=path.components[i].name, persistent=t in info.persistent), cuts[t])
+        for t, i in backing.items()
+    )
     count = len(tiles)
     rows = Rows(
         tiles, np.full(count, energy), np.full(count, latency), bits, np.zeros(count, np.int64), np.arange(count),

@@ -49,6 +49,7 @@ class Columns:
 
 
 ENERGY, WATTS = 0, 1
+_SEPARATE_PORTS = "max(a.n_calls/a.throughputforainactions)"
 
 
 def busy_columns(problem: Problem) -> tuple[tuple[int, str | None], ...]:
@@ -166,6 +167,9 @@ def expression_latency(component: object, calls: object) -> Floats:
     assert isinstance(component, BoundComponent)
     assert isinstance(calls, dict)
     assert component.total_latency is not None
+    if "".join(component.total_latency.split()) == _SEPARATE_PORTS:
+        own = [calls[a.name] / a.throughput for a in component.actions.values()]
+        return np.maximum.reduce(own)  # type: ignore[no-any-return]
     records = [
         Record({"name": a.name, "n_calls": calls[a.name], "throughput": a.throughput})
         for a in component.actions.values()

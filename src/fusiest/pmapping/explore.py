@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fusiest.errors import SpecError
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.visits import footprint
 from fusiest.pmapping.copy import copy_pmappings
 from fusiest.pmapping.costs import Columns, busy_columns, finish, limited_memories
-from fusiest.pmapping.fused import FusedPart, persistent_columns
+from fusiest.pmapping.fused import FusedPart, agreed_tensors, persistent_columns
+from fusiest.pmapping.general import GeneralSearch
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.problem import Problem, make_problem
-from fusiest.pmapping.search import Rules, Search
+from fusiest.pmapping.search import Holder, Layer, Rules, Search
 from fusiest.pmapping.spatial import SpatialChoice, fanout_levels, reused, satisfies, spatial_choices
 from fusiest.pmapping.table import Backing, Form, Origin, Rows, Table, merge_rows
 from fusiest.pmapping.unfold import SearchOrigin
@@ -25,8 +25,19 @@ from fusiest.spec.spec import Spec
 NOT_ON_PATH = -1
 
 
-def pmappings(spec: Spec, einsum: str, *, max_fused_loops: int | None = None, rules: Rules | None = None) -> Table:
-    """Every pmapping of an Einsum that is Pareto-optimal in energy, latency and space, by how it meets other Einsums."""
+def pmappings(
+    spec: Spec,
+    einsum: str,
+    *,
+    max_fused_loops: int | None = None,
+    rules: Rules | None = None,
+    imperfect: bool = False,
+    general: bool = False,
+) -> Table:
+    """Every pmapping of an Einsum that is Pareto-optimal in energy, latency and space, by how it meets other Einsums.
+
+    `imperfect`: also tiles that do not divide. `general`: the general search also where the fast one applies.
+    """
     architecture = spec.require_arch()
     info = spec.info.einsums[einsum]
     pieces: dict[Form, list[Rows]] = {}
@@ -41,7 +52,7 @@ def pmappings(spec: Spec, einsum: str, *, max_fused_loops: int | None = None, ru
         if info.is_copy_operation:
             found: Iterator[tuple[Form, Rows, Origin]] = copy_pmappings(spec, path, memories, max_fused_loops)
         else:
-            found = explore_path(spec, path, memories, max_fused_loops, rules or Rules())
+            found = explore_path(spec, path, memories, max_fused_loops, rules or Rules(), imperfect, general)
         for form, rows, origin in found:
             rows.origin[:] = len(origins)
             origins.append(origin)
@@ -65,23 +76,36 @@ def shared_memories(spec: Spec) -> list[str]:
 
 
 def explore_path(
-    spec: Spec, path: Path, memories: list[str], max_fused_loops: int | None, rules: Rules
+    spec: Spec,
+    path: Path,
+    memories: list[str],
+    max_fused_loops: int | None,
+    rules: Rules,
+    imperfect: bool = False,
+    general: bool = False,
 ) -> Iterator[tuple[Form, Rows, Origin]]:
     problem = make_problem(path, *constrained_variables(spec, path))
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
+    agreed = agreed_tensors(spec, path.einsum.name)
     names = [c.name for c in path.components]
     index = tuple(names.index(m) if m in names else NOT_ON_PATH for m in memories)
-    choices = spatial_choices(problem)
+    fallback = GeneralSearch(spec, problem, index, shared, max_fused_loops, rules, imperfect)
+    choices = [] if imperfect or general else spatial_choices(problem)
+    watts = leakage(spec, problem, choices)
+    inner: dict[object, tuple[list[Layer], dict[Holder | None, int]]] = {}
     for placement in placements(spec, path):
         if not _top_fits(path, placement):
             continue
+        if imperfect or general or not _is_plain(problem, placement):
+            yield from fallback.pieces(placement)
+            continue
         for fixed, crossings in _by_inner_choice(problem, choices):
-            search = make_search(spec, problem, placement, fixed, crossings, shared, rules)
-            search.run()
+            search = make_search(problem, placement, fixed, crossings, watts, shared, rules)
+            search.run(inner)
             if search.final is not None:
                 yield _unfused(search, index, memories)
             for seed in search.seeds:
-                for piece in FusedPart(search, seed, index, max_fused_loops).pieces():
+                for piece in FusedPart(search, seed, index, max_fused_loops, agreed).pieces():
                     yield piece.form, piece.rows, SearchOrigin(search, seed.layer, piece.above)
             search.forget()
 
@@ -136,48 +160,57 @@ def _by_inner_choice(
         yield group[0], tuple(group)
 
 
+def leakage(spec: Spec, problem: Problem, choices: list[SpatialChoice]) -> dict[SpatialChoice, float]:
+    """Leakage power of the whole architecture per spatial choice."""
+    bound = bind_all(spec, problem.info)
+    compute = problem.path.compute.name
+    found: dict[object, float] = {}
+    watts = {}
+    for choice in choices:
+        used = {
+            (d.component, d.name): n for d, n in zip(choice.dimensions, map(math.prod, choice.factors), strict=True)
+        }
+        key = tuple(used[d.component, d.name] for d in choice.dimensions if d.power_gateable)
+        if key not in found:
+            found[key] = sum(leak_power(spec, compute, bound, used).values())
+        watts[choice] = found[key]
+    return watts
+
+
 def make_search(
-    spec: Spec,
     problem: Problem,
     placement: Placement,
     fixed: SpatialChoice,
     crossings: tuple[SpatialChoice, ...],
+    watts: dict[SpatialChoice, float],
     shared: frozenset[str],
     rules: Rules,
 ) -> Search:
     levels = fanout_levels(problem)
-    _check_supported(problem, placement, levels)
     carried = tuple(
         t
         for t in range(len(problem.tensors))
         if levels and any(reused(problem, choice, t, levels[0]) > 1 for choice in crossings)
     )
     columns = Columns(busy_columns(problem), carried, limited_memories(problem))
-    bound = bind_all(spec, problem.info)
-    compute = problem.path.compute.name
-    watts = tuple(sum(leak_power(spec, compute, bound, choice.used()).values()) for choice in crossings)
-    return Search(problem, placement, columns, fixed, crossings, watts, shared, rules)
+    return Search(problem, placement, columns, fixed, crossings, tuple(watts[c] for c in crossings), shared, rules)
 
 
-def _check_supported(problem: Problem, placement: Placement, levels: list[int]) -> None:
+def _is_plain(problem: Problem, placement: Placement) -> bool:
+    """Whether the fast search applies: memories in hierarchy order, nothing backed or never refetched below a fanout."""
+    fanout = next(iter(fanout_levels(problem)), len(problem.path.components))
     for t in problem.tensors:
-        for index in placement.holders(t.name, problem.path):
-            component = problem.path.components[index]
-            inside = bool(levels) and index >= levels[0]
+        chain = placement.holders(t.name, problem.path)
+        for index in chain:
             sets = placement.sets[index]
-            if inside and index == placement.holders(t.name, problem.path)[0]:
-                raise SpecError(
-                    f"tensor {t.name} of Einsum {problem.info.name} may be backed in {component.name}, below a fanout: "
-                    f"not supported yet; keep it in a memory above the fanout too"
-                )
-            if inside and sets is not None and t.name in sets.no_refetch_from_above:
-                raise SpecError(f"no_refetch_from_above of {component.name}, below a fanout, is not supported yet")
-            if sets is not None and not sets.force_memory_hierarchy_order:
-                raise SpecError(
-                    f"force_memory_hierarchy_order: false of {component.name} is not supported by the mapper yet"
-                )
-        if t.output and levels and t.ranks:
-            raise SpecError(f"output {t.name} with a stride on an architecture with a fanout is not supported yet")
+            assert sets is not None
+            if index >= fanout and (index == chain[0] or t.name in sets.no_refetch_from_above):
+                return False
+            if not sets.force_memory_hierarchy_order:
+                return False
+        if t.output and t.ranks and fanout < len(problem.path.components):
+            return False
+    return True
 
 
 def _unfused(search: Search, memories: tuple[int, ...], names: list[str]) -> tuple[Form, Rows, Origin]:

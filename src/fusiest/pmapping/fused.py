@@ -19,6 +19,7 @@ from fusiest.pmapping.problem import Problem, divisors
 from fusiest.pmapping.search import Holder, Search, Seed
 from fusiest.pmapping.spatial import satisfies
 from fusiest.pmapping.table import Backing, Form, Rows
+from fusiest.spec.spec import Spec
 
 Cut = frozenset[str]
 """The fused loops above a point."""
@@ -66,11 +67,37 @@ def persistent_columns(search: Search, memories: tuple[int, ...], count: int) ->
     return np.tile([search.persistent_bits(memory, shared=False) for memory in memories], (count, 1)).reshape(count, -1)
 
 
+def agreed_tensors(spec: Spec, einsum: str) -> frozenset[str]:
+    """Tensors that another Einsum may have to hold above a loop that does not index them there, and that both can share.
+
+    A holder above a common loop serves all Einsums inside, so this one must be able to hold the tensor there too. Not so
+    between producer and consumer: they exchange a tensor where nothing else holds it above their common loops.
+    """
+    einsums = spec.info.einsums
+    found = set()
+    for tensor, access in einsums[einsum].accesses.items():
+        for name in spec.info.users[tensor]:
+            other = einsums[name]
+            loops = {v for v, bound in other.bounds.items() if bound > 1}
+            reads = tensor != other.output and not other.is_copy_operation
+            if name != einsum and not access.output and reads and loops - other.accesses[tensor].fully_relevant:
+                found.add(tensor)
+    return frozenset(found)
+
+
 class FusedPart:
     """All fused parts above one seed."""
 
-    def __init__(self, search: Search, seed: Seed, memories: tuple[int, ...], max_loops: int | None) -> None:
+    def __init__(
+        self,
+        search: Search,
+        seed: Seed,
+        memories: tuple[int, ...],
+        max_loops: int | None,
+        agreed: frozenset[str] = frozenset(),
+    ) -> None:
         self.search, self.seed, self.memories, self.max_loops = search, seed, memories, max_loops
+        self.agreed = agreed
         self.problem = search.problem
         self.members = [m for v in self.problem.variables for m in v.members]
         self.variable_of = {m: i for i, v in enumerate(self.problem.variables) for m in v.members}
@@ -163,8 +190,16 @@ class _LoopClass:
         backing = search._is_backing(index, t)
         if (backing or name in sets.no_refetch_from_above) and not above <= self.full(holder):
             return False
-        sinks = search.rules.sink and not backing and not search._fixed_tile(index)
+        sinks = self._sinks(holder) and name not in self.part.agreed
         return not (sinks and zone and zone <= self.full(holder))
+
+    def _sinks(self, holder: Holder) -> bool:
+        """Whether rule 1 moves a holder below fully relevant loops right below it.
+
+        For tensors that neighbours must agree on both places are kept.
+        """
+        search = self.search
+        return search.rules.sink and not search._is_backing(*holder) and not search._fixed_tile(holder[0])
 
     def _resends(self, order: tuple[Holder, ...], cuts: tuple[Cut, ...]) -> bool:
         """`no_resend_to_below`: a loop that does not index a tensor fully stands between a holder and the next below."""
@@ -204,8 +239,7 @@ class _LoopClass:
         options: list[list[Cut]] = []
         for holder, cut, outer in zip(order, cuts, below, strict=True):
             backing, zone = self.search._is_backing(*holder), outer - cut
-            sinks = self.search.rules.sink and not self.search._fixed_tile(holder[0])
-            full = [] if backing or sinks else sorted(zone & self.full(holder))
+            full = [] if backing or self._sinks(holder) else sorted(zone & self.full(holder))
             partial = [] if backing else sorted(zone & self.partial(holder))
             runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
             options.append(
@@ -330,10 +364,16 @@ class _LoopClass:
             if t.name in self.search.shared and self.search.on_top[i]
         ]
         holdings = [Backing(p.tensors[t].name, names[m].name, depth[cut]) for (m, t), cut, _ in held]
+        passing = [
+            Backing(p.tensors[t].name, names[m].name, depth[cut])
+            for (m, t), cut, passed in zip(order, cuts, lowered, strict=True)
+            if passed and p.tensors[t].name in self.search.shared
+        ]
         form = Form(
             tuple(zones),
             tuple(sorted(backings, key=lambda b: b.tensor)),
             tuple(sorted(holdings, key=lambda b: (b.tensor, b.memory))),
+            tuple(sorted(passing, key=lambda b: (b.tensor, b.memory))),
         )
         columns = [part.members.index(v) for v in form.loops]
         energy, latency = finish(p, self.search.columns, criteria[which])

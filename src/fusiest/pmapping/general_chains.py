@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -31,12 +31,16 @@ class Chains:
     """Chains × slots."""
     fused: Ints
     """Per chain the gap of its fused loop, or -1."""
+    fused_tile: Ints
+    """The tile below the fused loops."""
 
     def __len__(self) -> int:
         return len(self.tiles)
 
     def take(self, which: Ints) -> Chains:
-        return Chains(self.variable, self.bound, self.slots, self.tiles[which], self.fused[which])
+        return Chains(
+            self.variable, self.bound, self.slots, self.tiles[which], self.fused[which], self.fused_tile[which]
+        )
 
     def above(self, slot: int) -> Ints:
         return self.tiles[:, slot - 1] if slot else np.full(len(self), self.bound)
@@ -51,10 +55,6 @@ class Chains:
         for slot in slots:
             result = np.minimum(result, self.tiles[:, slot])
         return result
-
-    def fused_tile(self) -> Ints:
-        last = [i for i, slot in enumerate(self.slots) if slot.dimension is None and slot.gap <= self.fused.max(initial=-1)]
-        return np.where(self.fused >= 0, self.extent(last), self.bound) if last else np.full(len(self), self.bound)
 
     def visits(self, query: str) -> tuple[Ints, Ints]:
         """How many tiles are visited, and the sum of their extents: `fusiest.model.visits` for all chains at once."""
@@ -73,7 +73,7 @@ class Chains:
         return count, extent
 
 
-@lru_cache(maxsize=None)
+@cache
 def tile_options(extent: int, imperfect: bool) -> tuple[int, ...]:
     """Tiles that a loop over this extent may have, the extent itself last.
 
@@ -82,14 +82,11 @@ def tile_options(extent: int, imperfect: bool) -> tuple[int, ...]:
     """
     if not imperfect:
         return tuple(divisors(extent))
-    found, n = {1}, 1
-    while n <= extent:
-        tile = -(-extent // n)
-        found.add(tile)
-        n = extent if tile == 1 else max(n + 1, -(-extent // tile) + (extent % tile == 0))
-        if tile == 1:
-            break
-    return tuple(sorted(found))
+    found = [extent]
+    while found[-1] > 1:
+        most = -(-extent // (found[-1] - 1))  # the fewest iterations with a smaller tile
+        found.append(-(-extent // most))
+    return tuple(reversed(found))
 
 
 def make_chains(
@@ -100,7 +97,7 @@ def make_chains(
     `forced`: variables whose fused loop must stand in a given gap.
     """
     bound = skeleton.path.einsum.bounds[variable]
-    extent = np.full(1, bound)
+    extent = fused_tile = np.full(1, bound)
     columns: list[Ints] = []
     fused = np.full(1, -1)
     for i, slot in enumerate(slots):
@@ -114,13 +111,14 @@ def make_chains(
             keep = _spread(skeleton, variable, slot.dimension, -(-extent[rows] // tile))
         rows, tile = rows[keep], tile[keep]
         fused = np.where((tile < extent[rows]) & is_fused, slot.gap, fused[rows])
+        fused_tile = tile if is_fused else fused_tile[rows]
         columns = [*(column[rows] for column in columns), tile]
         extent = tile
     done = extent == 1
     if variable in forced:
         done &= fused == forced[variable]
     tiles = np.column_stack(columns) if columns else np.empty((len(done), 0), np.int64)
-    chains = Chains(variable, bound, slots, tiles[done], fused[done])
+    chains = Chains(variable, bound, slots, tiles[done], fused[done], fused_tile[done])
     return chains.take(np.flatnonzero(_allowed(skeleton, chains)))
 
 
@@ -168,9 +166,10 @@ def _allowed(skeleton: Skeleton, chains: Chains) -> np.ndarray:
         keep &= single(comparison, chains.variable, chains.extent(written_above(skeleton, chains.slots, place)))
     for i, outer in enumerate(chains.slots):
         for j, inner in enumerate(chains.slots):
-            if outer.dimension is None and inner.dimension is not None:
-                if skeleton.swaps(chains.variable, outer.gap, inner.dimension):
-                    keep &= (chains.iterations(i) == 1) | (chains.iterations(j) == 1)
+            if outer.dimension is not None or inner.dimension is None:
+                continue
+            if skeleton.swaps(chains.variable, outer.gap, inner.dimension):
+                keep &= (chains.iterations(i) == 1) | (chains.iterations(j) == 1)
     return keep
 
 

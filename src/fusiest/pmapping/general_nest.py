@@ -158,7 +158,8 @@ class Skeleton:
 def skeletons(path: Path, placement: Placement, shared: frozenset[str]) -> Iterator[Skeleton]:
     """All orders of the holders below those on top."""
     outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
-    top, nested = [], []
+    top: list[Held] = []
+    nested: list[Held] = []
     for tensor in path.einsum.accesses:
         levels = placement.holders(tensor, path)
         for level in levels:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
+from fusiest.pmapping.fused import agreed_tensors
 from fusiest.pmapping.placement import placements
 from fusiest.pmapping.table import Backing, Branch, Form, Origin, Table
 from fusiest.spec.binding import BoundComponent, bind, computes
@@ -31,6 +32,7 @@ def common_key(spec: Spec, einsum: str) -> object:
         for a in info.accesses.values()
     ]
     shared = [t in spec.info.shared for t in info.accesses]
+    agreed = agreed_tensors(spec, einsum)
     paths = []
     for compute in computes(spec.require_arch()):
         path = bind(spec, einsum, compute)
@@ -39,6 +41,7 @@ def common_key(spec: Spec, einsum: str) -> object:
     facts = (
         accesses,
         shared,
+        agreed,
         info.bounds,
         info.bits_per_value,
         info.persistent,
@@ -114,7 +117,8 @@ def renamed_table(spec: Spec, table: Table, einsum: str) -> Table:
     forms = {}
     for form, rows in table.forms.items():
         zones = tuple(tuple(new[v] for v in zone) for zone in form.zones)
-        forms[Form(zones, _renamed_backings(form.backings, new), _renamed_backings(form.holdings, new))] = rows
+        parts = (_renamed_backings(part, new) for part in (form.backings, form.holdings, form.lowered))
+        forms[Form(zones, *parts)] = rows
     origins: list[Origin] = [RenamedOrigin(origin, new) for origin in table.origins]
     return Table(einsum, table.memories, forms, origins, table.explored)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.spec.analysis import Access, EinsumInfo
@@ -155,11 +156,17 @@ class Problem:
         """footprints[t, shape]: elements of tensor t in a tile."""
         return np.array([t.footprint(list(self.extents)) * np.ones(self.shapes) for t in self.tensors])
 
-    def shape_number(self, extents: Sequence[int]) -> int:
-        return sum(
-            int(np.searchsorted(v.divisors, e)) * s
-            for v, s, e in zip(self.variables, self.strides, extents, strict=True)
-        )
+    @cached_property
+    def traffic(self) -> Floats:
+        """traffic[t, shape]: values of tensor t in all tiles together."""
+        return self.footprints * self.tiles
+
+    @cached_property
+    def complete(self) -> npt.NDArray[np.bool_]:
+        """complete[v, shape]: whether variable v has its whole extent."""
+        last = np.array([[v.radix - 1] for v in self.variables], np.int64).reshape(-1, 1)
+        result: npt.NDArray[np.bool_] = self.digits == last
+        return result
 
 
 def make_problem(path: Path, keep_apart: frozenset[frozenset[str]], single: frozenset[str]) -> Problem:

@@ -101,8 +101,8 @@ class Search:
                 for f, t in zip(self._unit_footprints(), p.tensors, strict=True)
             ]
         )
-        self.traffic = p.footprints * p.tiles
-        self.complete = p.digits == np.array([[v.radix - 1] for v in p.variables]).reshape(-1, 1)
+        self.traffic = p.traffic
+        self.complete = p.complete
         self.edges: dict[Holder, EdgeCost] = {}
         for t, chain in enumerate(self.chains):
             ends = [*chain, len(p.path.components) - 1]
@@ -124,14 +124,29 @@ class Search:
 
     # --- the run ------------------------------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Fill `layers`, `seeds` and, if the Einsum can be unfused here, `final`."""
+    def run(self, inner: dict[object, tuple[list[Layer], dict[Holder | None, int]]] | None = None) -> None:
+        """Fill `layers`, `seeds` and, if the Einsum can be unfused here, `final`.
+
+        `inner` keeps what is the same below the outermost fanout from one placement to the next.
+        """
+        count, at = len(self.problem.path.components), self.costs.outermost
+        key = self._inner_key() if inner is not None and at < count else None
+        if inner is not None and key in inner:
+            layers, states = inner[key]
+            self.layers = list(layers)
+        else:
+            states = {None: self._begin()}
+            if at == count:
+                states = self._settle_compute(states)
+            states = self._levels(range(count - 1, at - 1, -1), states)
+            if inner is not None and key is not None:
+                inner[key] = list(self.layers), states
+        self.final = self._finish(self._levels(range(min(at, count) - 1, 0, -1), states))
+
+    def _levels(self, indices: range, states: dict[Holder | None, int]) -> dict[Holder | None, int]:
+        """Place the holders of these components and cross their fanouts, from the inside out."""
         components = self.problem.path.components
-        states: dict[Holder | None, int] = {None: self._begin()}
-        outside = self.costs.outermost == len(components)
-        if outside:
-            states = self._settle_compute(states)
-        for index in range(len(components) - 1, 0, -1):
+        for index in indices:
             held = [i for i, chain in enumerate(self.nested) if index in chain]
             if components[index].kind == "memory" and held:
                 states = self._level(index, held, states)
@@ -141,7 +156,17 @@ class Search:
                 states = self._cross_outermost(states)
             else:
                 states = self._cross_fixed(index, states)
-        self.final = self._finish(states)
+        return states
+
+    def _inner_key(self) -> object:
+        """What the part inside the outermost fanout depends on."""
+        at = self.costs.outermost
+        chains = []
+        for t, chain in zip(self.problem.tensors, self.chains, strict=True):
+            outside = [k for k in chain if k < at]
+            tolls = tuple(k for k in self.placement.tolls(t.name, self.problem.path) if k > outside[-1])
+            chains.append((tuple(k for k in chain if k >= at), outside[-1], tolls))
+        return tuple(chains), self.placement.sets[at:], self.fixed.factors, tuple(c.factors for c in self.crossings)
 
     def _add(self, layer: Layer) -> int:
         self.layers.append(layer)
@@ -354,11 +379,14 @@ class Search:
         p = self.problem
         layer = self.layers[state]
         start, rows = layer.start(p.shapes), np.arange(len(layer.shape))
+        varies = (layer.criteria != layer.criteria[:1]).any(axis=0)
+        varies[ENERGY] = True
+        compared = np.ascontiguousarray(layer.criteria[:, varies])
         for v in growing:
             before_start = np.cumsum([0, *(len(b) for b in p.variables[v].before)]).astype(np.int64)
             before = np.array([i for b in p.variables[v].before for i in b], np.int64)
             start, rows = kernels.grow(
-                p.shapes, p.strides[v], p.variables[v].radix, before_start, before, start, rows, layer.criteria
+                p.shapes, p.strides[v], p.variables[v].radix, before_start, before, start, rows, compared
             )
         return start, rows
 

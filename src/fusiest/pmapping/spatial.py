@@ -57,21 +57,18 @@ def spatial_choices(problem: Problem) -> list[SpatialChoice]:
     dimensions = tuple(d for c in components for d in c.dimensions)
     levels = tuple(i for i, c in enumerate(components) for _ in c.dimensions)
     bounds = tuple(v.bound for v in problem.variables)
-    found: dict[object, SpatialChoice] = {}
-    usages: dict[object, tuple[float, ...]] = {}
+    by_usage: dict[tuple[float, ...], list[SpatialChoice]] = {}
     for factors in _joint(problem, dimensions, bounds):
-        choice = SpatialChoice(dimensions, levels, factors)
         usage = tuple(
             min(math.prod(f) * d.usage_scale / d.fanout, d.min_usage) for d, f in zip(dimensions, factors, strict=True)
         )
-        key = _equivalence(problem, choice, usage)
-        found.setdefault(key, choice)
-        usages.setdefault(key, usage)
-    best = _undominated(set(usages.values()))
-    return [choice for key, choice in found.items() if usages[key] in best]
+        by_usage.setdefault(usage, []).append(SpatialChoice(dimensions, levels, factors))
+    best = _undominated(set(by_usage))
+    found = {_equivalence(problem, choice): choice for usage in best for choice in reversed(by_usage[usage])}
+    return list(reversed(found.values()))
 
 
-def _equivalence(problem: Problem, choice: SpatialChoice, usage: tuple[float, ...]) -> object:
+def _equivalence(problem: Problem, choice: SpatialChoice) -> object:
     """Choices that cost the same: equal totals per component, equal reuse per tensor, equal gating."""
     totals = tuple(choice.total(level) for level in fanout_levels(problem))
     reuse = tuple(
@@ -79,7 +76,7 @@ def _equivalence(problem: Problem, choice: SpatialChoice, usage: tuple[float, ..
         for t in range(len(problem.tensors))
     )
     gated = tuple(math.prod(f) for d, f in zip(choice.dimensions, choice.factors, strict=True) if d.power_gateable)
-    return totals, reuse, gated, usage
+    return totals, reuse, gated
 
 
 def reused(problem: Problem, choice: SpatialChoice, tensor: int, level: int) -> int:

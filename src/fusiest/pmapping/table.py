@@ -32,6 +32,8 @@ class Form:
     holdings: tuple[Backing, ...] = ()
     """Other holders of shared tensors between the fused loops. Their space is counted when joining: a neighbour that
     holds the same tensor at the same place shares it."""
+    lowered: tuple[Backing, ...] = ()
+    """Those whose space is counted further in, with the Einsum's own."""
 
     @property
     def loops(self) -> tuple[str, ...]:

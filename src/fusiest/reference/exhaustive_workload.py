@@ -276,6 +276,7 @@ class WorkloadMapper:
     def __post_init__(self) -> None:
         infos = self.spec.info.einsums
         self.tensors = {name: frozenset(info.accesses) for name, info in infos.items()}
+        self.copies = frozenset(name for name, info in infos.items() if info.is_copy_operation)
         self.classes = {name: classes(self.spec, name, self.limits) for name in infos}
         self.bound = {name: bind_all(self.spec, info) for name, info in infos.items()}
         self.paths: dict[tuple[str, str], Path] = {}
@@ -306,7 +307,7 @@ class WorkloadMapper:
     def _try(self, choice: _Choice) -> bool:
         """Whether the choice is a tree that exchanges its tensors in time and fits the memories, as the model says."""
         try:
-            tree = joined_tree([c.nodes for c in choice.classes], choice.common, self.tensors)
+            tree = joined_tree([c.nodes for c in choice.classes], choice.common, self.tensors, self.copies)
         except NoTree:
             self.refused["no tree"] += 1
             return False
@@ -337,7 +338,7 @@ class WorkloadMapper:
         return nests
 
     def _mapping(self, choice: _Choice) -> WorkloadMapping:
-        tree = joined_tree(choice.nodes, choice.common, self.tensors)
+        tree = joined_tree(choice.nodes, choice.common, self.tensors, self.copies)
         cost = evaluate(self.spec, tree)
         assert math.isclose(cost.energy, choice.energy, rel_tol=1e-9)
         assert math.isclose(cost.latency, choice.latency, rel_tol=1e-9)

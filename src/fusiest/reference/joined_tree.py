@@ -62,16 +62,20 @@ def make_branch(nodes: Sequence[Node]) -> Branch:
 
 
 def joined_tree(
-    nests: Sequence[Sequence[Node]], common: Sequence[int], tensors: Mapping[str, frozenset[str]]
+    nests: Sequence[Sequence[Node]],
+    common: Sequence[int],
+    tensors: Mapping[str, frozenset[str]],
+    copies: frozenset[str] = frozenset(),
 ) -> LoopTree:
     """The tree in which neighbours i and i + 1 share their first `common[i]` loops. Raises NoTree if there is none.
 
-    `tensors`: those that each Einsum uses.
+    `tensors`: those that each Einsum uses. `copies`: Einsums whose holders other than backing ones are ignored.
     """
     branches = [make_branch(nodes) for nodes in nests]
     tree = LoopTree(nodes=_group(branches, common, range(len(branches)), 0))
     for path, nodes, branch in zip(tree.paths(), nests, branches, strict=True):
-        if _own(path, branch.einsum, tensors[branch.einsum]) != list(nodes):
+        own = _own(path, branch.einsum, tensors[branch.einsum])
+        if (_backing_only(own) if branch.einsum in copies else own) != list(nodes):
             raise NoTree(branch.einsum)
     return tree
 
@@ -90,6 +94,18 @@ def _own(path: Sequence[Node], einsum: str, tensors: frozenset[str]) -> list[Nod
     return found
 
 
+def _backing_only(nodes: Sequence[Node]) -> list[Node]:
+    held: set[str] = set()
+    found: list[Node] = []
+    for node in nodes:
+        if isinstance(node, (Storage, Toll)):
+            if node.tensors[0] in held:
+                continue
+            held.add(node.tensors[0])
+        found.append(node)
+    return found
+
+
 def _group(branches: Sequence[Branch], common: Sequence[int], group: range, depth: int) -> tuple[Node, ...]:
     """What these Einsums have below `depth` loops that are common to all."""
     runs: list[range] = []
@@ -98,17 +114,30 @@ def _group(branches: Sequence[Branch], common: Sequence[int], group: range, dept
             runs[-1] = range(runs[-1].start, i + 1)
         else:
             runs.append(range(i, i + 1))
-    exchanged = _exchanged(branches, runs, depth)
-    above, rest = [], {}
-    for i in group:
-        own = branches[i].holders[depth]
-        cut = max((n + 1 for n, node in enumerate(own) if node in exchanged), default=0)
-        above.append(own[:cut])
-        rest[i] = own[cut:]
+    cuts = _above_the_split(branches, runs, depth)
+    above = [branches[i].holders[depth][: cuts[i]] for i in group]
+    rest = {i: branches[i].holders[depth][cuts[i] :] for i in group}
     parts = [_run(branches, common, run, depth, rest) for run in runs]
     if len(parts) == 1:
         return (*_merged(above), *parts[0])
     return (*_merged(above), Sequential(nodes=tuple(Nested(nodes=part) for part in parts)))
+
+
+def _above_the_split(branches: Sequence[Branch], runs: Sequence[range], depth: int) -> dict[int, int]:
+    """How many of each Einsum's holders here stand above the split: down to the last that is exchanged across it.
+
+    What stands above for one Einsum does so for all that have it here.
+    """
+    above = _exchanged(branches, runs, depth)
+    while True:
+        cuts = {}
+        for i in (i for run in runs for i in run):
+            own = branches[i].holders[depth]
+            cuts[i] = max((n + 1 for n, node in enumerate(own) if node in above), default=0)
+        more = {node for i, cut in cuts.items() for node in branches[i].holders[depth][:cut]} - above
+        if not more:
+            return cuts
+        above |= more
 
 
 def _exchanged(branches: Sequence[Branch], runs: Sequence[range], depth: int) -> set[Node]:

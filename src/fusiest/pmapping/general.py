@@ -1,0 +1,355 @@
+"""The general search: exact for imperfect tiles and any holder order, slower than `search`, for where that does not apply.
+
+For one placement: every order of the holders, and in each every tile chain of each variable (`general_chains`). Costs are
+sums of products over variables (`general_terms`), so the variables are combined one at a time (`general_combine`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fusiest.errors import SpecError
+from fusiest.model.leakage import bind_all, leak_power
+from fusiest.model.visits import footprint
+from fusiest.pmapping.costs import ENERGY, WATTS, Columns, busy_columns, finish
+from fusiest.pmapping.general_chains import Chains, make_chains
+from fusiest.pmapping.general_combine import Combiner, Partial
+from fusiest.pmapping.general_limits import Limit, Usages, best_usages, limits, usage
+from fusiest.pmapping.general_nest import Held, Skeleton, Slot, skeletons
+from fusiest.pmapping.general_origin import GeneralOrigin
+from fusiest.pmapping.general_terms import Counter, Terms, reservations
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.placement import Placement
+from fusiest.pmapping.problem import Problem
+from fusiest.pmapping.search import Rules
+from fusiest.pmapping.table import Backing, Form, Origin, Rows, group_numbers
+from fusiest.spec.spec import Spec
+
+MOST_CANDIDATES = 2_000_000_000
+Boundary = tuple[int, int]
+"""(i, 0): right below gap i's fused loops; (i, 1): below those loops of gap i + 1 that holder i's reservation passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """All that a memory holds."""
+
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Bits of a tracked memory right below a boundary. `apart`: of a shared tensor's further holder."""
+
+    level: int
+    at: Boundary
+    apart: bool = False
+
+
+@dataclass
+class GeneralSearch:
+    """One Einsum on one compute."""
+
+    spec: Spec
+    problem: Problem
+    memories: tuple[int, ...]
+    """Memories to track, by index on the path (or -1)."""
+    shared: frozenset[str]
+    max_fused_loops: int | None
+    rules: Rules
+    imperfect: bool
+    evaluated: int = 0
+    chains: dict[object, Chains] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.path = self.problem.path
+        self.busy = busy_columns(self.problem)
+        self.bound = bind_all(self.spec, self.problem.info)
+        self.usages: Usages = best_usages(self.path, self.imperfect)
+        self.watts: dict[tuple[int, ...], float] = {}
+
+    def pieces(self, placement: Placement) -> Iterator[tuple[Form, Rows, Origin]]:
+        """Rows of every form for one placement."""
+        self._check_supported(placement)
+        for skeleton in skeletons(self.path, placement, self.shared):
+            slots = {v: self._slots(skeleton, v) for v in self.path.einsum.bounds}
+            for passed in _lowerings(skeleton, slots, self.rules):
+                yield from _Nests(self, skeleton, slots, passed).pieces()
+
+    def count(self, candidates: int) -> None:
+        self.evaluated += candidates
+        if self.evaluated > MOST_CANDIDATES:
+            raise SpecError(
+                f"the {'imperfect ' * self.imperfect}mapspace of Einsum {self.path.einsum.name} has more than "
+                f"{MOST_CANDIDATES:.0e} candidates; use perfect tiles, or constrain it (tile_shape, loop_bounds, keep)"
+            )
+
+    def power(self, skeleton: Skeleton, used: tuple[int, ...]) -> float:
+        """Watts of leakage, where `used` counts instances of gated dimensions."""
+        if used not in self.watts:
+            named = {(d.component, d.name): n for (_, d), n in zip(skeleton.dimensions, used, strict=True)}
+            self.watts[used] = sum(leak_power(self.spec, self.path.compute.name, self.bound, named).values())
+        return self.watts[used]
+
+    def _check_supported(self, placement: Placement) -> None:
+        fanout = next((i for i, c in enumerate(self.path.components) if c.dimensions), len(self.path.components))
+        for tensor in self.path.einsum.accesses:
+            backing = placement.holders(tensor, self.path)[0]
+            if tensor in self.shared and backing >= fanout:
+                raise SpecError(
+                    f"shared tensor {tensor} of Einsum {self.path.einsum.name} may be backed in "
+                    f"{self.path.components[backing].name}, below a fanout: not supported yet; keep it in a memory above the "
+                    "fanout too"
+                )
+
+    def _slots(self, skeleton: Skeleton, variable: str) -> tuple[Slot, ...]:
+        """Where loops over a variable may stand, in written order."""
+        if self.path.einsum.bounds[variable] == 1:
+            return ()
+        found = []
+        for gap in skeleton.gaps:
+            if skeleton.may_loop(variable, gap) and not self._ruled_out(skeleton, variable, gap):
+                found.append(Slot(gap))
+            for i, own in enumerate(skeleton.dimension_gaps):
+                if own == gap and skeleton.may_spread(variable, i):
+                    found.append(Slot(gap, i))
+        return tuple(found)
+
+    def _ruled_out(self, skeleton: Skeleton, variable: str, gap: int) -> bool:
+        """The search's rules 1 and 2, in gaps of unfused loops.
+
+        Moving a loop may merge it with one over the same variable in the next gap. With imperfect tiles that leaves
+        fewer, larger tiles: never worse, but where stride gaps count. Nor may it cross a Spatial loop over its variable.
+        """
+        if gap <= skeleton.last_fused:
+            return False
+        accesses = self.path.einsum.accesses.values()
+        strided = any(abs(r.coefficients.get(variable, 0)) > 1 for a in accesses for r in a.ranks.values())
+        if strided and self.imperfect:
+            return False
+        if self.rules.sink and gap > 0 and variable in skeleton.access(skeleton.holders[gap - 1]).fully_relevant:
+            crossed = [i for i, own in enumerate(skeleton.dimension_gaps) if own == gap - 1]
+            if skeleton.sinks(gap - 1) and not any(skeleton.may_spread(variable, i) for i in crossed):
+                return True
+        return self.rules.hoist and skeleton.hoists(variable, gap)
+
+
+def _lowerings(
+    skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], rules: Rules
+) -> Iterator[dict[int, frozenset[str]]]:
+    """Per holder, the variables whose loop right below it its reservation passes: fully relevant ones, then at most one
+    partially relevant. In an unfused gap all fully relevant ones stand first; a fused gap's order is part of the form."""
+    options: list[list[frozenset[str]]] = []
+    for place, holder in enumerate(skeleton.holders):
+        access, own = skeleton.access(holder), [v for v in slots if Slot(place + 1) in slots[v]]
+        full = [v for v in own if v in access.fully_relevant]
+        partial = [frozenset([v]) for v in own if v in access.partially_relevant]
+        if holder.backing:
+            options.append([frozenset()])
+        elif place + 1 > skeleton.last_fused:
+            options.append([frozenset(full) | last for last in partial or [frozenset[str]()]])
+        else:
+            if rules.sink and skeleton.sinks(place):
+                full = []
+            runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
+            options.append([run | last for run in runs for last in [frozenset[str](), *partial]])
+    for chosen in itertools.product(*options):
+        passed = dict(enumerate(chosen))
+        fused = [v for place in range(skeleton.last_fused) for v in passed[place]]
+        if len(set(fused)) == len(fused):
+            yield passed
+
+
+class _Nests:
+    """All tiles of one skeleton whose reservations sink as given."""
+
+    def __init__(
+        self,
+        search: GeneralSearch,
+        skeleton: Skeleton,
+        slots: Mapping[str, tuple[Slot, ...]],
+        passed: Mapping[int, frozenset[str]],
+    ) -> None:
+        self.search, self.skeleton, self.slots, self.passed = search, skeleton, slots, passed
+        self.last = skeleton.last_fused
+        self.forced = {v: place + 1 for place in range(self.last) for v in passed[place]}
+        self.variables = tuple(slots)
+        self.persistent = np.zeros(len(search.memories))
+
+    def pieces(self) -> Iterator[tuple[Form, Rows, Origin]]:
+        chains = {v: self._chains(v) for v in self.variables}
+        if any(not len(own) for own in chains.values()):
+            return
+        terms = Terms(self.variables)
+        Counter(self.skeleton, self.slots, self.search.busy, terms).add_all()
+        self._reserve(terms)
+        limited = limits(self.skeleton, chains)
+        state = self._combiner(terms, chains, limited).run()
+        state = state.take(np.flatnonzero(self._allowed(chains, limited, state)))
+        if len(state):
+            yield from self._finished(terms, chains, state)
+
+    def _chains(self, variable: str) -> Chains:
+        slots = self.slots[variable]
+        return make_chains(self.skeleton, variable, slots, self.forced, self.search.imperfect)
+
+    # --- space --------------------------------------------------------------------------------------------------------
+
+    def _reserve(self, terms: Terms) -> None:
+        """Bits: in all per memory of limited size; per memory to track and boundary; and of shared holders apart."""
+        components = self.search.path.components
+        for place, holder, products in reservations(self.skeleton, self.slots, self.passed):
+            names: list[Hashable] = []
+            if math.isfinite(components[holder.level].size):
+                names.append(Total(holder.level))
+            if holder.level in self.search.memories:
+                account = self._account(place, holder)
+                names += [account] if account is not None else []
+            terms.add(products, dict.fromkeys(names, 1.0))
+
+    def _account(self, place: int, holder: Held) -> Reserved | None:
+        """What a reservation counts towards. None: it is exchanged, and counted when joining, or persistent."""
+        info, shared = self.search.path.einsum, holder.tensor in self.skeleton.shared
+        if holder.backing and shared:
+            return None
+        if holder.backing and holder.tensor in info.persistent:
+            bits = self.search.path.components[holder.level].bits_per_value[holder.tensor] * info.n_instances
+            whole = footprint(info.accesses[holder.tensor], info.bounds)
+            self.persistent[self.search.memories.index(holder.level)] += whole * bits
+            return None
+        if place >= self.last:
+            return Reserved(holder.level, (self.last, 0))
+        if place >= 0 and self.passed[place]:
+            return Reserved(holder.level, (place, 1))
+        return Reserved(holder.level, (place, 0), shared)
+
+    # --- combining ----------------------------------------------------------------------------------------------------
+
+    def _combiner(self, terms: Terms, chains: Mapping[str, Chains], limited: list[Limit]) -> Combiner:
+        weights = terms.matrix()
+        components = self.search.path.components
+        totals = {name.level: i for name, i in terms.criteria.items() if isinstance(name, Total)}
+        compared = [weights[:, i] for name, i in terms.criteria.items() if not isinstance(name, (Total, Reserved))]
+        compared += [weights[:, i] for level, i in totals.items() if level not in self.search.memories]
+        for memory in self.search.memories:
+            running = np.zeros(len(weights))
+            for name, i in sorted(_reserved(terms), key=lambda item: item[0].at):
+                if name.level == memory and not name.apart:
+                    running = running + weights[:, i]
+                    compared.append(running)
+        caps = np.array([components[level].size for level in totals])
+        capped = weights[:, list(totals.values())]
+        return Combiner(terms, chains, limited, np.column_stack(compared), capped, caps, self.search.count)
+
+    def _allowed(self, chains: Mapping[str, Chains], limited: list[Limit], state: Partial) -> np.ndarray:
+        """Rows that meet what can be said only of whole rows."""
+        keep = np.ones(len(state), np.bool_)
+        for limit, values in zip(limited, state.limited.T, strict=True):
+            keep &= limit.met(values)
+        fused = self._fused(chains, state)
+        if self.search.max_fused_loops is not None:
+            keep &= (fused >= 0).sum(axis=1) <= self.search.max_fused_loops
+        for gap in range(1, self.last + 1):
+            if self.search.rules.sink and self.skeleton.sinks(gap - 1):
+                full = self.skeleton.access(self.skeleton.holders[gap - 1]).fully_relevant
+                here = fused == gap
+                others = here & np.array([v not in full for v in self.variables])
+                keep &= ~here.any(axis=1) | others.any(axis=1)
+        if self.search.usages is not None:
+            dimensions = [d for _, d in self.skeleton.dimensions]
+            options, inverse = np.unique(state.limited[:, : len(dimensions)], axis=0, return_inverse=True)
+            good = [usage(dimensions, tuple(row)) in self.search.usages for row in options.tolist()]
+            keep &= np.array(good, np.bool_)[inverse.reshape(-1)]
+        return keep
+
+    def _fused(self, chains: Mapping[str, Chains], state: Partial) -> Ints:
+        """Rows × variables: the gap of each fused loop, or -1."""
+        columns = [chains[v].fused[state.choice[:, i]] for i, v in enumerate(self.variables)]
+        return np.column_stack(columns) if columns else np.empty((len(state), 0), np.int64)
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def _finished(
+        self, terms: Terms, chains: Mapping[str, Chains], state: Partial
+    ) -> Iterator[tuple[Form, Rows, Origin]]:
+        values = state.products @ terms.matrix()
+        energy, latency = self._energy_latency(terms, values, state)
+        fused = self._fused(chains, state)
+        tiles = np.column_stack([chains[v].fused_tile[state.choice[:, i]] for i, v in enumerate(self.variables)])
+        patterns, inverse = np.unique(fused, axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns.tolist()):
+            which = np.flatnonzero(inverse.reshape(-1) == number)
+            gap_of = {v: gap for v, gap in zip(self.variables, pattern, strict=True) if gap >= 0}
+            zones, depth = self._zones(gap_of)
+            form, bits = self._form(terms, values[which], zones, depth)
+            columns = [self.variables.index(v) for v in form.loops]
+            rows = Rows(
+                tiles[which][:, columns], energy[which], latency[which], bits, np.zeros(len(which), np.int64),
+                np.arange(len(which)), np.tile(self.persistent, (len(which), 1)),
+            )  # fmt: skip
+            best = pareto_rows(group_numbers(rows.tiles), rows.criteria())
+            rows = rows.take(best)
+            rows.row[:] = np.arange(len(best))
+            chosen = state.choice[which[best]]
+            own = {v: chains[v].tiles[chosen[:, i]] for i, v in enumerate(self.variables)}
+            yield form, rows, GeneralOrigin(self.skeleton, self.slots, self.passed, own)
+
+    def _energy_latency(self, terms: Terms, values: Floats, state: Partial) -> tuple[Floats, Floats]:
+        columns = Columns(self.search.busy, (), ())
+        criteria = np.zeros((len(values), columns.count))
+        criteria[:, ENERGY] = values[:, terms.criterion("energy")]
+        for i in range(len(self.search.busy)):
+            if ("busy", i) in terms.criteria:
+                criteria[:, 2 + i] = values[:, terms.criteria["busy", i]]
+        gated = np.array([d.power_gateable for _, d in self.skeleton.dimensions], np.bool_)
+        used = np.where(gated, state.limited[:, : len(gated)], 1)
+        options, inverse = np.unique(used, axis=0, return_inverse=True)
+        watts = np.array([self.search.power(self.skeleton, tuple(row)) for row in options.tolist()])
+        criteria[:, WATTS] = watts[inverse.reshape(-1)]
+        return finish(self.search.problem, columns, criteria)
+
+    def _zones(self, gap_of: Mapping[str, int]) -> tuple[tuple[tuple[str, ...], ...], dict[Boundary, int]]:
+        """Fused loops from the outermost in, and how many zones lie above each boundary."""
+        zones: list[tuple[str, ...]] = []
+        depth: dict[Boundary, int] = {(-1, 0): 0}
+        for gap in range(self.last + 1):
+            own = {v for v, at in gap_of.items() if at == gap}
+            passed = self.passed[gap - 1] if gap else frozenset()
+            full = self.skeleton.access(self.skeleton.holders[gap - 1]).fully_relevant if gap else frozenset()
+            for zone in (passed & full, passed - full):
+                zones += [tuple(sorted(zone))] if zone else []
+            depth[gap - 1, 1] = len(zones)
+            zones += [tuple(sorted(own - passed))] if own - passed else []
+            depth[gap, 0] = len(zones)
+        return tuple(zones), depth
+
+    def _form(
+        self, terms: Terms, values: Floats, zones: tuple[tuple[str, ...], ...], depth: Mapping[Boundary, int]
+    ) -> tuple[Form, Floats]:
+        memories, names = self.search.memories, self.search.path.components
+        bits = np.zeros((len(values), len(memories), len(zones) + 1))
+        holdings = []
+        for place, holder in enumerate(self.skeleton.holders[: max(self.last, 0)]):
+            shared = holder.tensor in self.skeleton.shared and not holder.backing
+            if shared and not self.passed[place] and depth[place, 0] < len(zones):
+                holdings.append(Backing(holder.tensor, names[holder.level].name, depth[place, 0]))
+        for name, i in _reserved(terms):
+            if not name.apart or depth[name.at] == len(zones):
+                bits[:, memories.index(name.level), depth[name.at]] += values[:, i]
+        backings = [
+            Backing(h.tensor, names[h.level].name, depth[place, 0] if place >= 0 else 0)
+            for place, h in [*((-1, h) for h in self.skeleton.top), *enumerate(self.skeleton.holders)]
+            if h.backing and h.tensor in self.skeleton.shared
+        ]
+        backings.sort(key=lambda b: b.tensor)
+        holdings.sort(key=lambda b: (b.tensor, b.memory))
+        return Form(zones, tuple(backings), tuple(holdings)), bits
+
+
+def _reserved(terms: Terms) -> list[tuple[Reserved, int]]:
+    return [(name, i) for name, i in terms.criteria.items() if isinstance(name, Reserved)]

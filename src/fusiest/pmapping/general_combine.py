@@ -1,0 +1,133 @@
+"""Combining the tile chains of all variables, one variable at a time, with Pareto pruning after each.
+
+Every criterion is a sum of products of one factor ≥ 0 per variable. Once some variables are combined, terms that have equal
+factors in all others can be added up: a row whose sums are all at least as large as another's (in the same group) stays
+behind it whatever is chosen for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fusiest.pmapping.general_chains import Chains
+from fusiest.pmapping.general_limits import Limit
+from fusiest.pmapping.general_terms import Terms
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.table import group_numbers
+
+_CHUNK = 1 << 22
+"""Numbers in one block of partial products."""
+
+
+@dataclass
+class Partial:
+    """Combinations of some variables' chains."""
+
+    choice: Ints
+    """Rows × variables so far: which chain."""
+    products: Floats
+    """Rows × terms."""
+    limited: Ints
+    """Rows × limits."""
+
+    def __len__(self) -> int:
+        return len(self.choice)
+
+    def take(self, which: Ints) -> Partial:
+        return Partial(self.choice[which], self.products[which], self.limited[which])
+
+
+@dataclass
+class Combiner:
+    terms: Terms
+    chains: Mapping[str, Chains]
+    limits: Sequence[Limit]
+    compared: Floats
+    """Terms × criteria to be minimized, in which a worse row may be dropped."""
+    capped: Floats
+    """Terms × criteria with an upper limit, which grow with every factor."""
+    caps: Floats
+    count: Callable[[int], None]
+    """Told how many combinations are about to be evaluated."""
+
+    def __post_init__(self) -> None:
+        self.order = sorted(self.chains, key=lambda v: len(self.chains[v]))
+        self.values = {v: self.terms.values(v, own) for v, own in self.chains.items()}
+        self.numbers = self.terms.factor_numbers()
+        self.codes = {v: own.fused * (own.bound + 1) + own.fused_tile for v, own in self.chains.items()}
+
+    def run(self) -> Partial:
+        """All combinations that nothing dominates; `choice` in the order of the terms' variables."""
+        singles = {v: self._single(v) for v in self.order}
+        state: Partial | None = None
+        for i, v in enumerate(self.order):
+            state = singles[v] if state is None else self._joined(state, singles[v], self.order[: i + 1])
+            if not len(state):
+                break
+        assert state is not None
+        if not len(state):
+            return Partial(np.empty((0, len(self.order)), np.int64), state.products[:0], state.limited[:0])
+        back = [self.order.index(v) for v in self.terms.variables]
+        return Partial(state.choice[:, back], state.products, state.limited)
+
+    def _single(self, v: str) -> Partial:
+        limited = [limit.factors[v] for limit in self.limits]
+        count = len(self.chains[v])
+        columns = np.column_stack(limited) if limited else np.empty((count, 0), np.int64)
+        whole = Partial(np.arange(count)[:, None], self.values[v], columns)
+        self.count(count)
+        return self._pruned(whole, [v])
+
+    def _joined(self, state: Partial, single: Partial, done: Sequence[str]) -> Partial:
+        self.count(len(state) * len(single))
+        step = max(1, _CHUNK // max(1, len(single) * state.products.shape[1]))
+        parts = []
+        for start in range(0, len(state), step):
+            rows = np.arange(start, min(start + step, len(state)))
+            i, j = np.repeat(rows, len(single)), np.tile(np.arange(len(single)), len(rows))
+            limited = state.limited[i] * single.limited[j]
+            fits = np.ones(len(i), np.bool_)
+            for column, limit in zip(limited.T, self.limits, strict=True):
+                fits &= column <= limit.most
+            i, j, limited = i[fits], j[fits], limited[fits]
+            choice = np.column_stack([state.choice[i], single.choice[j]])
+            parts.append(self._pruned(Partial(choice, state.products[i] * single.products[j], limited), done))
+        if len(parts) == 1:
+            return parts[0]
+        whole = Partial(
+            np.concatenate([p.choice for p in parts]),
+            np.concatenate([p.products for p in parts]),
+            np.concatenate([p.limited for p in parts]),
+        )
+        return self._pruned(whole, done)
+
+    def _pruned(self, state: Partial, done: Sequence[str]) -> Partial:
+        rest = [v for v in self.terms.variables if v not in done]
+        least = np.ones(len(self.numbers))
+        for v in rest:
+            least = least * self.values[v].min(axis=0, initial=np.inf)
+        fits = (state.products @ (self.capped * least[:, None]) <= self.caps).all(axis=1)
+        state = state.take(np.flatnonzero(fits))
+        keys = [self.codes[v][state.choice[:, i]] for i, v in enumerate(done)]
+        keys += [column for column, limit in zip(state.limited.T, self.limits, strict=True) if limit.is_key]
+        free = [column for column, limit in zip(state.limited.T, self.limits, strict=True) if not limit.is_key]
+        features = state.products @ self._features(rest)
+        groups = group_numbers(np.column_stack(keys)) if keys else np.zeros(len(state), np.int64)
+        if rest and free:
+            features = np.column_stack([features, *free])
+        return state.take(pareto_rows(groups, features))
+
+    def _features(self, rest: Sequence[str]) -> Floats:
+        """Terms × sums to compare: per criterion, terms with the same factors in the rest. Equal directions once."""
+        columns = [self.terms.variables.index(v) for v in rest]
+        classes = group_numbers(self.numbers[:, columns])
+        found: dict[bytes, Floats] = {}
+        for own in np.unique(classes):
+            for weights in (self.compared * (classes == own)[:, None]).T:
+                scale = np.abs(weights).max(initial=0.0)
+                if scale > 0:
+                    found.setdefault(np.round(weights / scale, 14).tobytes(), weights / scale)
+        return np.column_stack(list(found.values())) if found else np.zeros((len(self.numbers), 1))

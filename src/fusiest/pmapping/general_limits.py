@@ -1,0 +1,144 @@
+"""Constraints that tie several variables together: fanouts, products in `loop_bounds` and `tile_shape`, `min_usage`.
+
+Each is a product of one integer per variable. Where less is never worse it is one more criterion with a limit; where the
+exact value matters (leakage of gated dimensions, asked usage, lower limits) it is part of the key of a group.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fusiest.pmapping.general_chains import Chains, tile_options, tile_shapes, written_above
+from fusiest.pmapping.general_nest import Skeleton
+from fusiest.pmapping.pareto import Ints
+from fusiest.pmapping.spatial import satisfies
+from fusiest.spec.binding import BoundComparison, BoundDimension, Path
+
+Usages = frozenset[tuple[float, ...]] | None
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A product over variables: its factors per chain, the most it may be, and whether its value matters."""
+
+    factors: Mapping[str, Ints]
+    most: float
+    is_key: bool
+    comparison: BoundComparison | None = None
+
+    def met(self, values: Ints) -> np.ndarray:
+        keep: np.ndarray = values <= self.most
+        if self.comparison is not None:
+            options, inverse = np.unique(values, return_inverse=True)
+            name = next(iter(self.comparison.variables), "")
+            obeys = [satisfies(self.comparison, {name: int(o)} if name else {}) for o in options]
+            keep &= np.array(obeys, np.bool_)[inverse]
+        return keep
+
+
+def limits(skeleton: Skeleton, chains: Mapping[str, Chains]) -> list[Limit]:
+    """The dimensions' usages first, in the skeleton's order."""
+    used = [_used(chains, i) for i in range(len(skeleton.dimensions))]
+    found = []
+    for own, (_, d) in zip(used, skeleton.dimensions, strict=True):
+        found.append(Limit(own, d.fanout / d.usage_scale, d.power_gateable or d.min_usage > 0))
+    for own, (_, d) in zip(used, skeleton.dimensions, strict=True):
+        found += [_compared(c, own) for c in d.loop_bounds if c.operator.startswith("product")]
+    for place, c in tile_shapes(skeleton):
+        if c.operator.startswith("product"):
+            extents = {v: own.extent(written_above(skeleton, own.slots, place)) for v, own in chains.items()}
+            found.append(_compared(c, extents))
+    return found
+
+
+def _used(chains: Mapping[str, Chains], dimension: int) -> dict[str, Ints]:
+    found = {}
+    for v, own in chains.items():
+        slot = next((i for i, slot in enumerate(own.slots) if slot.dimension == dimension), None)
+        found[v] = own.iterations(slot) if slot is not None else np.ones(len(own), np.int64)
+    return found
+
+
+def _compared(comparison: BoundComparison, values: Mapping[str, Ints]) -> Limit:
+    operator = comparison.operator.removeprefix("product")
+    factors = {v: own if v in comparison.variables else np.ones(len(own), np.int64) for v, own in values.items()}
+    most = comparison.value if operator in ("<=", "<", "==") else math.inf
+    return Limit(factors, most, operator not in ("<=", "<"), comparison)
+
+
+def best_usages(path: Path, imperfect: bool) -> Usages:
+    """`min_usage`: usages that no other choice of Spatial loops dominates. None if nothing asks for any usage."""
+    dimensions = [d for c in path.components for d in c.dimensions]
+    if not any(d.min_usage > 0 for d in dimensions):
+        return None
+    bounds = [c for d in dimensions for c in d.loop_bounds if c.operator.startswith("product")]
+    owner = [i for i, d in enumerate(dimensions) for c in d.loop_bounds if c.operator.startswith("product")]
+    products = {_Spread((1,) * len(dimensions), (1,) * len(bounds))}
+    for v in path.einsum.bounds:
+        options = [
+            _Spread(n, tuple(n[i] if v in c.variables else 1 for i, c in zip(owner, bounds, strict=True)))
+            for n in iteration_choices(path, v, imperfect)
+        ]
+        joint = {one.times(two) for one, two in itertools.product(products, options)}
+        products = {
+            p for p in joint if all(n * d.usage_scale <= d.fanout for n, d in zip(p.used, dimensions, strict=True))
+        }
+    usages = set()
+    for choice in products:
+        values = zip(bounds, choice.compared, strict=True)
+        if all(satisfies(c, {next(iter(c.variables), ""): n} if c.variables else {}) for c, n in values):
+            usages.add(usage(dimensions, choice.used))
+    return frozenset(a for a in usages if not any(b != a and all(map(float.__ge__, b, a)) for b in usages))
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """Instances used per dimension, and the products that `loop_bounds` compare."""
+
+    used: tuple[int, ...]
+    compared: tuple[int, ...]
+
+    def times(self, other: _Spread) -> _Spread:
+        return _Spread(
+            tuple(a * b for a, b in zip(self.used, other.used, strict=True)),
+            tuple(a * b for a, b in zip(self.compared, other.compared, strict=True)),
+        )
+
+
+def usage(dimensions: list[BoundDimension], used: tuple[int, ...]) -> tuple[float, ...]:
+    """What `min_usage` compares."""
+    return tuple(float(min(n * d.usage_scale / d.fanout, d.min_usage)) for n, d in zip(used, dimensions, strict=True))
+
+
+def iteration_choices(path: Path, variable: str, imperfect: bool) -> set[tuple[int, ...]]:
+    """Iterations that a variable's loops on all dimensions can have, with Temporal loops above any component."""
+    extents: dict[tuple[int, ...], set[int]] = {(): {path.einsum.bounds[variable]}}
+    for component in path.components:
+        if component.dimensions:
+            extents = {
+                n: {tile for extent in own for tile in tile_options(extent, imperfect)} for n, own in extents.items()
+            }
+        for d in component.dimensions:
+            banned = any(variable in path.einsum.accesses[t].variables for t in d.reuse)
+            after: dict[tuple[int, ...], set[int]] = {}
+            for n, own in extents.items():
+                for extent in own:
+                    for tile in [extent] if banned else tile_options(extent, imperfect):
+                        iterations = -(-extent // tile)
+                        if iterations * d.usage_scale <= d.fanout and _obeys(d, variable, iterations):
+                            after.setdefault((*n, iterations), set()).add(tile)
+            extents = after
+    return set(extents)
+
+
+def _obeys(d: BoundDimension, variable: str, iterations: int) -> bool:
+    return all(
+        satisfies(c, {variable: iterations})
+        for c in d.loop_bounds
+        if variable in c.variables and not c.operator.startswith("product")
+    )

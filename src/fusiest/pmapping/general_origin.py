@@ -1,0 +1,80 @@
+"""From a row of the general search back to its nest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
+from fusiest.pmapping.general_nest import Held, Skeleton, Slot
+from fusiest.pmapping.pareto import Ints
+from fusiest.pmapping.table import Branch
+
+
+@dataclass(frozen=True)
+class GeneralOrigin:
+    """Rows found in one skeleton: the tile below every slot."""
+
+    skeleton: Skeleton
+    slots: Mapping[str, tuple[Slot, ...]]
+    passed: Mapping[int, frozenset[str]]
+    """Per holder, the variables whose loop right below it its reservation sinks through."""
+    tiles: Mapping[str, Ints]
+    """Per variable: rows × slots."""
+
+    def branch(self, row: int, tiles: dict[str, int]) -> Branch:
+        skeleton = self.skeleton
+        loops = self._loops(row)
+        top = tuple(self._storage(h) for h in skeleton.top)
+        between: list[tuple[Storage | Toll, frozenset[str]]] = []
+        for gap in range(skeleton.last_fused + 1):
+            cut = frozenset(v for slot, v, _ in loops if slot.dimension is None and slot.gap <= gap)
+            between += [(self._toll(t), cut) for g, t in skeleton.tolls if g == gap]
+            between.append((self._storage(skeleton.holders[gap]), cut))
+        inside: list[Node] = []
+        for gap in range(skeleton.last_fused + 1, len(skeleton.gaps)):
+            inside += self._temporal(gap, loops)
+            inside += self._tail(gap, loops)
+            if gap < len(skeleton.holders):
+                inside.append(self._storage(skeleton.holders[gap]))
+        inside.append(Compute(einsum=skeleton.path.einsum.name, component=skeleton.path.compute.name))
+        return Branch(top, tuple(between), tuple(inside))
+
+    def _loops(self, row: int) -> list[tuple[Slot, str, int]]:
+        """Loops with more than one iteration: where, over what, and their tile."""
+        found = []
+        for v, slots in self.slots.items():
+            extent = self.skeleton.path.einsum.bounds[v]
+            for slot, tile in zip(slots, self.tiles[v][row].tolist(), strict=True):
+                if tile < extent:
+                    found.append((slot, v, tile))
+                extent = tile
+        return found
+
+    def _temporal(self, gap: int, loops: list[tuple[Slot, str, int]]) -> list[Node]:
+        """Loops that the reservation of the holder above passes come first, a partially relevant one last of them."""
+        passed = self.passed.get(gap - 1, frozenset())
+        full = self.skeleton.access(self.skeleton.holders[gap - 1]).fully_relevant if gap else frozenset()
+        own = [(v, tile) for slot, v, tile in loops if slot == Slot(gap)]
+        own.sort(key=lambda loop: (loop[0] not in passed, loop[0] not in full))
+        return [Temporal(rank_variable=v, tile_shape=tile) for v, tile in own]
+
+    def _tail(self, gap: int, loops: list[tuple[Slot, str, int]]) -> list[Node]:
+        """Spatial loops and Tolls at the lower end of a gap, outer components first."""
+        found: list[tuple[tuple[int, int], Node]] = []
+        for slot, v, tile in loops:
+            if slot.gap == gap and slot.dimension is not None:
+                level, d = self.skeleton.dimensions[slot.dimension]
+                node = Spatial(rank_variable=v, tile_shape=tile, component=d.component, name=d.name)
+                found.append(((level, slot.dimension), node))
+        dimensions = len(self.skeleton.dimensions)
+        found += [((t.level, dimensions), self._toll(t)) for g, t in self.skeleton.tolls if g == gap]
+        return [node for _, node in sorted(found, key=lambda item: item[0])]
+
+    def _toll(self, toll: Held) -> Toll:
+        return Toll(tensors=(toll.tensor,), component=self.skeleton.path.components[toll.level].name)
+
+    def _storage(self, holder: Held) -> Storage:
+        persistent = holder.backing and holder.tensor in self.skeleton.path.einsum.persistent
+        name = self.skeleton.path.components[holder.level].name
+        return Storage(tensors=(holder.tensor,), component=name, persistent=persistent)
