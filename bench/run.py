@@ -9,36 +9,50 @@ import json
 import resource
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from bench.cases import Case, find
+
+if TYPE_CHECKING:
+    import fusiest
 
 
 def measure(case: Case) -> dict[str, object]:
     """Run a case; seconds count from when the spec is loaded and everything is imported."""
     import fusiest
+    import fusiest.mapper.mapper
 
     spec = fusiest.load(*case.files, defines=case.defines)
-    search = fusiest.pmappings if case.einsums else fusiest.map
     wall, cpu = time.perf_counter(), _cpu_seconds()
-    if case.einsums:
-        tables = {name: search(spec, name) for name in case.einsums}
-        found: dict[str, object] = {
-            "pmappings": {name: len(table) for name, table in tables.items()},
-            "explored": {name: table.explored for name, table in tables.items()},
-        }
-    else:
-        result = search(spec, case.objective, orders=case.orders)
-        found = {
-            "pmappings": result.stats.pmappings,
-            "explored": result.stats.explored,
-            "optimal": result.optimal,
-            "front": [[m.energy, m.latency] for m in result.mappings],
-        }
+    found = explore(case, spec) if case.einsums else map_workload(case, spec)
     return {
         "search_seconds": time.perf_counter() - wall,
         "cpu_seconds": _cpu_seconds() - cpu,
         "peak_rss_bytes": _peak_rss_bytes(),
         **found,
+    }
+
+
+def explore(case: Case, spec: fusiest.Spec) -> dict[str, object]:
+    """Phase 1 alone, one Einsum after the other."""
+    import fusiest
+
+    tables = {name: fusiest.pmappings(spec, name) for name in case.einsums}
+    return {
+        "pmappings": {name: len(table) for name, table in tables.items()},
+        "explored": {name: table.explored for name, table in tables.items()},
+    }
+
+
+def map_workload(case: Case, spec: fusiest.Spec) -> dict[str, object]:
+    import fusiest
+
+    result = fusiest.map(spec, case.objective, orders=case.orders)
+    return {
+        "pmappings": result.stats.pmappings,
+        "explored": result.stats.explored,
+        "optimal": result.optimal,
+        "front": [[m.energy, m.latency] for m in result.mappings],
     }
 
 

@@ -34,7 +34,7 @@ def _line(case: Case, record: dict[str, Any]) -> str:
     whole = record["process_seconds"]
     published = faster = ""
     if case.published_seconds is not None:
-        published, faster = f"{case.published_seconds:.0f} s", f"{case.published_seconds / whole:.0f}"
+        published, faster = f"{case.published_seconds:.0f} s", f"{case.published_seconds / whole:.2g}"
     return f"| {case.about} | {record['search_seconds']:.2f} s | {whole:.2f} s | {published} | {faster} |"
 
 

@@ -284,12 +284,11 @@ def _type(kind: type[Any], field: dataclasses.Field[Any]) -> str:
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-        return "required"
-    value = field.default if field.default is not dataclasses.MISSING else field.default_factory()  # type: ignore[misc]
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    return f"`{value}`" if isinstance(value, (int, float, str)) else ""
+    if field.default is dataclasses.MISSING:
+        return "required" if field.default_factory is dataclasses.MISSING else ""
+    if isinstance(field.default, bool):
+        return f"`{str(field.default).lower()}`"
+    return f"`{field.default}`" if isinstance(field.default, (int, float, str)) else ""
 
 
 def reference() -> str:

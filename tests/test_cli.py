@@ -118,7 +118,7 @@ def test_show(capsys: Capture) -> None:
     assert "Memory GlobalBuffer unlimited" in out
     assert "Matmul0:  T1[m, n1] = T0[m, n0] * W0[n0, n1]  (m=128, n0=128, n1=128)" in out
     _, out, _ = run(capsys, "show", "tpu_v4i")
-    assert "Memory LocalBuffer (8 * 4 * 1024 * 1024) bits x4 Z" in out
+    assert "Memory LocalBuffer 4 MiB x4 Z" in out
     assert "Workload" not in out
     _, out, _ = run(capsys, "show", "fused_matmuls_to_simple")
     assert "for m (tile 1)" in out

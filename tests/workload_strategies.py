@@ -205,20 +205,21 @@ def _glb_size(dice: Dice, grower: Grower) -> float:
     if dice.chance(10):
         return math.inf
     whole = sum(math.prod(sizes) for sizes in grower.sizes.values())
-    return 8 * dice.number(3, max(4, whole * 2 // 3))
+    return 8 * dice.number(3, max(4, whole * 2 // 3 if dice.chance(30) else whole // 3))
 
 
 def _architecture(dice: Dice, grower: Grower, third: bool) -> arch.Architecture:
     nodes: list[arch.ArchitectureNode] = []
-    keep = dice.one_of(["~Intermediates", "~Shared", "All", "~Intermediates", "Nothing", "Outputs"])
+    keep = dice.one_of(["~Intermediates"] * 6 + ["~Shared", "~Shared", "All", "Nothing", "Outputs"])
+    may_keep = dice.one_of(["All", "All", "All", "~Intermediates", keep])
     whole = sum(math.prod(sizes) for sizes in grower.sizes.values())
     nodes.append(
         arch.Memory(
             name="DRAM",
             size=8 * dice.number(whole // 2, whole) if dice.chance(10) else math.inf,
-            tensors=arch.Tensors(keep=keep, may_keep="All" if dice.chance(85) else keep),
+            tensors=arch.Tensors(keep=keep, may_keep=may_keep),
             skip_initial_output_write=not dice.chance(10),
-            **_figures(dice, [20, 5, 1], "read", "write"),  # type: ignore[arg-type]
+            **_figures(dice, [20, 20, 5, 1], "read", "write"),  # type: ignore[arg-type]
         )
     )
     keep = dice.one_of(["~DRAM", "~DRAM", "All", "~DRAM | Inputs", "~DRAM | Outputs", "~DRAM | Shared"])

@@ -71,6 +71,7 @@ def map_command(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Find every energy-latency-optimal fused mapping."""
+    from fusiest.mapper.options import Options
     from fusiest.progress import Progress
     from fusiest.show import result_text
     from fusiest.spec.dump import dump_mapping
@@ -78,21 +79,20 @@ def map_command(
 
     spec = load(arch, workload, defines=_defines(define))
     _require(spec, (arch, workload), "arch", "workload")
+    options = Options(
+        objective=tuple(objective.split(",")),
+        orders=orders,
+        max_fused_loops=max_fused_loops,
+        max_fused_loops_per_variable=max_fused_loops_per_variable,
+        imperfect=imperfect,
+        jobs=jobs,
+        time_limit=time_limit,
+    )
     with Progress(sys.stderr, quiet) as progress:
         progress.say("loading the compiled search (compiled once, on first use)")
-        from fusiest.mapper.mapper import map as map_spec
+        from fusiest.mapper.mapper import run
 
-        result = map_spec(
-            spec,
-            objective,
-            progress=progress.say,
-            orders=orders,
-            max_fused_loops=max_fused_loops,
-            max_fused_loops_per_variable=max_fused_loops_per_variable,
-            imperfect=imperfect,
-            jobs=jobs,
-            time_limit=time_limit,
-        )
+        result = run(spec, options, progress.say)
     if json_file is not None:
         write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
     if mapping is not None:

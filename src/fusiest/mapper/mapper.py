@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fusiest.errors import FusiestError, SpecError, did_you_mean
+from fusiest.errors import FusiestError
 from fusiest.joining.bounds import Incumbents
 from fusiest.mapper.diagnose import why_not_joined
 from fusiest.mapper.joiner import Joiner, OutOfTime, State
+from fusiest.mapper.options import Options
 from fusiest.mapper.result import FunnelStep, Mapping, Result, Stats
 from fusiest.mapper.tables import explore_all
 from fusiest.mapper.trace import trace
@@ -22,41 +23,8 @@ from fusiest.pmapping.diagnose import NoMapping
 from fusiest.pmapping.pareto import pareto_rows
 from fusiest.spec.spec import Spec
 
-OBJECTIVES = ("energy", "latency", "edp")
 MOST_DOWN_SETS = 10_000
 _BEAM = 4_000
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to search. The switches `coarse` and `bounds` change the time, never the result."""
-
-    objective: tuple[str, ...] = ("energy", "latency")
-    orders: str = "all"
-    max_fused_loops: int | None = None
-    max_fused_loops_per_variable: int = 1
-    imperfect: bool = False
-    jobs: int | None = None
-    time_limit: float | None = None
-    coarse: bool = True
-    bounds: bool = True
-
-    def __post_init__(self) -> None:
-        for name in self.objective:
-            if name not in OBJECTIVES:
-                raise SpecError(f"objective '{name}' is not known{did_you_mean(name, OBJECTIVES)}")
-        if set(self.objective) != {"energy", "latency"} and len(self.objective) != 1:
-            raise SpecError("objective: give energy, latency, edp, or energy,latency for the whole front")
-        if self.orders not in ("all", "given"):
-            raise SpecError(f"orders '{self.orders}' is neither all nor given")
-        if self.max_fused_loops_per_variable != 1:
-            raise SpecError("more than one fused loop per rank variable is not supported yet")
-        if self.imperfect:
-            raise SpecError("imperfect tiles are not supported by the mapper yet")
-        for name in ("jobs", "time_limit", "max_fused_loops"):
-            value = getattr(self, name)
-            if value is not None and value < (1 if name == "jobs" else 0):
-                raise SpecError(f"{name} must not be {value}")
 
 
 Progress = Callable[[str], None]
@@ -82,7 +50,17 @@ def map(
     17235968.0
     """
     names = tuple(objective.split(",")) if isinstance(objective, str) else tuple(objective)
-    return _Run(spec, Options(objective=names, **options), progress or (lambda text: None), executor).run()  # type: ignore[arg-type]
+    return run(spec, Options(objective=names, **options), progress, executor)  # type: ignore[arg-type]
+
+
+def run(
+    spec: Spec,
+    options: Options,
+    progress: Progress | None = None,
+    executor: concurrent.futures.Executor | None = None,
+) -> Result:
+    """Map with checked options."""
+    return _Run(spec, options, progress or (lambda text: None), executor).run()
 
 
 @dataclass
@@ -152,7 +130,10 @@ class _Run:
 
         def report(step: FunnelStep) -> None:
             self.stats.funnel.append(step)
-            self.say(f"{name}: {step.finished} of {len(joiner.order)} Einsums, {step.kept:,} partial mappings")
+            if step.kept == 0 and self.found:
+                self.say(f"{name}: nothing is left that could be better than what was found")
+            else:
+                self.say(f"{name}: {step.finished} of {len(joiner.order)} Einsums, {step.kept:,} partial mappings")
 
         self.stats.funnel.clear()
         states = joiner.run(incumbents, beam, report, self._check)

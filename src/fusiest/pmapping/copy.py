@@ -69,6 +69,12 @@ def _check(path: Path, backing: dict[str, int]) -> None:
                 f"copy Einsum {path.einsum.name}: persistent tensor {tensor} may be backed in "
                 f"{path.components[index].name}: not supported yet"
             )
+    if len(set(backing.values())) == 1:
+        bits = path.components[next(iter(backing.values()))].bits_per_value
+        if len({bits[tensor] for tensor in backing}) > 1:
+            raise SpecError(
+                f"copy Einsum {path.einsum.name}: its tensors have different bits_per_value in one memory: not supported yet"
+            )
 
 
 def _cost(spec: Spec, path: Path, source: str, backing: dict[str, int]) -> tuple[float, float]:

@@ -20,7 +20,8 @@ from fusiest.pmapping.costs import ENERGY, WATTS, Columns, busy_columns, finish
 from fusiest.pmapping.general_chains import Chains, make_chains
 from fusiest.pmapping.general_combine import Combiner, Partial
 from fusiest.pmapping.general_limits import Limit, Usages, best_usages, limits, usage
-from fusiest.pmapping.general_nest import Held, Skeleton, Slot, skeletons
+from fusiest.pmapping.general_nest import Held, Skeleton, Slot
+from fusiest.pmapping.general_orders import skeletons
 from fusiest.pmapping.general_origin import GeneralOrigin
 from fusiest.pmapping.general_terms import Counter, Terms, reservations
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
@@ -76,9 +77,9 @@ class GeneralSearch:
     def pieces(self, placement: Placement) -> Iterator[tuple[Form, Rows, Origin]]:
         """Rows of every form for one placement."""
         self._check_supported(placement)
-        for skeleton in skeletons(self.path, placement, self.shared):
-            slots = {v: self._slots(skeleton, v) for v in self.path.einsum.bounds}
-            for passed in _lowerings(skeleton, slots, self.rules):
+        for skeleton in skeletons(self.path, placement, self.shared, self.rules, self.imperfect):
+            slots = {v: skeleton.slots(v) for v in self.path.einsum.bounds}
+            for passed in _lowerings(skeleton, slots):
                 yield from _Nests(self, skeleton, slots, passed).pieces()
 
     def count(self, candidates: int) -> None:
@@ -107,41 +108,8 @@ class GeneralSearch:
                     "fanout too"
                 )
 
-    def _slots(self, skeleton: Skeleton, variable: str) -> tuple[Slot, ...]:
-        """Where loops over a variable may stand, in written order."""
-        if self.path.einsum.bounds[variable] == 1:
-            return ()
-        found = []
-        for gap in skeleton.gaps:
-            if skeleton.may_loop(variable, gap) and not self._ruled_out(skeleton, variable, gap):
-                found.append(Slot(gap))
-            for i, own in enumerate(skeleton.dimension_gaps):
-                if own == gap and skeleton.may_spread(variable, i):
-                    found.append(Slot(gap, i))
-        return tuple(found)
 
-    def _ruled_out(self, skeleton: Skeleton, variable: str, gap: int) -> bool:
-        """The search's rules 1 and 2, in gaps of unfused loops.
-
-        Moving a loop may merge it with one over the same variable in the next gap. With imperfect tiles that leaves
-        fewer, larger tiles: never worse, but where stride gaps count. Nor may it cross a Spatial loop over its variable.
-        """
-        if gap <= skeleton.last_fused:
-            return False
-        accesses = self.path.einsum.accesses.values()
-        strided = any(abs(r.coefficients.get(variable, 0)) > 1 for a in accesses for r in a.ranks.values())
-        if strided and self.imperfect:
-            return False
-        if self.rules.sink and gap > 0 and variable in skeleton.access(skeleton.holders[gap - 1]).fully_relevant:
-            crossed = [i for i, own in enumerate(skeleton.dimension_gaps) if own == gap - 1]
-            if skeleton.sinks(gap - 1) and not any(skeleton.may_spread(variable, i) for i in crossed):
-                return True
-        return self.rules.hoist and skeleton.hoists(variable, gap)
-
-
-def _lowerings(
-    skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], rules: Rules
-) -> Iterator[dict[int, frozenset[str]]]:
+def _lowerings(skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]]) -> Iterator[dict[int, frozenset[str]]]:
     """Per holder, the variables whose loop right below it its reservation passes: fully relevant ones, then at most one
     partially relevant. In an unfused gap all fully relevant ones stand first; a fused gap's order is part of the form."""
     options: list[list[frozenset[str]]] = []
@@ -154,7 +122,7 @@ def _lowerings(
         elif place + 1 > skeleton.last_fused:
             options.append([frozenset(full) | last for last in partial or [frozenset[str]()]])
         else:
-            if rules.sink and skeleton.sinks(place):
+            if skeleton.sinks(place):
                 full = []
             runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
             options.append([run | last for run in runs for last in [frozenset[str](), *partial]])
@@ -255,7 +223,7 @@ class _Nests:
         if self.search.max_fused_loops is not None:
             keep &= (fused >= 0).sum(axis=1) <= self.search.max_fused_loops
         for gap in range(1, self.last + 1):
-            if self.search.rules.sink and self.skeleton.sinks(gap - 1):
+            if self.skeleton.sinks(gap - 1):
                 full = self.skeleton.access(self.skeleton.holders[gap - 1]).fully_relevant
                 here = fused == gap
                 others = here & np.array([v not in full for v in self.variables])

@@ -6,12 +6,11 @@ that follows the last holder of the memories above them. Memories need not stand
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from fusiest.pmapping.placement import Placement
+from fusiest.pmapping.search import Rules
 from fusiest.spec.analysis import Access
 from fusiest.spec.binding import BoundDimension, Path, PlacementSets
 
@@ -42,6 +41,8 @@ class Skeleton:
     holders: tuple[Held, ...]
     """All others, outermost first."""
     shared: frozenset[str]
+    rules: Rules
+    imperfect: bool
 
     @cached_property
     def gaps(self) -> range:
@@ -130,6 +131,32 @@ class Skeleton:
             h.level >= level and variable in self.access(h).variables for h in self.holders[:temporal]
         )  # fmt: skip
 
+    def slots(self, variable: str) -> tuple[Slot, ...]:
+        """Where loops over a variable may stand, in written order."""
+        return tuple(slot for gap in self.gaps for slot in self.gap_slots(variable, gap))
+
+    def gap_slots(self, variable: str, gap: int) -> list[Slot]:
+        if self.path.einsum.bounds[variable] == 1:
+            return []
+        temporal = self.may_loop(variable, gap) and not self._ruled_out(variable, gap)
+        spread = [i for i, own in enumerate(self.dimension_gaps) if own == gap and self.may_spread(variable, i)]
+        return [Slot(gap)] * temporal + [Slot(gap, i) for i in spread]
+
+    # --- rules --------------------------------------------------------------------------------------------------------
+
+    def _ruled_out(self, variable: str, gap: int) -> bool:
+        """Rules 1 and 2 of `search`, in gaps of unfused loops.
+
+        Moving a loop may merge it with one over the same variable in the next gap. With imperfect tiles that leaves
+        fewer, larger tiles: never worse, but where stride gaps count. Nor may it cross a Spatial loop over its variable.
+        """
+        if gap <= self.last_fused:
+            return False
+        ranks = [affine for access in self.path.einsum.accesses.values() for affine in access.ranks.values()]
+        if self.imperfect and any(abs(affine.coefficients.get(variable, 0)) > 1 for affine in ranks):
+            return False
+        return self._sunk(variable, gap) or self._hoisted(variable, gap)
+
     def sinks(self, place: int) -> bool:
         """Rule 1 may move this holder below fully relevant loops: it is not backing, no `tile_shape` depends on its
         place, and every Spatial loop that its tensor sees above it is written above it."""
@@ -139,11 +166,17 @@ class Skeleton:
             for (level, _), gap in zip(self.dimensions, self.dimension_gaps, strict=True)
             if level <= holder.level
         )
-        return not holder.backing and not self.sets(holder).tile_shape and written
+        return self.rules.sink and not holder.backing and not self.sets(holder).tile_shape and written
 
-    def hoists(self, variable: str, gap: int) -> bool:
-        """Rule 2 moves a loop over this variable from a gap to below the holder under the gap."""
-        if gap == len(self.holders) or gap <= self.last_fused:
+    def _sunk(self, variable: str, gap: int) -> bool:
+        """Rule 1 moves the holder above the gap to below a loop over this variable, into the gap above."""
+        if gap == 0 or variable not in self.access(self.holders[gap - 1]).fully_relevant:
+            return False
+        return self.sinks(gap - 1) and not self._spreads(variable, gap - 1)
+
+    def _hoisted(self, variable: str, gap: int) -> bool:
+        """Rule 2 moves a loop over this variable to below the holder under the gap."""
+        if gap == len(self.holders) or not self.rules.hoist:
             return False
         holder = self.holders[gap]
         sets = self.sets(holder)
@@ -151,57 +184,8 @@ class Skeleton:
             return False
         if gap > 0 and variable in self.access(self.holders[gap - 1]).partially_relevant:
             return False
-        spread = [d for d, own in enumerate(self.dimension_gaps) if own == gap]
-        return not any(self.may_spread(variable, d) for d in spread)
+        return not self._spreads(variable, gap)
 
-
-def skeletons(path: Path, placement: Placement, shared: frozenset[str]) -> Iterator[Skeleton]:
-    """All orders of the holders below those on top."""
-    outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
-    top: list[Held] = []
-    nested: list[Held] = []
-    for tensor in path.einsum.accesses:
-        levels = placement.holders(tensor, path)
-        for level in levels:
-            holder = Held(tensor, level, level == levels[0])
-            persistent = holder.backing and tensor in path.einsum.persistent
-            (top if level == outermost or persistent else nested).append(holder)
-    nested.sort(key=lambda h: h.level)
-    for order in _orders(tuple(nested), placement, shared):
-        if all(_option_met(top, order, level, sets) for level, sets in enumerate(placement.sets)):
-            yield Skeleton(path, placement, tuple(top), order, shared)
-
-
-def _orders(left: tuple[Held, ...], placement: Placement, shared: frozenset[str]) -> Iterator[tuple[Held, ...]]:
-    if not left:
-        yield ()
-    for holder in left:
-        rest = tuple(h for h in left if h is not holder)
-        if not any(_must_stand_above(other, holder, placement, shared) for other in rest):
-            for others in _orders(rest, placement, shared):
-                yield (holder, *others)
-
-
-def _must_stand_above(outer: Held, inner: Held, placement: Placement, shared: frozenset[str]) -> bool:
-    if outer.level >= inner.level:
-        return False
-    if outer.tensor == inner.tensor or (outer.backing and outer.tensor in shared):
-        return True
-    both = placement.sets[outer.level], placement.sets[inner.level]
-    return all(sets is not None and sets.force_memory_hierarchy_order for sets in both)
-
-
-def _option_met(top: Sequence[Held], order: Sequence[Held], level: int, sets: PlacementSets | None) -> bool:
-    """`tensor_order_options`: at least one option agrees with where this memory's tensors stand."""
-    if sets is None or not sets.order_options:
-        return True
-    above = [h.tensor for h in top if h.level == level]
-    nested = [h.tensor for h in order if h.level == level]
-    for option in sets.order_options:
-        rank = {tensor: i for i, part in enumerate(option) for tensor in part}
-        inner = [rank[t] for t in nested if t in rank]
-        outer = [rank[t] for t in above if t in rank]
-        met = all(a <= b for a, b in itertools.pairwise(inner))
-        if met and all(a <= b for a in outer for b in inner):
-            return True
-    return False
+    def _spreads(self, variable: str, gap: int) -> bool:
+        """Whether a Spatial loop over this variable may stand in a gap."""
+        return any(own == gap and self.may_spread(variable, i) for i, own in enumerate(self.dimension_gaps))

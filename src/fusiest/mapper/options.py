@@ -1,0 +1,41 @@
+"""How to search, checked before anything slow begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusiest.errors import SpecError, did_you_mean
+
+OBJECTIVES = ("energy", "latency", "edp")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to search. The switches `coarse` and `bounds` change the time, never the result."""
+
+    objective: tuple[str, ...] = ("energy", "latency")
+    orders: str = "all"
+    max_fused_loops: int | None = None
+    max_fused_loops_per_variable: int = 1
+    imperfect: bool = False
+    jobs: int | None = None
+    time_limit: float | None = None
+    coarse: bool = True
+    bounds: bool = True
+
+    def __post_init__(self) -> None:
+        for name in self.objective:
+            if name not in OBJECTIVES:
+                raise SpecError(f"objective '{name}' is not known{did_you_mean(name, OBJECTIVES)}")
+        if set(self.objective) != {"energy", "latency"} and len(self.objective) != 1:
+            raise SpecError("objective: give energy, latency, edp, or energy,latency for the whole front")
+        if self.orders not in ("all", "given"):
+            raise SpecError(f"orders '{self.orders}' is neither all nor given")
+        if self.max_fused_loops_per_variable != 1:
+            raise SpecError("more than one fused loop per rank variable is not supported yet")
+        if self.imperfect:
+            raise SpecError("imperfect tiles are not supported by the mapper yet")
+        for name in ("jobs", "time_limit", "max_fused_loops"):
+            value = getattr(self, name)
+            if value is not None and value < (1 if name == "jobs" else 0):
+                raise SpecError(f"{name} must not be {value}")
