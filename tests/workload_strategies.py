@@ -25,9 +25,10 @@ from tests.yaml_text import yaml_text
 @dataclass(frozen=True)
 class WorkloadCase:
     spec: Spec
+    orders: str = "all"
 
     def __repr__(self) -> str:
-        return f"WorkloadCase(\n{yaml_text(self.spec)})"
+        return f"WorkloadCase(orders={self.orders}\n{yaml_text(self.spec)})"
 
     def _repr_pretty_(self, printer: RepresentationPrinter, cycle: bool) -> None:
         printer.text(repr(self))
@@ -258,7 +259,8 @@ def draw_workload_case(dice: Dice) -> WorkloadCase:
     grower = Grower(dice, small=count > 2 or third)
     for _ in range(count):
         grower.grow()
-    return WorkloadCase(Spec(arch=_architecture(dice, grower, third), workload=_workload(dice, grower)))
+    spec = Spec(arch=_architecture(dice, grower, third), workload=_workload(dice, grower))
+    return WorkloadCase(spec, "given" if dice.chance(30) else "all")
 
 
 @st.composite

@@ -13,6 +13,7 @@ from fusiest.pmapping.copy import copy_pmappings
 from fusiest.pmapping.costs import Columns, busy_columns, finish, limited_memories
 from fusiest.pmapping.fused import FusedPart, agreed_tensors, persistent_columns
 from fusiest.pmapping.general import GeneralSearch
+from fusiest.pmapping.pareto import pareto_rows
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.problem import Problem, make_problem
 from fusiest.pmapping.search import Holder, Layer, Rules, Search
@@ -22,6 +23,8 @@ from fusiest.pmapping.unfold import SearchOrigin
 from fusiest.spec.binding import Path, bind, computes
 from fusiest.spec.spec import Spec
 
+_FIRST_LOOK = 2_000
+_FIRST_LOOK = 2_000
 NOT_ON_PATH = -1
 
 
@@ -42,7 +45,8 @@ def pmappings(
     info = spec.info.einsums[einsum]
     pieces: dict[Form, list[Rows]] = {}
     origins: list[Origin] = []
-    memories = shared_memories(spec)
+    apart = not can_fuse(spec)
+    memories = [] if apart else shared_memories(spec)
     for compute in computes(architecture):
         path = bind(spec, einsum, compute)
         if not path.compute.enabled and not info.is_copy_operation:
@@ -52,7 +56,7 @@ def pmappings(
         if info.is_copy_operation:
             found: Iterator[tuple[Form, Rows, Origin]] = copy_pmappings(spec, path, memories, max_fused_loops)
         else:
-            found = explore_path(spec, path, memories, max_fused_loops, rules or Rules(), imperfect, general)
+            found = explore_path(spec, path, memories, max_fused_loops, rules or Rules(), imperfect, general, apart)
         for form, rows, origin in found:
             rows.origin[:] = len(origins)
             origins.append(origin)
@@ -64,7 +68,7 @@ def pmappings(
 
 def shared_memories(spec: Spec) -> list[str]:
     """Memories of limited size outside every fanout: where tensors of several Einsums can meet."""
-    found = []
+    found: list[str] = []
     first = next(iter(spec.info.einsums))
     for compute in computes(spec.require_arch()):
         for component in bind(spec, first, compute).components:
@@ -75,6 +79,20 @@ def shared_memories(spec: Spec) -> list[str]:
     return found
 
 
+def can_fuse(spec: Spec) -> bool:
+    """Whether a tensor of several Einsums, or a persistent one, may be backed elsewhere than in an unlimited outermost
+    memory: where not, Einsums do not meet on chip."""
+    for einsum, info in spec.info.einsums.items():
+        wanted = [t for t in info.accesses if t in spec.info.shared or t in info.persistent]
+        for compute in computes(spec.require_arch()) if wanted else ():
+            path = bind(spec, einsum, compute)
+            for placement in placements(spec, path):
+                backing = [path.components[placement.holders(t, path)[0]] for t in wanted]
+                if any(c is not path.components[0] or math.isfinite(c.size) for c in backing):
+                    return True
+    return False
+
+
 def explore_path(
     spec: Spec,
     path: Path,
@@ -83,7 +101,9 @@ def explore_path(
     rules: Rules,
     imperfect: bool = False,
     general: bool = False,
+    apart: bool = False,
 ) -> Iterator[tuple[Form, Rows, Origin]]:
+    """Pieces of the table for one compute. `apart`: Einsums do not meet on chip."""
     problem = make_problem(path, *constrained_variables(spec, path))
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
     agreed = agreed_tensors(spec, path.einsum.name)
@@ -99,6 +119,8 @@ def explore_path(
         if imperfect or general or not _is_plain(problem, placement):
             yield from fallback.pieces(placement)
             continue
+        if apart:
+            continue
         for fixed, crossings in _by_inner_choice(problem, choices):
             search = make_search(problem, placement, fixed, crossings, watts, shared, rules)
             search.run(inner)
@@ -108,6 +130,41 @@ def explore_path(
                 for piece in FusedPart(search, seed, index, max_fused_loops, agreed).pieces():
                     yield piece.form, piece.rows, SearchOrigin(search, seed.layer, piece.above)
             search.forget()
+    if apart and not (imperfect or general):
+        yield from _explore_apart(spec, problem, choices, watts, shared, rules)
+
+
+def _explore_apart(
+    spec: Spec,
+    problem: Problem,
+    choices: list[SpatialChoice],
+    watts: dict[SpatialChoice, float],
+    shared: frozenset[str],
+    rules: Rules,
+) -> Iterator[tuple[Form, Rows, Origin]]:
+    """An Einsum that shares nothing on chip: only its energy and latency matter, so known pmappings bound the search.
+
+    First a quick look at every placement for good pmappings, then an exact search for those that beat them.
+    """
+    known = np.empty((0, 2))
+    for beam in (_FIRST_LOOK, None):
+        for placement in placements(spec, problem.path):
+            if not _top_fits(problem.path, placement) or not _is_plain(problem, placement):
+                continue
+            for fixed, crossings in _by_inner_choice(problem, choices):
+                search = make_search(problem, placement, fixed, crossings, watts, shared, rules)
+                search.tracked, search.known, search.beam = (
+                    frozenset(),
+                    tuple((float(e), float(t)) for e, t in known),
+                    beam,
+                )
+                search.run()
+                if search.final is not None:
+                    form, rows, origin = _unfused(search, (), [])
+                    known = np.concatenate([known, np.column_stack([rows.energy, rows.latency])])
+                    known = known[pareto_rows(np.zeros(len(known), np.int64), known)]
+                    yield form, rows, origin
+                search.forget()
 
 
 def _top_fits(path: Path, placement: Placement) -> bool:

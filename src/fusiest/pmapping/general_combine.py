@@ -7,6 +7,7 @@ behind it whatever is chosen for the rest.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from fusiest.pmapping.table import group_numbers
 
 _CHUNK = 1 << 22
 """Numbers in one block of partial products."""
+_SMALL = 1 << 16
 
 
 @dataclass
@@ -61,6 +63,8 @@ class Combiner:
 
     def run(self) -> Partial:
         """All combinations that nothing dominates; `choice` in the order of the terms' variables."""
+        if math.prod(len(own) for own in self.chains.values()) * len(self.numbers) <= _SMALL:
+            return self._at_once()
         singles = {v: self._single(v) for v in self.order}
         state: Partial | None = None
         for i, v in enumerate(self.order):
@@ -73,12 +77,23 @@ class Combiner:
         back = [self.order.index(v) for v in self.terms.variables]
         return Partial(state.choice[:, back], state.products, state.limited)
 
-    def _single(self, v: str) -> Partial:
+    def _at_once(self) -> Partial:
+        """Few combinations: all of them, pruned once."""
+        state = self._whole(self.terms.variables[0])
+        for v in self.terms.variables[1:]:
+            state = self._paired(state, self._whole(v), np.arange(len(state)))
+        self.count(len(state))
+        return self._pruned(state, self.terms.variables)
+
+    def _whole(self, v: str) -> Partial:
         limited = [limit.factors[v] for limit in self.limits]
         count = len(self.chains[v])
         columns = np.column_stack(limited) if limited else np.empty((count, 0), np.int64)
-        whole = Partial(np.arange(count)[:, None], self.values[v], columns)
-        self.count(count)
+        return Partial(np.arange(count)[:, None], self.values[v], columns)
+
+    def _single(self, v: str) -> Partial:
+        whole = self._whole(v)
+        self.count(len(whole))
         return self._pruned(whole, [v])
 
     def _joined(self, state: Partial, single: Partial, done: Sequence[str]) -> Partial:
@@ -87,14 +102,7 @@ class Combiner:
         parts = []
         for start in range(0, len(state), step):
             rows = np.arange(start, min(start + step, len(state)))
-            i, j = np.repeat(rows, len(single)), np.tile(np.arange(len(single)), len(rows))
-            limited = state.limited[i] * single.limited[j]
-            fits = np.ones(len(i), np.bool_)
-            for column, limit in zip(limited.T, self.limits, strict=True):
-                fits &= column <= limit.most
-            i, j, limited = i[fits], j[fits], limited[fits]
-            choice = np.column_stack([state.choice[i], single.choice[j]])
-            parts.append(self._pruned(Partial(choice, state.products[i] * single.products[j], limited), done))
+            parts.append(self._pruned(self._paired(state, single, rows), done))
         if len(parts) == 1:
             return parts[0]
         whole = Partial(
@@ -103,6 +111,17 @@ class Combiner:
             np.concatenate([p.limited for p in parts]),
         )
         return self._pruned(whole, done)
+
+    def _paired(self, state: Partial, single: Partial, rows: Ints) -> Partial:
+        """Some rows with every chain of the next variable, as far as the limits allow."""
+        i, j = np.repeat(rows, len(single)), np.tile(np.arange(len(single)), len(rows))
+        limited = state.limited[i] * single.limited[j]
+        fits = np.ones(len(i), np.bool_)
+        for column, limit in zip(limited.T, self.limits, strict=True):
+            fits &= column <= limit.most
+        i, j, limited = i[fits], j[fits], limited[fits]
+        choice = np.column_stack([state.choice[i], single.choice[j]])
+        return Partial(choice, state.products[i] * single.products[j], limited)
 
     def _pruned(self, state: Partial, done: Sequence[str]) -> Partial:
         rest = [v for v in self.terms.variables if v not in done]

@@ -20,12 +20,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fusiest.pmapping import kernels
-from fusiest.pmapping.costs import ENERGY, WATTS, Columns, Costs, EdgeCost, spatial_factors
+from fusiest.pmapping.costs import ENERGY, WATTS, Columns, Costs, EdgeCost, finish, spatial_factors
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.spatial import SpatialChoice, satisfies
 
+_FIRST_LOOK_CROSSINGS = 48
 Holder = tuple[int, int]
 """(component, tensor)"""
 
@@ -78,6 +79,12 @@ class Search:
     watts: tuple[float, ...]
     shared: frozenset[str]
     rules: Rules = field(default_factory=Rules)
+    tracked: frozenset[int] | None = None
+    """Memories whose bits stay a criterion to the end; by default all outside every fanout."""
+    known: tuple[tuple[float, float], ...] = ()
+    """Energy and latency of complete pmappings that others must beat. Only where no memory is tracked."""
+    beam: int | None = None
+    """Keep only this many rows per state: a quick first look, not exact."""
     layers: list[Layer] = field(default_factory=list)
     seeds: list[Seed] = field(default_factory=list)
     final: int | None = None
@@ -103,6 +110,7 @@ class Search:
         )
         self.traffic = p.traffic
         self.complete = p.complete
+        self._least_cache: dict[Holder, Floats] = {}
         self.edges: dict[Holder, EdgeCost] = {}
         for t, chain in enumerate(self.chains):
             ends = [*chain, len(p.path.components) - 1]
@@ -115,7 +123,8 @@ class Search:
     def __reduce__(self) -> tuple[object, ...]:
         """Travels between processes without its layers, which `run` makes again."""
         return Search, (
-            self.problem, self.placement, self.columns, self.fixed, self.crossings, self.watts, self.shared, self.rules
+            self.problem, self.placement, self.columns, self.fixed, self.crossings, self.watts, self.shared, self.rules,
+            self.tracked, self.known, self.beam,
         )  # fmt: skip
 
     def forget(self) -> None:
@@ -218,7 +227,7 @@ class Search:
                         reached.setdefault((placed | {t}, (index, t)), []).extend(layers)
             frontier = {}
             for key, layers in reached.items():
-                merged = self._union(layers)
+                merged = self._worthwhile(self._union(layers), index, key[0])
                 if len(merged.shape):
                     frontier[key] = self._add(merged)
         return {last: self._close(index, state) for (_, last), state in frontier.items()}
@@ -463,8 +472,49 @@ class Search:
         )
 
     def shared_memories(self) -> frozenset[int]:
-        """Memories whose bits stay a criterion to the end: those outside every fanout."""
+        """Memories whose bits stay a criterion to the end."""
+        if self.tracked is not None:
+            return self.tracked
         return frozenset(m for m in self.columns.bits if m < self.costs.outermost)
+
+    # --- bounds -------------------------------------------------------------------------------------------------------
+
+    def _worthwhile(self, layer: Layer, index: int, placed: frozenset[int]) -> Layer:
+        """Drop rows that cannot beat a known pmapping even if all holders still to come cost their least."""
+        if index >= self.costs.outermost or (not self.known and self.beam is None) or not len(layer.shape):
+            return layer
+        rest = np.zeros(self.columns.count)
+        for t, chain in enumerate(self.nested):
+            for k in chain:
+                if k < index or (k == index and t not in placed):
+                    rest += self._least(k, t)
+        energy, latency = finish(self.problem, self.columns, layer.criteria + rest)
+        keep = np.ones(len(energy), np.bool_)
+        for e, seconds in self.known:
+            keep &= (energy < e * (1 - 1e-9)) | (latency < seconds * (1 - 1e-9))
+        if self.beam is not None and keep.sum() > self.beam:
+            best = np.zeros(len(energy), np.bool_)
+            for measure in (energy * latency, energy, latency):
+                best[np.argsort(np.where(keep, measure, np.inf))[: self.beam // 3]] = True
+            keep &= best
+        rows = np.flatnonzero(keep)
+        return Layer(
+            layer.kind,
+            layer.item,
+            layer.shape[rows],
+            layer.criteria[rows],
+            layer.source[rows],
+            layer.row[rows],
+            layer.note[rows],
+        )
+
+    def _least(self, index: int, t: int) -> Floats:
+        """The least that a holder adds to energy and busy times."""
+        if (index, t) not in self._least_cache:
+            least = self._increment(index, t).min(axis=0)
+            least[self.columns.first_carried :] = 0
+            self._least_cache[index, t] = least
+        return self._least_cache[index, t]
 
     # --- fanouts ------------------------------------------------------------------------------------------------------
 
@@ -498,12 +548,24 @@ class Search:
         """Spatial loops of the outermost fanout, every choice: what lies inside works in parallel, what crosses is paid."""
         crossed = {}
         for last, state in states.items():
-            parts = [part for i in range(len(self.crossings)) for part in self._crossed(state, i)]
+            parts = [
+                self._worthwhile(part, self.costs.outermost - 1, frozenset())
+                for i in self._crossing_order()
+                for part in self._crossed(state, i)
+            ]
             if parts:
                 merged = self._union(parts)
                 if len(merged.shape):
                     crossed[last] = self._add(merged)
         return crossed
+
+    def _crossing_order(self) -> list[int]:
+        """All choices; for a first look only those with the most parallelism."""
+        order = range(len(self.crossings))
+        if self.beam is None:
+            return list(order)
+        used = [math.prod(c.total(self.costs.outermost)) for c in self.crossings]
+        return sorted(order, key=lambda i: -used[i])[:_FIRST_LOOK_CROSSINGS]
 
     def _crossed(self, state: int, which: int) -> Iterator[Layer]:
         choice, at = self.crossings[which], self.costs.outermost

@@ -1,0 +1,166 @@
+"""The mapper against the exhaustive mapper for whole workloads, on random small specs.
+
+FUSIEST_PROVE=1 tries hundreds of cases instead of some dozen, and new ones each time.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+
+from fusiest.errors import FusiestError
+from fusiest.frozen import FrozenDict
+from fusiest.looptree.nodes import Compute, LoopTree, Node, Sequential, Storage, Temporal
+from fusiest.mapper.mapper import NoMapping, map
+from fusiest.reference.exhaustive import TooManyTrees
+from fusiest.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
+from fusiest.reference.joined_tree import NoTree, joined_tree
+from tests.workload_strategies import WorkloadCase, workload_cases
+
+PROVE = os.environ.get("FUSIEST_PROVE") == "1"
+LIMITS = (
+    WorkloadLimits(trees=40_000, combinations=10_000_000, trials=100_000)
+    if PROVE
+    else WorkloadLimits(trees=4_000, combinations=200_000, trials=2_000)
+)
+Point = tuple[float, float]
+
+
+def run(examples: int) -> settings:
+    return settings(
+        max_examples=int(os.environ.get("FUSIEST_PROVE_EXAMPLES", "500")) if PROVE else examples,
+        derandomize=not PROVE,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=PROVE,
+    )
+
+
+def found(
+    case: WorkloadCase, objective: tuple[str, ...] = ("energy", "latency"), **options: object
+) -> list[Point] | None:
+    """The mapper's mappings, none if it says that there is no mapping; None for what it cannot do yet."""
+    try:
+        result = map(case.spec, objective, orders=case.orders, jobs=1, **options)
+    except NoMapping:
+        return []
+    except FusiestError as error:
+        if "not supported" not in str(error):
+            raise
+        event("not supported")
+        return None
+    assert result.optimal
+    return [(m.energy, m.latency) for m in result.mappings]
+
+
+def expected(case: WorkloadCase) -> list[Point] | None:
+    """The exhaustive front; None if there is too much to try."""
+    try:
+        front = exhaustive_front(case.spec, case.orders, LIMITS)
+    except (TooManyTrees, TooManyCombinations) as error:
+        event(type(error).__name__)
+        return None
+    event(_description([m.tree for m in front]))
+    return [(m.energy, m.latency) for m in front]
+
+
+def _description(trees: Sequence[LoopTree]) -> str:
+    return "nothing fits" if not trees else "fused" if any(_is_fused(t.nodes, False) for t in trees) else "not fused"
+
+
+def _is_fused(nodes: Sequence[Node], below_loop: bool) -> bool:
+    for node in nodes:
+        if isinstance(node, Sequential):
+            return below_loop or any(_is_fused(branch.nodes, below_loop) for branch in node.nodes)
+        below_loop |= isinstance(node, Temporal)
+    return False
+
+
+def covers(front: Sequence[Point], point: Point) -> bool:
+    """Whether some point of the front is at least as good, up to rounding."""
+    return any(all(x <= y + 1e-9 * abs(y) for x, y in zip(p, point, strict=True)) for p in front)
+
+
+def same_front(a: Sequence[Point], b: Sequence[Point]) -> bool:
+    return all(covers(b, p) for p in a) and all(covers(a, p) for p in b)
+
+
+@run(40)
+@given(case=workload_cases())
+def test_mapper_finds_the_front(case: WorkloadCase) -> None:
+    own = found(case)
+    front = expected(case) if own is not None else None
+    if own is not None and front is not None:
+        missed = [p for p in front if not covers(own, p)]
+        too_good = [p for p in own if not covers(front, p)]
+        assert (missed, too_good) == ([], [])
+
+
+@run(15)
+@given(case=workload_cases())
+def test_mapper_finds_the_best_by_one_objective(case: WorkloadCase) -> None:
+    """The least energy, latency and energy-delay product are all on the front."""
+    scores = {"energy": lambda p: p[0], "latency": lambda p: p[1], "edp": lambda p: p[0] * p[1]}
+    own = {name: found(case, (name,)) for name in scores}
+    front = expected(case) if None not in own.values() else None
+    if front is None:
+        return
+    for name, score in scores.items():
+        points = own[name]
+        assert points is not None
+        assert len(points) == (1 if front else 0)
+        if front:
+            assert math.isclose(score(points[0]), min(score(p) for p in front), rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("switch", ["coarse", "bounds"])
+@run(15)
+@given(case=workload_cases())
+def test_switches_change_nothing(case: WorkloadCase, switch: str) -> None:
+    with_switch, without = found(case), found(case, **{switch: False})
+    assert (with_switch is None) == (without is None)
+    if with_switch is not None and without is not None:
+        assert same_front(with_switch, without)
+
+
+# --------------------------------------------------------------------------------------- joining branches to one tree
+
+
+def nest(einsum: str, *nodes: Node) -> tuple[Node, ...]:
+    return (*nodes, Compute(einsum=einsum, component="MAC"))
+
+
+def held(tensor: str, memory: str) -> Storage:
+    return Storage(tensors=(tensor,), component=memory)
+
+
+def loop(variable: str) -> Temporal:
+    return Temporal(rank_variable=variable, tile_shape=1)
+
+
+TENSORS = {"E0": frozenset("AT"), "E1": frozenset("ATZ")}
+
+
+def test_common_loops_stand_above_the_split() -> None:
+    first = nest("E0", held("A", "DRAM"), loop("m"), held("T", "GLB"))
+    second = nest("E1", held("A", "DRAM"), held("Z", "DRAM"), loop("p"), held("T", "GLB"))
+    tree = joined_tree([first, second], [1], TENSORS)
+    assert tree.nodes[:4] == (
+        held("A", "DRAM"),
+        held("Z", "DRAM"),
+        Temporal(rank_variable=FrozenDict({"E0": "m", "E1": "p"}), tile_shape=1),
+        held("T", "GLB"),
+    )
+    assert isinstance(tree.nodes[4], Sequential)
+
+
+def test_a_holder_above_a_common_loop_serves_all_einsums_inside() -> None:
+    """One holds A in GLB for all iterations of the common loop, the other does not: there is no such tree."""
+    first = nest("E0", held("A", "DRAM"), loop("m"), held("T", "GLB"))
+    second = nest("E1", held("A", "DRAM"), held("A", "GLB"), held("Z", "DRAM"), loop("p"), held("T", "GLB"))
+    with pytest.raises(NoTree):
+        joined_tree([first, second], [1], TENSORS)
