@@ -35,21 +35,32 @@ class LowerBounds:
 
     def least(self, done: frozenset[str], live: Signatures) -> Least:
         """Energy and latency that the Einsums outside `done` need at least."""
-        return self._table(done).get(live, (np.inf, np.inf))
+        remaining = frozenset(e for e in self.order if e not in done)
+        key = tuple(s for s in live if not remaining.isdisjoint(self.users.get(s[0], ())))
+        return self._table(done).get(key, (np.inf, np.inf))
+
+    def least_of_all(self, done: frozenset[str]) -> Least:
+        """The same, whatever the live tensors' signatures."""
+        table = self._table(done).values()
+        return min(e for e, _ in table), min(latency for _, latency in table)
 
     def _table(self, done: frozenset[str]) -> dict[Signatures, Least]:
-        if done not in self.tables:
-            remaining = [e for e in self.order if e not in done]
-            self.tables[done] = self._eliminate(done, remaining[0]) if remaining else {(): (0.0, 0.0)}
-        return self.tables[done]
+        remaining = [e for e in self.order if e not in done]
+        steps = []
+        while done not in self.tables and remaining:
+            steps.append((done, remaining[0]))
+            done = done | {remaining.pop(0)}
+        found = self.tables.setdefault(done, {(): (0.0, 0.0)})
+        for before, einsum in reversed(steps):
+            found = self.tables[before] = self._eliminate(before, einsum, found)
+        return found
 
-    def _eliminate(self, done: frozenset[str], einsum: str) -> dict[Signatures, Least]:
+    def _eliminate(self, done: frozenset[str], einsum: str, rest: dict[Signatures, Least]) -> dict[Signatures, Least]:
         """Join the first remaining Einsum's options to the table of the rest."""
-        rest = self._table(done | {einsum})
         after = done | {einsum}
         mine = {t for signatures in self.options[einsum] for t, _ in signatures}
-        kept = {t for t in mine if any(u not in after for u in self.users[t])}
-        before = {t for t in mine if any(u in done for u in self.users[t])}
+        kept = {t for t in mine if any(u not in after for u in self.users.get(t, ()))}
+        before = {t for t in mine if any(u in done for u in self.users.get(t, ()))}
         by_shared: dict[Signatures, list[tuple[Signatures, Least]]] = {}
         for signatures, least in rest.items():
             shared = tuple(s for s in signatures if s[0] in kept)
@@ -64,6 +75,33 @@ class LowerBounds:
                 old = found.get(key, (np.inf, np.inf))
                 found[key] = min(old[0], energy + more_energy), min(old[1], latency + more_latency)
         return found
+
+
+class WindowedBounds:
+    """Bounds summed over windows of Einsums: for windows not begun, what they need at least with capacity respected.
+
+    Over many layers the gap between the bound above and the truth adds up; a window's own optimum closes most of it.
+    """
+
+    def __init__(self, whole: LowerBounds, windows: Sequence[tuple[frozenset[str], LowerBounds, Least]]) -> None:
+        self.whole, self.windows = whole, windows
+        self.cache: dict[tuple[frozenset[str], Signatures], Least] = {}
+
+    def least(self, done: frozenset[str], live: Signatures) -> Least:
+        key = done, live
+        if key not in self.cache:
+            self.cache[key] = self._least(done, live)
+        return self.cache[key]
+
+    def _least(self, done: frozenset[str], live: Signatures) -> Least:
+        energy, latency = self.whole.least(done, live)
+        parts = []
+        for einsums, own, least in self.windows:
+            if einsums.isdisjoint(done):
+                parts.append(least)
+            elif not einsums <= done:
+                parts.append(own.least(done, live))
+        return max(energy, sum(e for e, _ in parts)), max(latency, sum(seconds for _, seconds in parts))
 
 
 @dataclass

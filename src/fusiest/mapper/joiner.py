@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fusiest.errors import FusiestError
-from fusiest.joining.bounds import Incumbents, Least, LowerBounds, Signatures
+from fusiest.joining.bounds import Incumbents, Least, LowerBounds, Signatures, WindowedBounds
 from fusiest.joining.forms import (
     EMPTY,
     PERSISTENT,
@@ -63,7 +63,9 @@ class Joiner:
         self.extents = {t: tuple(self._extents(u, t) for u in users) for t, users in spec.info.users.items()}
         self.same = _copies(spec)
         self.persistent = frozenset(t for info in spec.info.einsums.values() for t in info.persistent)
-        self.bounds = LowerBounds({name: self._options(name) for name in self.order}, spec.info.users, self.order)
+        self.options = {name: self._options(name) for name in self.order}
+        self.bounds: LowerBounds | WindowedBounds = LowerBounds(self.options, spec.info.users, self.order)
+        self.window: frozenset[str] | None = None
         self._joints: dict[object, Joint | None] = {}
         self.exact = False
         self.frontier: list[State] = []
@@ -120,6 +122,8 @@ class Joiner:
     def next_einsums(self, done: frozenset[str]) -> list[str]:
         """Einsums that can run next."""
         ready = [e for e in self.order if e not in done and self._is_ready(e, done)]
+        if self.window is not None:
+            ready = [e for e in ready if e in self.window]
         return ready if self.all_orders else ready[:1]
 
     def _is_ready(self, einsum: str, done: frozenset[str]) -> bool:
@@ -130,17 +134,22 @@ class Joiner:
     # --- one pass -----------------------------------------------------------------------------------------------------
 
     def run(
-        self, incumbents: Incumbents, beam: int | None, report: Callable[[FunnelStep], None], check: Callable[[], None]
+        self,
+        incumbents: Incumbents,
+        beam: int | None,
+        report: Callable[[FunnelStep], None],
+        check: Callable[[], None],
+        start: State | None = None,
     ) -> dict[frozenset[str], State]:
         """Join everything. With a beam, keep only that many partial mappings per finished set: valid, not exact.
 
-        `exact` then says whether anything was cut off.
+        `exact` then says whether anything was cut off. Begins with `start`, by default with nothing.
         """
-        nothing = frozenset[str]()
-        states = {nothing: State(nothing, [EMPTY], [start_rows(len(self.memories))])}
+        first = start or State(frozenset(), [EMPTY], [start_rows(len(self.memories))])
+        states = {first.done: first}
         self.exact = True
-        self.frontier = [states[nothing]]
-        for count in range(len(self.order)):
+        self.frontier = [first]
+        for count in range(len(self.order if self.window is None else self.window)):
             level = [
                 self._merge(after, parts, pairs)
                 for after, (parts, pairs) in self._extend(self.frontier, incumbents, check).items()

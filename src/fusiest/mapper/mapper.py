@@ -18,6 +18,7 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.result import FunnelStep, Mapping, Result, Stats
 from fusiest.mapper.tables import explore_all
 from fusiest.mapper.trace import trace
+from fusiest.mapper.windows import WORTHWHILE_EINSUMS, windowed_bounds
 from fusiest.model.evaluate import evaluate
 from fusiest.pmapping.diagnose import NoMapping
 from fusiest.pmapping.pareto import pareto_rows
@@ -90,6 +91,9 @@ class _Run:
         self.stats.pmappings = {name: len(table) for name, table in tables.items()}
         self.stats.explored = {name: table.explored for name, table in tables.items()}
         joiner = Joiner(self.spec, tables, self._all_orders())
+        if self.options.bounds and len(joiner.order) >= WORTHWHILE_EINSUMS:
+            self.say("bounding stretches of Einsums")
+            windowed_bounds(joiner, lambda: None)
         self.incumbents = Incumbents(self.options.objective)
         optimal, gap, interrupted = self._search(joiner)
         if not self.found:

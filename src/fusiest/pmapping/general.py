@@ -17,13 +17,13 @@ from fusiest.errors import SpecError
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.visits import footprint
 from fusiest.pmapping.costs import ENERGY, WATTS, Columns, busy_columns, finish
-from fusiest.pmapping.general_chains import Chains, make_chains
+from fusiest.pmapping.general_chains import Chains, make_chains, tile_shapes
 from fusiest.pmapping.general_combine import Combiner, Partial
 from fusiest.pmapping.general_limits import Limit, Usages, best_usages, limits, usage
-from fusiest.pmapping.general_nest import Held, Skeleton, Slot
+from fusiest.pmapping.general_nest import Facts, Held, Skeleton, Slot
 from fusiest.pmapping.general_orders import skeletons
 from fusiest.pmapping.general_origin import GeneralOrigin
-from fusiest.pmapping.general_terms import Counter, Terms, reservations
+from fusiest.pmapping.general_terms import Counter, Factor, Footprints, Terms, reservations
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.problem import Problem
@@ -65,10 +65,13 @@ class GeneralSearch:
     rules: Rules
     imperfect: bool
     evaluated: int = 0
-    chains: dict[object, Chains] = field(default_factory=dict)
+    chains: dict[object, tuple[Chains, dict[Factor, Floats]]] = field(default_factory=dict)
+    """Chains by what decides on them, with the factors that are known."""
 
     def __post_init__(self) -> None:
         self.path = self.problem.path
+        self.facts = Facts(self.path, self.shared, self.rules, self.imperfect)
+        self.footprints = Footprints(self.facts)
         self.busy = busy_columns(self.problem)
         self.bound = bind_all(self.spec, self.problem.info)
         self.usages: Usages = best_usages(self.path, self.imperfect)
@@ -77,7 +80,7 @@ class GeneralSearch:
     def pieces(self, placement: Placement) -> Iterator[tuple[Form, Rows, Origin]]:
         """Rows of every form for one placement."""
         self._check_supported(placement)
-        for skeleton in skeletons(self.path, placement, self.shared, self.rules, self.imperfect):
+        for skeleton in skeletons(self.facts, placement):
             slots = {v: skeleton.slots(v) for v in self.path.einsum.bounds}
             for passed in _lowerings(skeleton, slots):
                 yield from _Nests(self, skeleton, slots, passed).pieces()
@@ -114,9 +117,9 @@ def _lowerings(skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]]) -> Ite
     partially relevant. In an unfused gap all fully relevant ones stand first; a fused gap's order is part of the form."""
     options: list[list[frozenset[str]]] = []
     for place, holder in enumerate(skeleton.holders):
-        access, own = skeleton.access(holder), [v for v in slots if Slot(place + 1) in slots[v]]
-        full = [v for v in own if v in access.fully_relevant]
-        partial = [frozenset([v]) for v in own if v in access.partially_relevant]
+        own = [v for v in slots if Slot(place + 1) in slots[v]]
+        full = [v for v in own if v in skeleton.facts.full[holder.tensor]]
+        partial = [frozenset([v]) for v in own if v in skeleton.facts.partial[holder.tensor]]
         if holder.backing:
             options.append([frozenset()])
         elif place + 1 > skeleton.last_fused:
@@ -150,28 +153,38 @@ class _Nests:
         self.persistent = np.zeros(len(search.memories))
 
     def pieces(self) -> Iterator[tuple[Form, Rows, Origin]]:
-        chains = {v: self._chains(v) for v in self.variables}
+        found = {v: self._chains(v) for v in self.variables}
+        chains = {v: own for v, (own, _) in found.items()}
         if any(not len(own) for own in chains.values()):
             return
         terms = Terms(self.variables)
-        Counter(self.skeleton, self.slots, self.search.busy, terms).add_all()
+        Counter(self.skeleton, self.slots, self.search.busy, terms, self.search.footprints).add_all()
         self._reserve(terms)
         limited = limits(self.skeleton, chains)
-        state = self._combiner(terms, chains, limited).run()
+        known = {v: factors for v, (_, factors) in found.items()}
+        state = self._combiner(terms, chains, limited, known).run()
         state = state.take(np.flatnonzero(self._allowed(chains, limited, state)))
         if len(state):
             yield from self._finished(terms, chains, state)
 
-    def _chains(self, variable: str) -> Chains:
-        slots = self.slots[variable]
-        return make_chains(self.skeleton, variable, slots, self.forced, self.search.imperfect)
+    def _chains(self, variable: str) -> tuple[Chains, dict[Factor, Floats]]:
+        skeleton, slots = self.skeleton, self.slots[variable]
+        ordered = [d for _, d in skeleton.dimensions]
+        swaps = tuple(
+            (gap, i) for gap in skeleton.gaps for i in range(len(ordered)) if skeleton.swaps(variable, gap, i)
+        )
+        key = variable, slots, self.last, self.forced.get(variable), tuple(tile_shapes(skeleton)), swaps
+        if key not in self.search.chains:
+            made = make_chains(skeleton, variable, slots, self.forced, self.search.imperfect)
+            self.search.chains[key] = made, {}
+        return self.search.chains[key]
 
     # --- space --------------------------------------------------------------------------------------------------------
 
     def _reserve(self, terms: Terms) -> None:
         """Bits: in all per memory of limited size; per memory to track and boundary; and of shared holders apart."""
         components = self.search.path.components
-        for place, holder, products in reservations(self.skeleton, self.slots, self.passed):
+        for place, holder, products in reservations(self.skeleton, self.slots, self.passed, self.search.footprints):
             names: list[Hashable] = []
             if math.isfinite(components[holder.level].size):
                 names.append(Total(holder.level))
@@ -198,7 +211,13 @@ class _Nests:
 
     # --- combining ----------------------------------------------------------------------------------------------------
 
-    def _combiner(self, terms: Terms, chains: Mapping[str, Chains], limited: list[Limit]) -> Combiner:
+    def _combiner(
+        self,
+        terms: Terms,
+        chains: Mapping[str, Chains],
+        limited: list[Limit],
+        known: Mapping[str, dict[Factor, Floats]],
+    ) -> Combiner:
         weights = terms.matrix()
         components = self.search.path.components
         totals = {name.level: i for name, i in terms.criteria.items() if isinstance(name, Total)}
@@ -212,7 +231,7 @@ class _Nests:
                     compared.append(running)
         caps = np.array([components[level].size for level in totals])
         capped = weights[:, list(totals.values())]
-        return Combiner(terms, chains, limited, np.column_stack(compared), capped, caps, self.search.count)
+        return Combiner(terms, chains, limited, np.column_stack(compared), capped, caps, self.search.count, known)
 
     def _allowed(self, chains: Mapping[str, Chains], limited: list[Limit], state: Partial) -> np.ndarray:
         """Rows that meet what can be said only of whole rows."""
@@ -224,7 +243,7 @@ class _Nests:
             keep &= (fused >= 0).sum(axis=1) <= self.search.max_fused_loops
         for gap in range(1, self.last + 1):
             if self.skeleton.sinks(gap - 1):
-                full = self.skeleton.access(self.skeleton.holders[gap - 1]).fully_relevant
+                full = self.skeleton.facts.full[self.skeleton.holders[gap - 1].tensor]
                 here = fused == gap
                 others = here & np.array([v not in full for v in self.variables])
                 keep &= ~here.any(axis=1) | others.any(axis=1)
@@ -288,7 +307,7 @@ class _Nests:
         for gap in range(self.last + 1):
             own = {v for v, at in gap_of.items() if at == gap}
             passed = self.passed[gap - 1] if gap else frozenset()
-            full = self.skeleton.access(self.skeleton.holders[gap - 1]).fully_relevant if gap else frozenset()
+            full = self.skeleton.facts.full[self.skeleton.holders[gap - 1].tensor] if gap else frozenset()
             for zone in (passed & full, passed - full):
                 zones += [tuple(sorted(zone))] if zone else []
             depth[gap - 1, 1] = len(zones)

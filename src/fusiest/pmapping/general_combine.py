@@ -15,7 +15,7 @@ import numpy as np
 
 from fusiest.pmapping.general_chains import Chains
 from fusiest.pmapping.general_limits import Limit
-from fusiest.pmapping.general_terms import Terms
+from fusiest.pmapping.general_terms import Factor, Terms
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.table import group_numbers
 
@@ -54,10 +54,12 @@ class Combiner:
     caps: Floats
     count: Callable[[int], None]
     """Told how many combinations are about to be evaluated."""
+    known: Mapping[str, dict[Factor, Floats]]
+    """Factors of each variable's chains, as far as they are known."""
 
     def __post_init__(self) -> None:
         self.order = sorted(self.chains, key=lambda v: len(self.chains[v]))
-        self.values = {v: self.terms.values(v, own) for v, own in self.chains.items()}
+        self.values = {v: self.terms.values(v, own, self.known[v]) for v, own in self.chains.items()}
         self.numbers = self.terms.factor_numbers()
         self.codes = {v: own.fused * (own.bound + 1) + own.fused_tile for v, own in self.chains.items()}
 

@@ -11,7 +11,6 @@ from functools import cached_property
 
 from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.search import Rules
-from fusiest.spec.analysis import Access
 from fusiest.spec.binding import BoundDimension, Path, PlacementSets
 
 
@@ -33,25 +32,74 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Skeleton:
+class Facts:
+    """What is asked often about an Einsum on one compute, and what the skeletons of all placements have in common."""
+
     path: Path
-    placement: Placement
-    top: tuple[Held, ...]
-    """Holders of the outermost memory and of persistent tensors: no loop stands above them."""
-    holders: tuple[Held, ...]
-    """All others, outermost first."""
     shared: frozenset[str]
     rules: Rules
     imperfect: bool
 
     @cached_property
-    def gaps(self) -> range:
-        return range(len(self.holders) + 1)
+    def variables(self) -> tuple[str, ...]:
+        return tuple(self.path.einsum.bounds)
+
+    @cached_property
+    def full(self) -> dict[str, frozenset[str]]:
+        """Per tensor, the variables that index it fully."""
+        return {t: a.fully_relevant for t, a in self.path.einsum.accesses.items()}
+
+    @cached_property
+    def partial(self) -> dict[str, frozenset[str]]:
+        return {t: a.partially_relevant for t, a in self.path.einsum.accesses.items()}
+
+    @cached_property
+    def relevant(self) -> dict[str, frozenset[str]]:
+        return {t: a.variables for t, a in self.path.einsum.accesses.items()}
+
+    @cached_property
+    def ranks(self) -> dict[str, tuple[dict[str, int], ...]]:
+        """Per tensor and rank, the variables with the absolute values of their coefficients."""
+        return {
+            t: tuple({v: abs(a) for v, a in r.coefficients.items()} for r in access.ranks.values())
+            for t, access in self.path.einsum.accesses.items()
+        }
+
+    @cached_property
+    def strided(self) -> frozenset[str]:
+        """Variables with a coefficient other than ±1."""
+        return frozenset(v for ranks in self.ranks.values() for rank in ranks for v, a in rank.items() if a > 1)
 
     @cached_property
     def dimensions(self) -> tuple[tuple[int, BoundDimension], ...]:
         """Fanout dimensions, outer ones first, each with the index of its component."""
         return tuple((level, d) for level, c in enumerate(self.path.components) for d in c.dimensions)
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    facts: Facts
+    placement: Placement
+    top: tuple[Held, ...]
+    """Holders of the outermost memory and of persistent tensors: no loop stands above them."""
+    holders: tuple[Held, ...]
+    """All others, outermost first."""
+
+    @property
+    def path(self) -> Path:
+        return self.facts.path
+
+    @property
+    def shared(self) -> frozenset[str]:
+        return self.facts.shared
+
+    @cached_property
+    def gaps(self) -> range:
+        return range(len(self.holders) + 1)
+
+    @property
+    def dimensions(self) -> tuple[tuple[int, BoundDimension], ...]:
+        return self.facts.dimensions
 
     def gap_below(self, level: int) -> int:
         """The gap that follows the last holder of the memories above a component."""
@@ -76,18 +124,18 @@ class Skeleton:
         """The innermost backing holder of a shared tensor, or -1: Temporal loops in the gaps down to it are fused."""
         return max((i for i, h in enumerate(self.holders) if h.backing and h.tensor in self.shared), default=-1)
 
-    def access(self, holder: Held) -> Access:
-        return self.path.einsum.accesses[holder.tensor]
-
     def sets(self, holder: Held) -> PlacementSets:
         sets = self.placement.sets[holder.level]
         assert sets is not None
         return sets
 
-    def own(self, tensor: str) -> list[int]:
-        """Places of a tensor's holders, -1 for one on top."""
-        top = [-1 for h in self.top if h.tensor == tensor]
-        return top + [i for i, h in enumerate(self.holders) if h.tensor == tensor]
+    @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """Per tensor the places of its holders, -1 for one on top."""
+        found: dict[str, list[int]] = {t: [] for t in self.facts.full}
+        for place, holder in [*((-1, h) for h in self.top), *enumerate(self.holders)]:
+            found[holder.tensor].append(place)
+        return found
 
     def holder(self, place: int, tensor: str) -> Held:
         return self.holders[place] if place >= 0 else next(h for h in self.top if h.tensor == tensor)
@@ -96,10 +144,9 @@ class Skeleton:
 
     def may_loop(self, variable: str, gap: int) -> bool:
         """Whether a Temporal loop recomputes no tensor, refetches none and resends none that must not be."""
-        for tensor, access in self.path.einsum.accesses.items():
-            if variable in access.fully_relevant:
+        for tensor, places in self.places.items():
+            if variable in self.facts.full[tensor]:
                 continue
-            places = self.own(tensor)
             if gap <= places[0]:
                 return False
             for place, below in zip(places, [*places[1:], len(self.holders)], strict=True):
@@ -113,12 +160,12 @@ class Skeleton:
     def may_spread(self, variable: str, dimension: int) -> bool:
         """Whether a Spatial loop over a variable may use a dimension: tensors backed below it must be split by it."""
         level, d = self.dimensions[dimension]
-        if any(variable in self.path.einsum.accesses[t].variables for t in d.reuse):
+        if any(variable in self.facts.relevant[t] for t in d.reuse):
             return False
         for holder in (*self.top, *self.holders):
             if holder.backing and holder.level >= level:
                 persistent = holder.tensor in self.path.einsum.persistent
-                if persistent or variable not in self.access(holder).fully_relevant:
+                if persistent or variable not in self.facts.full[holder.tensor]:
                     return False
         return True
 
@@ -127,9 +174,7 @@ class Skeleton:
         level, _ = self.dimensions[dimension]
         if temporal > self.dimension_gaps[dimension]:
             return False
-        return any(
-            h.level >= level and variable in self.access(h).variables for h in self.holders[:temporal]
-        )  # fmt: skip
+        return any(h.level >= level and variable in self.facts.relevant[h.tensor] for h in self.holders[:temporal])
 
     def slots(self, variable: str) -> tuple[Slot, ...]:
         """Where loops over a variable may stand, in written order."""
@@ -152,8 +197,7 @@ class Skeleton:
         """
         if gap <= self.last_fused:
             return False
-        ranks = [affine for access in self.path.einsum.accesses.values() for affine in access.ranks.values()]
-        if self.imperfect and any(abs(affine.coefficients.get(variable, 0)) > 1 for affine in ranks):
+        if self.facts.imperfect and variable in self.facts.strided:
             return False
         return self._sunk(variable, gap) or self._hoisted(variable, gap)
 
@@ -166,23 +210,27 @@ class Skeleton:
             for (level, _), gap in zip(self.dimensions, self.dimension_gaps, strict=True)
             if level <= holder.level
         )
-        return self.rules.sink and not holder.backing and not self.sets(holder).tile_shape and written
+        return self.facts.rules.sink and not holder.backing and not self.sets(holder).tile_shape and written
 
     def _sunk(self, variable: str, gap: int) -> bool:
         """Rule 1 moves the holder above the gap to below a loop over this variable, into the gap above."""
-        if gap == 0 or variable not in self.access(self.holders[gap - 1]).fully_relevant:
+        if gap == 0 or variable not in self.facts.full[self.holders[gap - 1].tensor]:
             return False
         return self.sinks(gap - 1) and not self._spreads(variable, gap - 1)
 
     def _hoisted(self, variable: str, gap: int) -> bool:
         """Rule 2 moves a loop over this variable to below the holder under the gap."""
-        if gap == len(self.holders) or not self.rules.hoist:
+        if gap == len(self.holders) or not self.facts.rules.hoist:
             return False
         holder = self.holders[gap]
         sets = self.sets(holder)
-        if variable in self.access(holder).variables or sets.tile_shape or holder.tensor in sets.no_resend_to_below:
+        if (
+            variable in self.facts.relevant[holder.tensor]
+            or sets.tile_shape
+            or holder.tensor in sets.no_resend_to_below
+        ):
             return False
-        if gap > 0 and variable in self.access(self.holders[gap - 1]).partially_relevant:
+        if gap > 0 and variable in self.facts.partial[self.holders[gap - 1].tensor]:
             return False
         return not self._spreads(variable, gap)
 

@@ -6,16 +6,14 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fusiest.pmapping.general_nest import Held, Skeleton, Slot
+from fusiest.pmapping.general_nest import Facts, Held, Skeleton, Slot
 from fusiest.pmapping.placement import Placement
-from fusiest.pmapping.search import Rules
-from fusiest.spec.binding import Path, PlacementSets
+from fusiest.spec.binding import PlacementSets
 
 
-def skeletons(
-    path: Path, placement: Placement, shared: frozenset[str], rules: Rules, imperfect: bool
-) -> Iterator[Skeleton]:
+def skeletons(facts: Facts, placement: Placement) -> Iterator[Skeleton]:
     """All orders of the holders below those on top, less those that another one makes superfluous."""
+    path = facts.path
     outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
     top: list[Held] = []
     nested: list[Held] = []
@@ -26,7 +24,7 @@ def skeletons(
             persistent = holder.backing and tensor in path.einsum.persistent
             (top if level == outermost or persistent else nested).append(holder)
     nested.sort(key=lambda h: h.level)
-    empty = Skeleton(path, placement, tuple(top), tuple(nested), shared, rules, imperfect)
+    empty = Skeleton(facts, placement, tuple(top), tuple(nested))
     for skeleton in _orders(empty, ()):
         if all(_option_met(top, skeleton.holders, level, sets) for level, sets in enumerate(placement.sets)):
             yield skeleton
@@ -64,7 +62,7 @@ def _superfluous(skeleton: Skeleton, place: int) -> bool:
     bounds = skeleton.path.einsum.bounds
     if any(skeleton.gap_slots(v, place + 1) for v in bounds):
         return False
-    relevant = skeleton.access(inner).variables
+    relevant = skeleton.facts.relevant[inner.tensor]
     return inner.backing or not any(Slot(place + 2) in skeleton.gap_slots(v, place + 2) for v in relevant)
 
 

@@ -54,7 +54,7 @@ class GeneralOrigin:
     def _temporal(self, gap: int, loops: list[tuple[Slot, str, int]]) -> list[Node]:
         """Loops that the reservation of the holder above passes come first, a partially relevant one last of them."""
         passed = self.passed.get(gap - 1, frozenset())
-        full = self.skeleton.access(self.skeleton.holders[gap - 1]).fully_relevant if gap else frozenset()
+        full = self.skeleton.facts.full[self.skeleton.holders[gap - 1].tensor] if gap else frozenset()
         own = [(v, tile) for slot, v, tile in loops if slot == Slot(gap)]
         own.sort(key=lambda loop: (loop[0] not in passed, loop[0] not in full))
         return [Temporal(rank_variable=v, tile_shape=tile) for v, tile in own]

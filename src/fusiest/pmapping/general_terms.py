@@ -13,17 +13,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fusiest.pmapping.general_chains import COUNTED, FIRST, PAST, Chains
-from fusiest.pmapping.general_nest import Held, Skeleton, Slot
+from fusiest.pmapping.general_nest import Facts, Held, Skeleton, Slot
 from fusiest.pmapping.pareto import Floats
 from fusiest.spec.analysis import Access
 
-Factor = tuple[str, str | tuple[int, ...], int]
-"""Kind, which query or slots, and coefficient: see `_values`."""
+Which = str | tuple[int, ...]
+"""A query of `Chains.visits`, or slots of `Chains.extent`."""
+Factor = tuple[str, Which, int]
+"""Kind, what is looked at, and coefficient: see `factor_values`."""
 ONE: Factor = ("one", "", 0)
-Product = tuple[float, dict[str, Factor]]
+Product = tuple[float, tuple[Factor, ...]]
+"""A number times one factor per variable."""
 
 
-def _values(chains: Chains, factor: Factor) -> Floats:
+def factor_values(chains: Chains, factor: Factor) -> Floats:
+    """The factor of every chain."""
     kind, which, a = factor
     if kind == "one":
         return np.ones(len(chains))
@@ -31,7 +35,7 @@ def _values(chains: Chains, factor: Factor) -> Floats:
         extra = chains.extent(which) - 1
         return (1 + a * extra if kind == "box" else extra).astype(np.float64)
     count, extent = chains.visits(which)
-    return {"tiles": count, "boxes": count + a * (extent - count), "extra": extent - count}[kind].astype(np.float64)
+    return {"tiles": count, "box": count + a * (extent - count), "extra": extent - count}[kind].astype(np.float64)
 
 
 @dataclass
@@ -46,8 +50,7 @@ class Terms:
         return self.criteria.setdefault(name, len(self.criteria))
 
     def add(self, products: list[Product], weights: Mapping[Hashable, float]) -> None:
-        for times, factors in products:
-            key = tuple(factors.get(v, ONE) for v in self.variables)
+        for times, key in products:
             own = self.weights.setdefault(key, {})
             for name, weight in weights.items():
                 index = self.criterion(name)
@@ -68,27 +71,44 @@ class Terms:
             [[n.setdefault(f, len(n)) for n, f in zip(numbers, key, strict=True)] for key in self.weights], np.int64
         ).reshape(len(self.weights), len(self.variables))
 
-    def values(self, variable: str, chains: Chains) -> Floats:
-        """Chains × terms: the factor of each chain in each term."""
+    def values(self, variable: str, chains: Chains, known: dict[Factor, Floats]) -> Floats:
+        """Chains × terms: the factor of each chain in each term. `known` remembers factors of these chains."""
         at = self.variables.index(variable)
-        distinct = {key[at]: None for key in self.weights}
-        found = {factor: _values(chains, factor) for factor in distinct}
-        return np.column_stack([found[key[at]] for key in self.weights])
+        for key in self.weights:
+            if key[at] not in known:
+                known[key[at]] = factor_values(chains, key[at])
+        return np.column_stack([known[key[at]] for key in self.weights])
 
 
-def expand(access: Access, variables: tuple[str, ...], factor: Callable[[str, str, int], Factor]) -> list[Product]:
-    """A sum of footprints as products: `factor(v, kind, a)` for v alone in its rank with coefficient a (box), in a rank
-    with others (tiles and extra), or in none (tiles)."""
-    products: list[Product] = [(1.0, {v: factor(v, "tiles", 0) for v in variables if v not in access.variables})]
-    for affine in access.ranks.values():
-        terms = {v: abs(a) for v, a in affine.coefficients.items()}
-        if len(terms) == 1:
-            options: list[Product] = [(1.0, {v: factor(v, "box", a) for v, a in terms.items()})]
-        else:
-            plain = {v: factor(v, "tiles", 0) for v in terms}
-            options = [(1.0, plain), *((a, {**plain, v: factor(v, "extra", 0)}) for v, a in terms.items())]
-        products = [(x * y, {**one, **two}) for x, one in products for y, two in options]
-    return products
+@dataclass(frozen=True)
+class Footprints:
+    """Sums of footprints as products, each made once."""
+
+    facts: Facts
+    known: dict[object, list[Product]] = field(default_factory=dict)
+
+    def products(self, tensor: str, which: tuple[Which, ...]) -> list[Product]:
+        """`which`, per variable: a query for the footprints of all tiles, or slots for that of one tile."""
+        key = tensor, which
+        if key not in self.known:
+            self.known[key] = self._products(tensor, dict(zip(self.facts.variables, which, strict=True)))
+        return self.known[key]
+
+    def _products(self, tensor: str, which: Mapping[str, Which]) -> list[Product]:
+        """Per variable: alone in its rank with coefficient a (box), with others (tiles and extra), in none (tiles)."""
+
+        def tiles(v: str) -> Factor:
+            return ONE if isinstance(which[v], tuple) else ("tiles", which[v], 0)
+
+        found: list[tuple[float, dict[str, Factor]]] = [(1.0, {v: tiles(v) for v in self.facts.variables})]
+        for rank in self.facts.ranks[tensor]:
+            options: list[tuple[float, dict[str, Factor]]] = [(1.0, {})]
+            if len(rank) == 1:
+                options = [(1.0, {v: ("box", which[v], a) for v, a in rank.items()})]
+            else:
+                options += [(float(a), {v: ("extra", which[v], 0)}) for v, a in rank.items()]
+            found = [(x * y, {**one, **two}) for x, one in found for y, two in options]
+        return [(times, tuple(factors[v] for v in self.facts.variables)) for times, factors in found]
 
 
 @dataclass(frozen=True)
@@ -99,6 +119,7 @@ class Counter:
     slots: Mapping[str, tuple[Slot, ...]]
     busy: tuple[tuple[int, str | None], ...]
     terms: Terms
+    footprints: Footprints
 
     def add_all(self) -> None:
         self._compute()
@@ -115,8 +136,7 @@ class Counter:
         self.terms.add(steps, self._busy(level, "compute", action.actions_scale, action.throughput))
 
     def _visits(self, what: Callable[[Slot], str]) -> list[Product]:
-        queries = {v: "".join(what(slot) for slot in slots) for v, slots in self.slots.items()}
-        return [(1.0, {v: ("tiles", query, 0) for v, query in queries.items()})]
+        return [(1.0, tuple(("tiles", "".join(what(slot) for slot in slots), 0) for slots in self.slots.values()))]
 
     def _busy(self, level: int, action: str, calls: float, throughput: float) -> dict[Hashable, float]:
         found: dict[Hashable, float] = {}
@@ -132,7 +152,7 @@ class Counter:
         skeleton = self.skeleton
         components = skeleton.path.components
         access = skeleton.path.einsum.accesses[tensor]
-        places = skeleton.own(tensor)
+        places = skeleton.places[tensor]
         for i, place in enumerate(places):
             holder = skeleton.holder(place, tensor)
             below = places[i + 1] if i + 1 < len(places) else len(skeleton.holders)
@@ -176,14 +196,11 @@ class Counter:
         self, access: Access, at: int, below: int, child: int, per_unit: bool, first_pass: bool
     ) -> list[Product]:
         """`fusiest.model.accesses._moved`, between component `at` and a holder at place `below` in component `child`."""
-        queries: dict[str, str] = {}
-        for v, slots in self.slots.items():
-            queries[v] = "".join(self._use(access, v, slot, at, below, child, per_unit, first_pass) for slot in slots)
-
-        def factor(v: str, kind: str, a: int) -> Factor:
-            return ("boxes" if kind == "box" else kind), queries[v].rstrip(PAST), a
-
-        return expand(access, self.terms.variables, factor)
+        queries = (
+            "".join(self._use(access, v, slot, at, below, child, per_unit, first_pass) for slot in slots).rstrip(PAST)
+            for v, slots in self.slots.items()
+        )
+        return self.footprints.products(access.tensor, tuple(queries))
 
     def _use(
         self, access: Access, v: str, slot: Slot, at: int, below: int, child: int, per_unit: bool, first_pass: bool
@@ -191,40 +208,32 @@ class Counter:
         if slot.dimension is None:
             if slot.gap > below:
                 return PAST
-            return FIRST if first_pass and v not in access.fully_relevant else COUNTED
+            return FIRST if first_pass and v not in self.skeleton.facts.full[access.tensor] else COUNTED
         level, d = self.skeleton.dimensions[slot.dimension]
         if level > child:
             return PAST
-        once = per_unit if level <= at else v not in access.variables and access.tensor in d.may_reuse
+        reused = v not in self.skeleton.facts.relevant[access.tensor] and access.tensor in d.may_reuse
+        once = per_unit if level <= at else reused
         return FIRST if once else COUNTED
 
 
-def tile_products(
-    skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], holder: Held, place: int, passed: frozenset[str]
-) -> list[Product]:
-    """Elements that a holder reserves. `passed`: variables whose loop right below it the reservation sinks through."""
-
-    def counts(v: str, slot: Slot) -> bool:
-        if slot.dimension is not None:
-            return skeleton.dimensions[slot.dimension][0] <= holder.level
-        return slot.gap <= place or (slot.gap == place + 1 and v in passed)
-
-    def factor(v: str, kind: str, a: int) -> Factor:
-        if kind == "tiles":
-            return ONE
-        return kind, tuple(i for i, slot in enumerate(slots[v]) if counts(v, slot)), a
-
-    return expand(skeleton.access(holder), tuple(slots), factor)
-
-
 def reservations(
-    skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], passed: Mapping[int, frozenset[str]]
+    skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], passed: Mapping[int, frozenset[str]], made: Footprints
 ) -> Iterator[tuple[int, Held, list[Product]]]:
-    """Per holder: its place (-1 on top) and what it reserves, in bits."""
+    """Per holder: its place (-1 on top) and the bits that it reserves.
+
+    `passed`: per place, the variables whose loop right below the holder its reservation sinks through.
+    """
     info = skeleton.path.einsum
     for place, holder in [*((-1, h) for h in skeleton.top), *enumerate(skeleton.holders)]:
+
+        def counts(v: str, slot: Slot, place: int = place, holder: Held = holder) -> bool:
+            if slot.dimension is not None:
+                return skeleton.dimensions[slot.dimension][0] <= holder.level
+            return slot.gap <= place or (slot.gap == place + 1 and v in passed.get(place, ()))
+
+        which = tuple(tuple(i for i, slot in enumerate(own) if counts(v, slot)) for v, own in slots.items())
         bits = float(skeleton.path.components[holder.level].bits_per_value[holder.tensor])
         if holder.backing and holder.tensor in info.persistent:
             bits *= info.n_instances
-        products = tile_products(skeleton, slots, holder, place, passed.get(place, frozenset()))
-        yield place, holder, [(times * bits, factors) for times, factors in products]
+        yield place, holder, [(times * bits, key) for times, key in made.products(holder.tensor, which)]

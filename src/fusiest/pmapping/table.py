@@ -101,12 +101,15 @@ class Table:
 
 def group_numbers(tiles: Ints) -> Ints:
     """One number per distinct row of tiles."""
-    if tiles.shape[1] == 0:
-        return np.zeros(len(tiles), np.int64)
     key = np.zeros(len(tiles), np.int64)
+    radix = 1
     for column in tiles.T:
-        values, inverse = np.unique(column, return_inverse=True)
-        key = key * len(values) + inverse
+        largest = int(column.max(initial=0)) + 1
+        if radix * largest >= 1 << 62:
+            key = np.unique(key, return_inverse=True)[1]
+            radix = int(key.max(initial=0)) + 1
+        key = key * largest + column
+        radix *= largest
     return key
 
 

@@ -173,8 +173,10 @@ class SpatialLoop:
     iterations: int
 
 
-def spatial_choices(path: Path) -> list[tuple[SpatialLoop, ...]]:
+def spatial_choices(path: Path, imperfect: bool = False) -> list[tuple[SpatialLoop, ...]]:
     """Sets of Spatial loops, outer fanouts first, less those that `min_usage` rules out."""
+    if imperfect:
+        return _most_used(list(_imperfect_choices(path)))
     found: list[tuple[tuple[SpatialLoop, ...], tuple[float, ...]]] = []
     dimensions = [(level, d) for level, c in enumerate(path.components) for d in c.dimensions]
 
@@ -190,6 +192,10 @@ def spatial_choices(path: Path) -> list[tuple[SpatialLoop, ...]]:
             extend(at + 1, rest, (*loops, *own), (*usage, min(used * d.usage_scale / d.fanout, d.min_usage)))
 
     extend(0, dict(path.einsum.bounds), (), ())
+    return _most_used(found)
+
+
+def _most_used(found: list[tuple[tuple[SpatialLoop, ...], tuple[float, ...]]]) -> list[tuple[SpatialLoop, ...]]:
     usages = {usage for _, usage in found}
 
     def beaten(usage: tuple[float, ...]) -> bool:
@@ -209,3 +215,40 @@ def _factors(path: Path, d: BoundDimension, left: Mapping[str, int]) -> Iterator
         factors = dict(zip(left, combination, strict=True))
         if math.prod(combination) * d.usage_scale <= d.fanout and all(obeys(c, factors) for c in d.loop_bounds):
             yield factors
+
+
+def _imperfect_choices(path: Path) -> Iterator[tuple[tuple[SpatialLoop, ...], tuple[float, ...]]]:
+    """Iterations that loops with tiles ⌈S/n⌉ can have, Temporal loops standing above any fanout."""
+    dimensions = [(level, d) for level, c in enumerate(path.components) for d in c.dimensions]
+    variables = list(path.einsum.bounds)
+    options = [sorted(_reachable(path, v, dimensions, path.einsum.bounds[v])) for v in variables]
+    for combination in itertools.product(*options):
+        loops: list[SpatialLoop] = []
+        usage: list[float] = []
+        for at, (level, d) in enumerate(dimensions):
+            factors = {v: own[at] for v, own in zip(variables, combination, strict=True)}
+            used = math.prod(factors.values())
+            if used * d.usage_scale > d.fanout or not all(obeys(c, factors) for c in d.loop_bounds):
+                break
+            loops += [SpatialLoop(level, d.component, d.name, v, n) for v, n in factors.items() if n > 1]
+            usage.append(min(used * d.usage_scale / d.fanout, d.min_usage))
+        else:
+            yield tuple(loops), tuple(usage)
+
+
+def _reachable(
+    path: Path, v: str, dimensions: Sequence[tuple[int, BoundDimension]], extent: int, above: int = -1
+) -> set[tuple[int, ...]]:
+    """Iterations of one variable's loops on these dimensions. `above`: the component of the dimension before."""
+    if not dimensions:
+        return {()}
+    (level, d), rest = dimensions[0], dimensions[1:]
+    banned = any(v in path.einsum.accesses[t].variables for t in d.reuse)
+    found = set()
+    for start in {-(-extent // n) for n in range(1, extent + 1)} if level != above else {extent}:
+        for n in range(1, 1 if banned else start + 1) or [1]:
+            tile = -(-start // n)
+            iterations = -(-start // tile)
+            if iterations * d.usage_scale <= d.fanout:
+                found |= {(iterations, *others) for others in _reachable(path, v, rest, tile, level)}
+    return found

@@ -67,6 +67,8 @@ class Limits:
     fused_loops_per_variable: int = 1
     trees: int = 1_000_000
     """Tilings to enumerate at most, counted before loops are put in order."""
+    imperfect: bool = False
+    """Also tiles that do not divide: of a loop over extent S, ⌈S/n⌉ for each n."""
 
 
 def exhaustive(
@@ -202,7 +204,10 @@ class Chain:
 
 
 def chains(skeleton: Skeleton, variable: str, limits: Limits) -> Iterator[Chain]:
-    """Every way to split a variable's bound into perfect tiles, at most one Temporal loop per gap."""
+    """Every way to split a variable's bound into tiles, at most one Temporal loop per gap."""
+    if limits.imperfect:
+        yield from imperfect_chains(skeleton, variable, limits)
+        return
     own = [i for i, loop in enumerate(skeleton.spatial) if loop.variable == variable]
     bound = skeleton.path.einsum.bounds[variable]
     left = bound // math.prod(skeleton.spatial[i].iterations for i in own)
@@ -227,6 +232,39 @@ def chains(skeleton: Skeleton, variable: str, limits: Limits) -> Iterator[Chain]
         yield _chain(skeleton, variable, own, bound, iterations)
 
 
+def imperfect_chains(skeleton: Skeleton, variable: str, limits: Limits) -> Iterator[Chain]:
+    """Slot by slot as written: a Temporal loop of n iterations has tile ⌈S/n⌉, and so has a Spatial loop."""
+    own = [i for i, loop in enumerate(skeleton.spatial) if loop.variable == variable]
+    allowed = skeleton.temporal_gaps(variable)
+
+    def gap_tiles(gap: int, extent: int) -> Iterator[tuple[int, int, dict[int, int]]]:
+        """Tile of the Temporal loop (0: none), then the extent below the gap's Spatial loops, and their tiles."""
+        for tile in sorted({-(-extent // n) for n in range(1, extent + 1)}) if gap in allowed else [extent]:
+            spatial, below = {}, tile
+            for i in own:
+                if skeleton.spatial_gaps[i] == gap:
+                    spatial[i] = -(-below // skeleton.spatial[i].iterations)
+                    if -(-below // spatial[i]) != skeleton.spatial[i].iterations:
+                        break
+                    below = spatial[i]
+            else:
+                yield (tile if tile < extent else 0), below, spatial
+
+    def walk(gap: int, extent: int, temporal: tuple[int, ...], spatial: dict[int, int], fused: int) -> Iterator[Chain]:
+        if fused > limits.fused_loops_per_variable:
+            return
+        if gap == len(skeleton.gaps):
+            if extent == 1:
+                yield Chain(variable, temporal, spatial)
+            return
+        for tile, below, more in gap_tiles(gap, extent):
+            is_fused = tile > 0 and gap <= skeleton.innermost_backing
+            yield from walk(gap + 1, below, (*temporal, tile), {**spatial, **more}, fused + is_fused)
+
+    start = sum(skeleton.fused_spatial[i] for i in own)
+    yield from walk(0, skeleton.path.einsum.bounds[variable], (), {}, start)
+
+
 def _chain(skeleton: Skeleton, variable: str, own: list[int], extent: int, iterations: Mapping[int, int]) -> Chain:
     temporal, spatial = [], {}
     for gap in skeleton.gaps:
@@ -240,14 +278,14 @@ def _chain(skeleton: Skeleton, variable: str, own: list[int], extent: int, itera
     return Chain(variable, tuple(temporal), spatial)
 
 
-def seen_by(skeleton: Skeleton, chain: Chain, tensor: str) -> tuple[object, ...]:
-    """A chain with the places of one tensor's holders (0). Of adjacent Temporal loops only the tile below all matters."""
+def seen_by(skeleton: Skeleton, chain: Chain, tensor: str, imperfect: bool) -> tuple[object, ...]:
+    """A chain with the places of one tensor's holders (0). Of adjacent perfect loops only the tile below all matters."""
     seen: list[object] = []
     own = {i for i, h in enumerate(skeleton.holders) if h.tensor == tensor}
     for gap in skeleton.gaps:
         tile = chain.temporal[gap]
         if tile:
-            if seen and isinstance(seen[-1], int) and seen[-1] > 0:
+            if not imperfect and seen and isinstance(seen[-1], int) and seen[-1] > 0:
                 seen.pop()
             seen.append(tile)
         for node in _tail(skeleton, gap):
@@ -313,7 +351,7 @@ class Mapper:
         self.actions = [(c.name, a) for c in self.path.components for a in c.actions]
 
     def skeletons(self) -> Iterator[Skeleton]:
-        choices = spatial_choices(self.path)
+        choices = spatial_choices(self.path, self.limits.imperfect)
         for placement in placements(self.spec, self.path):
             for order in holder_orders(placement, self.shared):
                 for spatial in choices:
@@ -408,7 +446,8 @@ class _Tilings:
             spatial = [tile for n, tile in chain.spatial.items() if skeleton.spatial[n].level <= holder.level]
             extents.append(min([bound, *temporal, *spatial]))
             above.append(len(temporal))
-        parts = tuple(self.mapper.number(seen_by(skeleton, chain, t)) for t in self.mapper.tensors)
+        imperfect = self.mapper.limits.imperfect
+        parts = tuple(self.mapper.number(seen_by(skeleton, chain, t, imperfect)) for t in self.mapper.tensors)
         return dataclasses.replace(chain, parts=parts, extents=tuple(extents), above=tuple(above))
 
     def _too_many_fused(self, tiling: tuple[Chain, ...]) -> bool:
