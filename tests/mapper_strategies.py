@@ -8,6 +8,7 @@ three memories with fanouts, Tolls, Forks and constraints, each now and then. A 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -78,7 +79,7 @@ CONVOLUTIONS: list[dict[str, str]] = [
 ]
 
 
-def _target(dice: Dice) -> Target:
+def _target(dice: Dice, sizes: Sizes) -> Target:
     kind = dice.number(0, 9)
     if kind <= 5:
         letters = dice.one_of(SHAPES)
@@ -98,18 +99,20 @@ def _target(dice: Dice) -> Target:
         rank = dice.one_of(list(accesses["Z"]))
         accesses["Z"][rank] = dict.fromkeys(accesses["Z"][rank], 2)
     used = sorted({v for ranks in accesses.values() for terms in ranks.values() for v in terms})
-    return Target(_bounds(dice, used), accesses)
+    return Target(_bounds(dice, used, sizes), accesses)
 
 
-SIZES = {1: [2, 3, 4, 6, 8, 1], 2: [2, 3, 4, 6, 8, 1], 3: [2, 3, 2, 4, 6, 1], 4: [2, 3, 2, 2, 1]}
+Sizes = Mapping[int, list[int]]
+SIZES: Sizes = {1: [2, 3, 4, 6, 8, 1], 2: [2, 3, 4, 6, 8, 1], 3: [2, 3, 2, 4, 6, 1], 4: [2, 3, 2, 2, 1]}
 """Bounds of rank variables, by how many variables there are."""
+ODD_SIZES: Sizes = {1: [5, 7, 3, 11], 2: [5, 3, 7, 2, 1], 3: [3, 5, 2, 1], 4: [3, 2, 2, 1]}
+"""Bounds that few tiles divide."""
 
 
-def _bounds(dice: Dice, variables: list[str]) -> dict[str, int]:
+def _bounds(dice: Dice, variables: list[str], sizes: Sizes) -> dict[str, int]:
     bounds: dict[str, int] = {}
     for v in variables:
-        sizes = [b for b in SIZES[len(variables)] if v != "r" or b < 6]
-        bounds[v] = dice.one_of(sizes)
+        bounds[v] = dice.one_of([b for b in sizes[len(variables)] if v != "r" or b < 6])
     return bounds
 
 
@@ -170,6 +173,8 @@ class Drawer:
     fanouts: int = 0
     inside: bool = False
     tolls: int = 0
+    unusual: bool = False
+    """Often what only the general search does: memories out of order, tensors backed below a fanout."""
     nodes: list[arch.ArchitectureNode] = field(default_factory=list)
 
     def tensors(self, empty: bool = True) -> str:
@@ -282,7 +287,7 @@ class Drawer:
 
     def _tensors(self) -> arch.Tensors:
         dice = self.dice
-        within = "Above" if self.inside and not dice.chance(6) else "All"
+        within = "Above" if self.inside and not dice.chance(60 if self.unusual else 6) else "All"
         outer = [str(n.name) for n in self.nodes if isinstance(n, arch.Memory)]
         choice = dice.number(0, 3)
         if choice == 0:
@@ -315,7 +320,7 @@ class Drawer:
             if dice.chance(40):
                 options.append(tuple(dice.shuffled(list(self.target.accesses))[:2]))
             found["tensor_order_options"] = tuple(options)
-        if dice.chance(4) and not first:
+        if dice.chance(40 if self.unusual else 4) and not first:
             found["force_memory_hierarchy_order"] = False
         return found
 
@@ -359,14 +364,14 @@ class Drawer:
         return arch.Architecture(nodes=tuple(self.nodes))
 
 
-def draw_mapper_case(dice: Dice) -> MapperCase:
-    target = _target(dice)
+def draw_mapper_case(dice: Dice, sizes: Sizes = SIZES, unusual: bool = False) -> MapperCase:
+    target = _target(dice, sizes)
     workload = _workload(dice, target)
-    architecture = Drawer(dice, target).architecture()
+    architecture = Drawer(dice, target, unusual=unusual).architecture()
     return MapperCase(Spec(arch=architecture, workload=workload))
 
 
 @st.composite
-def mapper_cases(draw: st.DrawFn) -> MapperCase:
+def mapper_cases(draw: st.DrawFn, sizes: Sizes = SIZES, unusual: bool = False) -> MapperCase:
     """A spec without a mapping; the Einsum to map is `E1`."""
-    return draw_mapper_case(Dice(draw))
+    return draw_mapper_case(Dice(draw), sizes, unusual)

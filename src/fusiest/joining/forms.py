@@ -14,6 +14,7 @@ from fusiest.pmapping.table import Backing, Form
 from fusiest.spec.analysis import EinsumInfo
 
 Names = frozenset[tuple[str, str]]
+Stepped = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,17 @@ class OpenLoop:
     `produced`: live tensors that are exchanged above the loop but produced inside it, each with the rank that the loop
     steps in them, or '' where the tensor is finished only with the loop. A consumer inside the loop takes turns with
     the producer, so it must step the same rank.
+    `names`: the loop's variable in Einsums that hold live tensors below it, by Einsum.
     """
 
     ranks: Names
     bound: int
     produced: Names = frozenset()
+    names: Names = frozenset()
+
+    @property
+    def sort_key(self) -> tuple[list[tuple[str, str]], ...]:
+        return sorted(self.ranks), sorted(self.produced), sorted(self.names)
 
 
 @dataclass(frozen=True)
@@ -36,8 +43,8 @@ class OpenForm:
 
     zones: tuple[tuple[OpenLoop, ...], ...]
     backings: tuple[Backing, ...]
-    holdings: tuple[Backing, ...] = ()
-    """Further holders of live tensors between the open loops: their space is shared with whoever holds the same."""
+    holdings: tuple[tuple[Backing, str], ...] = ()
+    """Further holders of live tensors between the open loops, each with an Einsum that has it: they share its space."""
     lowered: tuple[Backing, ...] = ()
     """Those whose space is counted further in."""
     inside: tuple[tuple[str, int], ...] = ()
@@ -68,6 +75,10 @@ class Exchanged:
     """Its ranks that are stepped above it, each with the Einsum's tile column."""
     user: str | None = None
     """The Einsum whose extents count; None for the largest of all users."""
+    stepped: Stepped = ()
+    """If there is a user: its variables that are stepped above, each with the Einsum's tile column; then no ranks."""
+    before: tuple[tuple[str, Stepped], ...] = ()
+    """Other users that hold the same in the same place: only what this one needs more than they do is to be charged."""
 
 
 @dataclass(frozen=True)
@@ -171,19 +182,21 @@ def join_forms(
         depth[b.tensor] = b.memory, at
     alive = {t: d for t, d in depth.items() if t in live}
     open_zones = max((zones for _, zones in alive.values()), default=0)
-    old, old_lowered = _moved(left.holdings, left_boundary), _moved(left.lowered, left_boundary)
+    old, old_lowered = _moved([b for b, _ in left.holdings], left_boundary), _moved(left.lowered, left_boundary)
     own, own_lowered = _moved(right.holdings, right_boundary), _moved(right.lowered, right_boundary)
     inside = {t: left_boundary[zones] for t, zones in left.inside}
     if not view.info.is_copy_operation:  # whose further holders are ignored
         if not _agree({*old, *old_lowered}, {*own, *own_lowered}, inside, view):
             return None
         inside |= dict.fromkeys(view.info.accesses, open_zones)
-    zones = _open_zones(left, match, view, blocks[:open_zones], alive, [*own, *own_lowered])
+    users = [*zip(old, (user for _, user in left.holdings), strict=True), *((b, view.info.name) for b in own)]
+    holdings = [(b, user) for b, user in users if b.tensor in live and b.zones < open_zones]
+    zones = _open_zones(left, match, view, blocks[:open_zones], alive, [*own, *own_lowered], holdings)
     order = [[right_columns[v] for v, _ in zone] for zone in zones]
     form = OpenForm(
         tuple(tuple(loop for _, loop in zone) for zone in zones),
         tuple(Backing(t, memory, at) for t, (memory, at) in sorted(alive.items())),
-        _still_held((*old, *own), live, open_zones),
+        tuple(sorted(holdings, key=lambda item: (item[0].tensor, item[0].memory, item[0].zones, item[1]))),
         _still_held((*old_lowered, *own_lowered), live, open_zones),
         tuple(sorted((t, min(zones, open_zones)) for t, zones in inside.items() if t in live and open_zones)),
     )
@@ -197,7 +210,7 @@ def join_forms(
         tiles=tuple(c for zone in order for c in zone),
         exchanged=(
             *_exchanged(left, view, match, blocks, depth, left_boundary[-1], right_columns, persistent),
-            *_newly_held(view, blocks, [b for b in own if b not in old], right_columns),
+            *_held(left, view, match, blocks, own, users, right_columns),
         ),
     )
 
@@ -238,15 +251,26 @@ def _still_held(held: tuple[Backing, ...], live: frozenset[str], open_zones: int
     return tuple(sorted(kept, key=lambda b: (b.tensor, b.memory, b.zones)))
 
 
-def _newly_held(
-    view: EinsumView, blocks: list[list[str]], held: list[Backing], right_columns: Mapping[str, int]
+def _held(
+    left: OpenForm,
+    view: EinsumView,
+    match: Mapping[int, str],
+    blocks: list[list[str]],
+    own: list[Backing],
+    users: list[tuple[Backing, str]],
+    right_columns: Mapping[str, int],
 ) -> list[Exchanged]:
-    """Holders of shared tensors that no Einsum in the open loops has in the same place already."""
+    """The Einsum's further holders of shared tensors, each with the Einsums in the open loops that have it already."""
     found = []
-    for b in held:
-        above = [(view.rank_of(b.tensor, v), right_columns[v]) for block in blocks[: b.zones] for v in block]
-        columns = tuple((rank, column) for rank, column in above if rank is not None)
-        found.append(Exchanged(b.tensor, b.memory, b.zones, columns, view.info.name))
+    for b in own:
+        above = {v for block in blocks[: b.zones] for v in block}
+        open_above = [(left.loops[i], right_columns[v]) for i, v in match.items() if v in above]
+        before = []
+        for user in (user for other, user in users if other == b and user != view.info.name):
+            names = ((v, column) for loop, column in open_above for einsum, v in loop.names if einsum == user)
+            before.append((user, tuple(sorted(names))))
+        stepped = tuple((v, right_columns[v]) for v in sorted(above))
+        found.append(Exchanged(b.tensor, b.memory, b.zones, (), view.info.name, stepped, tuple(before)))
     return found
 
 
@@ -329,6 +353,7 @@ def _open_zones(
     blocks: list[list[str]],
     alive: Mapping[str, tuple[str, int]],
     held: list[Backing],
+    holdings: list[tuple[Backing, str]],
 ) -> list[list[tuple[str, OpenLoop]]]:
     """The loops that stay open, each with the ranks of the live tensors below it, in a canonical order per zone."""
     column_of = {v: i for i, v in match.items()}
@@ -336,6 +361,9 @@ def _open_zones(
     for z, block in enumerate(blocks):
         zone = []
         for v in block:
+            users = {user for b, user in holdings if b.zones > z}
+            names = {(user, v) for user in users if user == view.info.name}
+            names |= {n for n in left.loops[column_of[v]].names if n[0] in users} if v in column_of else set()
             ranks: set[tuple[str, str]] = set()
             produced = {p for p in left.loops[column_of[v]].produced if p[0] in alive} if v in column_of else set()
             if view.info.output in alive and alive[view.info.output][1] <= z:
@@ -349,6 +377,7 @@ def _open_zones(
                     rank = next((r for name, r in left.loops[column_of[v]].ranks if name == t), None)
                 if rank is not None:
                     ranks.add((t, rank))
-            zone.append((v, OpenLoop(frozenset(ranks), view.info.bounds[v], frozenset(produced))))
-        zones.append(sorted(zone, key=lambda item: (sorted(item[1].ranks), sorted(item[1].produced))))
+            loop = OpenLoop(frozenset(ranks), view.info.bounds[v], frozenset(produced), frozenset(names))
+            zone.append((v, loop))
+        zones.append(sorted(zone, key=lambda item: item[1].sort_key))
     return zones

@@ -15,7 +15,6 @@ import numpy as np
 
 from fusiest.joining.forms import PERSISTENT, Joint
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
-from fusiest.pmapping.problem import divisors
 from fusiest.pmapping.table import Rows, group_numbers
 
 
@@ -73,13 +72,16 @@ def fold(own: Floats, done: Floats, to: int) -> tuple[Floats, Floats]:
     return own[:, :, :to], done[:, :, : to + 1]
 
 
-def tile_keys(tiles: Ints, columns: list[int], bounds: list[int]) -> Ints:
-    """One number per row for the tiles in some columns."""
-    key = np.zeros(len(tiles), np.int64)
-    for column, bound in zip(columns, bounds, strict=True):
-        options = divisors(bound)
-        key = key * len(options) + np.searchsorted(options, tiles[:, column])
-    return key
+def tile_keys(left: Ints, right: Ints, bounds: list[int]) -> tuple[Ints, Ints]:
+    """One number per row of either side, equal where all tiles are; `bounds` are the largest tiles per column."""
+    if math.prod(bound + 1 for bound in bounds) >= 1 << 62:
+        _, numbers = np.unique(np.concatenate([left, right]), axis=0, return_inverse=True)
+        numbers = numbers.reshape(-1)
+        return numbers[: len(left)], numbers[len(left) :]
+    keys = np.zeros(len(left), np.int64), np.zeros(len(right), np.int64)
+    for column, bound in enumerate(bounds):
+        keys = keys[0] * (bound + 1) + left[:, column], keys[1] * (bound + 1) + right[:, column]
+    return keys
 
 
 def matching_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
@@ -115,10 +117,8 @@ def join_rows(
 
     `exchanged`: (memory, zones above, bits per row of the Einsum) of the tensors to be charged with this join.
     """
-    i, j = matching_pairs(
-        tile_keys(left.tiles, [a for a, _ in joint.matched], bounds),
-        tile_keys(right.tiles, [b for _, b in joint.matched], bounds),
-    )
+    columns = [a for a, _ in joint.matched], [b for _, b in joint.matched]
+    i, j = matching_pairs(*tile_keys(left.tiles[:, columns[0]], right.tiles[:, columns[1]], bounds))
     energy, latency = left.energy[i] + right.energy[j], left.latency[i] + right.latency[j]
     promising = np.flatnonzero(wanted.promising(energy + wanted.energy, latency + wanted.latency))
     i, j, energy, latency = i[promising], j[promising], energy[promising], latency[promising]

@@ -13,8 +13,10 @@ from fusiest.joining.forms import (
     EMPTY,
     PERSISTENT,
     EinsumView,
+    Exchanged,
     Joint,
     OpenForm,
+    Stepped,
     join_forms,
     left_signature,
     right_signature,
@@ -265,22 +267,40 @@ class Joiner:
         for e in joint.exchanged:
             if e.memory not in self.memories:
                 continue
+            bits = self.bits[e.memory, e.tensor]
+            if e.user is not None:
+                found.append((self.memories.index(e.memory), e.zones, self._more(e, e.user, rows) * bits))
+                continue
+            group = self.same.get(e.tensor, e.tensor), e.memory
+            if group in counted:
+                continue
+            counted.add(group)
             fused = frozenset(rank for rank, _ in e.columns)
-            extents = self.extents[e.tensor]
-            if e.user is None:
-                group = self.same.get(e.tensor, e.tensor), e.memory
-                if group in counted:
-                    continue
-                counted.add(group)
-            else:
-                extents = (self._extents(e.user, e.tensor),)
-            size = np.full(len(rows), float(footprint_constants(extents, fused)))
+            size = np.full(len(rows), float(footprint_constants(self.extents[e.tensor], fused)))
             if e.zones == PERSISTENT:
                 size *= max(self.spec.info.einsums[u].n_instances for u in self.spec.info.users[e.tensor])
             for _, column in e.columns:
                 size = size * rows.tiles[:, column]
-            found.append((self.memories.index(e.memory), e.zones, size * self.bits[e.memory, e.tensor]))
+            found.append((self.memories.index(e.memory), e.zones, size * bits))
         return found
+
+    def _more(self, e: Exchanged, user: str, rows: Rows) -> Floats:
+        """Elements that an Einsum holds of a tensor beyond what the largest of those before it holds in the same place."""
+        before = np.zeros(len(rows))
+        for other, stepped in e.before:
+            before = np.maximum(before, self._footprint(other, e.tensor, stepped, rows))
+        return np.maximum(self._footprint(user, e.tensor, e.stepped, rows) - before, 0.0)
+
+    def _footprint(self, einsum: str, tensor: str, stepped: Stepped, rows: Rows) -> Floats:
+        """Elements of a tensor's tile in an Einsum, below loops over variables whose tiles are in these columns."""
+        info, columns = self.spec.info.einsums[einsum], dict(stepped)
+        size = np.ones(len(rows))
+        for affine in info.accesses[tensor].ranks.values():
+            extent = np.ones(len(rows))
+            for v, a in affine.coefficients.items():
+                extent = extent + abs(a) * ((rows.tiles[:, columns[v]] if v in columns else info.bounds[v]) - 1.0)
+            size = size * extent
+        return size
 
 
 def _copies(spec: Spec) -> dict[str, str]:

@@ -85,7 +85,7 @@ class _Run:
         begin, cpu = time.perf_counter(), _cpu_seconds()
         self.deadline = begin + self.options.time_limit if self.options.time_limit is not None else None
         tables = explore_all(
-            self.spec, self.options.max_fused_loops, self.options.jobs, self.executor,
+            self.spec, self.options.max_fused_loops, self.options.imperfect, self.options.jobs, self.executor,
             lambda name, table: self.say(f"explored {name}: {len(table):,} pmappings in {len(table.forms)} forms"),
         )  # fmt: skip
         self.stats.pmappings = {name: len(table) for name, table in tables.items()}

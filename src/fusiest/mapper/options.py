@@ -33,8 +33,6 @@ class Options:
             raise SpecError(f"orders '{self.orders}' is neither all nor given")
         if self.max_fused_loops_per_variable != 1:
             raise SpecError("more than one fused loop per rank variable is not supported yet")
-        if self.imperfect:
-            raise SpecError("imperfect tiles are not supported by the mapper yet")
         for name in ("jobs", "time_limit", "max_fused_loops"):
             value = getattr(self, name)
             if value is not None and value < (1 if name == "jobs" else 0):

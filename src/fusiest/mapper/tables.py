@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import multiprocessing
 import os
 import time
@@ -20,6 +21,7 @@ _WORTH_A_PROCESS_SECONDS = 0.4
 def explore_all(
     spec: Spec,
     max_fused_loops: int | None,
+    imperfect: bool,
     jobs: int | None,
     executor: concurrent.futures.Executor | None,
     report: Callable[[str, Table], None],
@@ -28,7 +30,7 @@ def explore_all(
     first_of: dict[object, str] = {}
     representative = {name: first_of.setdefault(common_key(spec, name), name) for name in spec.info.einsums}
     found: dict[str, Table] = {}
-    for name, table in _explore(spec, list(first_of.values()), max_fused_loops, jobs, executor):
+    for name, table in _explore(spec, list(first_of.values()), max_fused_loops, imperfect, jobs, executor):
         if not len(table):
             raise why_none(spec, name)
         found[name] = table
@@ -43,11 +45,12 @@ def _explore(
     spec: Spec,
     names: list[str],
     max_fused_loops: int | None,
+    imperfect: bool,
     jobs: int | None,
     executor: concurrent.futures.Executor | None,
 ) -> Iterator[tuple[str, Table]]:
     if executor is not None:
-        yield from _submit(executor, spec, names, max_fused_loops)
+        yield from _submit(executor, spec, names, max_fused_loops, imperfect)
         return
     workers = jobs if jobs is not None else os.cpu_count() or 1
     begin = time.perf_counter()
@@ -58,15 +61,16 @@ def _explore(
             methods = multiprocessing.get_all_start_methods()
             context = multiprocessing.get_context("fork" if "fork" in methods else None)
             with concurrent.futures.ProcessPoolExecutor(min(workers, len(names)), mp_context=context) as pool:
-                yield from _submit(pool, spec, names, max_fused_loops)
+                yield from _submit(pool, spec, names, max_fused_loops, imperfect)
             return
         name = names.pop(0)
-        yield name, pmappings(spec, name, max_fused_loops=max_fused_loops)
+        yield name, pmappings(spec, name, max_fused_loops=max_fused_loops, imperfect=imperfect)
 
 
 def _submit(
-    executor: concurrent.futures.Executor, spec: Spec, names: list[str], max_fused_loops: int | None
+    executor: concurrent.futures.Executor, spec: Spec, names: list[str], max_fused_loops: int | None, imperfect: bool
 ) -> Iterator[tuple[str, Table]]:
-    futures = {executor.submit(pmappings, spec, name, max_fused_loops=max_fused_loops): name for name in names}
+    explore = functools.partial(pmappings, spec, max_fused_loops=max_fused_loops, imperfect=imperfect)
+    futures = {executor.submit(explore, name): name for name in names}
     for future in concurrent.futures.as_completed(futures):
         yield futures[future], future.result()

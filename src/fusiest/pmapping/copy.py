@@ -11,9 +11,9 @@ import numpy as np
 from fusiest.errors import SpecError
 from fusiest.looptree.nodes import Compute, Node, Storage, Temporal
 from fusiest.model.leakage import bind_all, leak_power
+from fusiest.pmapping.general_chains import tile_options
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.placement import placements
-from fusiest.pmapping.problem import divisors
 from fusiest.pmapping.table import Backing, Branch, Form, Rows
 from fusiest.spec.binding import Path
 from fusiest.spec.spec import Spec
@@ -39,7 +39,7 @@ class CopyOrigin:
 
 
 def copy_pmappings(
-    spec: Spec, path: Path, memories: list[str], max_fused_loops: int | None
+    spec: Spec, path: Path, memories: list[str], max_fused_loops: int | None, imperfect: bool = False
 ) -> Iterator[tuple[Form, Rows, CopyOrigin]]:
     """Every way to exchange the two tensors of a copy."""
     info = path.einsum
@@ -54,7 +54,7 @@ def copy_pmappings(
         _check(path, backing)
         energy, latency = _cost(spec, path, source, backing)
         for cuts in _cuts(spec, path, source, backing, max_fused_loops):
-            yield _rows(spec, path, backing, cuts, memories, energy, latency)
+            yield _rows(spec, path, backing, cuts, memories, energy, latency, imperfect)
 
 
 def _check(path: Path, backing: dict[str, int]) -> None:
@@ -138,6 +138,7 @@ def _rows(
     memories: list[str],
     energy: float,
     latency: float,
+    imperfect: bool,
 ) -> tuple[Form, Rows, CopyOrigin]:
     info = path.einsum
     zones: list[tuple[str, ...]] = []
@@ -154,7 +155,7 @@ def _rows(
         if t in spec.info.shared
     )
     form = Form(tuple(zones), backings)
-    tiles = _all_tiles([info.bounds[v] for v in form.loops])
+    tiles = _all_tiles([info.bounds[v] for v in form.loops], imperfect)
     bits = np.zeros((len(tiles), len(memories), len(zones) + 1))
     together = len(set(backing.values())) == 1
     for t, index in backing.items():
@@ -173,9 +174,9 @@ def _rows(
     return form, rows, CopyOrigin(path, holders)
 
 
-def _all_tiles(bounds: list[int]) -> Ints:
+def _all_tiles(bounds: list[int], imperfect: bool) -> Ints:
     """Every combination of tiles smaller than the bounds."""
-    options = [divisors(bound)[:-1] for bound in bounds]
+    options = [tile_options(bound, imperfect)[:-1] for bound in bounds]
     combinations = list(itertools.product(*options))
     return np.array(combinations, np.int64).reshape(len(combinations), len(bounds))
 

@@ -54,7 +54,9 @@ def pmappings(
         if info.is_copy_operation and origins:
             break  # where a copy would be computed changes nothing
         if info.is_copy_operation:
-            found: Iterator[tuple[Form, Rows, Origin]] = copy_pmappings(spec, path, memories, max_fused_loops)
+            found: Iterator[tuple[Form, Rows, Origin]] = copy_pmappings(
+                spec, path, memories, max_fused_loops, imperfect
+            )
         else:
             found = explore_path(spec, path, memories, max_fused_loops, rules or Rules(), imperfect, general, apart)
         for form, rows, origin in found:

@@ -320,11 +320,15 @@ class _Nests:
     ) -> tuple[Form, Floats]:
         memories, names = self.search.memories, self.search.path.components
         bits = np.zeros((len(values), len(memories), len(zones) + 1))
-        holdings = []
+        holdings, lowered = [], []
         for place, holder in enumerate(self.skeleton.holders[: max(self.last, 0)]):
-            shared = holder.tensor in self.skeleton.shared and not holder.backing
-            if shared and not self.passed[place] and depth[place, 0] < len(zones):
-                holdings.append(Backing(holder.tensor, names[holder.level].name, depth[place, 0]))
+            held = Backing(holder.tensor, names[holder.level].name, depth[place, 0])
+            if holder.backing or holder.tensor not in self.skeleton.shared:
+                continue
+            if self.passed[place]:
+                lowered.append(held)
+            elif held.zones < len(zones):
+                holdings.append(held)
         for name, i in _reserved(terms):
             if not name.apart or depth[name.at] == len(zones):
                 bits[:, memories.index(name.level), depth[name.at]] += values[:, i]
@@ -333,9 +337,8 @@ class _Nests:
             for place, h in [*((-1, h) for h in self.skeleton.top), *enumerate(self.skeleton.holders)]
             if h.backing and h.tensor in self.skeleton.shared
         ]
-        backings.sort(key=lambda b: b.tensor)
-        holdings.sort(key=lambda b: (b.tensor, b.memory))
-        return Form(zones, tuple(backings), tuple(holdings)), bits
+        parts = (sorted(part, key=lambda b: (b.tensor, b.memory)) for part in (backings, holdings, lowered))
+        return Form(zones, *(tuple(part) for part in parts)), bits
 
 
 def _reserved(terms: Terms) -> list[tuple[Reserved, int]]:

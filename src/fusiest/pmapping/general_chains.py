@@ -128,7 +128,7 @@ def _expanded(extent: Ints, imperfect: bool, closing: bool) -> tuple[Ints, Ints]
         return np.arange(len(extent)), np.ones(len(extent), np.int64)
     values, inverse = np.unique(extent, return_inverse=True)
     options = [tile_options(int(v), imperfect) for v in values]
-    counts = np.array([len(o) for o in options])
+    counts = np.array([len(o) for o in options], np.int64)
     flat = np.array([tile for o in options for tile in o], np.int64)
     start = np.cumsum(counts) - counts
     repeat = counts[inverse]

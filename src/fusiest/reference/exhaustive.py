@@ -82,9 +82,8 @@ def exhaustive(
     if spec.info.einsums[einsum].is_copy_operation:
         raise SpecError(f"Einsum {einsum} is a copy: not supported by the exhaustive mapper", einsum)
     names = memories if memories is not None else _finite_memories(spec, einsum)
-    mappers = [mapper for mapper in _mappers(spec, einsum, limits) if mapper.path.compute.enabled]
-    if sum(mapper.count_tilings() for mapper in mappers) > limits.trees:
-        raise TooManyTrees(einsum)
+    count_trees(spec, einsum, limits)
+    mappers = _mappers(spec, einsum, limits)
     fronts: dict[Compatibility, list[Pmapping]] = {}
     for mapper in mappers:
         for compatibility, pmapping in mapper.pmappings(names):
@@ -93,7 +92,16 @@ def exhaustive(
 
 
 def _mappers(spec: Spec, einsum: str, limits: Limits) -> list[Mapper]:
-    return [Mapper(spec, bind(spec, einsum, compute), limits) for compute in computes(spec.require_arch())]
+    paths = [bind(spec, einsum, compute) for compute in computes(spec.require_arch())]
+    return [Mapper(spec, path, limits) for path in paths if path.compute.enabled]
+
+
+def count_trees(spec: Spec, einsum: str, limits: Limits) -> int:
+    """How many tilings there are; TooManyTrees if more than the limit."""
+    total = sum(mapper.count_tilings() for mapper in _mappers(spec, einsum, limits))
+    if total > limits.trees:
+        raise TooManyTrees(einsum)
+    return total
 
 
 def _finite_memories(spec: Spec, einsum: str) -> list[str]:

@@ -1,0 +1,185 @@
+"""`fusiest.map` and `fusiest map`: results, options, interruption, and what is said when nothing fits."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import fusiest
+from fusiest.joining.bounds import Incumbents
+from fusiest.mapper.mapper import count_down_sets
+from tests.command_line import run
+
+CHAIN = {"N_EINSUMS": 3, "M": 64, "KN": 32}
+
+DIAMOND = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, component_class: Dummy, size: inf, tensors: {keep: ~Intermediates, may_keep: All},
+             actions: [{name: read, energy: 50, throughput: 4}, {name: write, energy: 60, throughput: 4}]}
+  - !Memory {name: Buf, component_class: Dummy, size: SIZE, tensors: {keep: ~DRAM, may_keep: All},
+             actions: [{name: read, energy: 1, throughput: 16}, {name: write, energy: 2, throughput: 16}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 1, throughput: 1}]}
+workload:
+  rank_sizes: {M: 8, N: 8}
+  bits_per_value: 8
+  einsums:
+  - "A[m, n] = X[m, n]"
+  - "B[m, n] = A[m, n]"
+  - "C[m, n] = A[m, n]"
+  - "D[m, n] = B[m, n] * C[m, n]"
+"""
+
+
+def diamond(tmp_path: Path, size: str) -> fusiest.Spec:
+    file = tmp_path / "diamond.yaml"
+    file.write_text(DIAMOND.replace("SIZE", size))
+    return fusiest.load(file)
+
+
+def front(result: fusiest.Result) -> list[tuple[float, float]]:
+    return [(m.energy, m.latency) for m in result.mappings]
+
+
+def test_front_contains_the_single_optima() -> None:
+    spec = fusiest.load("simple", "matmuls", **CHAIN, GlobalBufferSize=6000, GlobalBufferThroughput=4)
+    whole = fusiest.map(spec)
+    assert whole.optimal
+    assert whole.gap == 0
+    assert front(whole) == sorted(front(whole))
+    for objective in ("energy", "latency", "edp"):
+        single = fusiest.map(spec, objective).best(objective)
+        assert getattr(single, objective) == pytest.approx(getattr(whole.best(objective), objective), rel=1e-9)
+
+
+def test_a_mapping_goes_back_into_evaluate(tmp_path: Path) -> None:
+    spec = diamond(tmp_path, "300")
+    for mapping in fusiest.map(spec).mappings:
+        cost = fusiest.evaluate(spec, mapping.looptree)
+        assert (cost.energy, cost.latency) == (mapping.energy, mapping.latency)
+        leaves = tuple(path[-1].einsum for path in mapping.looptree.paths())
+        assert leaves == mapping.einsum_order
+
+
+def test_all_orders_are_never_worse(tmp_path: Path) -> None:
+    for size in ("64", "160", "600", "1200", "inf"):
+        spec = diamond(tmp_path, size)
+        given, everything = fusiest.map(spec, "energy", orders="given"), fusiest.map(spec, "energy")
+        assert everything.best("energy").energy <= given.best("energy").energy * (1 + 1e-12)
+    assert count_down_sets(spec, 100) == 6
+
+
+def test_jobs_and_executors_change_nothing() -> None:
+    spec = fusiest.load("tpu_v4i", "matmuls", N_EINSUMS=3, M=256, KN=256)
+    alone = front(fusiest.map(spec, jobs=1))
+    assert front(fusiest.map(spec, jobs=2)) == alone
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        assert front(fusiest.map(spec, executor=pool)) == alone
+
+
+def test_max_fused_loops_limits_the_loops() -> None:
+    spec = fusiest.load("simple", "matmuls", **CHAIN, GlobalBufferSize=1500, MainMemoryEnergy=100)
+    unlimited, none = fusiest.map(spec, "energy"), fusiest.map(spec, "energy", max_fused_loops=0)
+    assert none.best("energy").energy > unlimited.best("energy").energy
+
+
+def test_json(tmp_path: Path) -> None:
+    result = fusiest.map(diamond(tmp_path, "300"))
+    document = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert document["format"] == "fusiest-result/1"
+    assert document["objective"] == ["energy", "latency"]
+    assert document["optimal"] is True
+    assert set(document["mappings"][0]) == {"energy", "latency", "edp", "einsum_order", "mapping"}
+    assert set(document["stats"]["pmappings"]) == {"A", "B", "C", "D"}
+    assert len(document["stats"]["joined"]) == 4
+    assert document["stats"]["wall_seconds"] > 0
+
+
+def test_time_limit_gives_the_best_so_far() -> None:
+    spec = fusiest.load("tpu_v4i", "gpt3_6.7B", BATCH_SIZE=8, N_TOKENS=1024)
+    limited = fusiest.map(spec, "edp", orders="given", time_limit=0)
+    exact = fusiest.map(spec, "edp", orders="given")
+    assert 0 <= limited.gap < 1
+    if not limited.optimal:
+        assert limited.gap > 0
+    assert limited.best("edp").edp >= exact.best("edp").edp * (1 - 1e-9)
+
+
+def test_nothing_fits_one_einsum(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(DIAMOND.replace("SIZE", "4").replace("keep: ~DRAM, may_keep: All", "keep: All"))
+    status, _, error = run(capsys, "map", str(file), str(file), "--quiet")
+    assert status == 3
+    assert error.count("\n") == 1
+    assert "Einsum A" in error
+    assert "Buf" in error
+    assert "more than its size of 4" in error
+
+
+def test_bad_options(capsys: pytest.CaptureFixture[str]) -> None:
+    for options in (["--objective", "power"], ["--orders", "some"], ["--jobs", "0"], ["--time-limit", "-1"]):
+        status, _, error = run(capsys, "map", "simple", "matvecs", *options)
+        assert status == 2
+        assert error.count("\n") == 1
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mapping, document = tmp_path / "m.yaml", tmp_path / "r.json"
+    defines = ["-D", "N_EINSUMS=2", "-D", "M=16", "-D", "KN=16"]
+    arguments = ["map", "simple", "matmuls", *defines, "--objective", "energy", "--quiet"]
+    status, out, error = run(capsys, *arguments, "--mapping", str(mapping), "--json", str(document))
+    assert (status, error) == (0, "")
+    assert "proven optimal" in out
+    energy = json.loads(document.read_text())["mappings"][0]["energy"]
+    status, _, _ = run(capsys, "evaluate", "simple", "matmuls", str(mapping), *defines, "--json", str(document))
+    assert status == 0
+    assert json.loads(document.read_text())["energy"] == energy
+
+
+def test_incumbents_keep_a_front() -> None:
+    incumbents = Incumbents(("energy", "latency"))
+    for point in ((2.0, 2.0), (1.0, 3.0), (3.0, 3.0), (2.0, 1.0)):
+        incumbents.add(*point)
+    assert sorted(incumbents.points) == [(1.0, 3.0), (2.0, 1.0)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_interrupted(tmp_path: Path) -> None:
+    """Ctrl-C ends with status 130, and leaves no half-written file."""
+    code = "from fusiest.cli import main; main()"
+    arguments = [
+        "map",
+        "tpu_v4i",
+        "gpt3_6.7B",
+        "-D",
+        "BATCH_SIZE=64",
+        "--json",
+        str(tmp_path / "r.json"),
+        "--jobs",
+        "1",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+    )
+    assert process.stderr is not None
+    while "explored" not in process.stderr.readline():
+        pass
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    assert not [f for f in tmp_path.iterdir() if f.name != "r.json"]

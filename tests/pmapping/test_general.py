@@ -1,0 +1,155 @@
+"""The general search against the exhaustive mapper, and against the fast search where both apply.
+
+FUSIEST_PROVE=1 tries thousands of cases instead of some dozens, and new ones each time.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+
+from fusiest.errors import SpecError
+from fusiest.model.evaluate import evaluate_einsum
+from fusiest.model.leakage import bind_all
+from fusiest.model.nest import TreeNode, build_nest
+from fusiest.pmapping import general
+from fusiest.pmapping.explore import pmappings
+from fusiest.pmapping.general_chains import tile_options
+from fusiest.pmapping.search import Rules
+from fusiest.pmapping.table import Table
+from fusiest.reference.exhaustive import Limits, TooManyTrees, count_trees, exhaustive
+from fusiest.spec.binding import bind
+from tests.load_text import load_text
+from tests.mapper_strategies import ODD_SIZES, MapperCase, mapper_cases
+from tests.pmapping.fronts import branch_nodes, differences, exhaustive_fronts, search_fronts
+
+PROVE = os.environ.get("FUSIEST_PROVE") == "1"
+TREES = 10_000 if PROVE else 1_500
+
+
+def run(examples: int) -> settings:
+    return settings(
+        max_examples=int(os.environ.get("FUSIEST_PROVE_EXAMPLES", "2000")) if PROVE else examples,
+        derandomize=not PROVE,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=PROVE,
+    )
+
+
+def general_table(case: MapperCase, imperfect: bool, rules: Rules | None = None) -> Table | None:
+    """None for what no search can do yet, and for what is too large to compare."""
+    try:
+        count_trees(case.spec, case.einsum, Limits(trees=TREES, imperfect=imperfect))
+        return pmappings(case.spec, case.einsum, imperfect=imperfect, general=True, rules=rules)
+    except TooManyTrees:
+        event("too many trees")
+    except SpecError as error:
+        if "not supported" not in error.message:
+            raise
+        event(f"not supported: {error.message[-50:]}")
+    return None
+
+
+def check_fronts(case: MapperCase, imperfect: bool, rules: Rules | None = None) -> None:
+    table = general_table(case, imperfect, rules)
+    if table is None:
+        return
+    expected = exhaustive(case.spec, case.einsum, table.memories, Limits(trees=TREES, imperfect=imperfect))
+    event("compared" if expected else "nothing fits")
+    assert differences(search_fronts(case.spec, table), exhaustive_fronts(expected)) == []
+
+
+@run(40)
+@given(case=mapper_cases(sizes=ODD_SIZES))
+def test_imperfect_tiles(case: MapperCase) -> None:
+    check_fronts(case, imperfect=True)
+
+
+@run(20)
+@given(case=mapper_cases(sizes=ODD_SIZES, unusual=True))
+def test_imperfect_tiles_of_unusual_nests(case: MapperCase) -> None:
+    check_fronts(case, imperfect=True)
+
+
+@run(40)
+@given(case=mapper_cases(unusual=True))
+def test_memories_out_of_order_and_backing_below_a_fanout(case: MapperCase) -> None:
+    check_fronts(case, imperfect=False)
+
+
+@pytest.mark.parametrize("rules", [Rules(sink=False), Rules(hoist=False), Rules(sink=False, hoist=False)])
+@run(10)
+@given(case=mapper_cases(sizes=ODD_SIZES))
+def test_no_rule_loses_anything(case: MapperCase, rules: Rules) -> None:
+    check_fronts(case, imperfect=True, rules=rules)
+
+
+@run(40)
+@given(case=mapper_cases())
+def test_both_searches_find_the_same(case: MapperCase) -> None:
+    table = general_table(case, imperfect=False)
+    if table is not None:
+        fast = pmappings(case.spec, case.einsum)
+        assert differences(search_fronts(case.spec, table), search_fronts(case.spec, fast)) == []
+
+
+@run(25)
+@given(case=mapper_cases(sizes=ODD_SIZES, unusual=True))
+def test_rows_are_nests(case: MapperCase) -> None:
+    """Every row turns into a nest that the model finds valid, with the costs that the row says."""
+    table = general_table(case, imperfect=True)
+    for form, rows in table.forms.items() if table is not None else ():
+        for i in range(min(len(rows), 5)):
+            nodes = branch_nodes(table, form, rows, i)  # type: ignore[arg-type]
+            path = bind(case.spec, case.einsum, nodes[-1].component)  # type: ignore[union-attr]
+            nest = build_nest(tuple(TreeNode(n, node) for n, node in enumerate(nodes)), path)
+            found = evaluate_einsum(case.spec, nest, bind_all(case.spec, nest.einsum))
+            assert math.isclose(found.energy, rows.energy[i], rel_tol=1e-9)
+            assert math.isclose(found.latency, rows.latency[i], rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("extent", [*range(1, 50), 97, 360, 1000])
+def test_imperfect_tile_options(extent: int) -> None:
+    assert set(tile_options(extent, True)) == {-(-extent // n) for n in range(1, extent + 1)}
+
+
+ROWS = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, component_class: Dummy, size: inf, tensors: {keep: All}}
+  - !Container {name: Array, spatial: [{name: X, fanout: 4}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, throughput: 1}]}
+workload:
+  bits_per_value: {All: 8}
+  einsums:
+  - {name: E, tensor_accesses: [{name: A, projection: {M: m}}, {name: Z, projection: {M: m}, output: true}],
+     iteration_space_shape: [0 <= m < 7]}
+"""
+
+
+def test_seven_rows_on_four_units_take_two_steps() -> None:
+    spec = load_text(ROWS)
+    assert min(float(rows.latency.min()) for rows in pmappings(spec, "E").forms.values()) == 7
+    table = pmappings(spec, "E", imperfect=True)
+    assert min(float(rows.latency.min()) for rows in table.forms.values()) == 2
+
+
+def test_a_mapspace_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(general, "MOST_CANDIDATES", 3)
+    with pytest.raises(SpecError, match="imperfect mapspace of Einsum E has more than"):
+        pmappings(load_text(ROWS), "E", imperfect=True)
+
+
+def test_tile_keys_of_any_tiles() -> None:
+    from fusiest.joining.rows import matching_pairs, tile_keys
+
+    left = np.array([[3, 1 << 40], [4, 7]], np.int64)
+    right = np.array([[4, 7], [3, 1 << 40], [3, 5]], np.int64)
+    for bounds in ([4, 1 << 41], [1 << 40, 1 << 41]):
+        i, j = matching_pairs(*tile_keys(left, right, bounds))
+        assert sorted(zip(i.tolist(), j.tolist(), strict=True)) == [(0, 1), (1, 0)]
