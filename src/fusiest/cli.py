@@ -179,7 +179,9 @@ def _options(
 def main() -> None:
     """Run the command line; bad input ends in one line, never in a traceback."""
     try:
-        app(sys.argv[1:] or ["--help"], prog_name="fusiest", standalone_mode=False)
+        status = app(sys.argv[1:] or ["--help"], prog_name="fusiest", standalone_mode=False)
+        if isinstance(status, int) and status:
+            sys.exit(status)
     except FusiestError as error:
         _complain(str(error), error.exit_status)
     except (typer.Abort, KeyboardInterrupt):

@@ -124,6 +124,10 @@ class Incumbents:
             return latency
         return energy * latency
 
+    def possible(self, energy: float, latency: float) -> bool:
+        """The same for one pair of bounds."""
+        return bool(np.isfinite(energy)) and bool(self.promising(np.array([energy]), np.array([latency]))[0])
+
     def promising(self, energy: Floats, latency: Floats) -> np.ndarray:
         """Whether completions of at least this energy and latency could be better than every incumbent."""
         keep = np.ones(len(energy), np.bool_)

@@ -7,7 +7,7 @@ if all open loops come before the Einsum's other fused loops.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fusiest.pmapping.table import Backing, Form
@@ -231,7 +231,7 @@ def _finished(
     return True
 
 
-def _moved(held: tuple[Backing, ...], boundaries: tuple[int, ...]) -> list[Backing]:
+def _moved(held: Sequence[Backing], boundaries: tuple[int, ...]) -> list[Backing]:
     return [Backing(b.tensor, b.memory, boundaries[b.zones]) for b in held]
 
 

@@ -61,6 +61,10 @@ class Joiner:
         self.memories = next(iter(tables.values())).memories
         self.sizes = self._sizes()
         self.right: dict[str, list[tuple[Form, Rows]]] = {name: list(t.forms.items()) for name, t in tables.items()}
+        self.least_right = {
+            name: [(float(rows.energy.min()), float(rows.latency.min())) for _, rows in forms]
+            for name, forms in self.right.items()
+        }
         self.bits = self._bits()
         self.extents = {t: tuple(self._extents(u, t) for u in users) for t, users in spec.info.users.items()}
         self.same = _copies(spec)
@@ -234,13 +238,15 @@ class Joiner:
             check()
             if not len(rows):
                 continue
+            best = float(rows.energy.min()), float(rows.latency.min())
             for n in by_signature.get(left_signature(form, shared), []):
                 right_form, right_rows = self.right[einsum][n]
                 joint = self.joint(form, right_form, einsum, shared, live)
                 if joint is None:
                     continue
                 least = self.bounds.least(state.done | {einsum}, left_signature(joint.form, live))
-                if not np.isfinite(least[0]):
+                own = self.least_right[einsum][n]
+                if not incumbents.possible(best[0] + own[0] + least[0], best[1] + own[1] + least[1]):
                     continue
                 wanted = Filter(*least, incumbents.promising)
                 bounds = [form.loops[a].bound for a, _ in joint.matched]

@@ -80,6 +80,8 @@ class _Run:
     executor: concurrent.futures.Executor | None
     stats: Stats = field(default_factory=Stats)
     found: list[_Candidate] = field(default_factory=list)
+    cut_nothing: bool = False
+    """Whether the last pass kept all that could matter in the orders it looked at."""
 
     def run(self) -> Result:
         begin, cpu = time.perf_counter(), _cpu_seconds()
@@ -117,7 +119,7 @@ class _Run:
         try:
             if self.options.coarse:
                 width = _BEAM
-                while not self.found and not joiner.exact:
+                while not self.found and not self.cut_nothing:
                     self._pass(joiner, width)
                     width *= 8
             if not joiner.exact:
@@ -140,7 +142,7 @@ class _Run:
                 self.say(f"{name}: {step.finished} of {len(joiner.order)} Einsums, {step.kept:,} partial mappings")
 
         self.stats.funnel.clear()
-        states = joiner.run(incumbents, beam, report, self._check)
+        states = self._run_pass(joiner, incumbents, beam, report)
         if beam is None or joiner.exact:
             self.stats.joined = [step.kept for step in self.stats.funnel]
         state = states.get(frozenset(joiner.order))
@@ -151,6 +153,19 @@ class _Run:
             candidate = _Candidate(float(rows.energy[row]), float(rows.latency[row]), states, int(row))
             self.found.append(candidate)
             self.incumbents.add(candidate.energy, candidate.latency)
+
+    def _run_pass(
+        self, joiner: Joiner, incumbents: Incumbents, beam: int | None, report: Callable[[FunnelStep], None]
+    ) -> dict[frozenset[str], State]:
+        """The narrow pass takes the listed order: good enough for mappings to beat, and far fewer joins."""
+        everything = joiner.all_orders
+        joiner.all_orders = everything and beam is None
+        try:
+            return joiner.run(incumbents, beam, report, self._check)
+        finally:
+            joiner.all_orders = everything
+            self.cut_nothing = joiner.exact
+            joiner.exact = joiner.exact and (beam is None or not everything)
 
     def _check(self) -> None:
         if self.deadline is not None and self.found and time.perf_counter() > self.deadline:
