@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, currently_in_test_context, event, given, settings
 
+from fusiest import load
 from fusiest.errors import FusiestError
 from fusiest.frozen import FrozenDict
 from fusiest.looptree.nodes import Compute, LoopTree, Node, Sequential, Storage, Temporal
@@ -27,6 +29,7 @@ LIMITS = (
     if PROVE
     else WorkloadLimits(trees=4_000, combinations=200_000, trials=2_000)
 )
+FOUND = Path(__file__).parent / "found_cases"
 Point = tuple[float, float]
 
 
@@ -40,6 +43,11 @@ def run(examples: int) -> settings:
     )
 
 
+def count(what: str) -> None:
+    if currently_in_test_context():
+        event(what)
+
+
 def found(
     case: WorkloadCase, objective: tuple[str, ...] = ("energy", "latency"), **options: object
 ) -> list[Point] | None:
@@ -51,7 +59,7 @@ def found(
     except FusiestError as error:
         if "not supported" not in str(error):
             raise
-        event("not supported")
+        count("not supported")
         return None
     assert result.optimal
     return [(m.energy, m.latency) for m in result.mappings]
@@ -62,9 +70,9 @@ def expected(case: WorkloadCase) -> list[Point] | None:
     try:
         front = exhaustive_front(case.spec, case.orders, LIMITS)
     except (TooManyTrees, TooManyCombinations) as error:
-        event(type(error).__name__)
+        count(type(error).__name__)
         return None
-    event(_description([m.tree for m in front]))
+    count(_description([m.tree for m in front]))
     return [(m.energy, m.latency) for m in front]
 
 
@@ -92,6 +100,15 @@ def same_front(a: Sequence[Point], b: Sequence[Point]) -> bool:
 @run(40)
 @given(case=workload_cases())
 def test_mapper_finds_the_front(case: WorkloadCase) -> None:
+    check_front(case)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FOUND.glob("*.yaml")))
+def test_mapper_finds_the_front_where_it_once_did_not(name: str) -> None:
+    check_front(WorkloadCase(load(FOUND / name)))
+
+
+def check_front(case: WorkloadCase) -> None:
     own = found(case)
     front = expected(case) if own is not None else None
     if own is not None and front is not None:

@@ -49,19 +49,24 @@ class Chains:
         result: Ints = -(-self.above(slot) // self.tiles[:, slot])
         return result
 
+    def loop(self, slot: int) -> Ints:
+        """The tile below a slot's loop, or the bound where it has none."""
+        return np.where(self.iterations(slot) > 1, self.tiles[:, slot], self.bound)
+
     def extent(self, slots: Sequence[int]) -> Ints:
-        """The smallest tile below any of these loops."""
+        """The smallest tile below any of the loops in these slots."""
         result = np.full(len(self), self.bound)
         for slot in slots:
-            result = np.minimum(result, self.tiles[:, slot])
+            result = np.minimum(result, self.loop(slot))
         return result
 
     def visits(self, query: str) -> tuple[Ints, Ints]:
         """How many tiles are visited, and the sum of their extents: `fusiest.model.visits` for all chains at once."""
+        query = query.rstrip(PAST)
         extents = [np.full(len(self), self.bound)]
         times = [np.ones(len(self), np.int64)]
-        for slot, what in enumerate(query.rstrip(PAST)):
-            tile = self.tiles[:, slot]
+        for slot, what in enumerate(query):
+            tile = self._loop_that_matters(slot, query) if PAST in query else self.tiles[:, slot]
             if what != COUNTED:
                 extents = [np.minimum(e, tile) for e in extents]
                 continue
@@ -71,6 +76,13 @@ class Chains:
         count = sum(((e > 0) * t for e, t in zip(extents, times, strict=True)), np.zeros(len(self), np.int64))
         extent = sum((e * t for e, t in zip(extents, times, strict=True)), np.zeros(len(self), np.int64))
         return count, extent
+
+    def _loop_that_matters(self, slot: int, query: str) -> Ints:
+        """A slot's tile; a loop that is past matters only if one below it is not."""
+        if query[slot] != PAST:
+            return self.loop(slot)
+        later = [self.iterations(i) > 1 for i in range(slot + 1, len(query)) if query[i] != PAST]
+        return np.where(np.any(later, axis=0), self.loop(slot), self.bound)
 
 
 @cache
