@@ -154,7 +154,8 @@ def test_incumbents_keep_a_front() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_interrupted(tmp_path: Path) -> None:
     """Ctrl-C ends with status 130, and leaves no half-written file."""
-    code = "from fusiest.cli import main; main()"
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a background shell ignores it
+    code = f"{listen}; from fusiest.cli import main; main()"
     arguments = [
         "map",
         "tpu_v4i",
@@ -172,7 +173,6 @@ def test_interrupted(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         env=os.environ,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
     )
     assert process.stderr is not None
     while "explored" not in process.stderr.readline():
