@@ -132,6 +132,34 @@ workload:
 """
 
 
+OUT_OF_ORDER = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, component_class: Dummy, size: inf, tensors: {keep: All, no_resend_to_below: All},
+             actions: [{name: read, energy: 1}, {name: write, energy: 1}]}
+  - !Memory {name: GLB, component_class: Dummy, size: 104, tensors: {keep: All, force_memory_hierarchy_order: false},
+             actions: [{name: read, energy: 1}, {name: write, energy: 1}]}
+  - !Container {name: Array, spatial: [{name: X, fanout: 2}]}
+  - !Memory {name: Reg, component_class: Dummy, size: inf, tensors: {keep: Nothing, may_keep: Above},
+             actions: [{name: read, energy: 1}, {name: write, energy: 0}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 1}]}
+workload:
+  bits_per_value: {All: 8}
+  einsums:
+  - {name: E1, tensor_accesses: [{name: A, projection: {W: 2*p+r}}, {name: Z, projection: {P: p}, output: true}],
+     iteration_space_shape: [0 <= p < 4, 0 <= r < 4]}
+"""
+
+
+@pytest.mark.parametrize("imperfect", [False, True])
+def test_a_holder_above_spatial_loops_that_it_sees_above_it(imperfect: bool) -> None:
+    """Once a Spatial slot without a loop counted as one, and the Temporal loop above it with it."""
+    spec = load_text(OUT_OF_ORDER)
+    table = pmappings(spec, "E1", imperfect=imperfect)
+    expected = exhaustive(spec, "E1", table.memories, Limits(imperfect=imperfect))
+    assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []
+
+
 def test_seven_rows_on_four_units_take_two_steps() -> None:
     spec = load_text(ROWS)
     assert min(float(rows.latency.min()) for rows in pmappings(spec, "E").forms.values()) == 7

@@ -160,10 +160,9 @@ class _Nests:
         terms = Terms(self.variables)
         Counter(self.skeleton, self.slots, self.search.busy, terms, self.search.footprints).add_all()
         self._reserve(terms)
-        limited = limits(self.skeleton, chains)
+        limited = limits(self.skeleton, chains, self.search.usages)
         known = {v: factors for v, (_, factors) in found.items()}
         state = self._combiner(terms, chains, limited, known).run()
-        state = state.take(np.flatnonzero(self._allowed(chains, limited, state)))
         if len(state):
             yield from self._finished(terms, chains, state)
 
@@ -223,15 +222,20 @@ class _Nests:
         totals = {name.level: i for name, i in terms.criteria.items() if isinstance(name, Total)}
         compared = [weights[:, i] for name, i in terms.criteria.items() if not isinstance(name, (Total, Reserved))]
         compared += [weights[:, i] for level, i in totals.items() if level not in self.search.memories]
-        for memory in self.search.memories:
-            running = np.zeros(len(weights))
-            for name, i in sorted(_reserved(terms), key=lambda item: item[0].at):
-                if name.level == memory and not name.apart:
-                    running = running + weights[:, i]
-                    compared.append(running)
+        running = _running(terms, self.search.memories)
+        compared += [weights @ column for column in running.T]
         caps = np.array([components[level].size for level in totals])
         capped = weights[:, list(totals.values())]
-        return Combiner(terms, chains, limited, np.column_stack(compared), capped, caps, self.search.count, known)
+
+        def complete(state: Partial) -> tuple[Ints, Floats]:
+            allowed = np.flatnonzero(self._allowed(chains, limited, state))
+            state = state.take(allowed)
+            values = state.products @ weights
+            return allowed, np.column_stack([*self._energy_latency(terms, values, state), values @ running])
+
+        return Combiner(
+            terms, chains, limited, np.column_stack(compared), capped, caps, self.search.count, known, complete
+        )
 
     def _allowed(self, chains: Mapping[str, Chains], limited: list[Limit], state: Partial) -> np.ndarray:
         """Rows that meet what can be said only of whole rows."""
@@ -339,6 +343,18 @@ class _Nests:
         ]
         parts = (sorted(part, key=lambda b: (b.tensor, b.memory)) for part in (backings, holdings, lowered))
         return Form(zones, *(tuple(part) for part in parts)), bits
+
+
+def _running(terms: Terms, memories: tuple[int, ...]) -> Floats:
+    """Criteria × sums: per memory to track, what is reserved down to each boundary."""
+    columns = []
+    for memory in memories:
+        running = np.zeros(len(terms.criteria))
+        for name, i in sorted(_reserved(terms), key=lambda item: item[0].at):
+            if name.level == memory and not name.apart:
+                running[i] = 1.0
+                columns.append(running.copy())
+    return np.column_stack(columns) if columns else np.zeros((len(terms.criteria), 0))
 
 
 def _reserved(terms: Terms) -> list[tuple[Reserved, int]]:

@@ -29,7 +29,7 @@ class Partial:
     """Combinations of some variables' chains."""
 
     choice: Ints
-    """Rows × variables so far: which chain."""
+    """Rows × variables: which chain, or -1 where none is chosen yet."""
     products: Floats
     """Rows × terms."""
     limited: Ints
@@ -56,6 +56,8 @@ class Combiner:
     """Told how many combinations are about to be evaluated."""
     known: Mapping[str, dict[Factor, Floats]]
     """Factors of each variable's chains, as far as they are known."""
+    complete: Callable[[Partial], tuple[Ints, Floats]]
+    """Of complete rows: those that are allowed, and what they are compared by."""
 
     def __post_init__(self) -> None:
         self.order = sorted(self.chains, key=lambda v: len(self.chains[v]))
@@ -64,7 +66,7 @@ class Combiner:
         self.codes = {v: (own.fused + 1) * (own.bound + 1) + own.fused_tile for v, own in self.chains.items()}
 
     def run(self) -> Partial:
-        """All combinations that nothing dominates; `choice` in the order of the terms' variables."""
+        """All combinations that nothing dominates."""
         if math.prod(len(own) for own in self.chains.values()) * len(self.numbers) <= _SMALL:
             return self._at_once()
         singles = {v: self._single(v) for v in self.order}
@@ -74,16 +76,13 @@ class Combiner:
             if not len(state):
                 break
         assert state is not None
-        if not len(state):
-            return Partial(np.empty((0, len(self.order)), np.int64), state.products[:0], state.limited[:0])
-        back = [self.order.index(v) for v in self.terms.variables]
-        return Partial(state.choice[:, back], state.products, state.limited)
+        return state if len(state.choice) else state.take(np.empty(0, np.int64))
 
     def _at_once(self) -> Partial:
         """Few combinations: all of them, pruned once."""
         state = self._whole(self.terms.variables[0])
-        for v in self.terms.variables[1:]:
-            state = self._paired(state, self._whole(v), np.arange(len(state)))
+        for i, v in enumerate(self.terms.variables[1:], start=1):
+            state = self._paired(state, self._whole(v), np.arange(len(state)), self.terms.variables[i + 1 :])
         self.count(len(state))
         return self._pruned(state, self.terms.variables)
 
@@ -91,7 +90,9 @@ class Combiner:
         limited = [limit.factors[v] for limit in self.limits]
         count = len(self.chains[v])
         columns = np.column_stack(limited) if limited else np.empty((count, 0), np.int64)
-        return Partial(np.arange(count)[:, None], self.values[v], columns)
+        choice = np.full((count, len(self.terms.variables)), -1)
+        choice[:, self.terms.variables.index(v)] = np.arange(count)
+        return Partial(choice, self.values[v], columns)
 
     def _single(self, v: str) -> Partial:
         whole = self._whole(v)
@@ -100,11 +101,12 @@ class Combiner:
 
     def _joined(self, state: Partial, single: Partial, done: Sequence[str]) -> Partial:
         self.count(len(state) * len(single))
+        rest = [v for v in self.terms.variables if v not in done]
         step = max(1, _CHUNK // max(1, len(single) * state.products.shape[1]))
         parts = []
         for start in range(0, len(state), step):
             rows = np.arange(start, min(start + step, len(state)))
-            parts.append(self._pruned(self._paired(state, single, rows), done))
+            parts.append(self._pruned(self._paired(state, single, rows, rest), done))
         if len(parts) == 1:
             return parts[0]
         whole = Partial(
@@ -114,16 +116,21 @@ class Combiner:
         )
         return self._pruned(whole, done)
 
-    def _paired(self, state: Partial, single: Partial, rows: Ints) -> Partial:
+    def _paired(self, state: Partial, single: Partial, rows: Ints, rest: Sequence[str]) -> Partial:
         """Some rows with every chain of the next variable, as far as the limits allow."""
         i, j = np.repeat(rows, len(single)), np.tile(np.arange(len(single)), len(rows))
         limited = state.limited[i] * single.limited[j]
-        fits = np.ones(len(i), np.bool_)
-        for column, limit in zip(limited.T, self.limits, strict=True):
-            fits &= column <= limit.most
+        fits = self._within(limited, rest)
         i, j, limited = i[fits], j[fits], limited[fits]
-        choice = np.column_stack([state.choice[i], single.choice[j]])
+        choice = np.maximum(state.choice[i], single.choice[j])
         return Partial(choice, state.products[i] * single.products[j], limited)
+
+    def _within(self, limited: Ints, rest: Sequence[str]) -> np.ndarray:
+        """Rows whose limits can still be met by some chains of the rest."""
+        fits = np.ones(len(limited), np.bool_)
+        for column, limit in zip(limited.T, self.limits, strict=True):
+            fits &= limit.can_be_met(column, rest)
+        return fits
 
     def _pruned(self, state: Partial, done: Sequence[str]) -> Partial:
         rest = [v for v in self.terms.variables if v not in done]
@@ -131,15 +138,15 @@ class Combiner:
         for v in rest:
             least = least * self.values[v].min(axis=0, initial=np.inf)
         fits = (state.products @ (self.capped * least[:, None]) <= self.caps).all(axis=1)
-        state = state.take(np.flatnonzero(fits))
-        keys = [self.codes[v][state.choice[:, i]] for i, v in enumerate(done)]
+        state = state.take(np.flatnonzero(fits & self._within(state.limited, rest)))
+        keys = [self.codes[v][state.choice[:, self.terms.variables.index(v)]] for v in done]
+        if not rest:
+            allowed, features = self.complete(state)
+            return state.take(allowed[pareto_rows(group_numbers(np.column_stack(keys)[allowed]), features)])
         keys += [column for column, limit in zip(state.limited.T, self.limits, strict=True) if limit.is_key]
         free = [column for column, limit in zip(state.limited.T, self.limits, strict=True) if not limit.is_key]
-        features = state.products @ self._features(rest)
-        groups = group_numbers(np.column_stack(keys)) if keys else np.zeros(len(state), np.int64)
-        if rest and free:
-            features = np.column_stack([features, *free])
-        return state.take(pareto_rows(groups, features))
+        features = np.column_stack([state.products @ self._features(rest), *free])
+        return state.take(pareto_rows(group_numbers(np.column_stack(keys)), features))
 
     def _features(self, rest: Sequence[str]) -> Floats:
         """Terms × sums to compare: per criterion, terms with the same factors in the rest. Equal directions once."""

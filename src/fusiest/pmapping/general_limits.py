@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,9 +30,24 @@ class Limit:
     most: float
     is_key: bool
     comparison: BoundComparison | None = None
+    allowed: frozenset[int] | None = None
+    """Values that it may have, where they are known."""
+
+    def can_be_met(self, values: Ints, rest: Sequence[str]) -> np.ndarray:
+        """Where the product so far can become an allowed one with some chains of the rest."""
+        keep: np.ndarray = values <= self.most
+        if self.allowed is None:
+            return keep
+        factors = {1}
+        for v in rest:
+            own = set(np.unique(self.factors[v]).tolist())
+            factors = {n for a in factors for b in own if (n := a * b) <= self.most}
+        options, inverse = np.unique(values, return_inverse=True)
+        good = [any(n * f in self.allowed for f in factors) for n in options.tolist()]
+        return keep & np.array(good, np.bool_)[inverse]
 
     def met(self, values: Ints) -> np.ndarray:
-        keep: np.ndarray = values <= self.most
+        keep = self.can_be_met(values, ())
         if self.comparison is not None:
             options, inverse = np.unique(values, return_inverse=True)
             name = next(iter(self.comparison.variables), "")
@@ -41,12 +56,16 @@ class Limit:
         return keep
 
 
-def limits(skeleton: Skeleton, chains: Mapping[str, Chains]) -> list[Limit]:
+def limits(skeleton: Skeleton, chains: Mapping[str, Chains], usages: Usages) -> list[Limit]:
     """The dimensions' usages first, in the skeleton's order."""
     used = [_used(chains, i) for i in range(len(skeleton.dimensions))]
     found = []
-    for own, (_, d) in zip(used, skeleton.dimensions, strict=True):
-        found.append(Limit(own, d.fanout / d.usage_scale, d.power_gateable or d.min_usage > 0))
+    for i, (own, (_, d)) in enumerate(zip(used, skeleton.dimensions, strict=True)):
+        allowed = None
+        if usages is not None and d.min_usage > 0:
+            numbers = range(1, math.floor(d.fanout / d.usage_scale) + 1)
+            allowed = frozenset(n for n in numbers if usage([d], (n,))[0] in {u[i] for u in usages})
+        found.append(Limit(own, d.fanout / d.usage_scale, d.power_gateable or d.min_usage > 0, allowed=allowed))
     for own, (_, d) in zip(used, skeleton.dimensions, strict=True):
         found += [_compared(c, own) for c in d.loop_bounds if c.operator.startswith("product")]
     for place, c in tile_shapes(skeleton):

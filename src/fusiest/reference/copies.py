@@ -14,7 +14,7 @@ from fusiest.spec.binding import Path, bind, computes
 from fusiest.spec.spec import Spec
 
 
-def copy_nests(spec: Spec, einsum: str) -> Iterator[tuple[Node, ...]]:
+def copy_nests(spec: Spec, einsum: str, imperfect: bool = False) -> Iterator[tuple[Node, ...]]:
     """Every nest, on every compute; without Spatial loops."""
     seen: set[tuple[Held, ...]] = set()
     for compute in computes(spec.require_arch()):
@@ -26,13 +26,13 @@ def copy_nests(spec: Spec, einsum: str) -> Iterator[tuple[Node, ...]]:
                 seen.add(backing)
                 for order in itertools.permutations(backing):
                     if order[0].level <= order[1].level and order[0].on_top >= order[1].on_top:
-                        yield from _nests(path, order)
+                        yield from _nests(path, order, imperfect)
 
 
-def _nests(path: Path, order: tuple[Held, ...]) -> Iterator[tuple[Node, ...]]:
+def _nests(path: Path, order: tuple[Held, ...], imperfect: bool) -> Iterator[tuple[Node, ...]]:
     """All loops for two holders in this order: above the first, between them, and below both."""
     bounds = path.einsum.bounds
-    options = [list(_chains(path, order, v)) for v in bounds]
+    options = [list(_chains(path, order, v, imperfect)) for v in bounds]
     for chains in itertools.product(*options):
         tiles = dict(zip(bounds, chains, strict=True))
         gaps = [[v for v, own in tiles.items() if own[gap]] for gap in range(3)]
@@ -41,7 +41,7 @@ def _nests(path: Path, order: tuple[Held, ...]) -> Iterator[tuple[Node, ...]]:
                 yield _written(path, order, (first, second, tuple(gaps[2])), tiles)
 
 
-def _chains(path: Path, order: tuple[Held, ...], v: str) -> Iterator[tuple[int, int, int]]:
+def _chains(path: Path, order: tuple[Held, ...], v: str, imperfect: bool) -> Iterator[tuple[int, int, int]]:
     """The tile of each gap's loop over a variable, 0 for none; at most one loop above the inner holder."""
     bound = path.einsum.bounds[v]
     rest = 1 if bound > 1 else 0
@@ -49,7 +49,8 @@ def _chains(path: Path, order: tuple[Held, ...], v: str) -> Iterator[tuple[int, 
     for gap in (0, 1):
         below = order[gap:]
         if all(not h.on_top and v in path.einsum.accesses[h.tensor].fully_relevant for h in below):
-            for tile in (t for t in range(1, bound) if bound % t == 0):
+            tiles = {-(-bound // n) for n in range(2, bound + 1) if imperfect or bound % n == 0}
+            for tile in sorted(tiles):
                 last = 1 if tile > 1 else 0
                 yield (tile, 0, last) if gap == 0 else (0, tile, last)
 

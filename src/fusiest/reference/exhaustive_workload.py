@@ -46,6 +46,8 @@ class WorkloadLimits:
     """Choices of one pmapping per Einsum, over all orders."""
     trials: int = 1_000_000
     """LoopTrees given to the model."""
+    imperfect: bool = False
+    """Also tiles that do not divide."""
     tied: bool = True
     """Whether a loop can be common to neighbours only if it steps a tensor that both use."""
 
@@ -97,12 +99,16 @@ def unpruned(
     info = spec.info.einsums[einsum]
     bound = bind_all(spec, info)
     if info.is_copy_operation:
-        for nodes in copy_nests(spec, einsum):
+        for nodes in copy_nests(spec, einsum, limits.imperfect):
             cost = evaluate_einsum(spec, _nest(spec, nodes), bound)
             yield nodes, cost.energy, cost.latency, nodes
         return
     paths = [bind(spec, einsum, compute) for compute in computes(spec.require_arch())]
-    mappers = [Mapper(spec, path, Limits(trees=limits.trees)) for path in paths if path.compute.enabled]
+    mappers = [
+        Mapper(spec, path, Limits(trees=limits.trees, imperfect=limits.imperfect))
+        for path in paths
+        if path.compute.enabled
+    ]
     if sum(mapper.count_tilings() for mapper in mappers) > limits.trees:
         raise TooManyTrees(einsum)
     memories = [name for name, c in bound.items() if c.kind == "memory" and math.isfinite(c.size)]
