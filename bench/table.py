@@ -34,7 +34,7 @@ def _line(case: Case, record: dict[str, Any]) -> str:
     whole = record["process_seconds"]
     published = faster = ""
     if case.published_seconds is not None:
-        published, faster = f"{case.published_seconds:.0f} s", f"{case.published_seconds / whole:.2g}"
+        published, faster = f"{case.published_seconds:.0f} s", _two_digits(case.published_seconds / whole)
     return f"| {case.about} | {record['search_seconds']:.2f} s | {whole:.2f} s | {published} | {faster} |"
 
 
@@ -46,3 +46,8 @@ def update(readme: Path, results: dict[str, Any]) -> None:
     _, end, rest = after.partition(END)
     after = rest if end else after
     readme.write_text(f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{after}", encoding="utf-8")
+
+
+def _two_digits(factor: float) -> str:
+    """A factor with two digits, never in powers of ten."""
+    return f"{factor:.1f}" if factor < 10 else f"{float(f'{factor:.2g}'):.0f}"

@@ -251,11 +251,11 @@ class _Nests:
                 here = fused == gap
                 others = here & np.array([v not in full for v in self.variables])
                 keep &= ~here.any(axis=1) | others.any(axis=1)
-        if self.search.usages is not None:
+        if self.search.usages is not None and len(self.search.usages) != 1:
             dimensions = [d for _, d in self.skeleton.dimensions]
-            options, inverse = np.unique(state.limited[:, : len(dimensions)], axis=0, return_inverse=True)
+            options, inverse = _distinct(state.limited[:, : len(dimensions)])
             good = [usage(dimensions, tuple(row)) in self.search.usages for row in options.tolist()]
-            keep &= np.array(good, np.bool_)[inverse.reshape(-1)]
+            keep &= np.array(good, np.bool_)[inverse]
         return keep
 
     def _fused(self, chains: Mapping[str, Chains], state: Partial) -> Ints:
@@ -272,10 +272,10 @@ class _Nests:
         energy, latency = self._energy_latency(terms, values, state)
         fused = self._fused(chains, state)
         tiles = np.column_stack([chains[v].fused_tile[state.choice[:, i]] for i, v in enumerate(self.variables)])
-        patterns, inverse = np.unique(fused, axis=0, return_inverse=True)
+        patterns, inverse = _distinct(fused + 1)
         for number, pattern in enumerate(patterns.tolist()):
-            which = np.flatnonzero(inverse.reshape(-1) == number)
-            gap_of = {v: gap for v, gap in zip(self.variables, pattern, strict=True) if gap >= 0}
+            which = np.flatnonzero(inverse == number)
+            gap_of = {v: gap - 1 for v, gap in zip(self.variables, pattern, strict=True) if gap > 0}
             zones, depth = self._zones(gap_of)
             form, bits = self._form(terms, values[which], zones, depth)
             columns = [self.variables.index(v) for v in form.loops]
@@ -299,9 +299,9 @@ class _Nests:
                 criteria[:, 2 + i] = values[:, terms.criteria["busy", i]]
         gated = np.array([d.power_gateable for _, d in self.skeleton.dimensions], np.bool_)
         used = np.where(gated, state.limited[:, : len(gated)], 1)
-        options, inverse = np.unique(used, axis=0, return_inverse=True)
+        options, inverse = _distinct(used) if gated.any() else (used[:1], np.zeros(len(used), np.int64))
         watts = np.array([self.search.power(self.skeleton, tuple(row)) for row in options.tolist()])
-        criteria[:, WATTS] = watts[inverse.reshape(-1)]
+        criteria[:, WATTS] = watts[inverse]
         return finish(self.search.problem, columns, criteria)
 
     def _zones(self, gap_of: Mapping[str, int]) -> tuple[tuple[tuple[str, ...], ...], dict[Boundary, int]]:
@@ -355,6 +355,12 @@ def _running(terms: Terms, memories: tuple[int, ...]) -> Floats:
                 running[i] = 1.0
                 columns.append(running.copy())
     return np.column_stack(columns) if columns else np.zeros((len(terms.criteria), 0))
+
+
+def _distinct(rows: Ints) -> tuple[Ints, Ints]:
+    """The distinct rows, of numbers ≥ 0, and for each row which of them it is."""
+    _, first, inverse = np.unique(group_numbers(rows), return_index=True, return_inverse=True)
+    return rows[first], inverse
 
 
 def _reserved(terms: Terms) -> list[tuple[Reserved, int]]:

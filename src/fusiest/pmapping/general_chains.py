@@ -12,12 +12,14 @@ from functools import cache
 
 import numpy as np
 
+from fusiest.errors import SpecError
 from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.problem import divisors
 from fusiest.pmapping.spatial import satisfies
 from fusiest.spec.binding import BoundComparison
 
+MOST_CHAINS = 100_000_000
 COUNTED, FIRST, PAST = "c", "f", "-"
 """What a query does with a loop: all its iterations, only index 0, or nothing (it stands too far in)."""
 
@@ -144,6 +146,10 @@ def _expanded(extent: Ints, imperfect: bool, closing: bool) -> tuple[Ints, Ints]
     flat = np.array([tile for o in options for tile in o], np.int64)
     start = np.cumsum(counts) - counts
     repeat = counts[inverse]
+    if repeat.sum() > MOST_CHAINS:
+        raise SpecError(
+            f"a rank variable has more than {MOST_CHAINS:.0e} chains of tiles; constrain it (tile_shape, keep)"
+        )
     rows = np.repeat(np.arange(len(extent)), repeat)
     offset = np.arange(len(rows)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
     return rows, flat[start[inverse][rows] + offset]

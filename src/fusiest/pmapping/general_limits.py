@@ -42,9 +42,10 @@ class Limit:
         for v in rest:
             own = set(np.unique(self.factors[v]).tolist())
             factors = {n for a in factors for b in own if (n := a * b) <= self.most}
-        options, inverse = np.unique(values, return_inverse=True)
-        good = [any(n * f in self.allowed for f in factors) for n in options.tolist()]
-        return keep & np.array(good, np.bool_)[inverse]
+        most = max(self.allowed, default=0)
+        good = np.array([any(n * f in self.allowed for f in factors) for n in range(most + 1)] + [False])
+        keep &= good[np.minimum(values, most + 1)]
+        return keep
 
     def met(self, values: Ints) -> np.ndarray:
         keep = self.can_be_met(values, ())
