@@ -33,7 +33,8 @@ bench: $(VENV)/.installed
 FUZZ_SECONDS ?= 600
 fuzz: $(VENV)/.installed
 	$(BIN)/pip install -q -e '.[fuzz]'
-	$(BIN)/python fuzz/fuzz_load.py -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 fuzz/corpus
+	mkdir -p fuzz/found
+	$(BIN)/python fuzz/fuzz_load.py -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 fuzz/found fuzz/corpus
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "fusiest needs Python 3.11 or later"'
