@@ -174,6 +174,7 @@ ARCHITECTURE = [
     case("size negative", SIZE, "    size: -100 #!\n", "size must not be negative", "-100"),
     case("size negative by expression", SIZE, "    size: word - 100 #!\n", "size must not be negative", "-92"),
     case("size divides by zero", SIZE, "    size: 1 / (word - 8) #!\n", "division by zero"),
+    case("size beyond all bounds", SIZE, "    size: 10**400 #!\n", "size is too large"),
     case("size is text", SIZE, "    size: big #!\n", "unknown name 'big'"),
     case("size is a list", SIZE, "    size: [1, 2] #!\n", "size must be a number", "a list"),
     case("size is true", SIZE, "    size: true #!\n", "size must be a number"),

@@ -78,7 +78,7 @@ def number(value: float | str, names: Mapping[str, object], what: str) -> int | 
         result = cast(Any, result).item()
     if isinstance(result, bool) or not isinstance(result, (int, float)):
         raise SpecError(f"{what} must be a number, but '{_shown(value)}' is {kind_of(result)}", at=_place(value))
-    if math.isnan(result):
+    if isinstance(result, float) and math.isnan(result):
         raise SpecError(f"{what} must be a number, but '{_shown(value)}' has no value (nan)", at=_place(value))
     return result
 
