@@ -331,9 +331,7 @@ class _LoopClass:
         levels = (
             {everything} | {cut for _, cut, _ in (*exchanged, *held)} | {c for m, c, _ in charged if m in part.memories}
         )
-        levels |= {
-            c for h, c, passed in zip(order, cuts, lowered, strict=True) if passed or self.search._fixed_tile(h[0])
-        }
+        levels |= set(cuts)  # a holder between loops fixes which are above it, whatever its memory's size
         chain = sorted(levels, key=len)
         zones, depth = [], {}
         above: Cut = frozenset()
