@@ -7,6 +7,7 @@ energy and busy time is then a·X − b·G, where G is the part that an output s
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.spatial import SpatialChoice, fanout_levels, reused
+from fusiest.spec.binding import BoundComponent
 
 
 @dataclass(frozen=True)
@@ -150,32 +152,24 @@ def finish(problem: Problem, columns: Columns, criteria: Floats) -> tuple[Floats
     latency = np.zeros(len(criteria))
     for index, component in enumerate(problem.path.components):
         own = {action: criteria[:, 2 + i] for i, (c, action) in enumerate(columns.busy) if c == index}
+        calls = {action: n for action, n in own.items() if action is not None}
         if None in own:
             latency = np.maximum(latency, own[None])
-        elif own:
-            latency = np.maximum(latency, expression_latency(component, own))
+        elif calls:
+            latency = np.maximum(latency, expression_latency(component, calls))
     instances = problem.info.n_instances
     energy = criteria[:, ENERGY] + criteria[:, WATTS] * latency
     return energy * instances, latency * instances
 
 
-def expression_latency(component: object, calls: object) -> Floats:
+def expression_latency(component: BoundComponent, calls: Mapping[str, Floats]) -> Floats:
     """A component's `total_latency` over arrays of calls."""
-    from fusiest.spec.binding import BoundComponent
-    from fusiest.spec.expressions import Record, evaluate
-
-    assert isinstance(component, BoundComponent)
-    assert isinstance(calls, dict)
     assert component.total_latency is not None
+    result: Floats
     if "".join(component.total_latency.split()) == _SEPARATE_PORTS:
-        own = [calls[a.name] / a.throughput for a in component.actions.values()]
-        return np.maximum.reduce(own)  # type: ignore[no-any-return]
-    records = [
-        Record({"name": a.name, "n_calls": calls[a.name], "throughput": a.throughput})
-        for a in component.actions.values()
-    ]
-    seconds = evaluate(component.total_latency, {**component.attributes, "actions": records})
-    result = np.asarray(seconds, np.float64)
+        result = np.maximum.reduce([calls[a.name] / a.throughput for a in component.actions.values()])
+        return result
+    result = np.asarray(component.evaluate_latency(calls), np.float64)
     if not (result >= 0).all():
         raise SpecError(f"total_latency of {component.name} is negative for some mappings", component.total_latency)
     return result

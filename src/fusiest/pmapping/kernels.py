@@ -80,7 +80,6 @@ def grow(shapes, stride, radix, before_start, before, start, rows, criteria):  #
         for position in range(start[shape], start[shape + 1]):
             out[used] = rows[position]
             used += 1
-        own = used
         for b in range(before_start[digit], before_start[digit + 1]):
             other = shape - (digit - before[b]) * stride
             for position in range(new_start[other], new_start[other + 1]):
@@ -99,7 +98,6 @@ def grow(shapes, stride, radix, before_start, before, start, rows, criteria):  #
                         kept += 1
                 out[kept] = row
                 used = kept + 1
-        _ = own
         new_start[shape + 1] = used
     return new_start, out[:used].copy()
 

@@ -102,12 +102,7 @@ class Search:
             if self.chains[i][0] == 0 and t.name not in self.shared and not self.persistent[i]
         )
         self.total = float(math.prod(v.bound for v in p.variables))
-        self.skippable = np.array(
-            [
-                f * math.prod(p.variables[v].bound for v in t.relevant)
-                for f, t in zip(self._unit_footprints(), p.tensors, strict=True)
-            ]
-        )
+        self.skippable = [float(math.prod(p.variables[v].bound for v in t.relevant)) for t in p.tensors]
         self.traffic = p.traffic
         self.complete = p.complete
         self._least_cache: dict[Holder, Floats] = {}
@@ -116,9 +111,6 @@ class Search:
             ends = [*chain, len(p.path.components) - 1]
             for parent, child in zip(ends, ends[1:], strict=False):
                 self.edges[child, t] = self.costs.edge(t, child, parent)
-
-    def _unit_footprints(self) -> list[float]:
-        return [1.0 for _ in self.problem.tensors]
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travels between processes without its layers, which `run` makes again."""

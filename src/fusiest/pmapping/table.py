@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -93,7 +93,6 @@ class Table:
     forms: dict[Form, Rows]
     origins: list[Origin]
     explored: int = 0
-    problems: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self.forms.values())

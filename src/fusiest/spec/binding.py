@@ -82,15 +82,20 @@ class BoundComponent:
     def values_per_action(self, action: str, tensor: str) -> float:
         return self.actions[action].values_per_action[tensor]
 
-    def latency(self, calls: Mapping[str, float]) -> float:
-        """Seconds for these numbers of calls per action, on one instance."""
-        if self.total_latency is None:
-            return sum(n / self.actions[name].throughput for name, n in calls.items() if n)
+    def evaluate_latency(self, calls: Mapping[str, object]) -> object:
+        """The `total_latency` expression over numbers, or arrays of numbers, of calls per action."""
+        assert self.total_latency is not None
         records = [
             Record({"name": a.name, "n_calls": calls.get(a.name, 0), "throughput": a.throughput})
             for a in self.actions.values()
         ]
-        seconds = evaluate(self.total_latency, {**self.attributes, "actions": records})
+        return evaluate(self.total_latency, {**self.attributes, "actions": records})
+
+    def latency(self, calls: Mapping[str, float]) -> float:
+        """Seconds for these numbers of calls per action, on one instance."""
+        if self.total_latency is None:
+            return sum(n / self.actions[name].throughput for name, n in calls.items() if n)
+        seconds = self.evaluate_latency(calls)
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
             raise SpecError(
                 f"total_latency of {self.name} must be a finite number of at least 0, but is {seconds}",
