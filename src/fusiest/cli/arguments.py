@@ -1,0 +1,39 @@
+"""Arguments that several commands share, and how they are read."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fusiest.errors import SpecError
+from fusiest.spec.spec import Spec
+
+SpecArgument = Annotated[str, typer.Argument(help="a file, or the name of a bundled spec (see `fusiest list`)")]
+DefineOption = Annotated[
+    list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="a define for the templates; may be repeated")
+]
+JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="also write the result as JSON")]
+
+
+def read_defines(pairs: list[str] | None) -> dict[str, object]:
+    """`NAME=VALUE` pairs, each value a YAML scalar."""
+    from fusiest.spec.yamlfile import ScalarNode, parse_nodes
+
+    defines: dict[str, object] = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise SpecError(f"-D {pair}: expected NAME=VALUE")
+        node = parse_nodes(value, f"-D {name}", [1] * (value.count("\n") + 1)) if value.strip() else None
+        if node is not None and not isinstance(node, ScalarNode):
+            raise SpecError(f"-D {pair}: the value must be a number, true, false or text")
+        defines[name] = node.value if node is not None else ""
+    return defines
+
+
+def require(spec: Spec, files: tuple[str, ...], *sections: str) -> None:
+    """Every one of these sections must be in one of the files."""
+    for section in sections:
+        if getattr(spec, section) is None:
+            raise SpecError(f"{', '.join(dict.fromkeys(files))}: no section '{section}:'")

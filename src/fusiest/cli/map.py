@@ -1,0 +1,67 @@
+"""`fusiest map`: search, write, print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from fusiest.cli.arguments import DefineOption, JsonOption, SpecArgument, read_defines, require
+from fusiest.cli.output import echo
+from fusiest.files import write_atomically
+
+
+def map_command(
+    arch: SpecArgument,
+    workload: SpecArgument,
+    define: DefineOption = None,
+    objective: Annotated[
+        str, typer.Option(help="energy, latency, edp, or energy,latency for the whole front")
+    ] = "energy,latency",
+    orders: Annotated[
+        str, typer.Option(help="all orders of Einsums that respect dependencies, or the given one")
+    ] = "all",
+    max_fused_loops: Annotated[int | None, typer.Option(help="at most this many fused loops per Einsum")] = None,
+    max_fused_loops_per_variable: Annotated[int, typer.Option(help="at most this many per rank variable")] = 1,
+    imperfect: Annotated[bool, typer.Option("--imperfect", help="also tiles that do not divide")] = False,
+    jobs: Annotated[int | None, typer.Option(help="processes; default: one per core")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="seconds; then the best mapping so far, with its gap")
+    ] = None,
+    json_file: JsonOption = None,
+    mapping: Annotated[str | None, typer.Option(metavar="FILE", help="write the best mapping as YAML")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Find every energy-latency-optimal fused mapping."""
+    from fusiest.mapper.options import Options
+    from fusiest.progress import Progress
+    from fusiest.show import result_text
+    from fusiest.spec.dump import dump_mapping
+    from fusiest.spec.load import load
+
+    spec = load(arch, workload, defines=read_defines(define))
+    require(spec, (arch, workload), "arch", "workload")
+    options = Options(
+        objective=tuple(objective.split(",")),
+        orders=orders,
+        max_fused_loops=max_fused_loops,
+        max_fused_loops_per_variable=max_fused_loops_per_variable,
+        imperfect=imperfect,
+        jobs=jobs,
+        time_limit=time_limit,
+    )
+    with Progress(sys.stderr, quiet) as progress:
+        progress.say("loading the compiled search (compiled once, on first use)")
+        from fusiest.mapper.mapper import run
+
+        result = run(spec, options, progress.say)
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
+    if mapping is not None:
+        best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
+        write_atomically(mapping, dump_mapping(best.looptree))
+    echo(result_text(spec, result))
+    if result.interrupted:
+        raise typer.Exit(130)

@@ -1,0 +1,38 @@
+"""`fusiest show` and `fusiest list`: what is in a file, and which files come with fusiest."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fusiest.cli.arguments import DefineOption, read_defines
+from fusiest.cli.output import echo
+from fusiest.files import write_atomically
+
+
+def show_command(
+    specs: Annotated[list[str], typer.Argument(help="files or bundled names: architecture, workload, mapping")],
+    define: DefineOption = None,
+    svg: Annotated[str | None, typer.Option("--svg", metavar="FILE", help="draw the mapping as an SVG file")] = None,
+    pseudocode: Annotated[bool, typer.Option("--pseudocode", help="show the mapping as a loop nest")] = False,
+) -> None:
+    """Show an architecture, a workload or a mapping."""
+    from fusiest.show import mapping_svg, show_text
+    from fusiest.spec.load import load
+
+    spec = load(*specs, defines=read_defines(define))
+    if svg is not None:
+        write_atomically(svg, mapping_svg(spec))
+    echo(show_text(spec, pseudocode=pseudocode))
+
+
+def list_command() -> None:
+    """List the bundled architectures, workloads and mappings."""
+    from fusiest.spec.load import bundled
+
+    for kind, names in bundled().items():
+        echo(f"{kind}:")
+        width = max(map(len, names), default=0)
+        for name, about in names.items():
+            echo(f"  {name:{width}}  {about}")
