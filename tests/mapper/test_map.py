@@ -16,6 +16,7 @@ import pytest
 import fusiest
 from fusiest.joining.bounds import Incumbents
 from fusiest.mapper.mapper import count_down_sets
+from fusiest.spec.load import load_texts
 from tests.command_line import run
 
 CHAIN = {"N_EINSUMS": 3, "M": 64, "KN": 32}
@@ -97,7 +98,12 @@ def test_json(tmp_path: Path) -> None:
     assert document["format"] == "fusiest-result/1"
     assert document["objective"] == ["energy", "latency"]
     assert document["optimal"] is True
-    assert set(document["mappings"][0]) == {"energy", "latency", "edp", "einsum_order", "mapping"}
+    first = document["mappings"][0]
+    assert {"energy", "latency", "edp", "einsum_order", "mapping"} <= set(first)
+    assert sum(first["energy_by_component"].values()) == pytest.approx(first["energy"], rel=1e-12)
+    assert sorted(name for names in first["fused_sets"] for name in names) == ["A", "B", "C", "D"]
+    again = load_texts({"spec": document["spec"], "mapping": first["mapping"]}, {})
+    assert fusiest.evaluate(again).energy == first["energy"]
     assert set(document["stats"]["pmappings"]) == {"A", "B", "C", "D"}
     assert len(document["stats"]["joined"]) == 4
     assert document["stats"]["wall_seconds"] > 0

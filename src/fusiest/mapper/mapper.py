@@ -104,7 +104,7 @@ class _Run:
         self.stats.wall_seconds = time.perf_counter() - begin
         self.stats.cpu_seconds = _cpu_seconds() - cpu
         self.stats.peak_rss_bytes = _peak_rss_bytes()
-        return Result(self.options.objective, mappings, optimal, gap, self.stats, interrupted)
+        return Result(self.spec, self.options.objective, mappings, optimal, gap, self.stats, interrupted)
 
     def _all_orders(self) -> bool:
         """All orders, unless the workload has too many sets of finished Einsums."""
@@ -207,7 +207,7 @@ class _Run:
                     f"internal error: a mapping was found at {energy[i]} J, {latency[i]} s, but the model says "
                     f"{cost.energy} J, {cost.latency} s"
                 )
-            mappings.append(Mapping(cost.energy, cost.latency, order, tree))
+            mappings.append(Mapping(tree, order, cost))
         return sorted(mappings, key=lambda m: (m.energy, m.latency))
 
 

@@ -6,21 +6,34 @@ from dataclasses import dataclass, field
 
 from fusiest.errors import FusiestError
 from fusiest.looptree.nodes import LoopTree
-from fusiest.spec.dump import dump_mapping
+from fusiest.model.evaluate import Evaluation
+from fusiest.model.fusion import fused_sets
+from fusiest.spec.dump import dump, dump_mapping
+from fusiest.spec.spec import Spec
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """One complete mapping and its cost as the model evaluates it: joules and seconds."""
+    """One complete mapping and its cost as the model evaluates it."""
 
-    energy: float
-    latency: float
-    einsum_order: tuple[str, ...]
     looptree: LoopTree
+    einsum_order: tuple[str, ...]
+    evaluation: Evaluation
+
+    @property
+    def energy(self) -> float:
+        """Joules."""
+        return self.evaluation.energy
+
+    @property
+    def latency(self) -> float:
+        """Seconds."""
+        return self.evaluation.latency
 
     @property
     def edp(self) -> float:
-        return self.energy * self.latency
+        """Joule-seconds."""
+        return self.evaluation.edp
 
     def _repr_html_(self) -> str:
         return self.looptree._repr_html_()
@@ -52,6 +65,7 @@ class Stats:
 class Result:
     """Mappings sorted by energy. Not optimal only if time ran out; `gap` then bounds what was missed, relatively."""
 
+    spec: Spec
     objective: tuple[str, ...]
     mappings: list[Mapping]
     optimal: bool
@@ -66,22 +80,14 @@ class Result:
         return min(self.mappings, key=lambda m: (getattr(m, objective), m.energy, m.latency))
 
     def to_json(self) -> dict[str, object]:
-        """The documented JSON form."""
+        """The documented JSON form. It holds the spec, so that a result can be read without the files it came from."""
         return {
             "format": "fusiest-result/1",
             "objective": list(self.objective),
             "optimal": self.optimal,
             "gap": self.gap,
-            "mappings": [
-                {
-                    "energy": m.energy,
-                    "latency": m.latency,
-                    "edp": m.edp,
-                    "einsum_order": list(m.einsum_order),
-                    "mapping": dump_mapping(m.looptree),
-                }
-                for m in self.mappings
-            ],
+            "mappings": [self._mapping_json(m) for m in self.mappings],
+            "spec": dump(self.spec),
             "stats": {
                 "wall_seconds": self.stats.wall_seconds,
                 "cpu_seconds": self.stats.cpu_seconds,
@@ -95,4 +101,15 @@ class Result:
                     for f in self.stats.funnel
                 ],
             },
+        }
+
+    def _mapping_json(self, mapping: Mapping) -> dict[str, object]:
+        return {
+            "energy": mapping.energy,
+            "latency": mapping.latency,
+            "edp": mapping.edp,
+            "einsum_order": list(mapping.einsum_order),
+            "mapping": dump_mapping(mapping.looptree),
+            "energy_by_component": mapping.evaluation.energy_by_component(),
+            "fused_sets": [list(fused.einsums) for fused in fused_sets(self.spec, mapping.looptree)],
         }

@@ -49,6 +49,14 @@ class Evaluation:
         """Energy-delay product in joule-seconds."""
         return self.energy * self.latency
 
+    def energy_by_component(self) -> dict[str, float]:
+        """Joules of each component of the architecture, actions and leakage, over all Einsums."""
+        found: dict[str, float] = {}
+        for einsum in self.einsums.values():
+            for (component, _, _), joules in einsum.energies.items():
+                found[component] = found.get(component, 0.0) + joules
+        return found
+
     def to_json(self) -> dict[str, object]:
         """The documented JSON form."""
         return {
