@@ -7,7 +7,8 @@ if all open loops come before the Einsum's other fused loops.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusiest.pmapping.table import Backing, Form
@@ -154,16 +155,24 @@ def join_forms(
     shared: frozenset[str],
     live: frozenset[str],
     persistent: frozenset[str] = frozenset(),
+) -> tuple[Joint, ...]:
+    """All ways to join two forms that agree by signature; none if their loops cannot be put in one order."""
+    joints = (_join(left, right, view, match, live, persistent) for match in _matches(left, right, view, shared))
+    return tuple(joint for joint in joints if joint is not None)
+
+
+def _join(
+    left: OpenForm,
+    right: Form,
+    view: EinsumView,
+    match: Mapping[int, str],
+    live: frozenset[str],
+    persistent: frozenset[str],
 ) -> Joint | None:
-    """Join two forms that agree by signature; None if their loops cannot be put in one order."""
-    match = _match(left, view, shared)
-    if match is None:
-        return None
+    """Join two forms, given which of the Einsum's variables steps each open loop."""
     left_zone = {i: z for z, i in _columns(left.zones)}
     right_zone = {v: z for z, zone in enumerate(right.zones) for v in zone}
     right_columns = {v: i for i, v in enumerate(right.loops)}
-    if any(v not in right_zone for v in match.values()):
-        return None
     matched = {match[i]: left_zone[i] for i in range(len(left.loops))}
     blocks = _refine(matched, right_zone)
     if blocks is None or not _finished(left, right, view, match, right_zone):
@@ -310,18 +319,21 @@ def _columns(zones: tuple[tuple[OpenLoop, ...], ...]) -> list[tuple[int, int]]:
     return [(z, column) for column, z in enumerate(z for z, zone in enumerate(zones) for _ in zone)]
 
 
-def _match(left: OpenForm, view: EinsumView, shared: frozenset[str]) -> dict[int, str] | None:
-    """Which variable of the Einsum steps each open loop. All of them must be stepped: the Einsum runs inside them."""
-    match: dict[int, str] = {}
-    for i, loop in enumerate(left.loops):
-        variables = {view.variable_of(t, rank) for t, rank in loop.ranks if t in shared}
-        if len(variables) != 1:
-            return None
-        variable = variables.pop()
-        if variable is None or variable in match.values() or view.info.bounds[variable] != loop.bound:
-            return None
-        match[i] = variable
-    return match
+def _matches(left: OpenForm, right: Form, view: EinsumView, shared: frozenset[str]) -> Iterator[dict[int, str]]:
+    """Which variable of the Einsum steps each open loop. All of them must be stepped: the Einsum runs inside them.
+
+    A loop above a shared tensor steps that tensor's rank. Below it, any fused loop of the Einsum with as many iterations
+    will do: two Einsums that share nothing there may still take turns for the sake of a third.
+    """
+    candidates = []
+    for loop in left.loops:
+        tied = {view.variable_of(t, rank) for t, rank in loop.ranks if t in shared}
+        if len(tied) > 1:
+            return
+        candidates.append([v for v in right.loops if view.info.bounds[v] == loop.bound and (not tied or v in tied)])
+    for chosen in itertools.product(*candidates):
+        if len(set(chosen)) == len(chosen):
+            yield dict(enumerate(chosen))
 
 
 def _refine(matched: Mapping[str, int], right_zone: Mapping[str, int]) -> list[list[str]] | None:

@@ -35,6 +35,8 @@ class PartialRows:
     left_row: Ints
     right_form: Ints
     right_row: Ints
+    joint: Ints
+    """In which of the ways that the two forms can be joined."""
 
     def __len__(self) -> int:
         return len(self.energy)
@@ -60,7 +62,7 @@ def start_rows(memories: int) -> PartialRows:
     one = np.zeros(1, np.int64)
     return PartialRows(
         np.empty((1, 0), np.int64), np.zeros(1), np.zeros(1), np.zeros((1, memories, 0)), np.zeros((1, memories, 1)),
-        np.zeros((1, memories)), one, one, one, one, one,
+        np.zeros((1, memories)), one, one, one, one, one, one,
     )  # fmt: skip
 
 
@@ -148,7 +150,7 @@ def join_rows(
     nothing = np.zeros(len(i), np.int64)
     return PartialRows(
         right.tiles[j][:, list(joint.tiles)], energy[fits], latency[fits], own[fits], done[fits],
-        persistent[fits], nothing, nothing.copy(), i, nothing.copy(), j,
+        persistent[fits], nothing, nothing.copy(), i, nothing.copy(), j, nothing.copy(),
     )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class Joiner:
         self.options = {name: self._options(name) for name in self.order}
         self.bounds: LowerBounds | WindowedBounds = LowerBounds(self.options, spec.info.users, self.order)
         self.window: frozenset[str] | None = None
-        self._joints: dict[object, Joint | None] = {}
+        self._joints: dict[object, tuple[Joint, ...]] = {}
         self.exact = False
         self.frontier: list[State] = []
 
@@ -241,26 +241,23 @@ class Joiner:
             best = float(rows.energy.min()), float(rows.latency.min())
             for n in by_signature.get(left_signature(form, shared), []):
                 right_form, right_rows = self.right[einsum][n]
-                joint = self.joint(form, right_form, einsum, shared, live)
-                if joint is None:
-                    continue
-                least = self.bounds.least(state.done | {einsum}, left_signature(joint.form, live))
                 own = self.least_right[einsum][n]
-                if not incumbents.possible(best[0] + own[0] + least[0], best[1] + own[1] + least[1]):
-                    continue
-                wanted = Filter(*least, incumbents.promising)
-                bounds = [form.loops[a].bound for a, _ in joint.matched]
-                joined = join_rows(
-                    rows, right_rows, joint, bounds, self._exchanged(joint, right_rows), self.sizes, wanted
-                )
-                if len(joined):
-                    joined.left_form[:] = number
-                    joined.right_form[:] = n
-                    yield joint.form, joined
+                for k, joint in enumerate(self.joints(form, right_form, einsum, shared, live)):
+                    least = self.bounds.least(state.done | {einsum}, left_signature(joint.form, live))
+                    if not incumbents.possible(best[0] + own[0] + least[0], best[1] + own[1] + least[1]):
+                        continue
+                    wanted = Filter(*least, incumbents.promising)
+                    bounds = [form.loops[a].bound for a, _ in joint.matched]
+                    joined = join_rows(
+                        rows, right_rows, joint, bounds, self._exchanged(joint, right_rows), self.sizes, wanted
+                    )
+                    if len(joined):
+                        joined.left_form[:], joined.right_form[:], joined.joint[:] = number, n, k
+                        yield joint.form, joined
 
-    def joint(
+    def joints(
         self, left: OpenForm, right: Form, einsum: str, shared: frozenset[str], live: frozenset[str]
-    ) -> Joint | None:
+    ) -> tuple[Joint, ...]:
         key = left, right, einsum, shared, live
         if key not in self._joints:
             self._joints[key] = join_forms(left, right, self.views[einsum], shared, live, self.persistent)

@@ -6,8 +6,8 @@ from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.joiner import Joiner, State
 from fusiest.mapper.tree import Step, build_tree
 
-Pick = tuple[State, int, str, int, int]
-"""State before, its form, the Einsum, its form and row."""
+Pick = tuple[State, int, str, int, int, int]
+"""State before, its form, the Einsum, its form and row, and the way of joining."""
 
 
 def trace(joiner: Joiner, states: dict[frozenset[str], State], row: int) -> tuple[tuple[str, ...], LoopTree]:
@@ -18,7 +18,7 @@ def trace(joiner: Joiner, states: dict[frozenset[str], State], row: int) -> tupl
     while state.done:
         rows = state.rows[form]
         done, einsum = state.pairs[int(rows.source[row])]
-        right = int(rows.right_form[row]), int(rows.right_row[row])
+        right = int(rows.right_form[row]), int(rows.right_row[row]), int(rows.joint[row])
         form, row = int(rows.left_form[row]), int(rows.left_row[row])
         state = states[done]
         picks.append((state, form, einsum, *right))
@@ -32,12 +32,11 @@ def _tree(joiner: Joiner, picks: list[Pick]) -> LoopTree:
     backed: dict[str, tuple[str, frozenset[int]]] = {}
     fresh = iter(range(1 << 60))
     open_numbers: list[int] = []
-    for state, left, einsum, right, right_row in picks:
+    for state, left, einsum, right, right_row, way in picks:
         form, rows = joiner.right[einsum][right]
         view = joiner.views[einsum]
         shared = joiner.live(state.done) & frozenset(view.info.accesses)
-        joint = joiner.joint(state.forms[left], form, einsum, shared, joiner.live(state.done | {einsum}))
-        assert joint is not None
+        joint = joiner.joints(state.forms[left], form, einsum, shared, joiner.live(state.done | {einsum}))[way]
         tiles = {v: int(rows.tiles[right_row, i]) for i, v in enumerate(form.loops)}
         old = {form.loops[b]: open_numbers[a] for a, b in joint.matched}
         numbers = {v: old[v] if v in old else next(fresh) for v in form.loops}

@@ -48,8 +48,6 @@ class WorkloadLimits:
     """LoopTrees given to the model."""
     imperfect: bool = False
     """Also tiles that do not divide."""
-    tied: bool = True
-    """Whether a loop can be common to neighbours only if it steps a tensor that both use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +211,8 @@ class Open:
 class Chains:
     """All ways to put compatible shapes in a row, in one order of the Einsums."""
 
-    def __init__(
-        self, spec: Spec, order: Sequence[str], shapes: Mapping[str, Iterable[Shape]], tied: bool = True
-    ) -> None:
-        self.order, self.tied = order, tied
+    def __init__(self, spec: Spec, order: Sequence[str], shapes: Mapping[str, Iterable[Shape]]) -> None:
+        self.order = order
         self.infos = [spec.info.einsums[name] for name in order]
         self.shapes = [list(shapes[name]) for name in order]
         self.last = {t: max(order.index(u) for u in users) for t, users in spec.info.users.items()}
@@ -235,9 +231,6 @@ class Chains:
             yield chosen, common[1:]
             return
         mine = tuple(e for e in before.live if e[0] in self.infos[at].accesses)
-        deepest = max((len(ranks) for _, _, ranks in mine), default=0)
-        if self.tied and deepest < len(before.loops):
-            return
         for shape in self._index(at, len(before.loops)).get((mine, before.loops), []):
             after = self._after(at, shape, before)
             yield from self._extend((*chosen, shape), (*common, len(before.loops)), after)
@@ -292,7 +285,7 @@ class WorkloadMapper:
         """The mappings that no other beats in both energy and latency, by energy. Empty if none is valid."""
         choices = _Choices(self.limits.combinations)
         for order in orders:
-            for shapes, common in Chains(self.spec, order, self.classes, self.limits.tied).all():
+            for shapes, common in Chains(self.spec, order, self.classes).all():
                 own = [self.classes[name][shape] for name, shape in zip(order, shapes, strict=True)]
                 choices.add(order, common, own)
         found: list[WorkloadMapping] = []
