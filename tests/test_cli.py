@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 import fusiest
 from fusiest.files import write_atomically
+from fusiest.show import si
 from tests.command_line import run
 from tests.test_malformed import GOOD
 
@@ -31,9 +34,9 @@ def test_evaluate_prints_the_totals(capsys: Capture) -> None:
     result = fusiest.evaluate(fusiest.load(*MATMULS, N_EINSUMS=3))
     assert (status, err) == (0, "")
     assert out.startswith("energy ")
-    assert f"{result.edp:.6g} Js" in out
+    assert si(result.edp, "Js") in out
     assert "Matmul2" in out
-    assert "GlobalBuffer holds at most" in out
+    assert "GlobalBuffer" in out
 
 
 def test_defines_are_yaml_scalars(capsys: Capture) -> None:
@@ -201,6 +204,50 @@ def test_an_ascii_terminal(tmp_path: Path) -> None:
     tiny.write_text("wörkload: 3")
     wrong = shell("show", str(tiny), PYTHONIOENCODING="ascii")
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+
+
+TWO = ("map", "simple", "matmuls", "-D", "N_EINSUMS=2", "-D", "M=8", "-D", "KN=8", "--tree")
+
+
+def test_pipes_get_plain_text() -> None:
+    piped = shell(*TWO, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert piped.returncode == 0
+    assert piped.stdout.isascii()
+    assert "|- for" in piped.stdout
+    assert "\x1b" not in piped.stdout + piped.stderr
+    assert len(piped.stderr.splitlines()) <= 6
+    quiet = shell(*TWO, "--quiet")
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals here")
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_a_terminal(no_color: str) -> None:
+    """Progress is one line that is erased at the end; colours unless NO_COLOR; nothing is wider than the terminal."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    source = str(Path(fusiest.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": source, "TERM": "xterm-256color", "COLUMNS": "50", "NO_COLOR": no_color}
+    with subprocess.Popen(
+        [sys.executable, "-c", "from fusiest.cli import main; main()", *TWO],
+        env=environment, stdin=theirs, stdout=theirs, stderr=theirs,
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        written = ""
+        # At the end of the other side, Linux says EIO where others say end of file.
+        with contextlib.suppress(OSError):
+            while block := os.read(ours, 65536):
+                written += block.decode()
+    os.close(ours)
+    assert process.returncode == 0
+    progress, _, result = written.rpartition("\r\x1b[K")
+    assert "\n" not in progress
+    assert "exploring" in progress
+    assert "proven optimal" in result
+    assert ("\x1b[" in result) == (not no_color)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", result)
+    assert max(map(len, plain.splitlines())) <= 50
 
 
 def test_a_full_disk() -> None:

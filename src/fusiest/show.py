@@ -1,24 +1,20 @@
-"""Specs, mappings and evaluations as text, SVG and HTML, for terminals and notebooks."""
+"""Specs and mappings as text, SVG and HTML, for terminals and notebooks."""
 
 from __future__ import annotations
 
 import html
 import math
-from typing import TYPE_CHECKING
 
 from fusiest.errors import SpecError
 from fusiest.looptree.pseudocode import EinsumText
 from fusiest.looptree.pseudocode import pseudocode as draw_pseudocode
 from fusiest.looptree.svg import svg as draw_svg
 from fusiest.looptree.text import text as draw_text
-from fusiest.model.evaluate import Evaluation, check_tree, evaluate
+from fusiest.model.evaluate import check_tree
 from fusiest.spec import architecture as arch
 from fusiest.spec.analysis import Access, EinsumInfo
 from fusiest.spec.expressions import number
 from fusiest.spec.spec import Spec
-
-if TYPE_CHECKING:
-    from fusiest.mapper.result import Result
 
 _PREFIXES = (
     (1e12, "T"),
@@ -134,43 +130,6 @@ def _size(size: arch.Value) -> str:
     except SpecError:
         return f"({size}) bits"
     return "unlimited" if value == math.inf else bits(value)
-
-
-def evaluation_text(spec: Spec, result: Evaluation) -> str:
-    """Totals, then one line per Einsum with its bottleneck, then each memory's peak."""
-    lines = [
-        f"energy   {si(result.energy, 'J')}  (dynamic {si(result.dynamic_energy, 'J')}, leakage {si(result.leak_energy, 'J')})",
-        f"latency  {si(result.latency, 's')}",
-        f"EDP      {result.edp:.6g} Js",
-        "",
-    ]
-    width = max(map(len, result.einsums))
-    for name, e in result.einsums.items():
-        bottleneck = max(e.latency_per_component, key=lambda c: e.latency_per_component[c])
-        lines.append(f"{name:{width}}  {si(e.energy, 'J'):>10}  {si(e.latency, 's'):>10}  limited by {bottleneck}")
-    lines.append("")
-    sizes = {str(n.name): n.size for n in _memories(spec)}
-    for memory, peak in result.peak_occupancy_bits.items():
-        lines.append(f"{memory} holds at most {bits(peak)} of {_size(sizes[memory])}")
-    return "\n".join(lines)
-
-
-def result_text(spec: Spec, result: Result) -> str:
-    """What was found: every optimal mapping in a line, then the best by energy-delay product in full."""
-    best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
-    state = "proven optimal" if result.optimal else f"not proven optimal: at most {result.gap:.2%} better is possible"
-    seconds = f"{result.stats.wall_seconds:.2f} s, {sum(result.stats.pmappings.values()):,} pmappings"
-    lines = [f"{len(result.mappings)} mapping{'s' if len(result.mappings) != 1 else ''}, {state} ({seconds})"]
-    for m in result.mappings:
-        mark = "  <- shown below" if m is best and len(result.mappings) > 1 else ""
-        lines.append(f"  {si(m.energy, 'J'):>10}  {si(m.latency, 's'):>10}  EDP {m.edp:.6g} Js{mark}")
-    bounds = {name: dict(info.bounds) for name, info in spec.info.einsums.items()}
-    drawing = draw_text(best.looptree, bounds)
-    return "\n".join([*lines, "", drawing, "", evaluation_text(spec, evaluate(spec, best.looptree))])
-
-
-def _memories(spec: Spec) -> list[arch.Memory]:
-    return [node for node in arch.flatten(spec.require_arch().nodes) if isinstance(node, arch.Memory)]
 
 
 def spec_html(spec: Spec) -> str:

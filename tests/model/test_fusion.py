@@ -26,9 +26,9 @@ def test_a_chain_of_links_is_one_set() -> None:
     (fused,) = fused_sets(spec, spec.mapping)
     assert fused.einsums == ("Matmul0", "Matmul1", "Matmul2")
     assert fused.tensors == {"T1": "GlobalBuffer", "T2": "GlobalBuffer"}
-    ((loops, einsums),) = shared_loops(spec.mapping)
-    assert loops == (Temporal(rank_variable="m", tile_shape=1),)
-    assert einsums == fused.einsums
+    (shared,) = shared_loops(spec.mapping)
+    assert (shared.above, shared.loops) == ((), (Temporal(rank_variable="m", tile_shape=1),))
+    assert shared.einsums == fused.einsums
     assert backing_memories(spec.mapping)["T0"] == "MainMemory"
 
 

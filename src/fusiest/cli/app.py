@@ -13,27 +13,68 @@ from fusiest.cli.output import complain, echo, silence_stdout
 from fusiest.cli.show import list_command, show_command
 from fusiest.errors import FusiestError
 
+_HELP = """Finds the provably best way to run a tensor workload on an accelerator.
+
+An architecture (ARCH), a workload and a mapping are each a YAML file or the name of a bundled one. Results go to stdout,
+progress to stderr. Exit status: 0; 2 bad input; 3 no valid mapping; 130 interrupted.
+"""
+
+_EXAMPLES = """Start here:
+
+\b
+  # what comes with fusiest
+  fusiest list
+  # look at an accelerator and a layer of GPT-3
+  fusiest show tpu_v4i gpt3_6.7B -D BATCH_SIZE=1 -D N_TOKENS=256
+  # find the mapping of least energy; keep it and all figures
+  fusiest map tpu_v4i gpt3_6.7B -D BATCH_SIZE=1 -D N_TOKENS=256 \\
+      --objective energy --mapping best.yaml --json result.json
+  # what that mapping costs, by Einsum and memory
+  fusiest evaluate tpu_v4i gpt3_6.7B best.yaml -D BATCH_SIZE=1 -D N_TOKENS=256
+
+Complete names and options with Tab: fusiest --install-completion
+"""
+
 app = typer.Typer(
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    help="Finds the provably best way to run a tensor workload on an accelerator.",
-    epilog="Example: fusiest map tpu_v4i gpt3_6.7B -D BATCH_SIZE=1 -D N_TOKENS=1024 --objective edp",
+    add_completion=True, pretty_exceptions_enable=False, rich_markup_mode=None, help=_HELP, epilog=_EXAMPLES
 )
 
 # Click's own class, which newer typers bring with them under another name.
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 
+
+def _example(*lines: str) -> str:
+    """Lines that click does not rearrange."""
+    return "Examples:\n\n\b\n" + "\n".join(f"  {line}" for line in lines)
+
+
+_GPT = "gpt3_6.7B -D BATCH_SIZE=64 -D N_TOKENS=4096"
+
 app.command(
     "map",
-    epilog="Example: fusiest map tpu_v4i gpt3_6.7B -D BATCH_SIZE=64 -D N_TOKENS=4096 --objective edp --mapping best.yaml",
+    epilog=_example(
+        "# the whole energy-latency front",
+        "fusiest map simple matmuls -D N_EINSUMS=2 -D M=64 -D KN=64",
+        "# one mapping, the best by energy-delay product",
+        f"fusiest map tpu_v4i {_GPT} --objective edp --mapping best.yaml",
+        "# your own accelerator; stop after a minute with a bound on what may be missed",
+        "fusiest map chip.yaml mobilenet --time-limit 60 --json result.json",
+    ),
 )(map_command)
 app.command(
     "evaluate",
-    epilog="Example: fusiest evaluate tpu_v4i gpt3_6.7B my_mapping.yaml -D N_TOKENS=1024 --json result.json",
+    epilog=_example(
+        "fusiest evaluate simple matmuls fused_matmuls_to_simple",
+        f"fusiest evaluate tpu_v4i {_GPT} best.yaml --json evaluation.json",
+    ),
 )(evaluate_command)
 app.command(
-    "show", epilog="Example: fusiest show simple matmuls fused_matmuls_to_simple -D N_EINSUMS=3 --svg mapping.svg"
+    "show",
+    epilog=_example(
+        "fusiest show tpu_v4i",
+        "fusiest show matmuls fused_matmuls_to_simple --pseudocode",
+        "fusiest show simple matmuls fused_matmuls_to_simple -D N_EINSUMS=3 --svg mapping.svg",
+    ),
 )(show_command)
 app.command("list")(list_command)
 

@@ -6,10 +6,28 @@ from typing import Annotated
 
 import typer
 
+from fusiest.cli.completion import complete
 from fusiest.errors import SpecError
 from fusiest.spec.spec import Spec
 
-SpecArgument = Annotated[str, typer.Argument(help="a file, or the name of a bundled spec (see `fusiest list`)")]
+ArchArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ARCH",
+        help="architecture: a file, or a bundled name (see `fusiest list`)",
+        autocompletion=complete("arches"),
+    ),
+]
+WorkloadArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="WORKLOAD", help="workload: a file, or a bundled name", autocompletion=complete("workloads")
+    ),
+]
+MappingArgument = Annotated[
+    str,
+    typer.Argument(metavar="MAPPING", help="mapping: a file, or a bundled name", autocompletion=complete("mappings")),
+]
 DefineOption = Annotated[
     list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="a define for the templates; may be repeated")
 ]

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import json
+import sys
 
-from fusiest.cli.arguments import DefineOption, JsonOption, SpecArgument, read_defines, require
+from fusiest.cli.arguments import (
+    ArchArgument,
+    DefineOption,
+    JsonOption,
+    MappingArgument,
+    WorkloadArgument,
+    read_defines,
+    require,
+)
 from fusiest.cli.output import echo
 from fusiest.files import write_atomically
+from fusiest.terminal.console import render
 
 
 def evaluate_command(
-    arch: SpecArgument,
-    workload: SpecArgument,
-    mapping: SpecArgument,
+    arch: ArchArgument,
+    workload: WorkloadArgument,
+    mapping: MappingArgument,
     define: DefineOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Print the exact cost of a given mapping."""
     from fusiest.model.evaluate import evaluate
-    from fusiest.show import evaluation_text
     from fusiest.spec.load import load
+    from fusiest.terminal.summary import evaluation_parts
 
     spec = load(arch, workload, mapping, defines=read_defines(define))
     require(spec, (arch, workload, mapping), "arch", "workload", "mapping")
     result = evaluate(spec)
     if json_file is not None:
         write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
-    echo(evaluation_text(spec, result))
+    assert spec.mapping is not None
+    echo(render(evaluation_parts(spec, spec.mapping, result), sys.stdout))

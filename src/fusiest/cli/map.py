@@ -3,43 +3,61 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Annotated
 
 import typer
 
-from fusiest.cli.arguments import DefineOption, JsonOption, SpecArgument, read_defines, require
+from fusiest.cli.arguments import ArchArgument, DefineOption, JsonOption, WorkloadArgument, read_defines, require
+from fusiest.cli.completion import one_of
 from fusiest.cli.output import echo
 from fusiest.files import write_atomically
+from fusiest.terminal.console import render
 
 
 def map_command(
-    arch: SpecArgument,
-    workload: SpecArgument,
+    arch: ArchArgument,
+    workload: WorkloadArgument,
     define: DefineOption = None,
     objective: Annotated[
-        str, typer.Option(help="energy, latency, edp, or energy,latency for the whole front")
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="energy, latency, edp, or energy,latency for the whole front",
+            autocompletion=one_of("energy", "latency", "edp", "energy,latency"),
+        ),
     ] = "energy,latency",
     orders: Annotated[
-        str, typer.Option(help="all orders of Einsums that respect dependencies, or the given one")
+        str,
+        typer.Option(
+            metavar="all|given",
+            help="all orders of Einsums that respect dependencies, or the given one",
+            autocompletion=one_of("all", "given"),
+        ),
     ] = "all",
-    max_fused_loops: Annotated[int | None, typer.Option(help="at most this many fused loops per Einsum")] = None,
-    max_fused_loops_per_variable: Annotated[int, typer.Option(help="at most this many per rank variable")] = 1,
+    max_fused_loops: Annotated[
+        int | None, typer.Option(metavar="N", help="at most this many fused loops per Einsum")
+    ] = None,
+    max_fused_loops_per_variable: Annotated[
+        int, typer.Option(metavar="N", help="at most this many per rank variable")
+    ] = 1,
     imperfect: Annotated[bool, typer.Option("--imperfect", help="also tiles that do not divide")] = False,
-    jobs: Annotated[int | None, typer.Option(help="processes; default: one per core")] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
     time_limit: Annotated[
-        float | None, typer.Option(help="seconds; then the best mapping so far, with its gap")
+        float | None, typer.Option(metavar="SECONDS", help="then the best mapping so far, with its gap")
     ] = None,
     json_file: JsonOption = None,
     mapping: Annotated[str | None, typer.Option(metavar="FILE", help="write the best mapping as YAML")] = None,
+    tree: Annotated[bool, typer.Option("--tree", help="also print the best mapping's LoopTree")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Find every energy-latency-optimal fused mapping."""
     from fusiest.mapper.options import Options
-    from fusiest.progress import Progress
-    from fusiest.show import result_text
+    from fusiest.mapper.progress import Step
     from fusiest.spec.dump import dump_mapping
     from fusiest.spec.load import load
+    from fusiest.terminal.progress import Progress
 
     spec = load(arch, workload, defines=read_defines(define))
     require(spec, (arch, workload), "arch", "workload")
@@ -53,15 +71,19 @@ def map_command(
         time_limit=time_limit,
     )
     with Progress(sys.stderr, quiet) as progress:
-        progress.say("loading the compiled search (compiled once, on first use)")
+        progress(Step("loading the compiled search (compiled once, on first use)"))
+        # Numba would otherwise set up colorama, where installed, which writes an escape code when the program ends.
+        os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
         from fusiest.mapper.mapper import run
 
-        result = run(spec, options, progress.say)
+        result = run(spec, options, progress)
     if json_file is not None:
         write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
     if mapping is not None:
         best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
         write_atomically(mapping, dump_mapping(best.looptree))
-    echo(result_text(spec, result))
+    from fusiest.terminal.summary import result_parts
+
+    echo(render(result_parts(result, tree), sys.stdout))
     if result.interrupted:
         raise typer.Exit(130)

@@ -1,14 +1,13 @@
-"""Printing that fits the terminal: characters it can show, one line for errors, quiet when a pipe closes."""
+"""Printing for commands: results to stdout, errors in one line to stderr, quiet when a pipe closes."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
 from fusiest.errors import FusiestError
-
-_ASCII = str.maketrans({"µ": "u", "…": "...", "×": "x", "├": "|", "└": "`", "│": "|", "─": "-", "≤": "<=", "→": "->"})
+from fusiest.terminal.console import fitting
 
 
 def echo(text: str) -> None:
@@ -31,13 +30,3 @@ def complain(message: str, status: int) -> NoReturn:
 def silence_stdout() -> None:
     """What is left in the buffer must not fail once more when the interpreter flushes it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def fitting(text: str, stream: TextIO | None) -> str:
-    """The text in characters that the stream can write: µ becomes u on an ASCII terminal."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        text = text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
-    return text

@@ -7,12 +7,20 @@ from typing import Annotated
 import typer
 
 from fusiest.cli.arguments import DefineOption, read_defines
+from fusiest.cli.completion import complete
 from fusiest.cli.output import echo
 from fusiest.files import write_atomically
 
 
 def show_command(
-    specs: Annotated[list[str], typer.Argument(help="files or bundled names: architecture, workload, mapping")],
+    specs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SPEC",
+            help="architecture, workload, mapping: files or bundled names",
+            autocompletion=complete("arches", "workloads", "mappings"),
+        ),
+    ],
     define: DefineOption = None,
     svg: Annotated[str | None, typer.Option("--svg", metavar="FILE", help="draw the mapping as an SVG file")] = None,
     pseudocode: Annotated[bool, typer.Option("--pseudocode", help="show the mapping as a loop nest")] = False,

@@ -15,6 +15,7 @@ from fusiest.joining.bounds import Incumbents
 from fusiest.mapper.diagnose import why_not_joined
 from fusiest.mapper.joiner import Joiner, OutOfTime, State
 from fusiest.mapper.options import Options
+from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.result import FunnelStep, Mapping, Result, Stats
 from fusiest.mapper.tables import explore_all
 from fusiest.mapper.trace import trace
@@ -26,9 +27,6 @@ from fusiest.spec.spec import Spec
 
 MOST_DOWN_SETS = 10_000
 _BEAM = 4_000
-
-
-Progress = Callable[[str], None]
 
 
 def map(
@@ -61,7 +59,7 @@ def run(
     executor: concurrent.futures.Executor | None = None,
 ) -> Result:
     """Map with checked options."""
-    return _Run(spec, options, progress or (lambda text: None), executor).run()
+    return _Run(spec, options, progress or (lambda step: None), executor).run()
 
 
 @dataclass
@@ -88,13 +86,15 @@ class _Run:
         self.deadline = begin + self.options.time_limit if self.options.time_limit is not None else None
         tables = explore_all(
             self.spec, self.options.max_fused_loops, self.options.imperfect, self.options.jobs, self.executor,
-            lambda name, table: self.say(f"explored {name}: {len(table):,} pmappings in {len(table.forms)} forms"),
+            lambda name, table, done, total: self.say(
+                Step("exploring", f"{name} has {len(table):,} pmappings in {len(table.forms)} forms", done, total)
+            ),
         )  # fmt: skip
         self.stats.pmappings = {name: len(table) for name, table in tables.items()}
         self.stats.explored = {name: table.explored for name, table in tables.items()}
         joiner = Joiner(self.spec, tables, self._all_orders())
         if self.options.bounds and len(joiner.order) >= WORTHWHILE_EINSUMS:
-            self.say("bounding stretches of Einsums")
+            self.say(Step("bounding stretches of Einsums"))
             windowed_bounds(joiner, lambda: None)
         self.incumbents = Incumbents(self.options.objective)
         optimal, gap, interrupted = self._search(joiner)
@@ -136,10 +136,8 @@ class _Run:
 
         def report(step: FunnelStep) -> None:
             self.stats.funnel.append(step)
-            if step.kept == 0 and self.found:
-                self.say(f"{name}: nothing is left that could be better than what was found")
-            else:
-                self.say(f"{name}: {step.finished} of {len(joiner.order)} Einsums, {step.kept:,} partial mappings")
+            left = f"{step.kept:,} partial mappings" if step.kept or not self.found else "nothing better is left"
+            self.say(Step(name, left, step.finished, len(joiner.order)))
 
         self.stats.funnel.clear()
         states = self._run_pass(joiner, incumbents, beam, report)

@@ -24,9 +24,9 @@ def explore_all(
     imperfect: bool,
     jobs: int | None,
     executor: concurrent.futures.Executor | None,
-    report: Callable[[str, Table], None],
+    report: Callable[[str, Table, int, int], None],
 ) -> dict[str, Table]:
-    """The table of every Einsum, by name in listed order."""
+    """The table of every Einsum, by name in listed order. `report` hears of each: how many are done, of how many."""
     first_of: dict[object, str] = {}
     representative = {name: first_of.setdefault(common_key(spec, name), name) for name in spec.info.einsums}
     found: dict[str, Table] = {}
@@ -34,7 +34,7 @@ def explore_all(
         if not len(table):
             raise why_none(spec, name)
         found[name] = table
-        report(name, table)
+        report(name, table, len(found), len(first_of))
     return {
         name: found[first] if first == name else renamed_table(spec, found[first], name)
         for name, first in representative.items()

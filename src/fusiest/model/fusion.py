@@ -26,6 +26,15 @@ class FusedSet:
     tensors: dict[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class SharedLoops:
+    """Loops under which several Einsums run in turns, and the loops above these."""
+
+    above: tuple[Loop, ...]
+    loops: tuple[Loop, ...]
+    einsums: tuple[str, ...]
+
+
 def backing_memories(tree: LoopTree) -> dict[str, str]:
     """Each tensor's outermost memory in the mapping, in the order in which they are first held."""
     found: dict[str, str] = {}
@@ -67,18 +76,18 @@ def fused_sets(spec: Spec, tree: LoopTree) -> tuple[FusedSet, ...]:
     )
 
 
-def shared_loops(tree: LoopTree) -> Iterator[tuple[tuple[Loop, ...], tuple[str, ...]]]:
-    """Each split below loops of its own: the loops since the split above, and the Einsums that run under them in turns."""
-    return _shared_loops(tree.nodes)
+def shared_loops(tree: LoopTree) -> Iterator[SharedLoops]:
+    """Each split that has loops of its own, from the root down."""
+    return _shared_loops(tree.nodes, ())
 
 
-def _shared_loops(nodes: tuple[Node, ...]) -> Iterator[tuple[tuple[Loop, ...], tuple[str, ...]]]:
+def _shared_loops(nodes: tuple[Node, ...], above: tuple[Loop, ...]) -> Iterator[SharedLoops]:
     loops = tuple(node for node in nodes if isinstance(node, Temporal | Spatial))
     if nodes and isinstance(nodes[-1], Sequential):
         if loops:
-            yield loops, einsums(nodes)
+            yield SharedLoops(above, loops, einsums(nodes))
         for branch in nodes[-1].nodes:
-            yield from _shared_loops(branch.nodes)
+            yield from _shared_loops(branch.nodes, above + loops)
 
 
 def _outermost_memories(spec: Spec, tree: LoopTree) -> set[str]:

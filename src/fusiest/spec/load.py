@@ -24,11 +24,12 @@ def bundled() -> dict[str, dict[str, str]]:
     folder = resources.files("fusiest") / "library"
     return {
         kind: {name: _first_comment(folder / kind / f"{name}.yaml") for name in names}
-        for kind, names in _library().items()
+        for kind, names in bundled_names().items()
     }
 
 
-def _library() -> dict[str, list[str]]:
+def bundled_names() -> dict[str, list[str]]:
+    """The names alone: `arches`, `workloads`, `mappings`."""
     folder = resources.files("fusiest") / "library"
     return {
         kind: sorted(e.name.removesuffix(".yaml") for e in (folder / kind).iterdir() if e.name.endswith(".yaml"))
@@ -51,12 +52,12 @@ def _first_comment(file: Any) -> str:
 def _find(name: str) -> tuple[str, str]:
     """The display name and text of a file or a bundled spec; a file goes before a bundled spec of the same name."""
     if not os.path.isfile(name) and "/" not in name and not name.endswith((".yaml", ".yml")):
-        for kind, names in _library().items():
+        for kind, names in bundled_names().items():
             if name in names:
                 entry = resources.files("fusiest") / "library" / kind / f"{name}.yaml"
                 return f"<{name}>", entry.read_text(encoding="utf-8")
         if not os.path.exists(name):
-            known = [bundled_name for names in _library().values() for bundled_name in names]
+            known = [bundled_name for names in bundled_names().values() for bundled_name in names]
             raise SpecError(f"there is no file and no bundled spec '{name}'{did_you_mean(name, known)}")
     return os.path.normpath(name) if name else name, read_text(name)
 

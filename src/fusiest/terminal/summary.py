@@ -1,0 +1,170 @@
+"""Results in a screenful: what was found, what is fused, what limits each Einsum, where the energy goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from fusiest.looptree.nodes import LoopTree
+from fusiest.looptree.text import iterations, loop_words
+from fusiest.looptree.text import text as draw_text
+from fusiest.mapper.result import Mapping, Result
+from fusiest.model.evaluate import Evaluation
+from fusiest.model.fusion import SharedLoops, fused_sets, shared_loops
+from fusiest.model.leakage import bind_all
+from fusiest.show import bits, si
+from fusiest.spec.spec import Spec
+
+MOST_POINTS = 12
+MOST_CONSUMERS = 5
+
+
+def result_parts(result: Result, tree: bool = False) -> list[RenderableType]:
+    """Every optimal mapping in a line, then the best one in full; with its LoopTree, if wanted."""
+    best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
+    parts: list[RenderableType] = [_headline(result)]
+    if len(result.mappings) > 1:
+        parts += ["", _front(result.mappings, best)]
+    if tree:
+        bounds = {name: dict(info.bounds) for name, info in result.spec.info.einsums.items()}
+        parts += ["", draw_text(best.looptree, bounds)]
+    return [*parts, "", *evaluation_parts(result.spec, best.looptree, best.evaluation)]
+
+
+def _headline(result: Result) -> Text:
+    count = len(result.mappings)
+    text = Text(f"{count:,} mapping{'s' if count != 1 else ''}, ")
+    if result.optimal:
+        text.append("proven optimal", "bold green")
+    else:
+        text.append(f"not proven optimal: at most {result.gap:.2%} better is possible", "bold yellow")
+    text.append(f"  ({result.stats.wall_seconds:.2f} s, {sum(result.stats.pmappings.values()):,} pmappings)", "dim")
+    if result.stats.orders.startswith("given ("):
+        text.append(f"\nOrder of Einsums: {result.stats.orders}", "yellow")
+    return text
+
+
+def _front(mappings: Sequence[Mapping], best: Mapping) -> Table:
+    """The front, at most a dozen points of it: both ends, the best and others evenly between."""
+    table = _table(">", ">energy", ">latency", ">EDP", "<")
+    for i in chosen_points(len(mappings), next(i for i, m in enumerate(mappings) if m is best)):
+        m = mappings[i]
+        mark = "shown below" if m is best else ""
+        table.add_row(
+            str(i + 1), si(m.energy, "J"), si(m.latency, "s"), si(m.edp, "Js"), mark, style="bold" if m is best else ""
+        )
+    return table
+
+
+def chosen_points(count: int, best: int) -> list[int]:
+    """
+    >>> chosen_points(100, 50)
+    [0, 10, 20, 30, 40, 50, 59, 69, 79, 89, 99]
+    >>> chosen_points(3, 1)
+    [0, 1, 2]
+    """
+    if count <= MOST_POINTS:
+        return list(range(count))
+    even = {round(i * (count - 1) / (MOST_POINTS - 2)) for i in range(MOST_POINTS - 1)}
+    return sorted(even | {best})
+
+
+def evaluation_parts(spec: Spec, tree: LoopTree, evaluation: Evaluation) -> list[RenderableType]:
+    """Totals, fused sets, a line per Einsum with its bottleneck, the largest consumers of energy, space."""
+    return [
+        _totals(evaluation),
+        "",
+        *_fusion(spec, tree),
+        "",
+        _einsums(evaluation),
+        "",
+        _consumers(evaluation),
+        "",
+        _memories(spec, evaluation),
+    ]
+
+
+def _totals(evaluation: Evaluation) -> Table:
+    table = _table("<", "<", "<", header=False)
+    shares = f"dynamic {si(evaluation.dynamic_energy, 'J')}, leakage {si(evaluation.leak_energy, 'J')}"
+    table.add_row(Text("energy"), Text(si(evaluation.energy, "J"), "bold"), Text(shares, "dim"))
+    table.add_row("latency", Text(si(evaluation.latency, "s"), "bold"))
+    table.add_row("EDP", Text(si(evaluation.edp, "Js"), "bold"))
+    return table
+
+
+def _fusion(spec: Spec, tree: LoopTree) -> list[RenderableType]:
+    """A line per fused set, with what its Einsums pass on and the loops under which they take turns."""
+    sets = fused_sets(spec, tree)
+    parts: list[RenderableType] = [Text("fused sets", "bold")]
+    under = [(_loop_words(spec, shared), shared.einsums) for shared in shared_loops(tree)]
+    for fused in sets:
+        parts.append(Text("  " + " ".join(fused.einsums), "cyan"))
+        for memory in dict.fromkeys(fused.tensors.values()):
+            parts.append(f"    in {memory}: " + " ".join(t for t, m in fused.tensors.items() if m == memory))
+        parts += [f"    {loops}: {' '.join(names)}" for loops, names in under if set(names) <= set(fused.einsums)]
+    return parts
+
+
+def _loop_words(spec: Spec, shared: SharedLoops) -> str:
+    bounds = {name: info.bounds for name, info in spec.info.einsums.items()}
+    words = []
+    for i, loop in enumerate(shared.loops):
+        above = (*shared.above, *shared.loops[:i])
+        words.append(loop_words(loop, iterations(loop, above, shared.einsums, bounds)))
+    return ", ".join(words)
+
+
+def _einsums(evaluation: Evaluation) -> Table:
+    table = _table("<Einsum", ">energy", ">", ">latency", ">", "<limited by")
+    for name, e in evaluation.einsums.items():
+        bottleneck = max(e.latency_per_component, key=lambda c: e.latency_per_component[c])
+        table.add_row(
+            Text(name, "cyan"), si(e.energy, "J"), _share(e.energy, evaluation.energy), si(e.latency, "s"),
+            _share(e.latency, evaluation.latency), bottleneck,
+        )  # fmt: skip
+    return table
+
+
+def consumers(evaluation: Evaluation) -> list[tuple[str, float]]:
+    """Joules by component and tensor (or `compute`, or `leakage`) over all Einsums, the largest first."""
+    found: dict[str, float] = {}
+    for e in evaluation.einsums.values():
+        for (component, tensor, action), joules in e.energies.items():
+            what = tensor or ("leakage" if action == "leak" else action)
+            found[f"{component} {what}"] = found.get(f"{component} {what}", 0.0) + joules
+    return sorted(found.items(), key=lambda item: -item[1])
+
+
+def _consumers(evaluation: Evaluation) -> Table:
+    table = _table("<most energy", ">", ">")
+    for name, joules in consumers(evaluation)[:MOST_CONSUMERS]:
+        table.add_row(name, si(joules, "J"), _share(joules, evaluation.energy))
+    return table
+
+
+def _memories(spec: Spec, evaluation: Evaluation) -> Table:
+    table = _table("<memory", ">at most", ">of", ">")
+    bound = [bind_all(spec, spec.info.einsums[name]) for name in evaluation.einsums]
+    for memory, peak in evaluation.peak_occupancy_bits.items():
+        size = max(components[memory].size for components in bound)
+        full = _share(peak, size) if size < math.inf else ""
+        table.add_row(memory, bits(peak), "unlimited" if size == math.inf else bits(size), full)
+    return table
+
+
+def _share(part: float, whole: float) -> Text:
+    return Text(f"{part / whole:.1%}" if whole else "", "dim")
+
+
+def _table(*columns: str, header: bool = True) -> Table:
+    """Columns without lines. A title starts with `<` for words on the left, or `>` for numbers on the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=header)
+    for column in columns:
+        words = column[0] == "<"
+        table.add_column(column[1:], justify="left" if words else "right", overflow="fold", no_wrap=not words)
+    return table

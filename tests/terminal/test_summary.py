@@ -1,0 +1,104 @@
+"""What `map` and `evaluate` print says what the model and the mapper found."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+import fusiest
+from fusiest.mapper.result import Result
+from fusiest.show import bits, si
+from fusiest.terminal.console import render
+from fusiest.terminal.summary import MOST_POINTS, chosen_points, consumers, evaluation_parts, result_parts
+from tests.terminal.streams import Terminal
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    """A front of several mappings: a fast memory that costs and a slow one that does not."""
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=2, M=16, KN=16, MainMemoryEnergy=100, GlobalBufferSize=512)
+    return fusiest.map(spec)
+
+
+def lines(result: Result, tree: bool = False) -> list[str]:
+    return render(result_parts(result, tree), Terminal(tty=False)).splitlines()
+
+
+def test_the_headline_says_what_is_proven(result: Result) -> None:
+    assert re.match(r"\d+ mappings?, proven optimal  \(\d+\.\d\d s, \d+ pmappings\)$", lines(result)[0])
+    cut = dataclasses.replace(result, optimal=False, gap=0.125)
+    assert "not proven optimal: at most 12.50% better is possible" in lines(cut)[0]
+    stats = dataclasses.replace(result.stats, orders="given (more than 10,000 sets of finished Einsums)")
+    assert lines(dataclasses.replace(result, stats=stats))[1] == f"Order of Einsums: {stats.orders}"
+
+
+def test_totals_have_units(result: Result) -> None:
+    best = result.best("edp")
+    text = "\n".join(lines(result))
+    assert re.search(rf"^energy   {re.escape(si(best.energy, 'J'))}   dynamic \S+ \S*J, leakage 0 J$", text, re.M)
+    assert f"latency  {si(best.latency, 's')}\n" in text
+    assert f"EDP      {si(best.edp, 'Js')}\n" in text
+
+
+def test_every_einsum_has_its_bottleneck_and_shares_add_up(result: Result) -> None:
+    best = result.best("edp")
+    found = lines(result)
+    shares = []
+    for name, e in best.evaluation.einsums.items():
+        (line,) = [line for line in found if line.startswith(f"{name} ")]
+        bottleneck = max(e.latency_per_component.items(), key=lambda item: item[1])[0]
+        assert line.endswith(f"  {bottleneck}")
+        assert si(e.energy, "J") in line
+        shares.append([float(share) for share in re.findall(r"([\d.]+)%", line)])
+    assert [sum(column) for column in zip(*shares, strict=True)] == pytest.approx([100, 100], abs=0.2)
+
+
+def test_the_five_largest_consumers(result: Result) -> None:
+    evaluation = result.best("edp").evaluation
+    every = consumers(evaluation)
+    assert sum(joules for _, joules in every) == pytest.approx(evaluation.energy)
+    assert [joules for _, joules in every] == sorted((joules for _, joules in every), reverse=True)
+    found = lines(result)
+    start = found.index("most energy") + 1
+    assert [line.split("  ")[0] for line in found[start : start + 5]] == [name for name, _ in every[:5]]
+    assert found[start + 5] == ""
+
+
+def test_fused_sets_with_their_loops() -> None:
+    spec = fusiest.load("simple", "matmuls", "fused_matmuls_to_simple", N_EINSUMS=2)
+    assert spec.mapping is not None
+    text = render(evaluation_parts(spec, spec.mapping, fusiest.evaluate(spec)), Terminal(tty=False))
+    assert "fused sets\n  Matmul0 Matmul1\n    in GlobalBuffer: T1\n    for m in 0..128: Matmul0 Matmul1\n" in text
+
+
+def test_space_of_each_memory(result: Result) -> None:
+    peaks = result.best("edp").evaluation.peak_occupancy_bits
+    text = "\n".join(lines(result))
+    assert re.search(rf"GlobalBuffer +{bits(peaks['GlobalBuffer'])} +512 bits +[\d.]+%$", text, re.M)
+    assert re.search(rf"MainMemory +{bits(peaks['MainMemory'])} +unlimited$", text, re.M)
+
+
+def test_the_tree_is_shown_on_request(result: Result) -> None:
+    assert not any(" on MAC" in line for line in lines(result))
+    assert sum("Matmul1 on MAC" in line for line in lines(result, tree=True)) == 1
+
+
+def test_a_long_front_is_shown_in_part(result: Result) -> None:
+    best = result.best("edp")
+    many = dataclasses.replace(result, mappings=[best] * 30 + [dataclasses.replace(best) for _ in range(70)])
+    found = lines(many)
+    assert found[0].startswith("100 mappings")
+    points = [line for line in found if re.match(r" *\d+  ", line)]
+    assert len(points) == MOST_POINTS - 1
+    assert points[0].endswith("shown below")
+
+
+@pytest.mark.parametrize("count", [1, 2, 12, 13, 1000])
+def test_points_of_a_front(count: int) -> None:
+    for best in {0, count // 3, count - 1}:
+        points = chosen_points(count, best)
+        assert {0, best, count - 1} <= set(points)
+        assert len(points) <= MOST_POINTS
+        assert points == sorted(set(points))
