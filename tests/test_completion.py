@@ -60,7 +60,7 @@ def examples(help_text: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines if line.startswith("    fusiest ")]
 
 
-@pytest.mark.parametrize("command", [[], ["map"], ["evaluate"], ["show"]])
+@pytest.mark.parametrize("command", [[], ["map"], ["evaluate"], ["show"], ["compare"]])
 def test_help_teaches_by_examples(
     command: list[str], capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -41,7 +41,7 @@ def test_a_narrow_terminal_folds_and_loses_nothing(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_pipe_breaks_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
     assert render(["x " * 500, Text("y " * 500)], Terminal(tty=False)).count("\n") == 1
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fusiest.cli.compare import compare_command
 from fusiest.cli.evaluate import evaluate_command
 from fusiest.cli.map import map_command
 from fusiest.cli.output import complain, echo, silence_stdout
@@ -76,6 +77,14 @@ app.command(
         "fusiest show simple matmuls fused_matmuls_to_simple -D N_EINSUMS=3 --svg mapping.svg",
     ),
 )(show_command)
+app.command(
+    "compare",
+    epilog=_example(
+        "fusiest map simple matmuls -D MainMemoryEnergy=100 --json large.json",
+        "fusiest map simple matmuls -D MainMemoryEnergy=100 -D GlobalBufferSize=65536 --json small.json",
+        "fusiest compare large.json small.json",
+    ),
+)(compare_command)
 app.command("list")(list_command)
 
 

@@ -30,6 +30,7 @@ Bounds: TypeAlias = Mapping[str, Mapping[str, int]]
 
 _UNICODE = ("├─ ", "│  ", "└─ ", "   ")
 _ASCII = ("|- ", "|  ", "`- ", "   ")
+_PLAIN = ("- ", "  ", "- ", "  ")
 
 
 def text(tree: LoopTree, bounds: Bounds | None = None, unicode: bool = True) -> str:
@@ -43,6 +44,11 @@ def text(tree: LoopTree, bounds: Bounds | None = None, unicode: bool = True) -> 
       A on MAC
     """
     return "\n".join(_lines(tree.nodes, (), bounds or {}, _UNICODE if unicode else _ASCII))
+
+
+def outline(tree: LoopTree, bounds: Bounds | None = None) -> str:
+    """As `text`, but a branch looks the same whatever comes after it: for comparing line by line."""
+    return "\n".join(_lines(tree.nodes, (), bounds or {}, _PLAIN))
 
 
 def _lines(nodes: tuple[Node, ...], above: tuple[Loop, ...], bounds: Bounds, glyphs: tuple[str, ...]) -> list[str]:

@@ -33,7 +33,7 @@ def render(parts: list[RenderableType], stream: TextIO) -> str:
 
     plain = bool(os.environ.get("NO_COLOR"))
     console = Console(file=stream, color_system=None if plain else "auto", highlight=False, emoji=False, markup=False)
-    if not console.is_terminal and not os.environ.get("COLUMNS"):
+    if not console.is_terminal:
         console.width = _UNLIMITED
     with console.capture() as capture:
         for part in parts:

@@ -50,7 +50,7 @@ def _headline(result: Result) -> Text:
 
 def _front(mappings: Sequence[Mapping], best: Mapping) -> Table:
     """The front, at most a dozen points of it: both ends, the best and others evenly between."""
-    table = _table(">", ">energy", ">latency", ">EDP", "<")
+    table = columns(">", ">energy", ">latency", ">EDP", "<")
     for i in chosen_points(len(mappings), next(i for i, m in enumerate(mappings) if m is best)):
         m = mappings[i]
         mark = "shown below" if m is best else ""
@@ -89,7 +89,7 @@ def evaluation_parts(spec: Spec, tree: LoopTree, evaluation: Evaluation) -> list
 
 
 def _totals(evaluation: Evaluation) -> Table:
-    table = _table("<", "<", "<", header=False)
+    table = columns("<", "<", "<", header=False)
     shares = f"dynamic {si(evaluation.dynamic_energy, 'J')}, leakage {si(evaluation.leak_energy, 'J')}"
     table.add_row(Text("energy"), Text(si(evaluation.energy, "J"), "bold"), Text(shares, "dim"))
     table.add_row("latency", Text(si(evaluation.latency, "s"), "bold"))
@@ -120,7 +120,7 @@ def _loop_words(spec: Spec, shared: SharedLoops) -> str:
 
 
 def _einsums(evaluation: Evaluation) -> Table:
-    table = _table("<Einsum", ">energy", ">", ">latency", ">", "<limited by")
+    table = columns("<Einsum", ">energy", ">", ">latency", ">", "<limited by")
     for name, e in evaluation.einsums.items():
         bottleneck = max(e.latency_per_component, key=lambda c: e.latency_per_component[c])
         table.add_row(
@@ -141,14 +141,14 @@ def consumers(evaluation: Evaluation) -> list[tuple[str, float]]:
 
 
 def _consumers(evaluation: Evaluation) -> Table:
-    table = _table("<most energy", ">", ">")
+    table = columns("<most energy", ">", ">")
     for name, joules in consumers(evaluation)[:MOST_CONSUMERS]:
         table.add_row(name, si(joules, "J"), _share(joules, evaluation.energy))
     return table
 
 
 def _memories(spec: Spec, evaluation: Evaluation) -> Table:
-    table = _table("<memory", ">at most", ">of", ">")
+    table = columns("<memory", ">at most", ">of", ">")
     bound = [bind_all(spec, spec.info.einsums[name]) for name in evaluation.einsums]
     for memory, peak in evaluation.peak_occupancy_bits.items():
         size = max(components[memory].size for components in bound)
@@ -161,10 +161,10 @@ def _share(part: float, whole: float) -> Text:
     return Text(f"{part / whole:.1%}" if whole else "", "dim")
 
 
-def _table(*columns: str, header: bool = True) -> Table:
+def columns(*titles: str, header: bool = True) -> Table:
     """Columns without lines. A title starts with `<` for words on the left, or `>` for numbers on the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=header)
-    for column in columns:
-        words = column[0] == "<"
-        table.add_column(column[1:], justify="left" if words else "right", overflow="fold", no_wrap=not words)
+    for title in titles:
+        words = title[0] == "<"
+        table.add_column(title[1:], justify="left" if words else "right", overflow="fold", no_wrap=not words)
     return table

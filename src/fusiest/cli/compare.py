@@ -1,0 +1,33 @@
+"""`fusiest compare`: two results side by side."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fusiest.cli.completion import json_files, one_of
+from fusiest.cli.output import echo
+from fusiest.terminal.console import render
+
+
+def compare_command(
+    a: Annotated[str, typer.Argument(metavar="A.json", help="a result of map --json", autocompletion=json_files)],
+    b: Annotated[str, typer.Argument(metavar="B.json", help="another one", autocompletion=json_files)],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="which mapping of a front: best by energy, latency or edp (default: what was minimized, or edp)",
+            autocompletion=one_of("energy", "latency", "edp"),
+        ),
+    ] = None,
+) -> None:
+    """Compare two results: costs, fused sets, LoopTrees, specs."""
+    from fusiest.comparison.compare import Comparison
+    from fusiest.comparison.saved import read_result
+    from fusiest.terminal.comparison import comparison_parts
+
+    comparison = Comparison(read_result(a, by), read_result(b, by))
+    echo(render(comparison_parts(comparison), sys.stdout))

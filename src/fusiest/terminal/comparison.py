@@ -1,0 +1,86 @@
+"""Two results side by side, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from fusiest.comparison.compare import Comparison, Line, Row, bottleneck
+from fusiest.comparison.saved import Saved
+from fusiest.model.fusion import fused_sets
+from fusiest.show import si
+from fusiest.terminal.summary import columns
+
+_STYLES = {"-": "red", "+": "green", "…": "dim", " ": ""}
+_UNITS = {"energy": "J", "latency": "s", "edp": "Js"}
+
+
+def comparison_parts(comparison: Comparison) -> list[RenderableType]:
+    """Who is who, costs, fused sets, tensors that moved, then what differs in LoopTrees and specs."""
+    a, b = comparison.a, comparison.b
+    parts: list[RenderableType] = [_who("A", a), _who("B", b), "", _totals(comparison), ""]
+    parts += [_rows("energy by component", comparison.energy_by_component(), "J"), "", _einsums(comparison), ""]
+    parts += [Text("fused sets", "bold"), *_sets("A", a), *_sets("B", b)]
+    moved = comparison.moved_tensors()
+    if moved:
+        parts += ["", Text("tensors that moved", "bold")]
+        parts += [f"  {tensor}: {one} → {other}" for tensor, (one, other) in moved.items()]
+    parts += ["", *_difference("LoopTrees", comparison.looptree_difference())]
+    return [*parts, "", *_difference("specs", comparison.spec_difference())]
+
+
+def _who(name: str, saved: Saved) -> Text:
+    proof = "proven optimal" if saved.optimal else f"at most {saved.gap:.2%} better is possible"
+    of = f", one of {saved.mappings:,} mappings" if saved.mappings > 1 else ""
+    text = Text(f"{name}  ", "bold")
+    text.append(saved.file, "cyan")
+    return text.append(f"  ({','.join(saved.objective)}{of}, {proof})", "dim")
+
+
+def _totals(comparison: Comparison) -> RenderableType:
+    table = columns("<", ">A", ">B", ">B / A")
+    for row in comparison.totals():
+        table.add_row("EDP" if row.name == "edp" else row.name, *_cells(row, _UNITS[row.name]))
+    return table
+
+
+def _rows(title: str, rows: Iterable[Row], unit: str) -> RenderableType:
+    table = columns(f"<{title}", ">A", ">B", ">B / A")
+    for row in rows:
+        if row.a or row.b:
+            table.add_row(row.name, *_cells(row, unit))
+    return table
+
+
+def _einsums(comparison: Comparison) -> RenderableType:
+    table = columns("<Einsum", ">energy A", ">energy B", ">B / A", ">latency A", ">latency B", ">B / A", "<limited by")
+    latencies = {row.name: row for row in comparison.latency_by_einsum()}
+    for row in comparison.energy_by_einsum():
+        limits = [bottleneck(saved.evaluation, row.name) for saved in (comparison.a, comparison.b)]
+        table.add_row(
+            Text(row.name, "cyan"),
+            *_cells(row, "J"),
+            *_cells(latencies[row.name], "s"),
+            " → ".join(dict.fromkeys(limit for limit in limits if limit)),
+        )
+    return table
+
+
+def _cells(row: Row, unit: str) -> tuple[str, str, str]:
+    values = [si(value, unit) if value is not None else "-" for value in (row.a, row.b)]
+    return values[0], values[1], f"{row.ratio:.4g}" if row.ratio is not None else "-"
+
+
+def _sets(name: str, saved: Saved) -> list[RenderableType]:
+    sets = fused_sets(saved.spec, saved.looptree)
+    return [f"  {name if i == 0 else ' '}  {' '.join(fused.einsums)}" for i, fused in enumerate(sets)]
+
+
+def _difference(title: str, lines: list[Line]) -> list[RenderableType]:
+    if not lines:
+        return [Text(f"{title} are equal", "bold")]
+    head = Text(title, "bold")
+    head.append("  - only A, + only B", "dim")
+    return [head, *(Text(f"{line.mark} {line.text}".rstrip(), _STYLES[line.mark]) for line in lines)]
