@@ -99,7 +99,19 @@ def evaluate(spec: Spec, mapping: LoopTree | None = None) -> Evaluation:
     return result
 
 
-def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:
+@dataclass(frozen=True, slots=True)
+class Anatomy:
+    """A mapping taken apart, in execution order: what the evaluation and every drawing of its costs start from."""
+
+    paths: list[tuple[TreeNode, ...]]
+    nests: list[EinsumNest]
+    bound: Mapping[str, Mapping[str, BoundComponent]]
+    """Einsum → component → the component, evaluated for that Einsum."""
+    held: Occupancy
+
+
+def take_apart(spec: Spec, tree: LoopTree) -> Anatomy:
+    """A tree that passed `check_tree`; capacities are not checked yet."""
     paths = leaf_paths(tree)
     names = [path[-1].node.einsum for path in paths if isinstance(path[-1].node, Compute)]
     bound = {name: bind_all(spec, spec.info.einsums[name]) for name in names}
@@ -109,8 +121,14 @@ def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:
     order = {name: i for i, name in enumerate(names)}
     common = sharing(nests, {t: sorted(order[u] for u in users) for t, users in spec.info.users.items()})
     check_exchange(common, spec.info.producer)
-    peaks = _check_capacity(nests, bound, occupancy(common))
-    einsums = {nest.einsum.name: evaluate_einsum(spec, nest, bound[nest.einsum.name]) for nest in nests}
+    return Anatomy(paths, nests, bound, occupancy(common))
+
+
+def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:
+    parts = take_apart(spec, tree)
+    bound = parts.bound
+    peaks = _check_capacity(parts.nests, bound, parts.held)
+    einsums = {nest.einsum.name: evaluate_einsum(spec, nest, bound[nest.einsum.name]) for nest in parts.nests}
     leak = sum(j for e in einsums.values() for (_, _, action), j in e.energies.items() if action == "leak")
     dynamic = sum(j for e in einsums.values() for (_, _, action), j in e.energies.items() if action != "leak")
     return Evaluation(dynamic + leak, dynamic, leak, sum(e.latency for e in einsums.values()), peaks, einsums)

@@ -1,0 +1,117 @@
+"""Charts as plain data: what is drawn, not how. The page draws them with Plotly, `figures` with Matplotlib for papers.
+
+A colour is a palette and a number, such as `tensor:3`, so that a tensor looks the same in every chart and theme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Number: TypeAlias = int | float | None
+"""None where there is nothing to draw."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Numbers of one colour, one per category of the chart."""
+
+    name: str
+    color: str
+    values: Sequence[Number]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """Bars per category, stacked or beside each other. `ends` are texts at the bars' ends, `limit` a line per category."""
+
+    title: str
+    axis: str
+    unit: str
+    categories: Sequence[str]
+    series: Sequence[Series]
+    ends: Sequence[str] = ()
+    limit: Sequence[Number] = ()
+    limit_name: str = ""
+    widths: Sequence[float] = ()
+    """Of vertical bars, if they are to be as wide as what they stand for takes: seconds."""
+    level: Number = None
+    """A line across all bars, at this value."""
+    level_name: str = ""
+    stacked: bool = True
+    vertical: bool = False
+    log: bool = False
+    kind: Literal["bars"] = "bars"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Points:
+    """Points in a plane, each series with a marker and perhaps a line through it."""
+
+    title: str
+    x_axis: str
+    x_unit: str
+    y_axis: str
+    y_unit: str
+    names: Sequence[str]
+    colors: Sequence[str]
+    xs: Sequence[Sequence[float]]
+    ys: Sequence[Sequence[float]]
+    labels: Sequence[Sequence[str]] = ()
+    steps: bool = False
+    log: bool = False
+    ceiling: Sequence[Sequence[float]] = ()
+    """A line that no point is above: its x and y values."""
+    ceiling_name: str = ""
+    kind: Literal["points"] = "points"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heat:
+    """A table of shares between 0 and 1, shaded."""
+
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Sequence[Sequence[Number]]
+    """Per row, per column."""
+    kind: Literal["heat"] = "heat"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A node of a graph."""
+
+    name: str
+    x: float
+    y: float
+    color: str
+    hover: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A curve through these points; `strong` ones are drawn thick and in colour."""
+
+    name: str
+    xs: Sequence[float]
+    ys: Sequence[float]
+    color: str
+    strong: bool
+    hover: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """Boxes and the edges between them, y growing downwards, in units of one row."""
+
+    title: str
+    boxes: Sequence[Box]
+    edges: Sequence[Edge]
+    legend: dict[str, str] = field(default_factory=dict)
+    """Colour → what it stands for."""
+    kind: Literal["graph"] = "graph"
+
+
+Chart: TypeAlias = Bars | Points | Heat | Graph

@@ -1,0 +1,32 @@
+"""The search funnel: how many pmappings, groups and joins there were, and what was pruned on the way."""
+
+from __future__ import annotations
+
+from fusiest.mapper.result import Stats
+from fusiest.report.chart import Bars, Series
+
+
+def pmapping_chart(stats: Stats) -> Bars:
+    """Per Einsum: tile shapes looked at one by one, and what pruning left to be joined."""
+    einsums = list(stats.pmappings)
+    return Bars(
+        title="Pmappings per Einsum", axis="pmappings", unit="", categories=einsums, stacked=False, log=True,
+        series=[
+            Series(name="generated", color="other", values=[stats.explored.get(e, 0) or None for e in einsums]),
+            Series(name="kept after pruning", color="found", values=[stats.pmappings[e] or None for e in einsums]),
+        ],
+    )  # fmt: skip
+
+
+def join_chart(stats: Stats) -> Bars:
+    """Per join: pairs that fitted, and the partial mappings that pruning kept."""
+    steps = stats.funnel
+    return Bars(
+        title="Partial mappings after each join", axis="partial mappings", unit="", stacked=False, log=True,
+        categories=[f"{s.finished} Einsum{'s' if s.finished > 1 else ''}" for s in steps],
+        ends=[f"{s.forms:,} group{'s' if s.forms != 1 else ''}" for s in steps],
+        series=[
+            Series(name="compatible pairs", color="other", values=[s.pairs or None for s in steps]),
+            Series(name="kept after pruning", color="found", values=[s.kept or None for s in steps]),
+        ],
+    )  # fmt: skip

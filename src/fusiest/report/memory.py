@@ -1,0 +1,49 @@
+"""Memory over time: what each memory holds while each Einsum runs, tensor by tensor, against its size.
+
+Fused Einsums take turns many times; each is shown once, in execution order, as it finds the memories on every turn.
+"""
+
+from __future__ import annotations
+
+import math
+
+from fusiest.model.evaluate import Anatomy, Evaluation
+from fusiest.report.chart import Bars, Series
+from fusiest.report.names import Names
+
+
+def occupancy_charts(names: Names, parts: Anatomy, evaluation: Evaluation) -> dict[str, Bars]:
+    """Per memory in use, bytes per instance. The highest stack is the evaluation's peak."""
+    einsums = [str(nest.einsum.name) for nest in parts.nests]
+    charts = {}
+    for memory in names.memories:
+        if memory not in evaluation.peak_occupancy_bits:
+            continue
+        held = [{t: bits for (m, t), bits in own.items() if m == memory} for own in parts.held.per_einsum]
+        series = [
+            Series(name=tensor, color=names.tensor_color(tensor), values=[own.get(tensor, 0) / 8 for own in held])
+            for tensor in names.tensors if any(own.get(tensor) for own in held)
+        ]  # fmt: skip
+        sizes = [parts.bound[e][memory].size for e in einsums]
+        charts[memory] = Bars(
+            title=memory,
+            axis="held per instance" if _instances(parts, memory) > 1 else "held",
+            unit="B",
+            categories=einsums,
+            series=series,
+            limit=[size / 8 if size < math.inf else None for size in sizes] if min(sizes) < math.inf else [],
+            limit_name="size",
+            widths=[evaluation.einsums[e].latency for e in einsums],
+            vertical=True,
+        )
+    return charts
+
+
+def _instances(parts: Anatomy, memory: str) -> int:
+    """How many of this memory there are."""
+    for nest in parts.nests:
+        components = [c.name for c in nest.path.components]
+        if memory in components:
+            above = nest.path.components[: components.index(memory) + 1]
+            return math.prod(d.fanout for c in above for d in c.dimensions)
+    return 1
