@@ -104,7 +104,7 @@ class _Run:
         self.stats.wall_seconds = time.perf_counter() - begin
         self.stats.cpu_seconds = _cpu_seconds() - cpu
         self.stats.peak_rss_bytes = _peak_rss_bytes()
-        return Result(self.spec, self.options.objective, mappings, optimal, gap, self.stats, interrupted)
+        return Result(self.spec, self.options.objective, mappings, optimal, gap, self.stats, interrupted, self.options)
 
     def _all_orders(self) -> bool:
         """All orders, unless the workload has too many sets of finished Einsums."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from fusiest.errors import FusiestError
 from fusiest.looptree.nodes import LoopTree
+from fusiest.mapper.options import Options
 from fusiest.model.evaluate import Evaluation
 from fusiest.model.fusion import fused_sets
 from fusiest.spec.dump import dump, dump_mapping
@@ -72,6 +73,7 @@ class Result:
     gap: float
     stats: Stats
     interrupted: bool = False
+    options: Options = field(default_factory=Options)
 
     def best(self, objective: str = "edp") -> Mapping:
         """The mapping that is best by `energy`, `latency` or `edp`; ties go to the smaller other cost."""

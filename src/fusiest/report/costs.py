@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 from fusiest.model.evaluate import Anatomy, Evaluation
@@ -25,8 +26,14 @@ def energy_by_component(names: Names, evaluation: Evaluation) -> Bars:
 
 
 def energy_by_tensor(names: Names, evaluation: Evaluation) -> Bars:
-    categories = [*names.spec.info.users, COMPUTE, LEAK]
-    return _energy(names, evaluation, "Energy by tensor", categories, _tensor, lambda e, c, t, a: c)
+    """Largest first."""
+    chart = _energy(
+        names, evaluation, "Energy by tensor", [*names.tensors, COMPUTE, LEAK], _tensor, lambda e, c, t, a: c
+    )
+    totals = [sum(v or 0 for v in values) for values in zip(*(s.values for s in chart.series), strict=True)]
+    order = sorted(range(len(totals)), key=lambda i: -totals[i])
+    series = [dataclasses.replace(s, values=[s.values[i] for i in order]) for s in chart.series]
+    return dataclasses.replace(chart, categories=[chart.categories[i] for i in order], series=series)
 
 
 def energy_by_einsum(names: Names, evaluation: Evaluation) -> Bars:
@@ -59,7 +66,7 @@ def _color(names: Names, name: str) -> str:
         return names.tensor_color(name)
     if name in names.components:
         return names.component_color(name)
-    return "other" if name == COMPUTE else "warn"
+    return "other" if name == COMPUTE else "leak"
 
 
 def bottleneck(evaluation: Evaluation, einsum: str) -> str:
@@ -71,14 +78,13 @@ def bottleneck(evaluation: Evaluation, einsum: str) -> str:
 def latency_by_einsum(names: Names, evaluation: Evaluation) -> Bars:
     """A bar per Einsum in the colour of its bottleneck, which is named at its end."""
     einsums = list(evaluation.einsums)
-    limiting = {e: bottleneck(evaluation, e) for e in einsums}
+    limiting = {e: bottleneck(evaluation, e) if evaluation.einsums[e].latency else "" for e in einsums}
     series = [
         Series(name=f"limited by {component}", color=names.component_color(component),
                values=[evaluation.einsums[e].latency if limiting[e] == component else 0 for e in einsums])
         for component in names.components if component in limiting.values()
     ]  # fmt: skip
-    ends = [limiting[e] if evaluation.einsums[e].latency else "" for e in einsums]
-    return Bars(title="Latency by Einsum", axis="latency", unit="s", categories=einsums, series=series, ends=ends)
+    return Bars(title="Latency by Einsum", axis="latency", unit="s", categories=einsums, series=series, ends=list(limiting.values()))
 
 
 def busy_shares(names: Names, evaluation: Evaluation) -> Heat:

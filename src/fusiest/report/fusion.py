@@ -66,7 +66,8 @@ def set_table(
         own = [evaluation.einsums[e] for e in fused.einsums]
         rows.append(
             {"name": letter, "color": next(color) if letter else "other", "einsums": list(fused.einsums),
-             "kept": [[names.tensors[t], memory] for t, memory in fused.tensors.items()],
+             "kept": [[m, [names.tensors[t] for t in fused.tensors if fused.tensors[t] == m]]
+                      for m in dict.fromkeys(fused.tensors.values())],
              "operations": operations, "moved": moved, "intensity": intensity(operations, moved),
              "energy": sum(e.energy for e in own), "latency": sum(e.latency for e in own)}
         )  # fmt: skip
@@ -94,7 +95,7 @@ def intensity_chart(
         unit="op/B",
         categories=list(own),
         series=series,
-        ends=[_end(limit[e].operations, own[e]) for e in own],
+        ends=[_end(limit[e].operations, own[e], memory) for e in own],
         level=balance if 0 < balance < float("inf") else None,
         level_name="machine balance: bandwidth-bound below",
         stacked=False,
@@ -110,7 +111,7 @@ def intensities(
     return {str(e): intensity(limit[e].operations, traffic[e]) or None for e in evaluation.einsums}
 
 
-def _end(operations: float, value: float | None) -> str:
+def _end(operations: float, value: float | None, memory: str) -> str:
     if value is not None:
         return ""
-    return "no traffic" if operations else "no operations"
+    return f"now without {memory}" if operations else "no operations"

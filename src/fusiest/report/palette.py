@@ -13,9 +13,9 @@ TENSORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 HATCHES = ("", "/", "x", ".")
 SETS = ("#4477AA", "#CCBB44", "#228833", "#AA3377", "#66CCEE", "#EE6677", "#BBBBBB")
 """Tol's bright colours, for sets of fused Einsums."""
-COMPONENTS = ("#3B4A80", "#34748E", "#2BA08B", "#6FBF5B", "#C2D23E", "#F2E27A")
+COMPONENTS = ("#3B4A80", "#34748E", "#2BA08B", "#6CB95A", "#B3BD33", "#DDB321")
 """Steps of a scale from dark to light."""
-PLAIN = {"found": "#0072B2", "other": "#8C8C8C", "warn": "#D55E00"}
+PLAIN = {"found": "#0072B2", "other": "#8C8C8C", "leak": "#D55E00"}
 
 PALETTES: Mapping[str, Sequence[str]] = {"tensor": TENSORS, "set": SETS, "component": COMPONENTS}
 

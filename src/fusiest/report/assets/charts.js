@@ -1,0 +1,263 @@
+// Charts: plain descriptions (see chart.py) turned into Plotly's traces and layouts.
+
+const ROW = 26; // pixels per horizontal bar
+const GRAPH_ROW = 62;
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+
+/** Plotly reads some HTML in texts; a name must stay a name. */
+const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+
+function themeColor(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+}
+
+/** The colour and hatching of `tensor:9` or `found`. */
+function paint(name) {
+  const [palette, number] = name.split(":");
+  if (number === undefined) return { color: DATA.palette.plain[palette], hatch: "" };
+  const colors = DATA.palette[palette];
+  const { hatches } = DATA.palette;
+  return { color: colors[number % colors.length], hatch: hatches[Math.floor(number / colors.length) % hatches.length] };
+}
+
+function marker(name) {
+  const { color, hatch } = paint(name);
+  const pattern = hatch ? { shape: hatch, size: 6, solidity: 0.35, fgcolor: themeColor("surface"), bgcolor: color, fillmode: "replace" } : undefined;
+  return { color, pattern, line: { width: 1, color: themeColor("surface") } };
+}
+
+/** A small square in a series' colour, for legends in the page; without a name, a dashed line. */
+function swatch(name) {
+  if (!name) return el("span", { class: "swatch dash", "aria-hidden": "true" });
+  const { color, hatch } = paint(name);
+  const kinds = { "": "", "/": "slash", x: "cross", ".": "dots" };
+  const node = el("span", { class: "swatch " + kinds[hatch], "aria-hidden": "true" });
+  node.style.setProperty("--color", color);
+  return node;
+}
+
+function axis(unit, title, range, log = false) {
+  const common = {
+    title: { text: plain(title), standoff: 8, font: { size: 12 } }, gridcolor: themeColor("grid"), zeroline: !log,
+    zerolinecolor: themeColor("line"), linecolor: themeColor("line"), tickcolor: themeColor("line"), automargin: true, fixedrange: true,
+  };
+  if (log) return { ...common, type: "log", dtick: 1, exponentformat: "SI", minexponent: 3, range };
+  return { ...common, range, ...ticks(range, unit) };
+}
+
+/** Round numbers in a range, with their units: powers of two for bytes. */
+function ticks([low, high], unit) {
+  const rough = (high - low) / 5;
+  const size = 10 ** Math.floor(Math.log10(rough));
+  const step = unit === "B" ? 2 ** Math.ceil(Math.log2(rough)) : unit === "%" ? 25 : size * [1, 2, 5, 10].find((factor) => factor * size >= rough);
+  const tickvals = [];
+  for (let k = Math.ceil(low / step); k * step <= high; k += 1) tickvals.push(k * step);
+  return { tickvals, ticktext: tickvals.map((value) => quantity(value, unit)) };
+}
+
+function baseLayout(chart, width) {
+  return {
+    width, showlegend: false, dragmode: false, hovermode: "closest", barcornerradius: 1,
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: FONT, size: 12, color: themeColor("text") },
+    margin: { l: 8, r: 12, t: 6, b: 8 },
+    hoverlabel: { bgcolor: themeColor("raised"), bordercolor: themeColor("line"), font: { color: themeColor("text"), family: FONT }, align: "left", namelength: -1 },
+    legend: { orientation: "h", yanchor: "bottom", y: 1.02, x: 0, traceorder: "normal" },
+  };
+}
+
+const sum = (values) => values.reduce((total, value) => total + (value || 0), 0);
+const totals = (chart) => chart.categories.map((_, i) => sum(chart.series.map((s) => s.values[i])));
+
+function bars(chart, width, options) {
+  return chart.vertical ? columns(chart, width, options) : rows(chart, width);
+}
+
+function hover(chart, series, i) {
+  const share = chart.stacked && chart.series.length > 1 ? totals(chart)[i] : 0;
+  const value = series.values[i];
+  const part = share && value ? ` (${digits((100 * value) / share, 3)} %)` : "";
+  const end = chart.ends[i] ? `<br>${plain(chart.ends[i])}` : "";
+  return `<b>${plain(chart.categories[i])}</b><br>${plain(series.name)}: ${quantity(value, chart.unit)}${part}${end}`;
+}
+
+/** From the least to the most that bars show, with room for the texts at their ends. */
+function barRange(chart) {
+  const values = (chart.stacked ? totals(chart) : chart.series.flatMap((s) => s.values)).filter((v) => v > 0).concat(chart.level || []);
+  const named = chart.ends.some(Boolean);
+  if (chart.unit === "%") return [0, 104];
+  if (!chart.log) return [0, Math.max(...values, 0) * (named ? 1.45 : chart.stacked ? 1.22 : 1.05) || 1];
+  const low = Math.floor(Math.log10(Math.min(...values, 1)));
+  const high = Math.log10(Math.max(...values, 10));
+  return [low, high + (high - low) * (named ? 0.35 : 0.06)];
+}
+
+function rows(chart, width) {
+  const count = chart.categories.length;
+  const place = chart.categories.map((_, i) => i);
+  const data = chart.series.map((series) => ({
+    type: "bar", orientation: "h", name: plain(series.name), y: place, x: series.values, marker: marker(series.color),
+    hoverinfo: "text", hovertext: place.map((i) => hover(chart, series, i)),
+  }));
+  const layout = {
+    ...baseLayout(chart, width),
+    height: 76 + ROW * Math.max(count, 2) * (chart.stacked ? 1 : 1.25),
+    barmode: chart.stacked ? "stack" : "group", bargap: 0.28, bargroupgap: 0.08,
+    xaxis: axis(chart.unit, chart.axis, barRange(chart), chart.log),
+    yaxis: { tickvals: place, ticktext: chart.categories.map(plain), range: [count - 0.45, -0.55], automargin: true, fixedrange: true, showgrid: false, zeroline: false, ticks: "" },
+    annotations: [], shapes: [],
+  };
+  place.forEach((i) => {
+    const text = chart.stacked ? quantity(totals(chart)[i], chart.unit) + (chart.ends[i] ? " · " + plain(chart.ends[i]) : "") : plain(chart.ends[i] || "");
+    const tip = chart.stacked ? totals(chart)[i] : Math.max(...chart.series.map((s) => s.values[i] || 0));
+    if (!text) return;
+    const x = chart.log ? (tip > 0 ? Math.log10(tip) : null) : tip;
+    const at = x === null ? { xref: "paper", x: 0 } : { x };
+    layout.annotations.push({ ...at, y: i, text, showarrow: false, xanchor: "left", xshift: 4, font: { size: 11, color: themeColor("muted") } });
+  });
+  if (chart.level) {
+    layout.shapes.push({ type: "line", x0: chart.level, x1: chart.level, yref: "paper", y0: 0, y1: 1, line: { color: themeColor("text"), width: 1.5, dash: "dash" } });
+  }
+  return { data, layout };
+}
+
+function columns(chart, width, options) {
+  const count = chart.categories.length;
+  const timed = options.timed && sum(chart.widths) > 0;
+  const widths = timed ? chart.widths : chart.categories.map(() => 1);
+  const edges = [0];
+  widths.forEach((w) => edges.push(edges[edges.length - 1] + w));
+  const middle = widths.map((w, i) => edges[i] + w / 2);
+  const data = chart.series.map((series) => ({
+    type: "bar", name: plain(series.name), x: middle, y: series.values, width: widths, marker: marker(series.color),
+    hoverinfo: "text", hovertext: middle.map((_, i) => hover(chart, series, i)),
+  }));
+  const limits = chart.limit.filter((v) => v !== null);
+  if (limits.length) {
+    const xs = [], ys = [];
+    chart.limit.forEach((value, i) => { xs.push(edges[i], edges[i + 1]); ys.push(value, value); });
+    data.push({
+      type: "scatter", mode: "lines", name: plain(chart.limit_name), x: xs, y: ys, line: { color: themeColor("text"), width: 2, dash: "dash" },
+      hoverinfo: "text", hovertext: ys.map((v) => `${plain(chart.limit_name)}: ${quantity(v, chart.unit)}`),
+    });
+  }
+  const most = Math.max(...totals(chart), ...limits, 0);
+  const labels = timed ? chart.categories.map((name, i) => (widths[i] > edges[count] * 0.04 ? plain(name) : "")) : chart.categories.map(plain);
+  const layout = {
+    ...baseLayout(chart, width), height: 260, barmode: "stack", bargap: 0,
+    xaxis: { tickvals: middle, ticktext: labels, range: [0, edges[count]], tickangle: -45, automargin: true, fixedrange: true, showgrid: false, zeroline: false, linecolor: themeColor("line"), ticks: "" },
+    yaxis: axis(chart.unit, chart.axis, [0, most * 1.06 || 1]),
+  };
+  if (timed) layout.xaxis.title = { text: `time, ${quantity(edges[count], "s")} in all`, font: { size: 12 }, standoff: 8 };
+  return { data, layout };
+}
+
+function points(chart, width, options) {
+  const data = chart.names.map((name, k) => {
+    const order = chart.xs[k].map((_, i) => i).sort((a, b) => chart.xs[k][a] - chart.xs[k][b]);
+    return {
+      type: "scatter", mode: order.length > 1 ? "lines+markers" : "markers", name: plain(name), customdata: order,
+      x: order.map((i) => chart.xs[k][i]), y: order.map((i) => chart.ys[k][i]),
+      line: { shape: chart.steps ? "hv" : "linear", width: 1.5, color: paint(chart.colors[k]).color },
+      marker: { size: 10, symbol: k ? "diamond" : "circle", color: paint(chart.colors[k]).color, line: { width: 1, color: themeColor("surface") } },
+      hoverinfo: "text",
+      hovertext: order.map((i) => `<b>${plain(name)}${chart.xs[k].length > 1 ? " " + (i + 1) : ""}</b><br>${plain(chart.y_axis)} ${quantity(chart.ys[k][i], chart.y_unit)}<br>${plain(chart.x_axis)} ${quantity(chart.xs[k][i], chart.x_unit)}<br>EDP ${quantity(chart.xs[k][i] * chart.ys[k][i], "Js")}`),
+    };
+  });
+  if (options.selected !== undefined) {
+    data.push({
+      type: "scatter", mode: "markers", name: "shown", x: [chart.xs[0][options.selected]], y: [chart.ys[0][options.selected]],
+      marker: { size: 20, symbol: "circle-open", color: themeColor("text"), line: { width: 2.5 } }, hoverinfo: "skip",
+    });
+  }
+  const pad = (values) => {
+    const low = Math.min(...values), high = Math.max(...values);
+    const room = high > low ? (high - low) * 0.08 : Math.abs(high) * 0.1 || 1;
+    return [low - room, high + room];
+  };
+  const layout = {
+    ...baseLayout(chart, width), height: 380,
+    xaxis: { ...axis(chart.x_unit, chart.x_axis, pad(chart.xs.flat())), zeroline: false },
+    yaxis: { ...axis(chart.y_unit, chart.y_axis, pad(chart.ys.flat())), zeroline: false },
+  };
+  return { data, layout };
+}
+
+function heat(chart, width) {
+  const text = chart.values.map((row) => row.map((value) => (value === null ? "" : value && value < 0.005 ? "<1" : String(Math.round(100 * value)))));
+  const data = [{
+    type: "heatmap", z: chart.values, x: chart.columns.map((_, i) => i), y: chart.rows.map((_, i) => i), zmin: 0, zmax: 1, xgap: 2, ygap: 2, showscale: false,
+    colorscale: [[0, themeColor("heat-low")], [1, themeColor("heat-high")]], hoverinfo: "text", hoverongaps: false,
+    hovertext: chart.values.map((row, r) => row.map((v, c) => `<b>${plain(chart.columns[c])}</b><br>${plain(chart.rows[r])} busy ${v === null ? "–" : quantity(100 * v, "%")}`)),
+  }];
+  const annotations = [];
+  if (chart.columns.length <= width / 32) {
+    text.forEach((row, r) => row.forEach((value, c) => {
+      const dark = chart.values[r][c] > 0.55;
+      annotations.push({ x: c, y: r, text: value, showarrow: false, font: { size: 11, color: themeColor(dark ? "heat-on-high" : "text") } });
+    }));
+  }
+  const layout = {
+    ...baseLayout(chart, width), height: 110 + 30 * chart.rows.length, annotations,
+    xaxis: { tickvals: chart.columns.map((_, i) => i), ticktext: chart.columns.map(plain), tickangle: -45, automargin: true, fixedrange: true, showgrid: false, zeroline: false, ticks: "" },
+    yaxis: { tickvals: chart.rows.map((_, i) => i), ticktext: chart.rows.map(plain), autorange: "reversed", automargin: true, fixedrange: true, showgrid: false, zeroline: false, ticks: "" },
+  };
+  return { data, layout };
+}
+
+function graph(chart, width) {
+  const last = Math.max(...chart.boxes.map((box) => box.y), 0);
+  const data = chart.edges.map((edge) => ({
+    type: "scatter", mode: "lines", x: edge.xs, y: edge.ys, hoverinfo: "skip",
+    line: { shape: "spline", smoothing: 0.8, width: edge.strong ? 3.5 : 1.5, dash: edge.strong ? "solid" : "dot", color: paint(edge.color).color },
+  }));
+  const annotations = [];
+  for (const edge of chart.edges) {
+    const end = edge.xs.length - 1;
+    const half = end % 2 ? 0.5 : 0;
+    const at = Math.floor(end / 2);
+    const x = half ? (edge.xs[at] + edge.xs[at + 1]) / 2 : edge.xs[at];
+    const y = half ? (edge.ys[at] + edge.ys[at + 1]) / 2 : edge.ys[at];
+    annotations.push({ x, y, text: plain(edge.name), hovertext: plain(edge.hover), showarrow: false, font: { size: 11, color: themeColor("muted") }, bgcolor: themeColor("surface"), borderpad: 1 });
+  }
+  for (const box of chart.boxes) {
+    annotations.push({ x: box.x, y: box.y, text: `<b>${plain(box.name)}</b>`, hovertext: plain(box.hover), showarrow: false, bgcolor: themeColor("raised"), bordercolor: paint(box.color).color, borderwidth: 2.5, borderpad: 5, font: { size: 12 } });
+  }
+  data.push({ type: "scatter", mode: "markers", x: chart.boxes.map((b) => b.x), y: chart.boxes.map((b) => b.y), marker: { opacity: 0 }, hoverinfo: "skip" });
+  const hidden = { visible: false, fixedrange: true };
+  const layout = {
+    ...baseLayout(chart, width), height: 40 + GRAPH_ROW * (last + 1), annotations,
+    xaxis: { ...hidden, range: [0, 1] }, yaxis: { ...hidden, range: [last + 0.6, -0.6] },
+  };
+  return { data, layout };
+}
+
+const KINDS = { bars, points, heat, graph };
+
+function describe(chart, width, options = {}) {
+  return KINDS[chart.kind](chart, width, options);
+}
+
+/** What a chart's colours mean: [colour, name] pairs. */
+function legendOf(chart) {
+  if (chart.kind === "graph") return Object.entries(chart.legend);
+  if (chart.kind === "points") return chart.names.map((name, i) => [chart.colors[i], name]);
+  if (chart.kind === "heat") return [];
+  const pairs = chart.series.map((s) => [s.color, s.name]);
+  if (chart.level) pairs.push(["", `${chart.level_name} (${quantity(chart.level, chart.unit)})`]);
+  if (chart.limit.some((v) => v !== null)) pairs.push(["", chart.limit_name]);
+  return pairs;
+}
+
+/** The chart's numbers as a table, for those who cannot or would not hover. */
+function numbersOf(chart) {
+  if (chart.kind === "bars") return table(["", ...chart.series.map((s) => s.name)], chart.categories.map((name, i) => [name, ...chart.series.map((s) => quantity(s.values[i], chart.unit))]));
+  if (chart.kind === "heat") return table(["", ...chart.columns], chart.rows.map((name, r) => [name, ...chart.values[r].map((v) => (v === null ? "–" : quantity(100 * v, "%")))]));
+  if (chart.kind === "points") return table(["", chart.y_axis, chart.x_axis], chart.names.flatMap((name, k) => chart.xs[k].map((x, i) => [`${name} ${i + 1}`, quantity(chart.ys[k][i], chart.y_unit), quantity(x, chart.x_unit)])));
+  return table(["tensor", "where"], chart.edges.map((edge) => [edge.name, edge.hover]));
+}
+
+function table(head, body) {
+  return el("table", {}, el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col" }, text)))),
+    el("tbody", {}, ...body.map((row) => el("tr", {}, ...row.map((text, i) => el(i ? "td" : "th", i ? {} : { scope: "row" }, text))))));
+}

@@ -1,0 +1,50 @@
+// Numbers and elements. Texts from specs are only ever set as text, never as HTML.
+
+const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"], [1e-12, "p"], [1e-15, "f"]];
+const BINARY = [[2 ** 40, "Ti"], [2 ** 30, "Gi"], [2 ** 20, "Mi"], [2 ** 10, "Ki"], [1, ""]];
+
+function digits(value, count = 4) {
+  return String(Number(value.toPrecision(count)));
+}
+
+/** A number with its unit and a prefix: 3.19 ms, 24 KiB, 97.5 %. */
+function quantity(value, unit) {
+  if (value === null || value === undefined) return "–";
+  if (unit === "") return Math.round(value).toLocaleString("en-US");
+  if (unit === "%") return digits(value, 3) + " %";
+  if (value === 0) return "0 " + unit;
+  if (unit === "Js" || unit === "op/B") return (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-3 ? value.toExponential(3) : digits(value)) + " " + unit;
+  const table = unit === "B" ? BINARY : PREFIXES;
+  const [factor, prefix] = table.find(([f]) => Math.abs(value) >= f) || table[table.length - 1];
+  return digits(value / factor) + " " + prefix + unit;
+}
+
+/** How one number compares with another: −32.1 %, or 2.1× where it is far off. */
+function change(value, reference) {
+  if (!reference) return "–";
+  const ratio = value / reference;
+  if (ratio > 2) return digits(ratio, 3) + "×";
+  const percent = (ratio - 1) * 100;
+  if (Math.abs(percent) < 0.005) return "±0 %";
+  return (percent < 0 ? "−" : "+") + Math.abs(percent).toFixed(Math.abs(percent) < 1 ? 2 : 1) + " %";
+}
+
+function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null));
+  return node;
+}
+
+const byId = (id) => document.getElementById(id);
+
+/** Give the browser a file to save. */
+function download(name, href) {
+  const link = el("a", { href, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+}

@@ -1,0 +1,288 @@
+// The page: figures, charts and tree of the chosen mapping; choosing another one changes all of them.
+
+const DATA = JSON.parse(byId("data").textContent);
+const state = { shown: DATA.best, view: null, timed: false, tree: null, pinned: undefined };
+const cards = new Map(); // chart name → its card in the page
+const unpacked = new Map();
+
+async function unpack(number) {
+  if (!unpacked.has(number)) {
+    const bytes = Uint8Array.from(atob(DATA.views[DATA.kept.indexOf(number)]), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    unpacked.set(number, JSON.parse(await new Response(stream).text()));
+  }
+  return unpacked.get(number);
+}
+
+// ---- charts in the page
+
+function card(name, host) {
+  const plot = el("div", { class: "plot", role: "img" });
+  const title = el("h3");
+  const legend = el("div", { class: "legend" });
+  const numbers = el("details", { class: "numbers" }, el("summary", {}, "Numbers"), el("div", { class: "wide" }));
+  const save = (format) => el("button", { type: "button", onclick: () => saveChart(name, format) }, format.toUpperCase());
+  const buttons = el("span", { class: "save" }, save("svg"), save("png"));
+  host.classList.add("card");
+  host.replaceChildren(el("div", { class: "bar" }, title, buttons), legend, plot, numbers);
+  cards.set(name, { host, plot, title, legend, numbers, buttons });
+}
+
+function chartOf(name) {
+  return DATA.charts[name] || (state.view && state.view.charts[name]);
+}
+
+function drawChart(name) {
+  const chart = chartOf(name);
+  const { host, plot, title, legend, numbers, buttons } = cards.get(name);
+  host.hidden = !chart;
+  if (!chart) return;
+  title.textContent = chart.title;
+  plot.setAttribute("aria-label", chart.title + "; the numbers are in the table below");
+  for (const button of buttons.children) button.setAttribute("aria-label", `Save ${chart.title} as ${button.textContent}`);
+  legend.replaceChildren(...legendOf(chart).map(([color, text]) => el("span", { class: "key" }, swatch(color), text)));
+  numbers.lastChild.replaceChildren(numbersOf(chart));
+  const { data, layout } = describe(chart, Math.max(plot.clientWidth, 240), optionsFor(name));
+  Plotly.react(plot, data, layout, { displayModeBar: false, responsive: false });
+}
+
+function optionsFor(name) {
+  return name === "front" ? { selected: state.shown } : { timed: state.timed };
+}
+
+function drawCharts() {
+  for (const name of cards.keys()) drawChart(name);
+}
+
+async function saveChart(name, format) {
+  const width = 900;
+  const { data, layout } = describe(chartOf(name), width, optionsFor(name));
+  const named = { ...layout, title: undefined, showlegend: data.length > 1 && chartOf(name).kind !== "graph", margin: { l: 60, r: 20, t: 60, b: 50 } };
+  if (format === "png") named.paper_bgcolor = named.plot_bgcolor = themeColor("surface");
+  const href = await Plotly.toImage({ data, layout: named }, { format, width, height: layout.height + 80, scale: format === "png" ? 3 : 1 });
+  download(`${name}.${format}`, href);
+}
+
+// ---- 1. what was found
+
+const WORDS = { energy: "energy", latency: "latency", edp: "energy-delay product" };
+
+function figure(label, value, ...notes) {
+  return el("div", { class: "figurebox" }, el("div", { class: "name" }, label), el("div", { class: "value" }, value), ...notes.map((note) => el("div", { class: "muted" }, note)));
+}
+
+function drawFound() {
+  const { view } = state;
+  const { unfused, roofline } = DATA;
+  const against = (name, unit) => (unfused.missing ? "no unfused mapping exists" : `${change(view[name], unfused[name])} against ${quantity(unfused[name], unit)} unfused`);
+  byId("figures").replaceChildren(
+    figure("Energy", quantity(view.energy, "J"), against("energy", "J"), view.leak ? `${quantity(view.leak, "J")} of it leakage` : ""),
+    figure("Latency", quantity(view.latency, "s"), against("latency", "s"), roofline.seconds ? `${digits((100 * roofline.seconds) / view.latency, 4)} % of the roofline` : ""),
+    figure("Energy-delay product", quantity(view.edp, "Js"), against("edp", "Js")),
+    figure(DATA.optimal ? "Optimal" : "Not proven", DATA.optimal ? "proven" : `gap ≤ ${digits(100 * DATA.gap, 3)} %`,
+      DATA.optimal ? "no mapping is better" : "time ran out; so much better may exist", `found in ${quantity(DATA.stats.wall_seconds, "s")}`),
+  );
+  const facts = [
+    ["Objective", DATA.objective.length > 1 ? "the whole energy-latency front" : `least ${WORDS[DATA.aim]}`],
+    ["Shown", shownWords()],
+    ["Order of Einsums", view.order.join(" → ")],
+    ["Unfused optimum", unfused.missing ? `none: ${unfused.missing}` : `every intermediate in ${DATA.outermost}: ${quantity(unfused.energy, "J")}, ${quantity(unfused.latency, "s")}, ${quantity(unfused.edp, "Js")}`],
+    ["Roofline", rooflineWords()],
+    ["Peak use", view.peaks.map(([name, bytes, size]) => `${name} ${quantity(bytes, "B")}${size === null ? "" : " of " + quantity(size, "B")}`).join(", ")],
+  ];
+  byId("facts").replaceChildren(...facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
+}
+
+function shownWords() {
+  const count = DATA.points.length;
+  const best = state.shown === DATA.best ? `, the least ${WORDS[DATA.aim]}` : "";
+  return count === 1 ? "the only optimal mapping" : `mapping ${state.shown + 1} of ${count}${best}`;
+}
+
+function rooflineWords() {
+  const { roofline } = DATA;
+  const parts = [];
+  if (roofline.peak) parts.push(`${quantity(roofline.operations, "op")} at a peak of ${quantity(roofline.peak, "op/s")} take ${quantity(roofline.compute_seconds, "s")}`);
+  if (roofline.bandwidth) parts.push(`reading inputs and writing outputs once at ${DATA.outermost}'s ${quantity(roofline.bandwidth, "B/s").replace("Ki", "k").replace("i", "")} takes ${quantity(roofline.memory_seconds, "s")}`);
+  return parts.join("; ") || "nothing limits the speed";
+}
+
+// ---- 2. the front
+
+function drawPicker() {
+  const count = DATA.points.length;
+  byId("front-lead").textContent = count > 1
+    ? "Each point is a mapping that no other beats in both. Click one, or choose it here, to see it everywhere in this report."
+    : "One mapping is best in both energy and latency, or was asked for.";
+  if (count === 1) return;
+  const name = (i) => `${i + 1}: ${quantity(DATA.points[i][0], "J")}, ${quantity(DATA.points[i][1], "s")}${i === DATA.best ? " (best by " + (DATA.aim === "edp" ? "EDP" : DATA.aim) + ")" : ""}`;
+  const select = el("select", { id: "mapping", onchange: (event) => choose(Number(event.target.value)) }, ...DATA.kept.map((i) => el("option", { value: i }, name(i))));
+  const move = (by) => choose(DATA.kept[(DATA.kept.indexOf(state.shown) + by + DATA.kept.length) % DATA.kept.length]);
+  byId("picker").replaceChildren(el("label", { for: "mapping" }, "Mapping"), select,
+    el("button", { type: "button", onclick: () => move(-1) }, "Previous"), el("button", { type: "button", onclick: () => move(1) }, "Next"));
+}
+
+/** A point of a long front may not have its mapping in the file: then the nearest that has. */
+function nearestKept(number) {
+  return DATA.kept.reduce((best, i) => (Math.abs(i - number) < Math.abs(best - number) ? i : best), DATA.kept[0]);
+}
+
+async function choose(number) {
+  state.shown = nearestKept(number);
+  state.view = await unpack(state.shown);
+  if (byId("mapping")) byId("mapping").value = state.shown;
+  drawView();
+}
+
+// ---- 3. the mapping
+
+function mark(tensor) {
+  markTensor(tensor === undefined ? state.pinned : tensor);
+}
+
+function drawTensors() {
+  const press = (i) => () => {
+    state.pinned = state.pinned === i ? undefined : i;
+    for (const node of byId("tensors").children) node.setAttribute("aria-pressed", String(Number(node.dataset.tensor) === state.pinned));
+    mark();
+  };
+  byId("tensors").replaceChildren(...DATA.tensors.map((name, i) => el("button", {
+    type: "button", class: "chip", "data-tensor": i, "aria-pressed": "false", onclick: press(i),
+    onmouseenter: () => mark(i), onfocus: () => mark(i), onmouseleave: () => mark(), onblur: () => mark(),
+  }, swatch("tensor:" + i), name)));
+}
+
+async function copyPseudocode() {
+  const text = state.view.pseudocode;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = el("textarea", {}, text);
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  byId("copy").textContent = "Copied";
+  setTimeout(() => { byId("copy").textContent = "Copy"; }, 1500);
+}
+
+// ---- 4. fusion
+
+function drawSets() {
+  const { sets } = state.view;
+  const fused = sets.filter((set) => set.name);
+  byId("fusion-lead").textContent = fused.length
+    ? `${fused.length} fused set${fused.length > 1 ? "s" : ""}: Einsums that pass tensors to each other without ${DATA.outermost}. Thick edges stay on chip, dotted ones go through ${DATA.outermost}.`
+    : `Nothing is fused: every intermediate goes through ${DATA.outermost}.`;
+  const head = ["set", "Einsums", "kept on chip", "operations", DATA.outermost + " traffic", "op/B", "energy", "latency"];
+  const body = sets.map((set) => el("tr", {},
+    el("th", { scope: "row" }, el("span", { class: "key" }, swatch(set.color), set.name || "–")),
+    el("td", { class: "text" }, set.einsums.join(", ")),
+    el("td", { class: "text" }, ...(set.kept.length ? set.kept.map(([memory, tensors]) => el("span", { class: "kept" }, ...tensors.map(chip), el("span", { class: "muted" }, "in " + memory))) : ["–"])),
+    ...[quantity(set.operations, "op"), quantity(set.moved / 8, "B"), set.intensity === null ? "∞" : digits(set.intensity), quantity(set.energy, "J"), quantity(set.latency, "s")].map((text) => el("td", {}, text))));
+  byId("sets").replaceChildren(el("thead", {}, el("tr", {}, ...head.map((text, i) => el("th", { scope: "col", class: i < 3 ? "text" : "" }, text)))), el("tbody", {}, ...body));
+}
+
+// ---- 5 to 7
+
+function largest(chart) {
+  const all = totals(chart);
+  const i = all.indexOf(Math.max(...all));
+  return [chart.categories[i], all[i] / (sum(all) || 1)];
+}
+
+function drawCostsLead() {
+  const { charts } = state.view;
+  const [component, share] = largest(charts["energy-component"]);
+  const [einsum, time] = largest(charts["latency-einsum"]);
+  const at = charts["latency-einsum"].categories.indexOf(einsum);
+  byId("costs-lead").textContent = `${component} takes ${digits(100 * share, 3)} % of the energy. ${einsum} takes ${digits(100 * time, 3)} % of the time, limited by ${charts["latency-einsum"].ends[at] || "nothing"}.`;
+}
+
+function drawSearchLead() {
+  const { stats } = DATA;
+  const joins = stats.pairs
+    ? `Joining them gave ${quantity(stats.pairs, "")} compatible pairs in up to ${quantity(stats.forms, "")} groups; pruning kept ${quantity(stats.partial, "")} partial mappings over all joins.`
+    : "The first, narrow pass found the optimum; bounds then ruled out every other join.";
+  byId("search-lead").textContent = `${quantity(stats.generated, "")} pmappings were generated and ${quantity(stats.pmappings, "")} kept: the rest cost more and take more space than another of their group. ${joins} Orders of Einsums: ${stats.orders}. ${quantity(stats.wall_seconds, "s")}, ${quantity(stats.cpu_seconds, "s")} of CPU time, ${quantity(stats.peak_rss_bytes, "B")} of memory at most.`;
+}
+
+function drawMemoryCards() {
+  const names = Object.keys(state.view.charts).filter((name) => name.startsWith("memory-"));
+  for (const name of names) {
+    if (cards.has(name)) continue;
+    const host = el("div", { "data-chart": name });
+    byId("memories").append(host);
+    card(name, host);
+  }
+}
+
+// ---- all of it
+
+function drawView() {
+  drawFound();
+  state.tree = drawTree(byId("tree"), state.view.tree, mark);
+  byId("pseudocode").textContent = state.view.pseudocode;
+  drawSets();
+  drawCostsLead();
+  drawMemoryCards();
+  drawCharts();
+  document.documentElement.dataset.shown = state.shown;
+}
+
+const THEMES = ["auto", "light", "dark"];
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  byId("theme").textContent = "Theme: " + theme;
+  if (state.view) drawCharts();
+}
+
+function setTimed(timed) {
+  state.timed = timed;
+  byId("timed").setAttribute("aria-pressed", String(timed));
+  byId("even").setAttribute("aria-pressed", String(!timed));
+  drawCharts();
+}
+
+/** Paper is white and narrow: charts are drawn again for it. */
+function printing(on) {
+  document.documentElement.classList.toggle("printing", on);
+  drawCharts();
+}
+
+function start() {
+  byId("title").textContent = DATA.title;
+  byId("note").textContent = DATA.note;
+  byId("footer").textContent = `Made by fusiest ${DATA.version}. Charts by Plotly.`;
+  for (const host of document.querySelectorAll("[data-chart]")) card(host.dataset.chart, host);
+  setTheme("auto");
+  drawPicker();
+  drawTensors();
+  drawSearchLead();
+  byId("theme").onclick = () => setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length]);
+  byId("print").onclick = () => window.print();
+  byId("expand").onclick = () => state.tree.all(true);
+  byId("collapse").onclick = () => state.tree.all(false);
+  byId("copy").onclick = copyPseudocode;
+  byId("yaml").onclick = () => download("mapping.yaml", URL.createObjectURL(new Blob([state.view.yaml], { type: "text/yaml" })));
+  byId("even").onclick = () => setTimed(false);
+  byId("timed").onclick = () => setTimed(true);
+  window.addEventListener("beforeprint", () => printing(true));
+  window.addEventListener("afterprint", () => printing(false));
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawCharts());
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth !== width) { width = window.innerWidth; drawCharts(); }
+  });
+  choose(DATA.best).then(() => {
+    cards.get("front").plot.on("plotly_click", (event) => {
+      const point = event.points.find((p) => p.curveNumber === 0);
+      if (point) choose(point.customdata);
+    });
+    document.documentElement.dataset.ready = "true";
+  });
+}
+
+start();

@@ -1,0 +1,168 @@
+"""A result as the plain data that its page shows: what all mappings share, and one view per mapping."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from fusiest.mapper.result import Mapping, Result
+from fusiest.model.evaluate import take_apart
+from fusiest.report import funnel
+from fusiest.report.chart import Chart, Points
+from fusiest.report.fusion import intensities
+from fusiest.report.limits import Limit, limits, outermost
+from fusiest.report.names import Names
+from fusiest.report.view import mapping_charts, mapping_view
+from fusiest.show import einsum_line
+from fusiest.spec import architecture as arch
+
+MOST_VIEWS = 300
+"""Mappings of a front that are kept in full, so that a page stays small; all of its points are always shown."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a report is about: a result, and what it is compared with."""
+
+    result: Result
+    unfused: Result | str
+    """Without fusion, or why there is no such mapping."""
+    title: str
+    note: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", Names(self.result.spec))
+        object.__setattr__(self, "limit", limits(self.result.spec))
+
+    names: Names = dataclasses.field(init=False, repr=False)
+    limit: dict[str, Limit] = dataclasses.field(init=False, repr=False)
+
+    @property
+    def aim(self) -> str:
+        """The objective by which one mapping is the best; of a front, the energy-delay product."""
+        return self.result.objective[0] if len(self.result.objective) == 1 else "edp"
+
+    @property
+    def best(self) -> int:
+        return self.result.mappings.index(self.result.best(self.aim))
+
+    def unfused_intensities(self) -> dict[str, float | None] | None:
+        if isinstance(self.unfused, str):
+            return None
+        mapping = self.unfused.best(self.aim)
+        parts = take_apart(self.unfused.spec, mapping.looptree)
+        return intensities(self.names, parts, mapping.evaluation, self.limit)
+
+
+def page_data(subject: Subject, version: str) -> dict[str, Any]:
+    """All that the page needs, except the views."""
+    result, names = subject.result, subject.names
+    return {
+        "title": subject.title,
+        "note": subject.note,
+        "version": version,
+        "objective": list(result.objective),
+        "aim": subject.aim,
+        "optimal": result.optimal,
+        "gap": result.gap,
+        "best": subject.best,
+        "points": [[m.energy, m.latency] for m in result.mappings],
+        "kept": kept_views(subject),
+        "tensors": list(names.tensors),
+        "einsums": [einsum_line(info) for info in result.spec.info.einsums.values()],
+        "components": [[name, _kind(subject, name)] for name in names.components],
+        "outermost": outermost(result.spec)[0],
+        "unfused": _unfused(subject),
+        "roofline": _roofline(subject),
+        "stats": {
+            "wall_seconds": result.stats.wall_seconds,
+            "cpu_seconds": result.stats.cpu_seconds,
+            "peak_rss_bytes": result.stats.peak_rss_bytes,
+            "orders": result.stats.orders,
+            "generated": sum(result.stats.explored.values()),
+            "pmappings": sum(result.stats.pmappings.values()),
+            "pairs": sum(step.pairs for step in result.stats.funnel),
+            "partial": sum(step.kept for step in result.stats.funnel),
+            "forms": max((step.forms for step in result.stats.funnel), default=0),
+        },
+        "charts": {name: dataclasses.asdict(chart) for name, chart in result_charts(subject).items()},
+    }
+
+
+def views(subject: Subject) -> list[dict[str, Any]]:
+    """One per kept mapping, in the order of `kept`."""
+    unfused = subject.unfused_intensities()
+    chosen = [subject.result.mappings[i] for i in kept_views(subject)]
+    return [mapping_view(subject.names, m.looptree, m.evaluation, subject.limit, unfused) for m in chosen]
+
+
+def kept_views(subject: Subject) -> list[int]:
+    """Numbers of the mappings shown in full: all, or the best ones and an even spread."""
+    result = subject.result
+    count = len(result.mappings)
+    if count <= MOST_VIEWS:
+        return list(range(count))
+    always = {result.mappings.index(result.best(name)) for name in ("energy", "latency", "edp")}
+    spread = {round(i * (count - 1) / (MOST_VIEWS - 1)) for i in range(MOST_VIEWS - len(always))}
+    return sorted(always | spread)
+
+
+def result_charts(subject: Subject) -> dict[str, Chart]:
+    """The charts that do not depend on which mapping is chosen."""
+    charts: dict[str, Chart] = {"front": front(subject)}
+    if subject.result.stats.pmappings:
+        charts["pmappings"] = funnel.pmapping_chart(subject.result.stats)
+    if subject.result.stats.funnel:
+        charts["joins"] = funnel.join_chart(subject.result.stats)
+    return charts
+
+
+def all_charts(subject: Subject, mapping: Mapping) -> dict[str, Chart]:
+    """Every chart of a report with this mapping chosen."""
+    unfused = subject.unfused_intensities()
+    own = mapping_charts(subject.names, mapping.looptree, mapping.evaluation, subject.limit, unfused)
+    return {**result_charts(subject), **own}
+
+
+def front(subject: Subject) -> Points:
+    """Energy and latency of everything that was found, and of the unfused optimum."""
+    found = [("optimal mappings" if subject.result.optimal else "mappings", "found", subject.result.mappings)]
+    if isinstance(subject.unfused, Result):
+        found.append(("unfused optimum", "other", subject.unfused.mappings))
+    return Points(
+        title="Energy and latency",
+        x_axis="latency", x_unit="s", y_axis="energy", y_unit="J",
+        names=[name for name, _, _ in found],
+        colors=[color for _, color, _ in found],
+        xs=[[m.latency for m in mappings] for _, _, mappings in found],
+        ys=[[m.energy for m in mappings] for _, _, mappings in found],
+        steps=True,
+    )  # fmt: skip
+
+
+def _kind(subject: Subject, name: str) -> str:
+    nodes = arch.flatten(subject.result.spec.require_arch().nodes)
+    return next(type(node).__name__ for node in nodes if node.name == name)
+
+
+def _unfused(subject: Subject) -> dict[str, Any]:
+    if isinstance(subject.unfused, str):
+        return {"missing": subject.unfused}
+    best = subject.unfused.best(subject.aim)
+    return {"energy": best.energy, "latency": best.latency, "edp": best.edp, "optimal": subject.unfused.optimal}
+
+
+def _roofline(subject: Subject) -> dict[str, Any]:
+    compute = sum(limit.compute_seconds for limit in subject.limit.values())
+    memory = sum(limit.memory_seconds for limit in subject.limit.values())
+    busiest = max(subject.limit.values(), key=lambda limit: limit.operations)
+    return {
+        "compute_seconds": compute,
+        "memory_seconds": memory,
+        "seconds": max(compute, memory),
+        "operations": sum(limit.operations for limit in subject.limit.values()),
+        "peak": busiest.peak if math.isfinite(busiest.peak) else None,
+        "bandwidth": busiest.bandwidth / 8 if math.isfinite(busiest.bandwidth) else None,
+    }

@@ -1,0 +1,61 @@
+"""Data and assets into one HTML file that needs nothing else: no network, no other file.
+
+Everything a spec says reaches the page as JSON and is put there as text, never as HTML.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import importlib.util
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from fusiest.errors import FusiestError
+from fusiest.report import palette
+
+STYLES = ("report.css",)
+SCRIPTS = ("format.js", "charts.js", "tree.js", "report.js")
+
+
+def plotly_source() -> str:
+    """Plotly's own minified script, from its Python package, which is not imported: only the file is needed."""
+    found = importlib.util.find_spec("plotly")
+    if found is None or found.origin is None:
+        raise FusiestError("reports need Plotly: pip install 'fusiest[report]'")
+    return (Path(found.origin).parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+
+
+def asset(name: str) -> str:
+    return resources.files("fusiest.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def json_text(data: Any) -> str:
+    """JSON that may stand in a script element: nothing in it can end the element or start a comment."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def packed(data: Any) -> str:
+    """Compressed JSON as text, which the page unpacks when it is needed."""
+    squeezed = gzip.compress(json.dumps(data, separators=(",", ":"), allow_nan=False).encode(), mtime=0)
+    return base64.b64encode(squeezed).decode()
+
+
+def page(title: str, body: str, data: dict[str, Any]) -> str:
+    """A whole page: this body, its data, the styles and the scripts."""
+    colours = {**{name: list(colours) for name, colours in palette.PALETTES.items()}, "plain": palette.PLAIN,
+               "hatches": list(palette.HATCHES)}  # fmt: skip
+    parts = {
+        "TITLE": html.escape(title),
+        "STYLE": "\n".join(asset(name) for name in STYLES),
+        "BODY": body,
+        "DATA": json_text({**data, "palette": colours}),
+        "PLOTLY": plotly_source(),
+        "SCRIPT": "\n".join(asset(name) for name in SCRIPTS),
+    }
+    pieces = asset("page.html").split("@@")
+    return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))

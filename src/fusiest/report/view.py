@@ -1,0 +1,87 @@
+"""One mapping as plain data: everything that a report shows of it, and changes when another one is chosen."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fusiest.looptree.nodes import LoopTree
+from fusiest.looptree.pseudocode import EinsumText, pseudocode
+from fusiest.model.evaluate import Evaluation, take_apart
+from fusiest.report import costs, fusion, memory
+from fusiest.report.chart import Bars, Chart
+from fusiest.report.limits import Limit
+from fusiest.report.names import Names
+from fusiest.report.treerows import tree_rows
+from fusiest.show import access_text
+from fusiest.spec.dump import dump_mapping
+from fusiest.spec.spec import Spec
+
+
+def mapping_charts(
+    names: Names,
+    tree: LoopTree,
+    evaluation: Evaluation,
+    limit: dict[str, Limit],
+    unfused: dict[str, float | None] | None = None,
+) -> dict[str, Chart]:
+    """Every chart of one mapping, by the name that it has in the page and as a file."""
+    parts = take_apart(names.spec, tree)
+    charts: dict[str, Chart] = {
+        "fusion": fusion.graph(names, tree),
+        "intensity": fusion.intensity_chart(names, parts, evaluation, limit, unfused),
+        "energy-component": costs.energy_by_component(names, evaluation),
+        "energy-tensor": costs.energy_by_tensor(names, evaluation),
+        "energy-einsum": costs.energy_by_einsum(names, evaluation),
+        "latency-einsum": costs.latency_by_einsum(names, evaluation),
+        "utilization": costs.utilization(parts, evaluation, limit),
+        "busy": costs.busy_shares(names, evaluation),
+    }
+    for name, chart in memory.occupancy_charts(names, parts, evaluation).items():
+        charts[f"memory-{name}"] = chart
+    return charts
+
+
+def mapping_view(
+    names: Names,
+    tree: LoopTree,
+    evaluation: Evaluation,
+    limit: dict[str, Limit],
+    unfused: dict[str, float | None] | None = None,
+) -> dict[str, Any]:
+    """The mapping's figures, tree, texts and charts."""
+    parts = take_apart(names.spec, tree)
+    charts = mapping_charts(names, tree, evaluation, limit, unfused)
+    return {
+        "energy": evaluation.energy,
+        "latency": evaluation.latency,
+        "edp": evaluation.edp,
+        "dynamic": evaluation.dynamic_energy,
+        "leak": evaluation.leak_energy,
+        "order": [str(e) for e in evaluation.einsums],
+        "peaks": [_peak(m, charts[f"memory-{m}"]) for m in names.memories if f"memory-{m}" in charts],
+        "tree": tree_rows(names, tree, parts, evaluation),
+        "pseudocode": _pseudocode(names.spec, tree),
+        "yaml": dump_mapping(tree),
+        "sets": fusion.set_table(names, tree, parts, evaluation, limit),
+        "charts": {name: dataclasses.asdict(chart) for name, chart in charts.items()},
+    }
+
+
+def _peak(memory: str, chart: Chart) -> list[object]:
+    """A memory, the most bytes it holds, and its size; None if that is unlimited."""
+    assert isinstance(chart, Bars)
+    held = [sum(v or 0 for v in values) for values in zip(*(s.values for s in chart.series), strict=True)]
+    return [memory, max(held, default=0), max((v for v in chart.limit if v is not None), default=None)]
+
+
+def _pseudocode(spec: Spec, tree: LoopTree) -> str:
+    bounds = {name: info.bounds for name, info in spec.info.einsums.items()}
+    texts = {
+        name: EinsumText(
+            access_text(info.accesses[info.output]),
+            tuple(access_text(a) for a in info.accesses.values() if not a.output),
+        )
+        for name, info in spec.info.einsums.items()
+    }
+    return pseudocode(tree, bounds, texts)
