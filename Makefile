@@ -4,18 +4,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check prove bench fuzz clean
+.PHONY: demo test test-browser check prove bench fuzz clean
 
-# Maps one layer of GPT-3 6.7B onto a TPU v4i; the mapping and the numbers are left in demo/.
+# Maps one layer of GPT-3 6.7B onto a TPU v4i; the report, the mapping and the numbers are left in demo/.
 demo: $(VENV)/.installed
 	mkdir -p demo
 	$(BIN)/fusiest map tpu_v4i gpt3_6.7B -D BATCH_SIZE=64 -D N_TOKENS=4096 --objective edp \
-		--mapping demo/mapping.yaml --json demo/result.json
+		--mapping demo/mapping.yaml --json demo/result.json --report demo/report.html
 	$(BIN)/fusiest show tpu_v4i gpt3_6.7B demo/mapping.yaml -D BATCH_SIZE=64 -D N_TOKENS=4096 --svg demo/mapping.svg > demo/mapping.txt
 
 # The whole test suite: lint, format, types, tests.
 test: check
 	$(BIN)/python -m pytest -n 2
+
+# The report in a real browser: Debian's chromium, installed here if we may, driven by Playwright.
+test-browser: $(VENV)/.installed
+	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && apt-get install -y -q chromium; } \
+		|| { echo "no chromium: as root, apt-get install chromium"; exit 1; }
+	$(BIN)/pip install -q -e '.[browser]'
+	$(BIN)/python -m pytest tests/report/test_browser.py
 
 # The random proofs at nightly size: thousands of cases against the simulator and the exhaustive mappers.
 prove: $(VENV)/.installed
@@ -39,7 +46,7 @@ fuzz: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "fusiest needs Python 3.11 or later"'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q -e '.[dev]'
+	$(BIN)/pip install -q -e '.[dev,report,charts]'
 	touch $@
 
 clean:

@@ -12,6 +12,7 @@ import typer
 from fusiest.cli.arguments import ArchArgument, DefineOption, JsonOption, WorkloadArgument, read_defines, require
 from fusiest.cli.completion import one_of
 from fusiest.cli.output import echo
+from fusiest.cli.report import check_report, write_report
 from fusiest.files import write_atomically
 from fusiest.terminal.console import render
 
@@ -49,6 +50,10 @@ def map_command(
     ] = None,
     json_file: JsonOption = None,
     mapping: Annotated[str | None, typer.Option(metavar="FILE", help="write the best mapping as YAML")] = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE.html", help="write a page with all figures and charts")
+    ] = None,
+    charts: Annotated[str | None, typer.Option(metavar="FOLDER", help="write every chart as SVG and PNG")] = None,
     tree: Annotated[bool, typer.Option("--tree", help="also print the best mapping's LoopTree")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
@@ -70,6 +75,8 @@ def map_command(
         jobs=jobs,
         time_limit=time_limit,
     )
+    if report is not None or charts is not None:
+        check_report(report, charts)
     with Progress(sys.stderr, quiet) as progress:
         progress(Step("loading the compiled search (compiled once, on first use)"))
         # Numba would otherwise set up colorama, where installed, which writes an escape code when the program ends.
@@ -77,6 +84,8 @@ def map_command(
         from fusiest.mapper.mapper import run
 
         result = run(spec, options, progress)
+        if report is not None or charts is not None:
+            write_report(result, f"{workload} on {arch}", define or [], report, charts, progress)
     if json_file is not None:
         write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
     if mapping is not None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from fusiest.errors import FusiestError
 from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.options import Options
+from fusiest.mapper.progress import Progress
 from fusiest.model.evaluate import Evaluation
 from fusiest.model.fusion import fused_sets
 from fusiest.spec.dump import dump, dump_mapping
@@ -80,6 +83,29 @@ class Result:
         if objective not in ("energy", "latency", "edp"):
             raise FusiestError(f"objective '{objective}' is none of energy, latency, edp")
         return min(self.mappings, key=lambda m: (getattr(m, objective), m.energy, m.latency))
+
+    def report(self, path: str | Path | None = None, title: str = "", progress: Progress | None = None) -> str:
+        """One self-contained HTML page on this result, written to `path` if one is given. Needs `fusiest[report]`."""
+        from fusiest.files import write_atomically
+        from fusiest.report import report_html, subject_of
+
+        page = report_html(subject_of(self, title, progress=progress))
+        if path is not None:
+            write_atomically(path, page)
+        return page
+
+    def charts(
+        self, folder: str | Path, mapping: Mapping | None = None, formats: Sequence[str] = ("svg", "png")
+    ) -> list[Path]:
+        """Every chart of the report as files, of the best mapping or the given one. Needs `fusiest[charts]`."""
+        from fusiest.report import save_charts, subject_of
+
+        return save_charts(subject_of(self), folder, mapping, formats)
+
+    def _repr_html_(self) -> str:
+        from fusiest.report.notebook import result_html
+
+        return result_html(self)
 
     def to_json(self) -> dict[str, object]:
         """The documented JSON form. It holds the spec, so that a result can be read without the files it came from."""

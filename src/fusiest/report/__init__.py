@@ -1,17 +1,22 @@
 """Reports: a result as one HTML page, and its charts as files for papers.
 
-Data flows one way: result → `Subject` → plain data and charts → page or figures. Nothing here searches or evaluates
-anything by itself, but for the unfused optimum that a result is compared with.
+Data flows one way: result → `Subject` → plain data and charts → page or files. Nothing here searches or evaluates
+anything, but for the unfused optimum that a result is compared with.
 """
 
 from __future__ import annotations
 
-from fusiest.mapper.result import Result
-from fusiest.report.data import Subject, page_data, views
-from fusiest.report.page import asset, packed, page, plotly_source
-from fusiest.report.unfused import Progress, unfused_optimum
+from collections.abc import Sequence
+from pathlib import Path
 
-__all__ = ["Subject", "plotly_source", "report_html", "subject_of"]
+from fusiest.mapper.progress import Progress
+from fusiest.mapper.result import Mapping, Result
+from fusiest.report.data import Subject, all_charts, page_data, views
+from fusiest.report.figures import write_charts
+from fusiest.report.page import asset, packed, page
+from fusiest.report.unfused import unfused_optimum
+
+__all__ = ["Subject", "page", "report_html", "save_charts", "subject_of", "write_charts"]
 
 
 def subject_of(result: Result, title: str = "", note: str = "", progress: Progress | None = None) -> Subject:
@@ -26,3 +31,11 @@ def report_html(subject: Subject) -> str:
 
     data = {**page_data(subject, __version__), "views": [packed(view) for view in views(subject)]}
     return page(subject.title, asset("body.html"), data)
+
+
+def save_charts(
+    subject: Subject, folder: str | Path, mapping: Mapping | None = None, formats: Sequence[str] = ("svg", "png")
+) -> list[Path]:
+    """Every chart of the page as files."""
+    chosen = mapping if mapping is not None else subject.result.best(subject.aim)
+    return write_charts(all_charts(subject, chosen), folder, formats)

@@ -84,7 +84,14 @@ def latency_by_einsum(names: Names, evaluation: Evaluation) -> Bars:
                values=[evaluation.einsums[e].latency if limiting[e] == component else 0 for e in einsums])
         for component in names.components if component in limiting.values()
     ]  # fmt: skip
-    return Bars(title="Latency by Einsum", axis="latency", unit="s", categories=einsums, series=series, ends=list(limiting.values()))
+    return Bars(
+        title="Latency by Einsum",
+        axis="latency",
+        unit="s",
+        categories=einsums,
+        series=series,
+        ends=list(limiting.values()),
+    )
 
 
 def busy_shares(names: Names, evaluation: Evaluation) -> Heat:
@@ -98,7 +105,7 @@ def busy_shares(names: Names, evaluation: Evaluation) -> Heat:
             busy = evaluation.einsums[e].latency_per_component.get(c)
             shares.append(None if busy is None else busy / evaluation.einsums[e].latency)
         values.append(shares)
-    return Heat(title="Share of the time in which each component is busy", rows=components, columns=einsums, values=values)
+    return Heat(title="Busy share of each component, in %", rows=components, columns=einsums, values=values)
 
 
 def utilization(parts: Anatomy, evaluation: Evaluation, limit: dict[str, Limit]) -> Bars:

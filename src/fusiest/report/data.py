@@ -114,7 +114,7 @@ def result_charts(subject: Subject) -> dict[str, Chart]:
     charts: dict[str, Chart] = {"front": front(subject)}
     if subject.result.stats.pmappings:
         charts["pmappings"] = funnel.pmapping_chart(subject.result.stats)
-    if subject.result.stats.funnel:
+    if any(step.pairs for step in subject.result.stats.funnel):
         charts["joins"] = funnel.join_chart(subject.result.stats)
     return charts
 

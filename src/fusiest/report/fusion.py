@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fusiest.looptree.nodes import LoopTree
 from fusiest.model.evaluate import Anatomy, Evaluation
 from fusiest.model.fusion import FusedSet, backing_memories, fused_sets
-from fusiest.looptree.nodes import LoopTree
 from fusiest.report.chart import Bars, Box, Edge, Graph, Series
 from fusiest.report.layout import layered
 from fusiest.report.limits import Limit, intensity, outermost, traffic_bits

@@ -21,12 +21,12 @@ STYLES = ("report.css",)
 SCRIPTS = ("format.js", "charts.js", "tree.js", "report.js")
 
 
-def plotly_source() -> str:
-    """Plotly's own minified script, from its Python package, which is not imported: only the file is needed."""
+def check_plotly() -> Path:
+    """Where Plotly's minified script is: in its Python package, which need not be imported for it."""
     found = importlib.util.find_spec("plotly")
     if found is None or found.origin is None:
         raise FusiestError("reports need Plotly: pip install 'fusiest[report]'")
-    return (Path(found.origin).parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+    return Path(found.origin).parent / "package_data" / "plotly.min.js"
 
 
 def asset(name: str) -> str:
@@ -36,7 +36,13 @@ def asset(name: str) -> str:
 def json_text(data: Any) -> str:
     """JSON that may stand in a script element: nothing in it can end the element or start a comment."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return (
+        text.replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+        .replace("&", "\\u0026")
+        .replace("\u2028", "\\u2028")
+        .replace("\u2029", "\\u2029")
+    )
 
 
 def packed(data: Any) -> str:
@@ -54,7 +60,7 @@ def page(title: str, body: str, data: dict[str, Any]) -> str:
         "STYLE": "\n".join(asset(name) for name in STYLES),
         "BODY": body,
         "DATA": json_text({**data, "palette": colours}),
-        "PLOTLY": plotly_source(),
+        "PLOTLY": check_plotly().read_text(encoding="utf-8"),
         "SCRIPT": "\n".join(asset(name) for name in SCRIPTS),
     }
     pieces = asset("page.html").split("@@")

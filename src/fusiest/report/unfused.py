@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 
 from fusiest.errors import FusiestError
-from fusiest.mapper.mapper import Progress, run
+from fusiest.mapper.mapper import run
 from fusiest.mapper.options import Options
+from fusiest.mapper.progress import Progress
 from fusiest.mapper.result import Result
 from fusiest.report.limits import outermost
 from fusiest.spec import architecture as arch

@@ -1,0 +1,42 @@
+"""What `--report` and `--charts` write, and what they need, which is checked before the search begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fusiest.errors import FusiestError
+from fusiest.files import write_atomically
+
+if TYPE_CHECKING:
+    from fusiest.mapper.progress import Progress
+    from fusiest.mapper.result import Result
+
+
+def check_report(report: str | None, charts: str | None) -> None:
+    """Raise if what is asked for cannot be made: better now than after a long search."""
+    from fusiest.report.figures import check_matplotlib
+    from fusiest.report.page import check_plotly
+
+    if report is not None:
+        check_plotly()
+        if not Path(report).absolute().parent.is_dir():
+            raise FusiestError(f"--report {report}: there is no folder {Path(report).parent}")
+    if charts is not None:
+        check_matplotlib()
+
+
+def write_report(
+    result: Result, title: str, defines: list[str], report: str | None, charts: str | None, progress: Progress
+) -> None:
+    from fusiest.mapper.progress import Step
+    from fusiest.report import report_html, save_charts, subject_of
+
+    progress(Step("report: the unfused optimum, to compare with"))
+    subject = subject_of(result, title, ", ".join(defines), progress)
+    if report is not None:
+        progress(Step("report: writing the page"))
+        write_atomically(report, report_html(subject))
+    if charts is not None:
+        progress(Step("report: drawing charts"))
+        save_charts(subject, charts)

@@ -1,0 +1,269 @@
+"""Charts as files for papers, drawn with Matplotlib: no browser and no network, and text stays text in SVG and PDF."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fusiest.errors import FusiestError
+from fusiest.files import write_atomically
+from fusiest.report.chart import Bars, Chart, Graph, Heat, Points
+from fusiest.report.palette import colour
+from fusiest.show import bits, si
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = ("svg", "png", "pdf")
+_STYLE: Any = {
+    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.grid": True,
+    "grid.color": "#e4e8ed", "svg.fonttype": "none", "svg.hashsalt": "fusiest", "pdf.fonttype": 42, "hatch.linewidth": 0.8,
+    "text.parse_math": False,
+}  # fmt: skip
+_DOTS_PER_INCH = 300
+
+
+def check_matplotlib() -> None:
+    """Raise, with what to install, if charts cannot be drawn."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise FusiestError("charts as files need Matplotlib: pip install 'fusiest[charts]'") from None
+
+
+def write_charts(
+    charts: Mapping[str, Chart], folder: str | Path, formats: Sequence[str] = ("svg", "png")
+) -> list[Path]:
+    """A file per chart and format in the folder, which is made if need be."""
+    check_matplotlib()
+    for name in formats:
+        if name not in FORMATS:
+            raise FusiestError(f"format '{name}' is none of {', '.join(FORMATS)}")
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FusiestError(f"{target}: cannot be made: {error.strerror}") from None
+    written = []
+    for name, chart in charts.items():
+        for form in formats:
+            path = target / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.{form}"
+            write_atomically(path, picture(chart, form))
+            written.append(path)
+    return written
+
+
+def picture(chart: Chart, form: str) -> bytes:
+    """One chart as the content of a file."""
+    import io
+
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=_size(chart), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_title(chart.title, loc="left", fontweight="bold", fontsize=10)
+        _draw(chart, axes, figure)
+        stream = io.BytesIO()
+        still = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[form]
+        figure.savefig(stream, format=form, dpi=_DOTS_PER_INCH, metadata=still)
+    return stream.getvalue()
+
+
+def _size(chart: Chart) -> tuple[float, float]:
+    """Inches."""
+    if isinstance(chart, Bars) and not chart.vertical:
+        return 5.0, 1.1 + (0.2 if chart.stacked else 0.26) * max(len(chart.categories), 3) + 0.06 * len(chart.series)
+    if isinstance(chart, Bars):
+        return max(5.0, 1.5 + 0.35 * len(chart.categories)), 3.0
+    if isinstance(chart, Heat):
+        return max(5.0, 1.5 + 0.35 * len(chart.columns)), 1.4 + 0.28 * len(chart.rows)
+    if isinstance(chart, Graph):
+        return 4.5, 0.8 + 0.55 * (1 + max((box.y for box in chart.boxes), default=0))
+    return 4.5, 3.0
+
+
+def _draw(chart: Chart, axes: Axes, figure: Figure) -> None:
+    if isinstance(chart, Bars):
+        _bars(chart, axes)
+    elif isinstance(chart, Points):
+        _points(chart, axes)
+    elif isinstance(chart, Heat):
+        _heat(chart, axes)
+    else:
+        _graph(chart, axes)
+    _, labels = axes.get_legend_handles_labels()
+    if len(labels) > 1 or isinstance(chart, Graph):
+        figure.legend(
+            loc="outside lower center", ncols=6 if len(labels) > 6 else 4, fontsize=7, frameon=False, handlelength=1.4
+        )
+
+
+def words(value: float, unit: str) -> str:
+    """A number for a label.
+
+    >>> words(0.0021, "J"), words(2048, "B"), words(12.5, "%"), words(14232, "")
+    ('2.1 mJ', '2 KiB', '12.5%', '14.23k')
+    """
+    if unit == "B":
+        return bits(value * 8).replace("bits", "bit") if value else "0 B"
+    if unit == "%":
+        return f"{value:.3g}%"
+    if unit in ("", "op/B"):
+        return si(value, "").replace(" ", "")
+    return si(value, unit)
+
+
+def _ticks(axis: Any, unit: str) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+
+    low, high = axis.get_view_interval()
+    if unit == "B" and high > low:
+        axis.set_major_locator(MultipleLocator(2.0 ** math.ceil(math.log2((high - low) / 5))))
+    elif axis.get_scale() == "linear":
+        axis.set_major_locator(MaxNLocator(5))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: words(value, unit)))
+
+
+def _paint(name: str) -> dict[str, Any]:
+    color, hatch = colour(name)
+    return {
+        "facecolor": color,
+        "edgecolor": "white",
+        "linewidth": 0.4,
+        "hatch": {"": "", "/": "////", "x": "xxxx", ".": "...."}[hatch],
+    }
+
+
+def _totals(chart: Bars) -> list[float]:
+    return [sum(s.values[i] or 0 for s in chart.series) for i in range(len(chart.categories))]
+
+
+def _bars(chart: Bars, axes: Axes) -> None:
+    if chart.vertical:
+        _columns(chart, axes)
+        return
+    count = len(chart.series)
+    place = range(len(chart.categories))
+    left = [0.0] * len(chart.categories)
+    height = 0.72 if chart.stacked else 0.8 / max(count, 1)
+    for k, series in enumerate(chart.series):
+        values = [v or 0 for v in series.values]
+        shift = 0 if chart.stacked else (k - (count - 1) / 2) * height
+        axes.barh([i + shift for i in place], values, height, left if chart.stacked else None, label=series.name,
+                  **_paint(series.color))  # fmt: skip
+        left = [a + b for a, b in zip(left, values, strict=True)] if chart.stacked else left
+    if chart.log and any(v for s in chart.series for v in s.values):
+        axes.set_xscale("log")
+    if chart.level is not None:
+        axes.axvline(chart.level, color="black", linewidth=1, linestyle="--", label=chart.level_name)
+    axes.set_yticks(list(place), chart.categories)
+    axes.invert_yaxis()
+    axes.set_xlabel(chart.axis)
+    axes.grid(visible=False, axis="y")
+    _ends(chart, axes)
+    _ticks(axes.xaxis, chart.unit)
+
+
+def _ends(chart: Bars, axes: Axes) -> None:
+    """Totals of stacked bars, and what is to be said at each."""
+    for i, total in enumerate(_totals(chart)):
+        parts = [words(total, chart.unit)] if chart.stacked else []
+        parts += [chart.ends[i]] if chart.ends and chart.ends[i] else []
+        tip = total if chart.stacked else max((s.values[i] or 0 for s in chart.series), default=0)
+        if parts:
+            at = (tip, i) if tip or not chart.log else (axes.get_xlim()[0], i)
+            axes.annotate(" · ".join(parts), at, (3, 0), textcoords="offset points", va="center", fontsize=7, color="#545d68",
+                          annotation_clip=False)  # fmt: skip
+    if chart.stacked and not chart.log:
+        axes.set_xlim(0, max(_totals(chart), default=0) * (1.35 if any(chart.ends) else 1.2) or 1)
+
+
+def _columns(chart: Bars, axes: Axes) -> None:
+    place = list(range(len(chart.categories)))
+    bottom = [0.0] * len(place)
+    for series in chart.series:
+        values = [v or 0 for v in series.values]
+        axes.bar(place, values, 1.0, bottom, label=series.name, **_paint(series.color))
+        bottom = [a + b for a, b in zip(bottom, values, strict=True)]
+    if any(v is not None for v in chart.limit):
+        edges = [i - 0.5 for i in range(len(place) + 1)]
+        axes.stairs([math.nan if v is None else v for v in chart.limit], edges, baseline=None, color="black", linestyle="--",
+                    label=chart.limit_name)  # fmt: skip
+    axes.set_xticks(place, chart.categories, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_xlim(-0.5, len(place) - 0.5)
+    axes.set_ylim(0, axes.get_ylim()[1] * 1.02 or 1)
+    axes.set_ylabel(chart.axis)
+    axes.grid(visible=False, axis="x")
+    _ticks(axes.yaxis, chart.unit)
+
+
+def _points(chart: Points, axes: Axes) -> None:
+    for k, name in enumerate(chart.names):
+        order = sorted(range(len(chart.xs[k])), key=lambda i: chart.xs[k][i])
+        axes.plot(
+            [chart.xs[k][i] for i in order], [chart.ys[k][i] for i in order], label=name, color=colour(chart.colors[k])[0],
+            marker="D" if k else "o", markersize=5, linewidth=1, drawstyle="steps-post" if chart.steps else "default",
+        )  # fmt: skip
+    axes.set_xlabel(chart.x_axis)
+    axes.set_ylabel(chart.y_axis)
+    axes.margins(0.08)
+    _ticks(axes.xaxis, chart.x_unit)
+    _ticks(axes.yaxis, chart.y_unit)
+
+
+def _heat(chart: Heat, axes: Axes) -> None:
+    values = [[math.nan if v is None else v for v in row] for row in chart.values]
+    axes.imshow(values, cmap="Blues", vmin=0, vmax=1.25, aspect="auto")
+    for r, row in enumerate(chart.values):
+        for c, value in enumerate(row):
+            if value is not None:
+                axes.text(
+                    c,
+                    r,
+                    f"{100 * value:.0f}",
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color="white" if value > 0.7 else "black",
+                )
+    axes.set_xticks(range(len(chart.columns)), chart.columns, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(chart.rows)), chart.rows)
+    axes.grid(visible=False)
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def _graph(chart: Graph, axes: Axes) -> None:
+    for edge in chart.edges:
+        axes.plot(edge.xs, edge.ys, color=colour(edge.color)[0], linewidth=2.5 if edge.strong else 1,
+                  linestyle="-" if edge.strong else ":")  # fmt: skip
+        x, y = _middle(edge.xs), _middle(edge.ys)
+        axes.text(
+            x,
+            y,
+            edge.name,
+            ha="center",
+            va="center",
+            fontsize=7,
+            color="#545d68",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+        )
+    for box in chart.boxes:
+        frame = {"facecolor": "white", "edgecolor": colour(box.color)[0], "linewidth": 2, "boxstyle": "round,pad=0.35"}
+        axes.text(box.x, box.y, box.name, ha="center", va="center", fontsize=8, fontweight="bold", bbox=frame)
+    for color, name in chart.legend.items():
+        axes.scatter([], [], marker="s", color=colour(color)[0], label=name)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(max((box.y for box in chart.boxes), default=0) + 0.6, -0.6)
+    axes.axis("off")
+
+
+def _middle(values: Sequence[float]) -> float:
+    half = (len(values) - 1) / 2
+    return (values[math.floor(half)] + values[math.ceil(half)]) / 2

@@ -1,0 +1,71 @@
+"""Charts as files: every kind in every format, readable, and the same every time."""
+
+from __future__ import annotations
+
+import builtins
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fusiest.errors import FusiestError
+from fusiest.report.chart import Bars, Series
+from fusiest.report.data import all_charts
+from fusiest.report.figures import picture, write_charts
+from tests.report.subjects import tradeoff
+
+
+def charts() -> dict[str, Any]:
+    subject = tradeoff()
+    return dict(all_charts(subject, subject.result.mappings[0]))
+
+
+def test_every_chart_in_every_format(tmp_path: Path) -> None:
+    wanted = charts()
+    assert {chart.kind for chart in wanted.values()} == {"bars", "points", "heat", "graph"}
+    few = {name: wanted[name] for name in ("front", "fusion", "energy-tensor", "busy", "memory-Buffer", "intensity")}
+    written = write_charts(few, tmp_path, ("svg", "png", "pdf"))
+    assert len(written) == 18
+    for path in written:
+        content = path.read_bytes()
+        start = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}[path.suffix]
+        assert content.startswith(start), path
+    texts = {t.text for t in ET.parse(tmp_path / "memory-Buffer.svg").iter("{http://www.w3.org/2000/svg}text")}
+    assert {"Buffer", "size", "B", "C"} <= texts
+
+
+def test_same_chart_same_file() -> None:
+    chart = charts()["energy-einsum"]
+    assert picture(chart, "svg") == picture(chart, "svg")
+
+
+def test_names_are_only_text(tmp_path: Path) -> None:
+    """No name is taken for mathematics, markup or a path."""
+    series = [
+        Series(name="$x^{", color="tensor:9", values=[1, 2]),
+        Series(name="<b>&", color="found", values=[3, None]),
+    ]
+    chart = Bars(title="$\\frac", axis="a", unit="J", categories=["$", "<i>"], series=series)
+    (path,) = write_charts({"../../etc/x": chart}, tmp_path, ("svg",))
+    assert path.parent == tmp_path
+    texts = {t.text for t in ET.parse(path).iter("{http://www.w3.org/2000/svg}text")}
+    assert {"$x^{", "<b>&", "$\\frac", "$", "<i>"} <= texts
+
+
+def test_wrong_format(tmp_path: Path) -> None:
+    with pytest.raises(FusiestError, match="none of svg, png, pdf"):
+        write_charts({}, tmp_path, ("gif",))
+
+
+def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *rest: Any) -> Any:
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(FusiestError, match="fusiest\\[charts\\]"):
+        write_charts({}, tmp_path)

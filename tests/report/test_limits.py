@@ -1,0 +1,83 @@
+"""The unfused optimum and the roofline that a result is compared with."""
+
+from __future__ import annotations
+
+import pytest
+
+import fusiest
+from fusiest.mapper.options import Options
+from fusiest.mapper.result import Result
+from fusiest.model.evaluate import take_apart
+from fusiest.model.fusion import backing_memories
+from fusiest.report.data import page_data
+from fusiest.report.fusion import intensities
+from fusiest.report.limits import limits
+from fusiest.report.names import Names
+from fusiest.report.unfused import unfused_optimum
+from fusiest.spec.load import load_texts
+from tests.report.subjects import TRADEOFF, gpt3, tradeoff
+
+
+def test_unfused_means_through_the_outermost_memory() -> None:
+    subject = tradeoff()
+    assert isinstance(subject.unfused, Result)
+    for mapping in subject.unfused.mappings:
+        backing = backing_memories(mapping.looptree)
+        assert {backing[t] for t in ("A", "B", "C")} == {"DRAM"}
+        assert fusiest.evaluate(subject.result.spec, mapping.looptree).energy == mapping.energy
+    for objective in ("energy", "latency", "edp"):
+        fused, unfused = subject.result.best(objective), subject.unfused.best(objective)
+        assert getattr(fused, objective) <= getattr(unfused, objective)
+    assert subject.result.best("energy").energy < 0.9 * subject.unfused.best("energy").energy
+
+
+def test_unfused_einsums_are_independent() -> None:
+    """Two equal matmuls without fusion cost twice what one costs."""
+    one, two = (fusiest.load("simple", "matmuls", N_EINSUMS=n, M=32, KN=32, MainMemoryEnergy=9) for n in (1, 2))
+    alone = fusiest.map(one, "energy", jobs=1).best("energy")
+    both = unfused_optimum(two, Options(objective=("energy",), jobs=1))
+    assert isinstance(both, Result)
+    assert both.best("energy").energy == pytest.approx(2 * alone.energy, rel=1e-12)
+
+
+def test_no_unfused_mapping() -> None:
+    """A buffer that insists on backing B leaves none; the report says why."""
+    text = TRADEOFF.read_text(encoding="utf-8").replace(
+        "tensors: {keep: ~DRAM.tensors, may_keep: All}", "tensors: {keep: ~DRAM.tensors, may_keep: All, back: B}"
+    )
+    found = unfused_optimum(load_texts({"spec": text}, {}), Options(jobs=1))
+    assert isinstance(found, str)
+    assert "B" in found
+
+
+def test_roofline_of_gpt3() -> None:
+    """By hand: MACs over 4 x 128 x 128 at 1.05 GHz, and the softmax on 4 units of 128 elements per cycle."""
+    spec = gpt3().spec
+    tokens, model, attention = 64 * 4096, 4096, 64 * 32 * 4096 * 4096
+    macs = tokens * model * model * 4 + 2 * tokens * model * 4 * model + 2 * attention * 128
+    limit = limits(spec)
+    assert sum(x.operations for name, x in limit.items() if name != "QK_softmax") == macs
+    assert limit["QK_softmax"].operations == attention
+    seconds = macs / (4 * 128 * 128 * 1.05e9) + attention / (4 * 128 * 1.05e9)
+    assert sum(x.compute_seconds for x in limit.values()) == pytest.approx(seconds, rel=1e-12)
+    weights = 4 * model * model + 2 * 4 * model * model
+    assert sum(x.memory_seconds for x in limit.values()) == pytest.approx((weights + 2 * tokens * model) / 614e9)
+    assert limit["QK"].peak == pytest.approx(4 * 128 * 128 * 1.05e9)
+    assert limit["QK"].bandwidth == pytest.approx(8 * 614e9)
+
+
+def test_no_mapping_beats_the_roofline() -> None:
+    subject = tradeoff()
+    roofline = page_data(subject, "")["roofline"]
+    assert 0 < roofline["seconds"] <= subject.result.best("latency").latency
+
+
+def test_intensity() -> None:
+    """Q K^T without fusion reads Q and K and writes the scores: 128 operations for each of them."""
+    result = gpt3()
+    mapping = result.best("edp")
+    parts = take_apart(result.spec, mapping.looptree)
+    found = intensities(Names(result.spec), parts, mapping.evaluation, limits(result.spec))
+    rows = 4096
+    assert found["QK"] == pytest.approx(rows * rows * 128 / (2 * rows * 128 + rows * rows))
+    assert found["I"] is None

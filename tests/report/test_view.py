@@ -1,0 +1,115 @@
+"""Everything that a report says of a mapping adds up to what the model says, on random specs and mappings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import fusiest
+from fusiest.model.evaluate import take_apart
+from fusiest.model.fusion import backing_memories
+from fusiest.reference.nest import nests
+from fusiest.reference.occupancy import peaks
+from fusiest.report.chart import Bars, Graph, Heat
+from fusiest.report.limits import limits, outermost, traffic_bits
+from fusiest.report.names import Names
+from fusiest.report.view import mapping_charts, mapping_view
+from tests.report.subjects import tradeoff
+from tests.strategies import Case, cases
+
+run = settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def total(values: Iterable[float | None]) -> float:
+    return math.fsum(v or 0 for v in values)
+
+
+def close(a: float, b: float) -> bool:
+    return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-18)
+
+
+@run
+@given(cases())
+def test_everything_adds_up(case: Case) -> None:
+    spec, names = case.spec, Names(case.spec)
+    evaluation, parts = fusiest.evaluate(spec, case.tree), take_apart(spec, case.tree)
+    view = mapping_view(names, case.tree, evaluation, limits(spec))
+    charts = mapping_charts(names, case.tree, evaluation, limits(spec))
+
+    for name in ("energy-component", "energy-tensor", "energy-einsum"):
+        chart = charts[name]
+        assert isinstance(chart, Bars)
+        assert close(total(v for s in chart.series for v in s.values), evaluation.energy), name
+
+    rows = [row for row in view["tree"] if row["kind"] in ("storage", "toll", "compute")]
+    assert close(total(row["energy"] for row in rows), evaluation.dynamic_energy)
+    outer = outermost(spec)
+    moved = total(row["moved"] for row in rows if row.get("component") in outer and "moved" in row)
+    assert close(moved, total(traffic_bits(parts, evaluation, outer).values()))
+    assert close(total(s["moved"] for s in view["sets"]), moved)
+    assert close(total(s["energy"] for s in view["sets"]), evaluation.energy)
+
+    latency = charts["latency-einsum"]
+    assert isinstance(latency, Bars)
+    assert close(total(v for s in latency.series for v in s.values), evaluation.latency)
+    for einsum, limiting in zip(latency.categories, latency.ends, strict=True):
+        busy = evaluation.einsums[einsum].latency_per_component
+        assert (limiting == "") == (evaluation.einsums[einsum].latency == 0)
+        assert not limiting or busy[limiting] == evaluation.einsums[einsum].latency
+
+
+@run
+@given(cases())
+def test_memory_over_time_is_what_the_simulator_sees(case: Case) -> None:
+    evaluation = fusiest.evaluate(case.spec, case.tree)
+    charts = mapping_charts(Names(case.spec), case.tree, evaluation, limits(case.spec))
+    simulated = peaks(nests(case.spec, case.tree))
+    shown = {name.removeprefix("memory-"): c for name, c in charts.items() if name.startswith("memory-")}
+    assert shown.keys() == evaluation.peak_occupancy_bits.keys()
+    for memory, chart in shown.items():
+        assert isinstance(chart, Bars)
+        stacks = [total(s.values[i] for s in chart.series) * 8 for i in range(len(chart.categories))]
+        assert close(max(stacks), evaluation.peak_occupancy_bits[memory])
+        for stack, held in zip(stacks, simulated, strict=True):
+            assert close(stack, held.get(memory, 0)), memory
+        for stack, size in zip(stacks, chart.limit, strict=False):
+            assert size is None or stack <= size * 8
+
+
+def test_every_row_of_the_tree() -> None:
+    subject = tradeoff()
+    mapping = subject.result.mappings[0]
+    rows = mapping_view(subject.names, mapping.looptree, mapping.evaluation, subject.limit)["tree"]
+    kinds = [row["kind"] for row in rows]
+    assert {"storage", "toll", "loop", "spatial", "branch", "compute"} == set(kinds)
+    assert [row["einsum"] for row in rows if row["kind"] == "compute"] == list(mapping.einsum_order)
+    assert all(row["iterations"] >= 1 and row["tile"] >= 1 for row in rows if row["kind"] in ("loop", "spatial"))
+    assert any(row.get("persistent") for row in rows)
+    for above, below in zip(rows, rows[1:], strict=False):
+        assert below["depth"] <= above["depth"] + 1
+
+
+def test_fused_sets_in_the_graph() -> None:
+    subject = tradeoff()
+    mapping = subject.result.best("energy")
+    charts = mapping_charts(subject.names, mapping.looptree, mapping.evaluation, subject.limit)
+    graph, backing = charts["fusion"], backing_memories(mapping.looptree)
+    assert isinstance(graph, Graph)
+    assert {box.name for box in graph.boxes} == set(subject.result.spec.info.einsums)
+    assert {edge.name: edge.strong for edge in graph.edges} == {t: backing[t] != "DRAM" for t in ("A", "B", "C")}
+    assert any(edge.strong for edge in graph.edges)
+    color = {box.name: box.color for box in graph.boxes}
+    for edge, (producer, user) in zip(graph.edges, (("A", "B"), ("B", "C"), ("C", "D")), strict=True):
+        assert not edge.strong or color[producer] == color[user] != "other"
+
+
+def test_busy_shares() -> None:
+    subject = tradeoff()
+    for mapping in subject.result.mappings:
+        heat = mapping_charts(subject.names, mapping.looptree, mapping.evaluation, subject.limit)["busy"]
+        assert isinstance(heat, Heat)
+        for column in zip(*heat.values, strict=True):
+            assert max(v for v in column if v is not None) == pytest.approx(1)
