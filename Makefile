@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-browser check prove bench fuzz clean
+.PHONY: demo test test-browser check docs prove bench fuzz clean
 
 # Maps one layer of GPT-3 6.7B onto a TPU v4i; the report, the mapping and the numbers are left in demo/.
 demo: $(VENV)/.installed
@@ -23,6 +23,11 @@ test-browser: $(VENV)/.installed
 		|| { echo "no chromium: as root, apt-get install chromium"; exit 1; }
 	$(BIN)/pip install -q -e '.[browser]'
 	$(BIN)/python -m pytest tests/report/test_browser.py
+
+# The documentation as a site: site/index.html. A broken link or a page that no other leads to is an error.
+docs: $(VENV)/.installed
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
+	@echo "open site/index.html"
 
 # The random proofs at nightly size: thousands of cases against the simulator and the exhaustive mappers.
 prove: $(VENV)/.installed
@@ -50,4 +55,4 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo site build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

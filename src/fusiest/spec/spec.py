@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
@@ -42,10 +43,46 @@ class Spec:
         """What follows from the workload: bounds, sharing, named sets."""
         return analyze(self.require_workload(), self.renames, self.variables)
 
+    def with_component(self, name: str, **fields: object) -> Spec:
+        """The same spec with other fields of one component, checked as if it had been loaded.
+
+        >>> from fusiest import load
+        >>> spec = load("simple", "matmuls").with_component("GlobalBuffer", size=8 * 1024)
+        >>> [node.size for node in spec.arch.nodes if node.name == "GlobalBuffer"]
+        [8192]
+        """
+        architecture = self.require_arch()
+        known = [str(node.name) for node in flatten(architecture.nodes)]
+        if name not in known:
+            raise SpecError(f"the architecture has no component {name}{did_you_mean(name, known)}")
+        spec = replace(self, arch=replace(architecture, nodes=_with_fields(architecture.nodes, name, fields)))
+        check(spec)
+        return spec
+
     def _repr_html_(self) -> str:
         from fusiest.show import spec_html
 
         return spec_html(self)
+
+
+def _with_fields(
+    nodes: tuple[arch.ArchitectureNode, ...], name: str, fields: dict[str, object]
+) -> tuple[arch.ArchitectureNode, ...]:
+    found: list[arch.ArchitectureNode] = []
+    for node in nodes:
+        if isinstance(node, arch.Fork):
+            found.append(replace(node, nodes=_with_fields(node.nodes, name, fields)))
+        elif node.name == name:
+            known = [field.name for field in dataclass_fields(node)]
+            for wrong in fields.keys() - set(known):
+                raise SpecError(f"{name} has no field '{wrong}'{did_you_mean(wrong, known)}")
+            try:
+                found.append(replace(node, **fields))  # type: ignore[arg-type]
+            except arch.FieldError as error:
+                raise SpecError(f"{name}: {error.message}") from None
+        else:
+            found.append(node)
+    return tuple(found)
 
 
 def check(spec: Spec) -> None:

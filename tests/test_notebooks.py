@@ -1,0 +1,58 @@
+"""The notebooks run, without Jupyter, and what is stored in them is what they print."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+@pytest.fixture(scope="module")
+def runner() -> ModuleType:
+    pytest.importorskip("matplotlib", reason="pip install fusiest[notebooks]")
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    spec = importlib.util.spec_from_file_location("run_notebooks", FOLDER / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def shown(cell: dict[str, Any]) -> list[object]:
+    """A cell's text outputs, and that there is a picture, not its pixels."""
+    return [
+        output.get("text") or {k: k == "image/png" or v for k, v in output["data"].items()}
+        for output in cell["outputs"]
+    ]
+
+
+def test_there_are_three() -> None:
+    assert [path.stem for path in NOTEBOOKS] == ["buffer-size", "dataflow-constraint", "first-mapping"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_stored_outputs_are_true(path: Path, runner: ModuleType) -> None:
+    stored = runner.load(path)
+    again = runner.run(stored)
+    for before, now in zip(stored["cells"], again["cells"], strict=True):
+        if before["cell_type"] == "code":
+            assert shown(before) == shown(now), "run python docs/notebooks/run.py"
+
+
+def test_cells_share_names_and_end_in_a_value(runner: ModuleType) -> None:
+    names: dict[str, Any] = {}
+    assert runner.outputs("x = 2\nprint(x)\nx + 1", names, 0) == [
+        {"output_type": "stream", "name": "stdout", "text": ["2\n"]},
+        {"output_type": "display_data", "data": {"text/plain": ["3"]}, "metadata": {}},
+    ]
+    assert runner.outputs("x;", names, 1) == []
+    with pytest.raises(NameError):
+        runner.outputs("y", names, 2)
