@@ -249,7 +249,7 @@ class Joiner:
                     wanted = Filter(*least, incumbents.promising)
                     bounds = [form.loops[a].bound for a, _ in joint.matched]
                     joined = join_rows(
-                        rows, right_rows, joint, bounds, self._exchanged(joint, right_rows), self.sizes, wanted
+                        rows, right_rows, joint, bounds, self.exchanged(joint, right_rows), self.sizes, wanted
                     )
                     if len(joined):
                         joined.left_form[:], joined.right_form[:], joined.joint[:] = number, n, k
@@ -263,7 +263,7 @@ class Joiner:
             self._joints[key] = join_forms(left, right, self.views[einsum], shared, live, self.persistent)
         return self._joints[key]
 
-    def _exchanged(self, joint: Joint, rows: Rows) -> list[tuple[int, int, Floats]]:
+    def exchanged(self, joint: Joint, rows: Rows) -> list[tuple[int, int, Floats]]:
         """Per tensor to be charged: memory, zones above it, and bits per row of the Einsum. Copies count once."""
         found = []
         counted: set[tuple[str, str]] = set()

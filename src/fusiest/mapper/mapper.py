@@ -13,6 +13,7 @@ import numpy as np
 from fusiest.errors import FusiestError
 from fusiest.joining.bounds import Incumbents
 from fusiest.mapper.diagnose import why_not_joined
+from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.joiner import Joiner, OutOfTime, State
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
@@ -82,7 +83,7 @@ class _Run:
     """Whether the last pass kept all that could matter in the orders it looked at."""
 
     def run(self) -> Result:
-        begin, cpu = time.perf_counter(), _cpu_seconds()
+        begin, cpu = time.perf_counter(), cpu_seconds()
         self.deadline = begin + self.options.time_limit if self.options.time_limit is not None else None
         tables = explore_all(
             self.spec, self.options.max_fused_loops, self.options.imperfect, self.options.jobs, self.executor,
@@ -102,8 +103,8 @@ class _Run:
             raise why_not_joined(joiner)
         mappings = self._mappings(joiner)
         self.stats.wall_seconds = time.perf_counter() - begin
-        self.stats.cpu_seconds = _cpu_seconds() - cpu
-        self.stats.peak_rss_bytes = _peak_rss_bytes()
+        self.stats.cpu_seconds = cpu_seconds() - cpu
+        self.stats.peak_rss_bytes = peak_rss_bytes()
         return Result(self.spec, self.options.objective, mappings, optimal, gap, self.stats, interrupted, self.options)
 
     def _all_orders(self) -> bool:
@@ -196,17 +197,22 @@ class _Run:
         mappings = []
         for i in chosen:
             order, tree = trace(joiner, self.found[i].states, self.found[i].row)
-            try:
-                cost = evaluate(self.spec, tree)
-            except FusiestError as error:
-                raise FusiestError(f"internal error: the model rejects a mapping that was found: {error}") from error
-            if not np.allclose([cost.energy, cost.latency], [energy[i], latency[i]], rtol=1e-9, atol=0):
-                raise FusiestError(
-                    f"internal error: a mapping was found at {energy[i]} J, {latency[i]} s, but the model says "
-                    f"{cost.energy} J, {cost.latency} s"
-                )
-            mappings.append(Mapping(tree, order, cost))
+            mappings.append(checked_mapping(self.spec, order, tree, float(energy[i]), float(latency[i])))
         return sorted(mappings, key=lambda m: (m.energy, m.latency))
+
+
+def checked_mapping(spec: Spec, order: tuple[str, ...], tree: LoopTree, energy: float, latency: float) -> Mapping:
+    """A mapping that was found at this cost, evaluated by the model, which must agree."""
+    try:
+        cost = evaluate(spec, tree)
+    except FusiestError as error:
+        raise FusiestError(f"internal error: the model rejects a mapping that was found: {error}") from error
+    if not np.allclose([cost.energy, cost.latency], [energy, latency], rtol=1e-9, atol=0):
+        raise FusiestError(
+            f"internal error: a mapping was found at {energy} J, {latency} s, but the model says "
+            f"{cost.energy} J, {cost.latency} s"
+        )
+    return Mapping(tree, order, cost)
 
 
 def count_down_sets(spec: Spec, most: int) -> int:
@@ -225,12 +231,12 @@ def count_down_sets(spec: Spec, most: int) -> int:
     return count
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
-def _peak_rss_bytes() -> int:
+def peak_rss_bytes() -> int:
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return max(own.ru_maxrss, children.ru_maxrss) * 1024
 

@@ -53,6 +53,15 @@ class FunnelStep:
     forms: int
 
 
+@dataclass(frozen=True)
+class Improvement:
+    """A baseline found a better mapping after so many evaluations."""
+
+    evaluations: float
+    energy: float
+    latency: float
+
+
 @dataclass
 class Stats:
     wall_seconds: float = 0.0
@@ -63,6 +72,10 @@ class Stats:
     joined: list[int] = field(default_factory=list)
     funnel: list[FunnelStep] = field(default_factory=list)
     orders: str = "all"
+    evaluations: float | None = None
+    """Of a baseline: pmappings that it was charged for."""
+    history: list[Improvement] = field(default_factory=list)
+    """Of a baseline: each mapping that was better than all before it."""
 
 
 @dataclass
@@ -116,19 +129,31 @@ class Result:
             "gap": self.gap,
             "mappings": [self._mapping_json(m) for m in self.mappings],
             "spec": dump(self.spec),
-            "stats": {
-                "wall_seconds": self.stats.wall_seconds,
-                "cpu_seconds": self.stats.cpu_seconds,
-                "peak_rss_bytes": self.stats.peak_rss_bytes,
-                "pmappings": self.stats.pmappings,
-                "joined": self.stats.joined,
-                "explored": self.stats.explored,
-                "orders": self.stats.orders,
-                "funnel": [
-                    {"finished": f.finished, "pairs": f.pairs, "kept": f.kept, "forms": f.forms}
-                    for f in self.stats.funnel
-                ],
-            },
+            "stats": {**self._stats_json(), **self._baseline_json()},
+        }
+
+    def _stats_json(self) -> dict[str, object]:
+        return {
+            "wall_seconds": self.stats.wall_seconds,
+            "cpu_seconds": self.stats.cpu_seconds,
+            "peak_rss_bytes": self.stats.peak_rss_bytes,
+            "pmappings": self.stats.pmappings,
+            "joined": self.stats.joined,
+            "explored": self.stats.explored,
+            "orders": self.stats.orders,
+            "funnel": [
+                {"finished": f.finished, "pairs": f.pairs, "kept": f.kept, "forms": f.forms} for f in self.stats.funnel
+            ],
+        }
+
+    def _baseline_json(self) -> dict[str, object]:
+        if self.stats.evaluations is None:
+            return {}
+        return {
+            "evaluations": self.stats.evaluations,
+            "history": [
+                {"evaluations": h.evaluations, "energy": h.energy, "latency": h.latency} for h in self.stats.history
+            ],
         }
 
     def _mapping_json(self, mapping: Mapping) -> dict[str, object]:

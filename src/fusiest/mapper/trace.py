@@ -23,10 +23,11 @@ def trace(joiner: Joiner, states: dict[frozenset[str], State], row: int) -> tupl
         state = states[done]
         picks.append((state, form, einsum, *right))
     picks.reverse()
-    return tuple(pick[2] for pick in picks), _tree(joiner, picks)
+    return tuple(pick[2] for pick in picks), picked_tree(joiner, picks)
 
 
-def _tree(joiner: Joiner, picks: list[Pick]) -> LoopTree:
+def picked_tree(joiner: Joiner, picks: list[Pick]) -> LoopTree:
+    """The tree of these forms and rows."""
     steps: list[Step] = []
     numbering: list[dict[str, int]] = []
     backed: dict[str, tuple[str, frozenset[int]]] = {}

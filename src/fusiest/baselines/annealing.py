@@ -1,0 +1,57 @@
+"""SET: simulated annealing over placements, shared loops and what is inside each Einsum.
+
+J. Cai et al., "Inter-layer Scheduling Space Definition and Exploration for Tiled Accelerators", ISCA 2023. Temperature
+and acceptance are those of its published code.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+
+from fusiest.baselines.kernels import change, uniform
+from fusiest.baselines.record import BEST, BUDGET, CURRENT, PHASE, SPENT, goes_on, judge
+from fusiest.baselines.sampling import draw
+
+MOST_TRIES = 1_000
+"""Moves tried for one that is compatible; those that are not cost nothing."""
+RETURN_TO_BEST = 0.9
+
+
+@numba.njit(cache=True)
+def move(s, w, r, genes, candidate):  # type: ignore[no-untyped-def]
+    """A compatible neighbour of `genes`, in `candidate`: its score, inf if it is invalid."""
+    for _ in range(MOST_TRIES):
+        candidate[:] = genes
+        if change(s, w, candidate):
+            score = judge(s, w, r, candidate, genes, genes, False)
+            if not np.isnan(score):
+                return score
+    r.amounts[SPENT] += 1.0
+    return np.inf
+
+
+@numba.njit(cache=True)
+def anneal(s, w, r, genes, until):  # type: ignore[no-untyped-def]
+    """Go on annealing from `genes` until so many evaluations are spent."""
+    candidate = genes.copy()
+    while goes_on(r, until):
+        current = r.amounts[CURRENT]
+        if np.isinf(current):
+            r.amounts[CURRENT] = draw(s, w, r, genes)
+            continue
+        x = min(r.amounts[SPENT] / r.amounts[BUDGET], 1.0)
+        if x >= RETURN_TO_BEST and not r.counts[PHASE]:
+            r.counts[PHASE] = 1
+            genes[:] = r.best
+            current = r.amounts[BEST]
+        score = move(s, w, r, genes, candidate)
+        temperature = 0.07 * (1 - x) / (1 + 8 * x)
+        if score < current or (
+            temperature > 0 and uniform(w) < math.exp(-((score - current) / max(current, 1e-300)) / temperature)
+        ):
+            genes[:] = candidate
+            current = score
+        r.amounts[CURRENT] = current

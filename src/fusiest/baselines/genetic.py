@@ -1,0 +1,84 @@
+"""TileFlow: a genetic algorithm whose genes are each Einsum's placement, shared loops and inside.
+
+S. Zheng et al., "TileFlow: A Framework for Modeling Fusion Dataflow via Tree-based Analysis", MICRO 2023.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from fusiest.baselines.annealing import MOST_TRIES
+from fusiest.baselines.kernels import below, change, repair, uniform
+from fusiest.baselines.record import PHASE, SPENT, goes_on, judge
+from fusiest.baselines.sampling import draw
+
+POPULATION = 10
+CROSSOVER, MUTATION = 0.7, 0.2
+TOURNAMENT = 3
+
+
+@numba.njit(cache=True)
+def _winner(w, scores):  # type: ignore[no-untyped-def]
+    """The best of a few at random."""
+    best = below(w, len(scores))
+    for _ in range(TOURNAMENT - 1):
+        other = below(w, len(scores))
+        if scores[other] < scores[best]:
+            best = other
+    return best
+
+
+@numba.njit(cache=True)
+def _cross(s, w, mother, father, child):  # type: ignore[no-untyped-def]
+    """The first Einsums from one parent, the others from the other, changed where they do not fit."""
+    cut = 1 + below(w, max(len(mother) - 1, 1))
+    child[:cut] = mother[:cut]
+    child[cut:] = father[cut:]
+    return repair(s, w, np.arange(len(child)), child)
+
+
+@numba.njit(cache=True)
+def vary(s, w, mother, father, child):  # type: ignore[no-untyped-def]
+    """A child by crossover and mutation. False if its genes do not agree."""
+    child[:] = mother
+    if uniform(w) < CROSSOVER and not _cross(s, w, mother, father, child):
+        return False
+    return uniform(w) >= MUTATION or change(s, w, child)
+
+
+@numba.njit(cache=True)
+def choose_parents(w, scores):  # type: ignore[no-untyped-def]
+    return _winner(w, scores), _winner(w, scores)
+
+
+@numba.njit(cache=True)
+def _offspring(s, w, r, population, scores, child):  # type: ignore[no-untyped-def]
+    """A compatible child: its score, inf if it is invalid."""
+    for _ in range(MOST_TRIES):
+        a, b = choose_parents(w, scores)
+        if vary(s, w, population[a], population[b], child):
+            score = judge(s, w, r, child, population[a], population[b], False)
+            if not np.isnan(score):
+                return score
+    r.amounts[SPENT] += 1.0
+    return np.inf
+
+
+@numba.njit(cache=True)
+def evolve(s, w, r, population, scores, until):  # type: ignore[no-untyped-def]
+    """Fill the population with valid mappings, then breed generation after generation; the best survives as it is."""
+    children, marks = population.copy(), scores.copy()
+    while goes_on(r, until):
+        if r.counts[PHASE] < len(population):
+            scores[r.counts[PHASE]] = draw(s, w, r, population[r.counts[PHASE]])
+            if not np.isinf(scores[r.counts[PHASE]]):
+                r.counts[PHASE] += 1
+            continue
+        best = np.argmin(scores)
+        children[0] = population[best]
+        marks[0] = scores[best]
+        for i in range(1, len(population)):
+            marks[i] = _offspring(s, w, r, population, scores, children[i])
+        population[:] = children
+        scores[:] = marks

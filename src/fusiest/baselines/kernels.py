@@ -1,0 +1,323 @@
+"""Compiled steps that all baselines share: random numbers, the cost of a choice, random choices, repair.
+
+`genes` holds one row number per Einsum. `s` is a `space.Space`; `w` a `Work`, the arrays that one run writes to.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+VALID, INCOMPATIBLE, TOO_LARGE = 0, 1, 2
+PLACEMENT, LOOPS, INSIDE = 0, 1, 2
+"""What a move changes of an Einsum: memories of shared tensors, the loops around them, or what no neighbour sees."""
+
+_A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+_DRAWS = 64
+_LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class Work(NamedTuple):
+    """Random state and scratch arrays of one run."""
+
+    random: npt.NDArray[np.uint64]
+    own: npt.NDArray[np.float64]
+    done: npt.NDArray[np.float64]
+    own_before: npt.NDArray[np.float64]
+    done_before: npt.NDArray[np.float64]
+    leaf: npt.NDArray[np.float64]
+    kept: npt.NDArray[np.float64]
+    tiles: npt.NDArray[np.int64]
+    tiles_before: npt.NDArray[np.int64]
+    settled: npt.NDArray[np.int64]
+    ranges: npt.NDArray[np.int64]
+    cost: npt.NDArray[np.float64]
+    """Energy and latency of the last valid choice."""
+
+
+def make_work(seed: int, memories: int, zones: int, columns: int, tensors: int, choices: int) -> Work:
+    """`seed` may be any whole number; then the largest numbers of each in the space."""
+    return Work(
+        np.array([seed % (1 << 64)], np.uint64),
+        *(np.zeros((memories, zones + 2)) for _ in range(4)),
+        np.zeros(memories), np.zeros(memories), np.zeros(columns + 1, np.int64), np.zeros(columns + 1, np.int64),
+        np.zeros(tensors + 1, np.int64), np.zeros((choices, 2), np.int64), np.zeros(2),
+    )  # fmt: skip
+
+
+@numba.njit(cache=True)
+def mix(key, value):  # type: ignore[no-untyped-def]
+    """A key for `key` and one more value (the finalizer of SplitMix64)."""
+    z = (key ^ value) + _A
+    z = (z ^ (z >> _30)) * _B
+    z = (z ^ (z >> _27)) * _C
+    return z ^ (z >> _31)
+
+
+@numba.njit(cache=True)
+def uniform(w):  # type: ignore[no-untyped-def]
+    """A random number from 0 up to 1 (SplitMix64)."""
+    w.random[0] += _A
+    z = w.random[0]
+    z = (z ^ (z >> _30)) * _B
+    z = (z ^ (z >> _27)) * _C
+    z = z ^ (z >> _31)
+    return (z >> _11) * (1.0 / (1 << 53))
+
+
+@numba.njit(cache=True)
+def below(w, n):  # type: ignore[no-untyped-def]
+    """A random whole number from 0 to n - 1."""
+    return min(int(uniform(w) * n), n - 1)
+
+
+@numba.njit(cache=True)
+def edge_for(s, e, state, row, tiles):  # type: ignore[no-untyped-def]
+    """The edge that joins a row of Einsum e to an open form with these open tiles; -1 if it does not fit."""
+    edge = s.edge_of[s.edge_start[e] + state * s.forms[e] + s.form[row]]
+    while edge >= 0:
+        fits = True
+        for i in range(0, s.matched[edge, 0], 2):
+            if tiles[s.matched[edge, i + 1]] != s.tiles[row, s.matched[edge, i + 2]]:
+                fits = False
+                break
+        if fits:
+            return edge
+        edge = s.other[edge]
+    return -1
+
+
+@numba.njit(cache=True)
+def open_tiles(s, w, edge, row):  # type: ignore[no-untyped-def]
+    """Tiles of the loops that stay open after an edge."""
+    for c in range(s.open_tiles[edge, 0]):
+        w.tiles_before[c] = s.tiles[row, s.open_tiles[edge, c + 1]]
+    for c in range(s.open_tiles[edge, 0]):
+        w.tiles[c] = w.tiles_before[c]
+
+
+@numba.njit(cache=True)
+def evaluate(s, w, genes):  # type: ignore[no-untyped-def]
+    """Join the chosen rows one after the other, as `joining.rows.join_rows` does; costs go to `w.cost`."""
+    memories = len(s.sizes)
+    state = 0
+    energy = latency = 0.0
+    w.done[:, 0] = 0.0
+    w.kept[:] = 0.0
+    for e in range(len(s.forms)):
+        row = genes[e]
+        edge = edge_for(s, e, state, row, w.tiles)
+        if edge < 0:
+            return INCOMPATIBLE
+        energy += s.energy[row]
+        latency += s.latency[row]
+        if not _reserve(s, w, edge, row, memories):
+            return TOO_LARGE
+        open_tiles(s, w, edge, row)
+        state = s.after[edge]
+    w.cost[0] = energy
+    w.cost[1] = latency
+    return VALID
+
+
+@numba.njit(cache=True)
+def _reserve(s, w, edge, row, memories):  # type: ignore[no-untyped-def]
+    """Take space for one more Einsum; whether all memories can give it."""
+    zones, still_open = s.zones[edge, 0], s.zones[edge, 1]
+    left, right = s.left[edge, 0], s.right[edge, 0]
+    for m in range(memories):
+        for z in range(left):
+            w.own_before[m, z] = w.own[m, z]
+            w.done_before[m, z] = w.done[m, z]
+        w.own[m, : zones + 1] = 0.0
+        w.done[m, : zones + 1] = 0.0
+        for z in range(left - 1):
+            w.own[m, s.left[edge, z + 1]] += w.own_before[m, z]
+        for z in range(left):
+            w.done[m, s.left[edge, z + 1]] = w.done_before[m, z]
+        for z in range(right - 1):
+            w.own[m, s.right[edge, z + 1]] += s.bits[row, m, z]
+        w.leaf[m] = s.bits[row, m, right - 1]
+        w.kept[m] += s.kept[row, m]
+    for x in range(s.charge_start[edge], s.charge_start[edge + 1]):
+        m, at, bits = s.charge_memory[x], s.charge_at[x], s.charged[s.charge_bits[x] + s.in_form[row]]
+        if at < 0:
+            w.kept[m] += bits
+        elif at == zones:
+            w.leaf[m] += bits
+        else:
+            w.own[m, at] += bits
+    for m in range(memories):
+        w.done[m, zones] = max(w.done[m, zones], w.leaf[m])
+        total = w.done[m, zones]
+        for z in range(zones - 1, -1, -1):
+            total = max(w.done[m, z], w.own[m, z] + total)
+            if z >= still_open:
+                w.done[m, z] = total
+        if total + w.kept[m] > s.sizes[m]:
+            return False
+    return True
+
+
+@numba.njit(cache=True)
+def _find(keys, lo, hi, key):  # type: ignore[no-untyped-def]
+    """The first of the sorted keys lo … hi - 1 that is at least `key`."""
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if keys[middle] < key:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo
+
+
+@numba.njit(cache=True)
+def _range(keys, lo, hi, key):  # type: ignore[no-untyped-def]
+    """Where the sorted keys lo … hi - 1 are equal to `key`."""
+    first = _find(keys, lo, hi, key)
+    if first == hi or keys[first] != key:
+        return first, first
+    return first, hi if key == _LAST else _find(keys, first, hi, key + np.uint64(1))
+
+
+@numba.njit(cache=True)
+def _settle(s, w, e, row):  # type: ignore[no-untyped-def]
+    for i in range(s.slots[e]):
+        w.settled[s.tensors[e, i]] = s.interface[row, i]
+
+
+@numba.njit(cache=True)
+def sample(s, w, genes):  # type: ignore[no-untyped-def]
+    """Random genes that fit together: Einsum by Einsum, any row that fits is as likely. False in a dead end."""
+    state = 0
+    w.settled[:] = -1
+    for e in range(len(s.forms)):
+        edge = row = -1
+        for _ in range(_DRAWS):  # open loops above tensors that Einsum e does not use may ask for other tiles
+            row = _fitting_row(s, w, e, state)
+            if row < 0:
+                return False
+            edge = edge_for(s, e, state, row, w.tiles)
+            if edge >= 0:
+                break
+        if edge < 0:
+            return False
+        genes[e] = row
+        _settle(s, w, e, row)
+        open_tiles(s, w, edge, row)
+        state = s.after[edge]
+    return True
+
+
+@numba.njit(cache=True)
+def _fitting_row(s, w, e, state):  # type: ignore[no-untyped-def]
+    """A random row of the forms that can follow, with the interfaces that are settled; -1 if there is none."""
+    first = s.choice_start[s.choice_first[e] + state]
+    count = s.choice_start[s.choice_first[e] + state + 1] - first
+    total = 0
+    for k in range(count):
+        key = mix(np.uint64(0), np.uint64(s.choices[first + k]))
+        for i in range(s.slots[e]):
+            if s.early[e] >> i & 1:
+                key = mix(key, np.uint64(w.settled[s.tensors[e, i]]))
+        w.ranges[k, 0], w.ranges[k, 1] = _range(s.early_key, s.first[e], s.first[e + 1], key)
+        total += w.ranges[k, 1] - w.ranges[k, 0]
+    if total == 0:
+        return -1
+    which = below(w, total)
+    for k in range(count):
+        length = w.ranges[k, 1] - w.ranges[k, 0]
+        if which < length:
+            return s.by_early[w.ranges[k, 0] + which]
+        which -= length
+    return -1
+
+
+@numba.njit(cache=True)
+def repair(s, w, order, genes):  # type: ignore[no-untyped-def]
+    """Change genes so that users of each tensor agree. The first Einsum of `order` stays as it is, later ones give way.
+
+    An Einsum that has to change keeps as many of its other interfaces as it can.
+    """
+    w.settled[:] = -1
+    for e in order:
+        must = 0
+        agrees = True
+        for i in range(s.slots[e]):
+            known = w.settled[s.tensors[e, i]]
+            if known >= 0:
+                must |= 1 << i
+                agrees = agrees and known == s.interface[genes[e], i]
+        if not agrees:
+            row = _equivalent(s, w, e, genes[e], must)
+            if row < 0:
+                return False
+            genes[e] = row
+        _settle(s, w, e, genes[e])
+    return True
+
+
+@numba.njit(cache=True)
+def _equivalent(s, w, e, old, must):  # type: ignore[no-untyped-def]
+    """A row with the settled interfaces (`must`, by slot), and as many of the old row's others as possible."""
+    for subset in s.subsets:
+        if subset >= 1 << s.slots[e] or subset & must != must:
+            continue
+        key = np.uint64(0)
+        for i in range(s.slots[e]):
+            if subset >> i & 1:
+                known = w.settled[s.tensors[e, i]] if must >> i & 1 else s.interface[old, i]
+                key = mix(key, np.uint64(known))
+        row = _by_subset(s, w, e, subset, key)
+        if row >= 0:
+            return row
+    return -1
+
+
+@numba.njit(cache=True)
+def _by_subset(s, w, e, subset, key):  # type: ignore[no-untyped-def]
+    """A random row with these interfaces in these slots; -1 if there is none."""
+    start = s.subset_start[e] + subset * (s.first[e + 1] - s.first[e])
+    first, last = _range(s.subset_key, start, start + s.first[e + 1] - s.first[e], key)
+    return s.by_subset[first + below(w, last - first)] if last > first else -1
+
+
+@numba.njit(cache=True)
+def change(s, w, genes):  # type: ignore[no-untyped-def]
+    """Change one Einsum at random (its placement, its loops, or only its inside), then its neighbours to fit."""
+    e = below(w, len(s.forms))
+    kind = below(w, 3)
+    row = genes[e]
+    if kind == INSIDE:
+        key = np.uint64(0)
+        for i in range(s.slots[e]):
+            key = mix(key, np.uint64(s.interface[row, i]))
+        genes[e] = _by_subset(s, w, e, (1 << s.slots[e]) - 1, key)
+    else:
+        places = s.place_first[e + 1] - s.place_first[e]
+        place = s.place[row]
+        if kind == PLACEMENT and places > 1:
+            place = (place + 1 + below(w, places - 1)) % places
+        first = s.place_start[s.place_first[e] + place]
+        last = s.place_start[s.place_first[e] + place + 1]
+        genes[e] = s.by_place[first + below(w, last - first)]
+    return genes[e] != row and repair(s, w, s.spread[e], genes)
+
+
+@numba.njit(cache=True)
+def _same_group(s, a, b):  # type: ignore[no-untyped-def]
+    return s.form[a] == s.form[b] and s.group[a] == s.group[b]
+
+
+@numba.njit(cache=True)
+def price(s, genes, known, other, fresh):  # type: ignore[no-untyped-def]
+    """Evaluations for the groups of pmappings that neither `known` nor `other` has; all if `fresh`; at least one."""
+    total = 0.0
+    for e in range(len(genes)):
+        if fresh or not (_same_group(s, genes[e], known[e]) or _same_group(s, genes[e], other[e])):
+            total += s.price[e]
+    return max(total, 1.0)

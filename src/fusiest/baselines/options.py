@@ -1,0 +1,26 @@
+"""Which baseline, from which seed, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusiest.errors import SpecError, did_you_mean
+
+MAPPERS = ("fusiest", "set", "tileflow", "tileflow-mcts", "timeloop")
+
+
+@dataclass(frozen=True)
+class BaselineOptions:
+    """`budget`: evaluations of pmappings; by default as many as fusiest needed for its tables."""
+
+    mapper: str = "fusiest"
+    seed: int = 0
+    budget: float | None = None
+    stop_rules: bool = True
+    """Whether Timeloop stops by its own rules, or goes on until the budget is spent."""
+
+    def __post_init__(self) -> None:
+        if self.mapper not in MAPPERS:
+            raise SpecError(f"mapper '{self.mapper}' is not known{did_you_mean(self.mapper, MAPPERS)}")
+        if self.budget is not None and not self.budget >= 1:
+            raise SpecError("budget must be at least 1 evaluation")

@@ -1,0 +1,75 @@
+"""What a baseline has spent and found so far: evaluations, the best mapping, and when each better one was found."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from fusiest.baselines.kernels import INCOMPATIBLE, VALID, evaluate, price
+
+ENERGY, LATENCY, EDP = 0, 1, 2
+OBJECTIVES = {("energy",): ENERGY, ("latency",): LATENCY}
+"""Everything else is minimized as the product."""
+SPENT, BUDGET, BEST, CURRENT, STOPPED = 0, 1, 2, 3, 4
+RECORDED, VALID_ONES, INVALID_ONES, SINCE_BEST, INVALID_RUN, PHASE = 0, 1, 2, 3, 4, 5
+_HISTORY, _ROOM = 2048, 256
+
+
+class Record(NamedTuple):
+    """Compiled code counts here."""
+
+    amounts: npt.NDArray[np.float64]
+    """Evaluations spent, the budget, the best score, the current score, when a stop rule first applied."""
+    counts: npt.NDArray[np.int64]
+    best: npt.NDArray[np.int64]
+    history: npt.NDArray[np.float64]
+    """Evaluations spent, energy, latency, whenever a better mapping was found; read and emptied between calls."""
+    objective: int
+
+
+def make_record(einsums: int, budget: float, objective: tuple[str, ...]) -> Record:
+    amounts = np.array([0.0, budget, np.inf, np.inf, 0.0])
+    return Record(
+        amounts, np.zeros(6, np.int64), np.zeros(einsums, np.int64), np.zeros((_HISTORY, 3)),
+        OBJECTIVES.get(objective, EDP),
+    )  # fmt: skip
+
+
+@numba.njit(cache=True)
+def goes_on(r, until):  # type: ignore[no-untyped-def]
+    """Whether to do more before returning to the caller."""
+    return r.amounts[SPENT] < until and r.counts[RECORDED] < len(r.history) - _ROOM
+
+
+@numba.njit(cache=True)
+def judge(s, w, r, genes, known, other, fresh):  # type: ignore[no-untyped-def]
+    """Evaluate, charge and note a choice: its score, inf if it does not fit into memory, nan if it fits no neighbours.
+
+    A choice that is not compatible costs nothing. Groups that `known` or `other` have are paid for, unless `fresh`.
+    """
+    status = evaluate(s, w, genes)
+    if status == INCOMPATIBLE:
+        return np.nan
+    r.amounts[SPENT] += price(s, genes, known, other, fresh)
+    if status != VALID:
+        r.counts[INVALID_ONES] += 1
+        r.counts[INVALID_RUN] += 1
+        return np.inf
+    r.counts[VALID_ONES] += 1
+    r.counts[SINCE_BEST] += 1
+    r.counts[INVALID_RUN] = 0
+    score = w.cost[0] * w.cost[1]
+    if r.objective != EDP:
+        score = w.cost[r.objective]
+    if score < r.amounts[BEST]:
+        r.amounts[BEST] = score
+        r.best[:] = genes
+        r.counts[SINCE_BEST] = 0
+        r.history[r.counts[RECORDED], 0] = r.amounts[SPENT]
+        r.history[r.counts[RECORDED], 1] = w.cost[0]
+        r.history[r.counts[RECORDED], 2] = w.cost[1]
+        r.counts[RECORDED] += 1
+    return score

@@ -1,0 +1,38 @@
+"""Timeloop: random pmappings, one per Einsum, until many in a row are invalid or none is better.
+
+A. Parashar et al., "Timeloop: A Systematic Approach to DNN Accelerator Evaluation", ISPASS 2019.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from fusiest.baselines.kernels import sample
+from fusiest.baselines.record import INVALID_RUN, SINCE_BEST, SPENT, STOPPED, goes_on, judge
+
+MOST_INVALID, MOST_WITHOUT_BETTER = 1_000, 500
+
+
+@numba.njit(cache=True)
+def draw(s, w, r, genes):  # type: ignore[no-untyped-def]
+    """One random choice: its score, inf if it is invalid."""
+    if sample(s, w, genes):
+        score = judge(s, w, r, genes, genes, genes, True)
+        if not np.isnan(score):
+            return score
+    r.amounts[SPENT] += 1.0
+    r.counts[INVALID_RUN] += 1
+    return np.inf
+
+
+@numba.njit(cache=True)
+def timeloop(s, w, r, genes, until, stop):  # type: ignore[no-untyped-def]
+    """Sample until so many evaluations are spent or, if `stop`, a stop rule applies."""
+    while goes_on(r, until):
+        draw(s, w, r, genes)
+        if r.counts[INVALID_RUN] >= MOST_INVALID or r.counts[SINCE_BEST] >= MOST_WITHOUT_BETTER:
+            if r.amounts[STOPPED] == 0:
+                r.amounts[STOPPED] = r.amounts[SPENT]
+            if stop:
+                return

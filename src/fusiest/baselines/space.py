@@ -1,0 +1,353 @@
+"""All pmappings of a workload as flat arrays, for compiled code: one gene per Einsum, the number of a row.
+
+Rows of all Einsums are numbered through, Einsum by Einsum in the order of joining and form by form. What neighbours see of a
+row is, per shared tensor, its interface: the memory, the ranks stepped above it, and their tiles. Users of a tensor must
+have the same interface. Rows whose interface some other user of the tensor cannot have are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fusiest.baselines.kernels import mix
+from fusiest.baselines.paths import Edge, Level, paths
+from fusiest.errors import FusiestError
+from fusiest.mapper.joiner import Joiner
+from fusiest.pmapping.pareto import Floats, Ints
+from fusiest.pmapping.table import Form, group_numbers
+from fusiest.spec.spec import Spec
+
+MOST_SHARED = 6
+"""Tensors that one Einsum may share with others: rows are indexed by every subset of them."""
+
+Keys = npt.NDArray[np.uint64]
+
+
+class Space(NamedTuple):
+    """The arrays. Einsums are numbered in the order of joining, a row's `slots` are the tensors that it shares."""
+
+    sizes: Floats
+    # rows
+    first: Ints
+    energy: Floats
+    latency: Floats
+    form: Ints
+    in_form: Ints
+    tiles: Ints
+    bits: Floats
+    kept: Floats
+    interface: Ints
+    group: Ints
+    price: Floats
+    # Einsums
+    slots: Ints
+    tensors: Ints
+    spread: Ints
+    # rows by place, by (form, interfaces known from earlier Einsums), and by each subset of interfaces
+    place: Ints
+    place_first: Ints
+    place_start: Ints
+    by_place: Ints
+    early: Ints
+    early_key: Keys
+    by_early: Ints
+    subset_start: Ints
+    subset_key: Keys
+    by_subset: Ints
+    subsets: Ints
+    # edges of the graph of forms
+    forms: Ints
+    edge_start: Ints
+    edge_of: Ints
+    choice_start: Ints
+    choice_first: Ints
+    choices: Ints
+    after: Ints
+    other: Ints
+    matched: Ints
+    left: Ints
+    right: Ints
+    zones: Ints
+    open_tiles: Ints
+    charge_start: Ints
+    charge_memory: Ints
+    charge_at: Ints
+    charge_bits: Ints
+    charged: Floats
+
+
+@dataclass(frozen=True)
+class Genome:
+    """A space with what is needed to turn genes back into forms and rows of the tables."""
+
+    space: Space
+    joiner: Joiner
+    levels: list[Level]
+    numbers: list[tuple[Ints, Ints]]
+    """Per Einsum: form and row in the form, by gene."""
+
+
+def make_genome(spec: Spec, joiner: Joiner, levels: list[Level] | None = None) -> Genome:
+    """Flatten the tables of a joiner."""
+    return _Flattening(spec, joiner, levels or paths(joiner)).genome()
+
+
+@dataclass
+class _Rows:
+    """Rows of one Einsum, before they are put behind one another."""
+
+    form: Ints
+    row: Ints
+    interface: Ints
+
+
+class _Flattening:
+    def __init__(self, spec: Spec, joiner: Joiner, levels: list[Level]) -> None:
+        self.spec, self.joiner, self.levels = spec, joiner, levels
+        self.order = [level.einsum for level in levels]
+        shared = [t for t in spec.info.users if len(spec.info.users[t]) > 1]
+        self.tensor_number = {t: i for i, t in enumerate(shared)}
+        self.slots = [[t for t in shared if t in spec.info.einsums[e].accesses] for e in self.order]
+        if max(map(len, self.slots)) > MOST_SHARED:
+            raise FusiestError(f"not supported: an Einsum that shares more than {MOST_SHARED} tensors, with a baseline")
+        self.interfaces: dict[object, int] = {}
+        self.rows = [self._einsum_rows(level, slots) for level, slots in zip(levels, self.slots, strict=True)]
+        self._drop_without_partner()
+
+    def _einsum_rows(self, level: Level, slots: list[str]) -> _Rows:
+        parts = []
+        for number in sorted({edge.form for edge in level.edges}):
+            form, rows = self.joiner.right[level.einsum][number]
+            columns = [self._interface(level.einsum, form, rows.tiles, tensor) for tensor in slots]
+            interface = np.stack(columns, axis=1) if columns else np.empty((len(rows), 0), np.int64)
+            parts.append((np.full(len(rows), number), np.arange(len(rows)), interface))
+        if not parts:
+            return _Rows(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, len(slots)), np.int64))
+        return _Rows(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    def _interface(self, einsum: str, form: Form, tiles: Ints, tensor: str) -> Ints:
+        """Numbers of interfaces of a tensor, for all rows of a form."""
+        backing = next(b for b in form.backings if b.tensor == tensor)
+        view = self.joiner.views[einsum]
+        above = [v for zone in form.zones[: backing.zones] for v in zone]
+        ranks = sorted((view.rank_of(tensor, v) or "", form.loops.index(v)) for v in above)
+        own = tiles[:, [column for _, column in ranks]]
+        _, first, inverse = np.unique(group_numbers(own), return_index=True, return_inverse=True)
+        names = tuple(rank for rank, _ in ranks)
+        numbers = [
+            self.interfaces.setdefault((tensor, backing.memory, names, tuple(own[i].tolist())), len(self.interfaces))
+            for i in first
+        ]
+        return np.array(numbers, np.int64)[inverse.reshape(-1)]
+
+    def _drop_without_partner(self) -> None:
+        """Until nothing changes, drop rows with an interface that another user of the tensor does not have."""
+        while True:
+            common: dict[str, Ints] = {}
+            for rows, slots in zip(self.rows, self.slots, strict=True):
+                for i, tensor in enumerate(slots):
+                    own = np.unique(rows.interface[:, i])
+                    common[tensor] = np.intersect1d(common[tensor], own) if tensor in common else own
+            dropped = 0
+            for rows, slots in zip(self.rows, self.slots, strict=True):
+                keep = np.ones(len(rows.form), np.bool_)
+                for i, tensor in enumerate(slots):
+                    keep &= np.isin(rows.interface[:, i], common[tensor])
+                dropped += int((~keep).sum())
+                rows.form, rows.row, rows.interface = rows.form[keep], rows.row[keep], rows.interface[keep]
+            if not dropped:
+                return
+
+    # --- putting it together ------------------------------------------------------------------------------------------
+
+    def genome(self) -> Genome:
+        numbers = [(rows.form, rows.row) for rows in self.rows]
+        space = Space(**self._row_arrays(), **self._einsum_arrays(), **self._indexes(), **self._edge_arrays())
+        return Genome(space, self.joiner, self.levels, numbers)
+
+    def _row_arrays(self) -> dict[str, np.ndarray]:
+        first = np.concatenate([[0], np.cumsum([len(rows.form) for rows in self.rows])])
+        memories = len(self.joiner.memories)
+        tables = [self.joiner.right[e] for e in self.order]
+        columns = max((len(form.loops) for table in tables for form, _ in table), default=0)
+        zones = max((len(form.zones) for table in tables for form, _ in table), default=0)
+        total = int(first[-1])
+        energy, latency = np.zeros(total), np.zeros(total)
+        tiles = np.zeros((total, columns), np.int64)
+        bits, kept = np.zeros((total, memories, zones + 1)), np.zeros((total, memories))
+        group, price = np.zeros(total, np.int64), np.zeros(len(self.order))
+        for e, (rows, table) in enumerate(zip(self.rows, tables, strict=True)):
+            groups = 0
+            for number, (form, own) in enumerate(table):
+                where = np.flatnonzero(rows.form == number)
+                at, row = first[e] + where, rows.row[where]
+                energy[at], latency[at] = own.energy[row], own.latency[row]
+                tiles[at, : len(form.loops)] = own.tiles[row]
+                bits[at, :, : own.bits.shape[2]], kept[at] = own.bits[row], own.persistent[row]
+                distinct, inverse = np.unique(group_numbers(own.tiles), return_inverse=True)
+                group[at] = groups + inverse.reshape(-1)[row]
+                groups += len(distinct)
+            price[e] = self.joiner.tables[self.order[e]].explored / max(groups, 1)
+        return {
+            "sizes": self.joiner.sizes * (1 + 1e-12), "first": first, "energy": energy, "latency": latency,
+            "form": np.concatenate([rows.form for rows in self.rows]),
+            "in_form": np.concatenate([rows.row for rows in self.rows]),
+            "tiles": tiles, "bits": bits, "kept": kept,
+            "interface": _stacked([rows.interface for rows in self.rows]), "group": group, "price": price,
+        }  # fmt: skip
+
+    def _einsum_arrays(self) -> dict[str, np.ndarray]:
+        widest = max(map(len, self.slots))
+        tensors = np.full((len(self.order), widest), -1)
+        for e, slots in enumerate(self.slots):
+            tensors[e, : len(slots)] = [self.tensor_number[t] for t in slots]
+        return {
+            "slots": np.array([len(slots) for slots in self.slots]),
+            "tensors": tensors,
+            "spread": np.array([self._spread(e) for e in range(len(self.order))]),
+            "subsets": np.array(sorted(range(1 << widest), key=lambda s: -s.bit_count())),
+        }
+
+    def _spread(self, start: int) -> list[int]:
+        """The Einsums by how many shared tensors they are away from one of them, nearest first."""
+        found, frontier = [start], [start]
+        while len(found) < len(self.order):
+            near = {t for e in frontier for t in self.slots[e]}
+            frontier = [e for e in range(len(self.order)) if e not in found and not near.isdisjoint(self.slots[e])]
+            frontier = frontier or [next(e for e in range(len(self.order)) if e not in found)]
+            found += frontier
+        return found
+
+    def _indexes(self) -> dict[str, np.ndarray]:
+        place, starts, place_first, by_place = [], [], [0], []
+        early, early_key, by_early = [], [], []
+        subset_start, subset_key, by_subset = [], [], []
+        begin = at = 0
+        for e, (rows, slots) in enumerate(zip(self.rows, self.slots, strict=True)):
+            own, start, sorted_rows = self._places(e, rows)
+            place.append(own)
+            starts.append(begin + start)
+            place_first.append(place_first[-1] + len(start))
+            by_place.append(begin + sorted_rows)
+            before = {t for earlier in self.slots[:e] for t in earlier}
+            known = [i for i, t in enumerate(slots) if t in before]
+            early.append(sum(1 << i for i in known))
+            key = hashed([rows.form, *(rows.interface[:, i] for i in known)])
+            order = np.argsort(key, kind="stable")
+            early_key.append(key[order])
+            by_early.append(begin + order)
+            subset_start.append(at)
+            for subset in range(1 << len(slots)):
+                key = hashed([rows.interface[:, i] for i in range(len(slots)) if subset >> i & 1], len(rows.form))
+                order = np.argsort(key, kind="stable")
+                subset_key.append(key[order])
+                by_subset.append(begin + order)
+                at += len(rows.form)
+            begin += len(rows.form)
+        return {
+            "place": np.concatenate(place), "place_first": np.array(place_first),
+            "place_start": np.concatenate([*starts, [begin]]), "by_place": np.concatenate(by_place),
+            "early": np.array(early), "early_key": np.concatenate(early_key), "by_early": np.concatenate(by_early),
+            "subset_start": np.array(subset_start), "subset_key": np.concatenate(subset_key),
+            "by_subset": np.concatenate(by_subset),
+        }  # fmt: skip
+
+    def _places(self, e: int, rows: _Rows) -> tuple[Ints, Ints, Ints]:
+        """Rows by which memory each shared tensor is backed in: number per row, where each number begins, sorted rows."""
+        table, slots = self.joiner.right[self.order[e]], self.slots[e]
+        memories = [tuple(b.memory for b in form.backings if b.tensor in slots) for form, _ in table]
+        known = {name: i for i, name in enumerate(dict.fromkeys(memories[n] for n in np.unique(rows.form)))}
+        number = np.array([known.get(name, -1) for name in memories], np.int64)
+        own = number[rows.form]
+        order = np.argsort(own, kind="stable")
+        return own, np.searchsorted(own[order], np.arange(len(known))), order
+
+    def _edge_arrays(self) -> dict[str, np.ndarray]:
+        forms = [len(self.joiner.right[e]) for e in self.order]
+        edge_start = np.cumsum([0] + [f * len(level.open_forms) for f, level in zip(forms, self.levels, strict=True)])
+        edge_of, other = np.full(int(edge_start[-1]), -1), []
+        choice_start, choice_first, choices = [0], [0], []
+        edges: list[tuple[str, Edge]] = []
+        for e, level in enumerate(self.levels):
+            ways: dict[int, dict[int, None]] = {}
+            for edge in level.edges:
+                at = int(edge_start[e]) + edge.before * forms[e] + edge.form
+                if edge_of[at] < 0:
+                    edge_of[at] = len(edges)
+                else:  # ways to join the same two follow one another
+                    other[-1] = len(edges)
+                other.append(-1)
+                edges.append((level.einsum, edge))
+                ways.setdefault(edge.before, {})[edge.form] = None
+            for before in range(len(level.open_forms)):
+                choices += list(ways.get(before, {}))
+                choice_start.append(len(choices))
+            choice_first.append(choice_first[-1] + len(level.open_forms))
+        joints = [edge.joint for _, edge in edges]
+        return {
+            "forms": np.array(forms), "edge_start": edge_start, "edge_of": edge_of,
+            "choice_start": np.array(choice_start), "choice_first": np.array(choice_first),
+            "choices": np.array(choices, np.int64),
+            "after": np.array([edge.after for _, edge in edges], np.int64), "other": np.array(other, np.int64),
+            "matched": _padded([[n for pair in joint.matched for n in pair] for joint in joints]),
+            "left": _padded([joint.left for joint in joints]), "right": _padded([joint.right for joint in joints]),
+            "zones": np.array([(joint.zones, joint.open_zones) for joint in joints]).reshape(-1, 2),
+            "open_tiles": _padded([joint.tiles for joint in joints]), **self._charges(edges),
+        }  # fmt: skip
+
+    def _charges(self, edges: list[tuple[str, Edge]]) -> dict[str, np.ndarray]:
+        """What each edge adds to memories for exchanged tensors, per row of its form; equal columns once."""
+        start, memory, zone, offset = [0], [], [], []
+        columns: list[Floats] = []
+        known: dict[bytes, int] = {}
+        end = 0
+        for einsum, edge in edges:
+            rows = self.joiner.right[einsum][edge.form][1]
+            for at_memory, at_zone, bits in self.joiner.exchanged(edge.joint, rows):
+                key = bits.tobytes()
+                if key not in known:
+                    known[key] = end
+                    columns.append(bits)
+                    end += len(bits)
+                memory.append(at_memory)
+                zone.append(at_zone)
+                offset.append(known[key])
+            start.append(len(memory))
+        return {
+            "charge_start": np.array(start), "charge_memory": np.array(memory, np.int64),
+            "charge_at": np.array(zone, np.int64), "charge_bits": np.array(offset, np.int64),
+            "charged": np.concatenate([*columns, np.empty(0)]),
+        }  # fmt: skip
+
+
+def hashed(columns: list[Ints], length: int = 0) -> Keys:
+    """One number per row for the values of some columns, as `kernels.mix` computes it value by value."""
+    key = np.zeros(len(columns[0]) if columns else length, np.uint64)
+    with np.errstate(over="ignore"):
+        for column in columns:
+            key = mix.py_func(key, column.astype(np.uint64))
+    return key
+
+
+def _padded(rows: list[list[int]] | list[tuple[int, ...]]) -> Ints:
+    """Lists of different lengths as rows of one array; the length stands in front."""
+    width = max(map(len, rows), default=0)
+    found = np.zeros((len(rows), width + 1), np.int64)
+    for i, row in enumerate(rows):
+        found[i, 0] = len(row)
+        found[i, 1 : len(row) + 1] = row
+    return found
+
+
+def _stacked(parts: list[Ints]) -> Ints:
+    """Arrays of different widths below one another."""
+    width = max(part.shape[1] for part in parts)
+    padded = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=-1) for part in parts]
+    return np.concatenate(padded)
+
+
+__all__ = ["Genome", "Space", "hashed", "make_genome"]
