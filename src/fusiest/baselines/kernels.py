@@ -41,11 +41,13 @@ class Work(NamedTuple):
 
 def make_work(seed: int, memories: int, zones: int, columns: int, tensors: int, choices: int) -> Work:
     """`seed` may be any whole number; then the largest numbers of each in the space."""
+    space = memories, zones + 2
     return Work(
-        np.array([seed % (1 << 64)], np.uint64),
-        *(np.zeros((memories, zones + 2)) for _ in range(4)),
-        np.zeros(memories), np.zeros(memories), np.zeros(columns + 1, np.int64), np.zeros(columns + 1, np.int64),
-        np.zeros(tensors + 1, np.int64), np.zeros((choices, 2), np.int64), np.zeros(2),
+        random=np.array([seed % (1 << 64)], np.uint64),
+        own=np.zeros(space), done=np.zeros(space), own_before=np.zeros(space), done_before=np.zeros(space),
+        leaf=np.zeros(memories), kept=np.zeros(memories),
+        tiles=np.zeros(columns + 1, np.int64), tiles_before=np.zeros(columns + 1, np.int64),
+        settled=np.zeros(tensors + 1, np.int64), ranges=np.zeros((choices, 2), np.int64), cost=np.zeros(2),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fusiest.baselines.kernels import INCOMPATIBLE, VALID, evaluate, price
 
 ENERGY, LATENCY, EDP = 0, 1, 2
-OBJECTIVES = {("energy",): ENERGY, ("latency",): LATENCY}
+OBJECTIVES: dict[tuple[str, ...], int] = {("energy",): ENERGY, ("latency",): LATENCY}
 """Everything else is minimized as the product."""
 SPENT, BUDGET, BEST, CURRENT, STOPPED = 0, 1, 2, 3, 4
 RECORDED, VALID_ONES, INVALID_ONES, SINCE_BEST, INVALID_RUN, PHASE = 0, 1, 2, 3, 4, 5

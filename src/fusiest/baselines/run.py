@@ -12,10 +12,10 @@ from fusiest.baselines.annealing import anneal
 from fusiest.baselines.genetic import POPULATION, evolve
 from fusiest.baselines.kernels import Work, make_work
 from fusiest.baselines.options import BaselineOptions
-from fusiest.baselines.record import BEST, RECORDED, SPENT, STOPPED, Record, make_record
+from fusiest.baselines.record import BEST, EDP, OBJECTIVES, RECORDED, SPENT, STOPPED, Record, make_record
 from fusiest.baselines.sampling import timeloop
-from fusiest.baselines.space import Genome, make_genome
-from fusiest.joining.bounds import Incumbents
+from fusiest.baselines.space import Genome, Space, make_genome
+from fusiest.baselines.structures import structure_search
 from fusiest.mapper.joiner import Joiner, State
 from fusiest.mapper.mapper import NoMapping, checked_mapping, cpu_seconds, peak_rss_bytes
 from fusiest.mapper.options import Options
@@ -52,7 +52,7 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
     begin, cpu = time.perf_counter(), cpu_seconds()
     tables = explore_all(
         spec, options.max_fused_loops, options.imperfect, options.jobs, None,
-        lambda name, table: say(Step("exploring", f"{name} has {len(table):,} pmappings in {len(table.forms)} forms")),
+        lambda name, table, done, total: say(Step("exploring", f"{name} has {len(table):,} pmappings", done, total)),
     )  # fmt: skip
     genome = make_genome(spec, Joiner(spec, tables, False))
     found = search(genome, options.objective, baseline, our_evaluations(spec, tables), say)
@@ -81,10 +81,7 @@ def search(
         return Found(None, 0.0, [])
     budget = float(ours if baseline.budget is None else baseline.budget)
     record = make_record(len(space.forms), budget, objective)
-    work = make_work(
-        baseline.seed, len(space.sizes), int(space.zones.max()), space.tiles.shape[1], int(space.tensors.max()) + 1,
-        int(np.diff(space.choice_start).max()),
-    )  # fmt: skip
+    work = make_work_for(space, baseline.seed)
     step = _stepper(genome, work, record, baseline)
     history: list[Improvement] = []
     while (spent := float(record.amounts[SPENT])) < budget:
@@ -100,6 +97,14 @@ def search(
     return Found(genes, float(record.amounts[SPENT]), history, float(record.amounts[STOPPED]) or None)
 
 
+def make_work_for(space: Space, seed: int) -> Work:
+    """Scratch arrays that are large enough for a space."""
+    return make_work(
+        seed, len(space.sizes), int(space.zones.max()), space.tiles.shape[1], int(space.tensors.max(initial=0)) + 1,
+        int(np.diff(space.choice_start).max()),
+    )  # fmt: skip
+
+
 def _stepper(genome: Genome, work: Work, record: Record, baseline: BaselineOptions) -> Advance:
     space, count = genome.space, len(genome.space.forms)
     if baseline.mapper == "timeloop":
@@ -109,7 +114,9 @@ def _stepper(genome: Genome, work: Work, record: Record, baseline: BaselineOptio
         genes = np.zeros(count, np.int64)
         return lambda until: anneal(space, work, record, genes, until)
     population, scores = np.zeros((POPULATION, count), np.int64), np.full(POPULATION, np.inf)
-    return lambda until: evolve(space, work, record, population, scores, until)
+    if baseline.mapper == "tileflow":
+        return lambda until: evolve(space, work, record, population, scores, until)
+    return structure_search(genome, work, record, population, scores, least_score(genome, record.objective))
 
 
 def to_result(
@@ -121,29 +128,23 @@ def to_result(
     best = found.history[-1]
     order, picks = _picks(genome, found.genes)
     mapping = checked_mapping(spec, order, picked_tree(genome.joiner, picks), best.energy, best.latency)
-    least = genome.joiner.bounds.least(frozenset(), ())
-    incumbents = Incumbents(objective)
-    bound, score = (
-        float(incumbents.score(np.array([energy]), np.array([latency]))[0])
-        for energy, latency in (least, (best.energy, best.latency))
-    )
+    kind = OBJECTIVES.get(objective, EDP)
+    bound, score = least_score(genome, kind), (best.energy, best.latency, best.energy * best.latency)[kind]
     return Result(spec, objective, [mapping], False, max(0.0, 1 - bound / score) if score else 0.0, stats)
 
 
+def least_score(genome: Genome, objective: int) -> float:
+    """No mapping can have less."""
+    energy, latency = genome.joiner.bounds.least(frozenset(), ())
+    return (energy, latency, energy * latency)[objective]
+
+
 def _picks(genome: Genome, genes: Ints) -> tuple[tuple[str, ...], list[Pick]]:
-    """Genes as the mapper's own pointers: open form before, Einsum, form and row."""
-    space, node, picks = genome.space, 0, []
+    """Genes as the mapper's own pointers: open form before, Einsum, form, row, and way of joining."""
+    picks: list[Pick] = []
     done: frozenset[str] = frozenset()
-    tiles: tuple[int, ...] = ()
-    for e, (level, gene) in enumerate(zip(genome.levels, genes.tolist(), strict=True)):
-        form, row = (int(numbers[gene - space.first[e]]) for numbers in genome.numbers[e])
-        own = space.tiles[gene].tolist()
-        edge = next(
-            edge
-            for edge in level.edges
-            if (edge.before, edge.form) == (node, form) and all(tiles[a] == own[b] for a, b in edge.joint.matched)
-        )
-        picks.append((State(done, [level.open_forms[node]]), 0, level.einsum, form, row, edge.way))
-        tiles = tuple(own[c] for c in edge.joint.tiles)
-        node, done = edge.after, done | {level.einsum}
+    for level, gene, edge in zip(genome.levels, genes.tolist(), genome.edges(genes), strict=True):
+        before = State(done, [level.open_forms[edge.before]])
+        picks.append((before, 0, level.einsum, edge.form, int(genome.space.in_form[gene]), edge.way))
+        done |= {level.einsum}
     return tuple(level.einsum for level in genome.levels), picks

@@ -87,8 +87,21 @@ class Genome:
     space: Space
     joiner: Joiner
     levels: list[Level]
-    numbers: list[tuple[Ints, Ints]]
-    """Per Einsum: form and row in the form, by gene."""
+
+    def edges(self, genes: Ints) -> list[Edge]:
+        """The path that genes take through the graph of forms: of several ways, the first whose tiles agree."""
+        found: list[Edge] = []
+        node, tiles = 0, list[int]()
+        for level, gene in zip(self.levels, genes.tolist(), strict=True):
+            own, form = self.space.tiles[gene].tolist(), int(self.space.form[gene])
+            edge = next(
+                edge
+                for edge in level.edges
+                if (edge.before, edge.form) == (node, form) and all(tiles[a] == own[b] for a, b in edge.joint.matched)
+            )
+            found.append(edge)
+            node, tiles = edge.after, [own[c] for c in edge.joint.tiles]
+        return found
 
 
 def make_genome(spec: Spec, joiner: Joiner, levels: list[Level] | None = None) -> Genome:
@@ -165,9 +178,8 @@ class _Flattening:
     # --- putting it together ------------------------------------------------------------------------------------------
 
     def genome(self) -> Genome:
-        numbers = [(rows.form, rows.row) for rows in self.rows]
         space = Space(**self._row_arrays(), **self._einsum_arrays(), **self._indexes(), **self._edge_arrays())
-        return Genome(space, self.joiner, self.levels, numbers)
+        return Genome(space, self.joiner, self.levels)
 
     def _row_arrays(self) -> dict[str, np.ndarray]:
         first = np.concatenate([[0], np.cumsum([len(rows.form) for rows in self.rows])])
@@ -269,7 +281,7 @@ class _Flattening:
     def _edge_arrays(self) -> dict[str, np.ndarray]:
         forms = [len(self.joiner.right[e]) for e in self.order]
         edge_start = np.cumsum([0] + [f * len(level.open_forms) for f, level in zip(forms, self.levels, strict=True)])
-        edge_of, other = np.full(int(edge_start[-1]), -1), []
+        edge_of, other = np.full(int(edge_start[-1]), -1), list[int]()
         choice_start, choice_first, choices = [0], [0], []
         edges: list[tuple[str, Edge]] = []
         for e, level in enumerate(self.levels):
@@ -329,7 +341,7 @@ def hashed(columns: list[Ints], length: int = 0) -> Keys:
     key = np.zeros(len(columns[0]) if columns else length, np.uint64)
     with np.errstate(over="ignore"):
         for column in columns:
-            key = mix.py_func(key, column.astype(np.uint64))
+            key = mix.py_func(key, column.astype(np.uint64))  # type: ignore[no-untyped-call]
     return key
 
 

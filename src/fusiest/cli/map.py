@@ -48,6 +48,21 @@ def map_command(
     time_limit: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="then the best mapping so far, with its gap")
     ] = None,
+    mapper: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="fusiest, or a baseline to compare with: set, tileflow, tileflow-mcts, timeloop",
+            autocompletion=one_of("fusiest", "set", "tileflow", "tileflow-mcts", "timeloop"),
+        ),
+    ] = "fusiest",
+    seed: Annotated[int, typer.Option(metavar="N", help="of a baseline's random numbers")] = 0,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="EVALUATIONS", help="pmappings that a baseline may evaluate; default: as many as fusiest does"
+        ),
+    ] = None,
     json_file: JsonOption = None,
     mapping: Annotated[str | None, typer.Option(metavar="FILE", help="write the best mapping as YAML")] = None,
     report: Annotated[
@@ -58,6 +73,7 @@ def map_command(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Find every energy-latency-optimal fused mapping."""
+    from fusiest.baselines.options import BaselineOptions
     from fusiest.mapper.options import Options
     from fusiest.mapper.progress import Step
     from fusiest.spec.dump import dump_mapping
@@ -77,13 +93,19 @@ def map_command(
     )
     if report is not None or charts is not None:
         check_report(report, charts)
+    baseline = BaselineOptions(mapper, seed, budget)
     with Progress(sys.stderr, quiet) as progress:
         progress(Step("loading the compiled search (compiled once, on first use)"))
         # Numba would otherwise set up colorama, where installed, which writes an escape code when the program ends.
         os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
-        from fusiest.mapper.mapper import run
+        if baseline.mapper == "fusiest":
+            from fusiest.mapper.mapper import run
 
-        result = run(spec, options, progress)
+            result = run(spec, options, progress)
+        else:
+            from fusiest.baselines.run import run_baseline
+
+            result = run_baseline(spec, options, baseline, progress)
         if report is not None or charts is not None:
             write_report(result, f"{workload} on {arch}", define or [], report, charts, progress)
     if json_file is not None:

@@ -12,8 +12,8 @@ import numpy as np
 
 from fusiest.errors import FusiestError
 from fusiest.joining.bounds import Incumbents
-from fusiest.mapper.diagnose import why_not_joined
 from fusiest.looptree.nodes import LoopTree
+from fusiest.mapper.diagnose import why_not_joined
 from fusiest.mapper.joiner import Joiner, OutOfTime, State
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step

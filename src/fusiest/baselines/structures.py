@@ -1,0 +1,64 @@
+"""TileFlow as its open-source version does it: the genetic algorithm chooses structures, a tree search their tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fusiest.baselines.annealing import MOST_TRIES
+from fusiest.baselines.genetic import choose_parents, vary
+from fusiest.baselines.kernels import INCOMPATIBLE, Work, evaluate, sample
+from fusiest.baselines.record import BUDGET, PHASE, SPENT, Record
+from fusiest.baselines.space import Genome
+from fusiest.baselines.tree_search import make_structure, make_tree, search_tiles
+from fusiest.pmapping.pareto import Floats, Ints
+
+
+def structure_search(
+    genome: Genome, work: Work, record: Record, population: Ints, scores: Floats, scale: float
+) -> Callable[[float], None]:
+    """A function that goes on until so many evaluations are spent; `scale`: the least score there could be."""
+    space, tree = genome.space, make_tree()
+
+    def score(genes: Ints) -> float:
+        structure = make_structure(genome, genes)
+        limit = record.amounts[BUDGET]
+        return float(search_tiles(space, work, record, structure, tree, genes, scale or 1.0, limit))
+
+    def first(genes: Ints) -> float:
+        if not sample(space, work, genes):
+            record.amounts[SPENT] += 1.0
+            return np.inf
+        return score(genes)
+
+    def child(genes: Ints) -> float:
+        for _ in range(MOST_TRIES):
+            a, b = choose_parents(work, scores)
+            if vary(space, work, population[a], population[b], genes) and (
+                evaluate(space, work, genes) != INCOMPATIBLE
+            ):
+                return score(genes)
+        record.amounts[SPENT] += 1.0
+        return np.inf
+
+    def generation() -> None:
+        children, marks = population.copy(), scores.copy()
+        best = int(np.argmin(scores))
+        children[0], marks[0] = population[best], scores[best]
+        for i in range(1, len(population)):
+            if record.amounts[SPENT] < record.amounts[BUDGET]:
+                marks[i] = child(children[i])
+        population[:], scores[:] = children, marks
+
+    def advance(until: float) -> None:
+        while record.amounts[SPENT] < until:
+            missing = int(record.counts[PHASE])
+            if missing < len(population):
+                scores[missing] = first(population[missing])
+                record.counts[PHASE] += bool(np.isfinite(scores[missing]))
+            else:
+                generation()
+                return
+
+    return advance

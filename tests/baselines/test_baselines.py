@@ -1,0 +1,158 @@
+"""Baselines against the optimum: never better, the same by the same seed, and each mapping costs what the model says."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from fusiest import Result, Spec, load
+from fusiest.baselines.kernels import VALID, evaluate
+from fusiest.baselines.options import BaselineOptions
+from fusiest.baselines.record import make_record
+from fusiest.baselines.run import make_work_for, run_baseline, search
+from fusiest.baselines.space import make_genome
+from fusiest.baselines.tree_search import make_structure, make_tree, search_tiles
+from fusiest.errors import FusiestError, SpecError
+from fusiest.mapper.joiner import Joiner
+from fusiest.mapper.mapper import NoMapping, map
+from fusiest.mapper.options import Options
+from fusiest.mapper.tables import explore_all
+from tests.command_line import run
+from tests.workload_strategies import WorkloadCase, workload_cases
+
+BASELINES = ("set", "tileflow", "tileflow-mcts", "timeloop")
+PROVE = os.environ.get("FUSIEST_PROVE") == "1"
+
+
+def baseline(spec: Spec, mapper: str, budget: float, seed: int = 0, objective: str = "edp") -> Result:
+    return run_baseline(spec, Options(objective=(objective,), jobs=1), BaselineOptions(mapper, seed, budget))
+
+
+def matmuls(count: int = 3) -> Spec:
+    """Fusion pays, and not everything fits on chip."""
+    return load("simple", "matmuls", N_EINSUMS=count, M=64, KN=64, MainMemoryEnergy=100, GlobalBufferSize=40_000)
+
+
+@settings(
+    max_examples=300 if PROVE else 25, derandomize=not PROVE, deadline=None, suppress_health_check=list(HealthCheck)
+)
+@given(
+    case=workload_cases(), mapper=st.sampled_from(BASELINES), objective=st.sampled_from(("energy", "latency", "edp"))
+)
+def test_never_better_than_the_optimum(case: WorkloadCase, mapper: str, objective: str) -> None:
+    try:
+        best = getattr(map(case.spec, objective, orders="given", jobs=1).best(objective), objective)
+    except NoMapping:
+        event("no mapping")
+        with pytest.raises(NoMapping):
+            baseline(case.spec, mapper, 300, objective=objective)
+        return
+    except FusiestError as error:
+        if "not supported" not in str(error):
+            raise
+        return
+    try:
+        found = getattr(baseline(case.spec, mapper, 1_000, objective=objective).best(objective), objective)
+    except NoMapping:
+        event("found nothing")
+        return
+    event("optimal" if found <= best * (1 + 1e-9) else "worse")
+    assert found >= best * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("mapper", BASELINES)
+def test_the_seed_decides(mapper: str) -> None:
+    first, again, other = (baseline(matmuls(), mapper, 3_000, seed) for seed in (1, 1, 2))
+    assert first.stats.history == again.stats.history
+    assert first.mappings[0].looptree == again.mappings[0].looptree
+    assert first.stats.history != other.stats.history
+
+
+@pytest.mark.parametrize("mapper", ["set", "tileflow"])
+def test_finds_the_optimum_of_a_small_problem_and_says_how(mapper: str) -> None:
+    spec = matmuls(2)
+    best = map(spec, "edp", orders="given", jobs=1).best("edp").edp
+    result = baseline(spec, mapper, 300_000)
+    assert result.mappings[0].edp == pytest.approx(best, rel=1e-9)
+    history = result.stats.history
+    scores = [h.energy * h.latency for h in history]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[-1] == pytest.approx(best)
+    spent = [h.evaluations for h in history]
+    assert spent == sorted(spent)
+    assert result.stats.evaluations is not None
+    assert spent[-1] <= result.stats.evaluations
+    assert not result.optimal
+
+
+def test_the_tree_search_finds_the_best_tiles_of_a_structure() -> None:
+    spec = matmuls(2)
+    tables = explore_all(spec, None, False, 1, None, lambda *_: None)
+    genome = make_genome(spec, Joiner(spec, tables, False))
+    found = search(genome, ("edp",), BaselineOptions("set", 0, 300_000), 1)
+    assert found.genes is not None
+    best = found.history[-1].energy * found.history[-1].latency
+    rng = np.random.default_rng(0)
+    structure, record = make_structure(genome, found.genes), make_record(2, 1e6, ("edp",))
+    other = np.array(
+        [rng.choice(structure.rows[a:b]) for a, b in zip(structure.first, structure.first[1:], strict=False)]
+    )
+    work = make_work_for(genome.space, 0)
+    score = search_tiles(genome.space, work, record, structure, make_tree(), other, best / 2, 1e6)
+    assert score == pytest.approx(best, rel=1e-9)
+    assert evaluate(genome.space, work, other) == VALID
+    assert work.cost[0] * work.cost[1] == score
+
+
+def test_gap_bounds_what_is_missed() -> None:
+    spec = matmuls()
+    best = map(spec, "edp", orders="given", jobs=1).best("edp").edp
+    result = baseline(spec, "timeloop", 200)
+    assert result.mappings[0].edp * (1 - result.gap) <= best * (1 + 1e-9)
+
+
+def test_timeloop_stops_by_its_own_rules() -> None:
+    stopped = baseline(matmuls(), "timeloop", 1e7)
+    assert stopped.stats.evaluations is not None
+    assert stopped.stats.evaluations < 1e6
+    history = np.array([h.evaluations for h in stopped.stats.history])
+    assert history[-1] < stopped.stats.evaluations
+
+
+def test_nothing_found_in_the_budget() -> None:
+    """With memory for little, some first choices are too large."""
+    spec = load("simple", "matmuls", N_EINSUMS=4, M=64, KN=64, GlobalBufferSize=1_000)
+    said = []
+    for seed in range(8):
+        try:
+            baseline(spec, "timeloop", 1, seed)
+        except NoMapping as none:
+            said.append(str(none))
+    assert said
+    assert said[0].startswith("timeloop found no valid mapping in ")
+
+
+def test_options() -> None:
+    with pytest.raises(SpecError, match="mapper 'tileflw' is not known; did you mean 'tileflow'"):
+        BaselineOptions("tileflw")
+    with pytest.raises(SpecError, match="budget must be at least 1"):
+        BaselineOptions("set", budget=0)
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "result.json"
+    arguments = ("map", "simple", "matmuls", "-D", "M=64", "-D", "KN=64", "--mapper", "set", "--seed", "3")
+    status, out, _ = run(capsys, *arguments, "--budget", "500", "--json", str(target), "--quiet")
+    stats = json.loads(target.read_text())["stats"]
+    assert status == 0
+    assert "not proven optimal" in out
+    assert stats["history"]
+    assert stats["history"][-1]["evaluations"] <= stats["evaluations"]
+    status, _, err = run(capsys, *arguments, "--budget", "0")
+    assert (status, err) == (2, "budget must be at least 1 evaluation\n")
