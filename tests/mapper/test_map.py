@@ -181,8 +181,9 @@ def test_interrupted(tmp_path: Path) -> None:
         text=True,
     )
     assert process.stderr is not None
-    while "explored" not in process.stderr.readline():
+    while (line := process.stderr.readline()) and "exploring" not in line:
         pass
+    assert line
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=120)
