@@ -121,6 +121,12 @@ function rows(chart, width) {
   return { data, layout };
 }
 
+/** Names under columns lie flat where they have room. */
+function slant(names, width) {
+  const room = (width - 120) / names.length;
+  return names.every((name) => name.length * 7 + 6 < room) ? 0 : -45;
+}
+
 function columns(chart, width, options) {
   const count = chart.categories.length;
   const timed = options.timed && sum(chart.widths) > 0;
@@ -145,7 +151,7 @@ function columns(chart, width, options) {
   const labels = timed ? chart.categories.map((name, i) => (widths[i] > edges[count] * 0.04 ? plain(name) : "")) : chart.categories.map(plain);
   const layout = {
     ...baseLayout(chart, width), height: 260, barmode: "stack", bargap: 0,
-    xaxis: { tickvals: middle, ticktext: labels, range: [0, edges[count]], tickangle: -45, automargin: true, fixedrange: true, showgrid: false, zeroline: false, linecolor: themeColor("line"), ticks: "" },
+    xaxis: { tickvals: middle, ticktext: labels, range: [0, edges[count]], tickangle: slant(labels, width), automargin: true, fixedrange: true, showgrid: false, zeroline: false, linecolor: themeColor("line"), ticks: "" },
     yaxis: axis(chart.unit, chart.axis, [0, most * 1.06 || 1]),
   };
   if (timed) layout.xaxis.title = { text: `time, ${quantity(edges[count], "s")} in all`, font: { size: 12 }, standoff: 8 };
@@ -183,6 +189,19 @@ function points(chart, width, options) {
   return { data, layout };
 }
 
+const channels = (color) => color.match(/\w\w/g).map((pair) => parseInt(pair, 16));
+
+function mix(low, high, share) {
+  const [a, b] = [channels(low), channels(high)];
+  return a.map((value, i) => value + (b[i] - value) * share);
+}
+
+/** Black or white, whichever is read more easily on this colour (relative luminance as in WCAG). */
+function ink(rgb) {
+  const [r, g, b] = rgb.map((value) => (value <= 10.3 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+}
+
 function heat(chart, width) {
   const text = chart.values.map((row) => row.map((value) => (value === null ? "" : value && value < 0.005 ? "<1" : String(Math.round(100 * value)))));
   const data = [{
@@ -193,13 +212,12 @@ function heat(chart, width) {
   const annotations = [];
   if (chart.columns.length <= width / 32) {
     text.forEach((row, r) => row.forEach((value, c) => {
-      const dark = chart.values[r][c] > 0.55;
-      annotations.push({ x: c, y: r, text: value, showarrow: false, font: { size: 11, color: themeColor(dark ? "heat-on-high" : "text") } });
+      annotations.push({ x: c, y: r, text: value, showarrow: false, font: { size: 11, color: ink(mix(themeColor("heat-low"), themeColor("heat-high"), chart.values[r][c])) } });
     }));
   }
   const layout = {
     ...baseLayout(chart, width), height: 110 + 30 * chart.rows.length, annotations,
-    xaxis: { tickvals: chart.columns.map((_, i) => i), ticktext: chart.columns.map(plain), tickangle: -45, automargin: true, fixedrange: true, showgrid: false, zeroline: false, ticks: "" },
+    xaxis: { tickvals: chart.columns.map((_, i) => i), ticktext: chart.columns.map(plain), tickangle: slant(chart.columns, width), automargin: true, fixedrange: true, showgrid: false, zeroline: false, ticks: "" },
     yaxis: { tickvals: chart.rows.map((_, i) => i), ticktext: chart.rows.map(plain), autorange: "reversed", automargin: true, fixedrange: true, showgrid: false, zeroline: false, ticks: "" },
   };
   return { data, layout };

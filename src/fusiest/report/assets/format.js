@@ -1,6 +1,6 @@
 // Numbers and elements. Texts from specs are only ever set as text, never as HTML.
 
-const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"], [1e-12, "p"], [1e-15, "f"]];
+const PREFIXES = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"], [1e-12, "p"], [1e-15, "f"], [1e-18, "a"]];
 const BINARY = [[2 ** 40, "Ti"], [2 ** 30, "Gi"], [2 ** 20, "Mi"], [2 ** 10, "Ki"], [1, ""]];
 
 function digits(value, count = 4) {
@@ -13,7 +13,7 @@ function quantity(value, unit) {
   if (unit === "") return Math.round(value).toLocaleString("en-US");
   if (unit === "%") return digits(value, 3) + " %";
   if (value === 0) return "0 " + unit;
-  if (unit === "Js" || unit === "op/B") return (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-3 ? value.toExponential(3) : digits(value)) + " " + unit;
+  if (unit === "op/B") return digits(value) + " " + unit;
   const table = unit === "B" ? BINARY : PREFIXES;
   const [factor, prefix] = table.find(([f]) => Math.abs(value) >= f) || table[table.length - 1];
   return digits(value / factor) + " " + prefix + unit;

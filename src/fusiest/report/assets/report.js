@@ -86,7 +86,7 @@ function drawFound() {
     ["Objective", DATA.objective.length > 1 ? "the whole energy-latency front" : `least ${WORDS[DATA.aim]}`],
     ["Shown", shownWords()],
     ["Order of Einsums", view.order.join(" → ")],
-    ["Unfused optimum", unfused.missing ? `none: ${unfused.missing}` : `every intermediate in ${DATA.outermost}: ${quantity(unfused.energy, "J")}, ${quantity(unfused.latency, "s")}, ${quantity(unfused.edp, "Js")}`],
+    ["Unfused optimum", unfused.missing ? `none: ${unfused.missing}` : `least ${WORDS[DATA.aim]} with every intermediate in ${DATA.outermost}: ${quantity(unfused.energy, "J")}, ${quantity(unfused.latency, "s")}, ${quantity(unfused.edp, "Js")}`],
     ["Roofline", rooflineWords()],
     ["Peak use", view.peaks.map(([name, bytes, size]) => `${name} ${quantity(bytes, "B")}${size === null ? "" : " of " + quantity(size, "B")}`).join(", ")],
   ];

@@ -1,0 +1,323 @@
+"""The report in a real browser: Debian's chromium, headless. `make test-browser` installs what this needs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fusiest
+from fusiest.show import si
+from fusiest.spec.load import load_texts
+from tests.report.subjects import gpt3_page, page, tradeoff
+
+CHROMIUM = shutil.which("chromium")
+playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'fusiest[browser]'")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+
+WIDTHS, THEMES = (400, 1600), ("light", "dark")
+READABLE = 4.5
+"""The contrast that WCAG asks for at level AA."""
+
+
+@dataclass
+class Tab:
+    """A page in the browser, and everything that it complained about or asked the network for."""
+
+    page: Any
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def text(self, selector: str) -> str:
+        return str(self.page.inner_text(selector))
+
+    def run(self, script: str, argument: Any = None) -> Any:
+        return self.page.evaluate(script, argument)
+
+    def saved(self, selector: str) -> bytes:
+        with self.page.expect_download() as download:
+            self.page.click(selector)
+        return Path(download.value.path()).read_bytes()
+
+
+Open = Callable[..., Tab]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
+    contexts = []
+
+    def open_page(html: str | None = None, width: int = 1600, theme: str = "light") -> Tab:
+        file = tmp_path / "report.html"
+        file.write_text(html if html is not None else page(), encoding="utf-8")
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        contexts.append(context)
+        tab = Tab(context.new_page())
+        tab.page.on("console", lambda message: tab.complaints.append(message.text))
+        tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
+        tab.page.on("request", lambda request: tab.requests.append(request.url))
+        tab.page.goto(file.as_uri())
+        tab.page.wait_for_selector("html[data-ready]")
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def point(tab: Tab, number: int) -> tuple[float, float]:
+    """Where a mapping of the front is on the screen."""
+    tab.page.locator("[data-chart=front]").scroll_into_view_if_needed()
+    script = """(number) => {
+        const plot = document.querySelector("[data-chart=front] .plot");
+        const at = plot.data[0].customdata.indexOf(number);
+        const box = plot.querySelectorAll(".scatterlayer .trace")[0].querySelectorAll(".point")[at].getBoundingClientRect();
+        return [box.x + box.width / 2, box.y + box.height / 2];
+    }"""
+    x, y = tab.run(script, number)
+    return x, y
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_loads_without_complaint(opened: Open, width: int, theme: str) -> None:
+    tab = opened(width=width, theme=theme)
+    assert tab.complaints == []
+    assert [url for url in tab.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert "hit" not in tab.page.title().split()
+    assert tab.run("document.images.length") == 0
+    drawn = tab.run("[...document.querySelectorAll('[data-chart]')].filter((c) => c.querySelector('.main-svg')).length")
+    assert drawn == tab.run("document.querySelectorAll('[data-chart]:not([hidden])').length") >= 13
+
+
+@pytest.mark.parametrize("width", [*WIDTHS, 1000])
+def test_nothing_is_wider_than_the_screen(opened: Open, width: int) -> None:
+    for html in (page(), gpt3_page()):
+        tab = opened(html, width=width)
+        assert tab.run("document.documentElement.scrollWidth") <= width
+        script = """() => [...document.querySelectorAll(".card, .panel, .figurebox, .plot .main-svg, .facts, button")]
+            .filter((node) => node.getBoundingClientRect().right > innerWidth + 0.5).map((node) => node.className + node.id)"""
+        assert tab.run(script) == []
+
+
+def test_click_on_a_point_shows_its_mapping_everywhere(opened: Open) -> None:
+    tab, mappings = opened(), tradeoff().result.mappings
+    shown = ("#figures", "#tree", "#pseudocode", "#sets", "#costs-lead", "[data-chart=energy-einsum] .plot")
+    before = {selector: tab.text(selector) for selector in shown}
+    best = int(tab.run("document.documentElement.dataset.shown"))
+    other = 0 if best else len(mappings) - 1
+    tab.page.mouse.click(*point(tab, other))
+    tab.page.wait_for_selector(f"html[data-shown='{other}']")
+    assert {selector for selector in shown if tab.text(selector) == before[selector]} == set()
+    assert si(mappings[other].energy, "J") in tab.text("#figures")
+    assert tab.run("document.getElementById('mapping').value") == str(other)
+    tab.page.select_option("#mapping", str(best))
+    tab.page.wait_for_selector(f"html[data-shown='{best}']")
+    assert {selector: tab.text(selector) for selector in shown} == before
+    assert tab.complaints == []
+
+
+def test_hover_shows_figures(opened: Open) -> None:
+    tab, mapping = opened(), tradeoff().result.mappings[0]
+    tab.page.mouse.move(*point(tab, 0))
+    tab.page.wait_for_selector("[data-chart=front] .hovertext")
+    told = tab.page.text_content("[data-chart=front] .hoverlayer")
+    assert si(mapping.energy, "J") in told
+    assert si(mapping.latency, "s") in told
+    bar = tab.page.locator("[data-chart=energy-component] .bars .point").first
+    bar.scroll_into_view_if_needed()
+    bar.hover(force=True)
+    tab.page.wait_for_selector("[data-chart=energy-component] .hovertext")
+    assert "DRAM" in tab.page.text_content("[data-chart=energy-component] .hoverlayer")
+
+
+def test_point_at_a_tensor_to_see_its_holders(opened: Open) -> None:
+    tab = opened()
+    tensor = tradeoff().names.tensors["B"]
+    holders = tab.page.locator(f"#tree [data-tensor='{tensor}']").count()
+    assert holders >= 3
+    tab.page.hover(f"#tree [data-tensor='{tensor}'] >> nth=0")
+    assert tab.page.locator(f"#tree .lit[data-tensor='{tensor}']").count() == holders
+    assert tab.page.locator("#tree .lit").count() == holders
+    tab.page.mouse.move(0, 0)
+    assert tab.page.locator("#tree .lit").count() == 0
+    tab.page.click(f"#tensors [data-tensor='{tensor}']")
+    tab.page.mouse.move(0, 0)
+    tab.page.focus("#copy")
+    assert tab.page.locator("#tree .lit").count() == holders
+
+
+def test_tree_folds(opened: Open) -> None:
+    tab = opened()
+    visible = "[...document.querySelectorAll('#tree .row')].filter((row) => !row.hidden).length"
+    everything = tab.run(visible)
+    tab.page.click("#tree .row.branch >> nth=1")
+    folded = tab.run(visible)
+    assert folded < everything
+    tab.page.keyboard.press("ArrowRight")
+    assert tab.run(visible) == everything
+    tab.page.keyboard.press("ArrowLeft")
+    assert tab.run(visible) == folded
+    tab.page.keyboard.press("Home")
+    assert tab.run("document.activeElement === document.querySelector('#tree .row')")
+    tab.page.click("#collapse")
+    assert tab.run(visible) < folded
+    tab.page.click("#expand")
+    assert tab.run(visible) == everything
+
+
+def test_everything_is_reached_by_keyboard(opened: Open) -> None:
+    tab = opened()
+    reached, outlined = set(), set()
+    for _ in range(200):
+        tab.page.keyboard.press("Tab")
+        name, outline = tab.run(
+            "() => { const n = document.activeElement; return [n.id || n.className || n.tagName, getComputedStyle(n).outlineStyle]; }"
+        )
+        if name == "BODY":
+            break
+        reached.add(name.split(" ")[0])
+        if outline != "none":
+            outlined.add(name.split(" ")[0])
+    assert reached >= {
+        "theme",
+        "print",
+        "mapping",
+        "chip",
+        "expand",
+        "collapse",
+        "yaml",
+        "row",
+        "copy",
+        "pseudocode",
+        "even",
+        "timed",
+    }
+    assert "SUMMARY" in reached
+    assert reached == outlined
+
+
+def luminance(color: str) -> float:
+    parts = [float(x) / 255 for x in color[color.index("(") + 1 : -1].split(",")[:3]]
+    linear = [x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+TEXTS = """() => {
+    const found = new Set();
+    const under = (node) => {
+        for (let n = node; n; n = n.parentElement) {
+            const color = getComputedStyle(n).backgroundColor;
+            if (color !== "rgba(0, 0, 0, 0)") return color;
+        }
+        return "rgb(255, 255, 255)";
+    };
+    for (const node of document.querySelectorAll("body *")) {
+        const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+        if (!own || !node.getClientRects().length || node.closest("script, style, [data-chart=busy] .infolayer")) continue;
+        const style = getComputedStyle(node);
+        const color = node.namespaceURI.endsWith("svg") ? style.fill : style.color;
+        found.add(JSON.stringify([color, under(node), node.tagName + "." + node.getAttribute("class")]));
+    }
+    return [...found];
+}"""
+
+HEAT = """() => {
+    const cells = [];
+    const plot = document.querySelector("[data-chart=busy] .plot");
+    const [low, high] = plot.data[0].colorscale.map(([, color]) => color.match(/\\w\\w/g).map((x) => parseInt(x, 16)));
+    for (const note of plot.layout.annotations) {
+        const value = plot.data[0].z[note.y][note.x];
+        if (value === null || !note.text) continue;
+        const mixed = low.map((a, i) => a + (high[i] - a) * value);
+        const own = note.font.color.match(/\\w\\w/g).map((x) => parseInt(x, 16));
+        cells.push([`rgb(${own.join(",")})`, `rgb(${mixed.join(",")})`, value]);
+    }
+    return cells;
+}"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_readable(opened: Open, theme: str) -> None:
+    tab = opened(gpt3_page(), theme=theme)
+    tab.page.hover("#tree [data-tensor] >> nth=0")
+    pairs = [json.loads(text) for text in tab.run(TEXTS)]
+    assert len(pairs) > 20
+    faint = {(what, round(contrast(a, b), 2)) for a, b, what in pairs if contrast(a, b) < READABLE}
+    assert faint == set()
+    cells = tab.run(HEAT)
+    assert len(cells) > 20
+    assert [cell for cell in cells if contrast(cell[0], cell[1]) < READABLE] == []
+
+
+def test_theme_button(opened: Open) -> None:
+    tab = opened()
+    grounds = set()
+    for _ in range(3):
+        tab.page.click("#theme")
+        grounds.add((tab.text("#theme"), tab.run("getComputedStyle(document.body).backgroundColor")))
+    assert {text for text, _ in grounds} == {"Theme: auto", "Theme: light", "Theme: dark"}
+    assert len({color for _, color in grounds}) == 2
+
+
+def test_copy_and_downloads(opened: Open) -> None:
+    tab, subject = opened(), tradeoff()
+    best = subject.result.mappings[subject.best]
+    tab.page.click("#copy")
+    tab.run("document.body.append(Object.assign(document.createElement('textarea'), {id: 'paste'}))")
+    tab.page.focus("#paste")
+    tab.page.keyboard.press("Control+V")
+    assert (
+        tab.page.input_value("#paste").strip() == tab.run("document.getElementById('pseudocode').textContent").strip()
+    )
+    mapping = load_texts({"mapping": tab.saved("#yaml").decode()}, {}).mapping
+    assert fusiest.evaluate(subject.result.spec, mapping).energy == best.energy
+
+
+def test_every_chart_can_be_saved(opened: Open) -> None:
+    tab = opened()
+    names = tab.run("[...document.querySelectorAll('[data-chart]:not([hidden])')].map((card) => card.dataset.chart)")
+    assert {"front", "fusion", "intensity", "memory-Buffer", "busy"} <= set(names)
+    for name in names:
+        assert tab.saved(f"[data-chart='{name}'] .save button >> nth=0").startswith(b"<svg"), name
+    for name in ("front", "fusion", "busy"):
+        assert tab.saved(f"[data-chart='{name}'] .save button >> nth=1").startswith(b"\x89PNG"), name
+    assert tab.complaints == []
+
+
+def test_memory_over_time_by_latency(opened: Open) -> None:
+    tab = opened()
+    width = "document.querySelector('[data-chart=\"memory-Buffer\"] .plot').layout.xaxis.range[1]"
+    assert tab.run(width) == len(tradeoff().result.spec.info.einsums)
+    tab.page.click("#timed")
+    assert tab.run(width) == pytest.approx(tradeoff().result.mappings[tradeoff().best].latency)
+
+
+def test_prints(opened: Open) -> None:
+    tab = opened(theme="dark")
+    tab.run("dispatchEvent(new Event('beforeprint'))")
+    assert tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert tab.run("document.documentElement.scrollWidth - Math.max(innerWidth, 700)") <= 0
+    assert tab.run("Math.max(...[...document.querySelectorAll('.plot .main-svg')].map((x) => x.clientWidth))") <= 690
+    tab.run("dispatchEvent(new Event('afterprint'))")
+    assert tab.run("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+    assert tab.page.pdf().startswith(b"%PDF")
+    assert tab.complaints == []
