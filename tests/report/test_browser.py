@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import fusiest
+from fusiest.mapper.result import Mapping, Result, Stats
+from fusiest.report import Subject, report_html
 from fusiest.show import si
 from fusiest.spec.load import load_texts
 from tests.report.subjects import gpt3_page, page, tradeoff
@@ -101,6 +103,33 @@ def test_loads_without_complaint(opened: Open, width: int, theme: str) -> None:
     assert tab.run("document.images.length") == 0
     drawn = tab.run("[...document.querySelectorAll('[data-chart]')].filter((c) => c.querySelector('.main-svg')).length")
     assert drawn == tab.run("document.querySelectorAll('[data-chart]:not([hidden])').length") >= 13
+
+
+def test_nothing_costs_anything(opened: Open) -> None:
+    """An architecture without a single figure: all energies and latencies are zero, and nothing has a limit."""
+    text = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: All}}
+  - !Compute {name: MAC, component_class: Dummy}
+workload:
+  rank_sizes: {M: 4}
+  bits_per_value: {All: 8}
+  einsums: ["Z[m] = A[m]"]
+mapping:
+  nodes:
+  - !Storage {tensors: [A, Z], component: DRAM}
+  - !Temporal {rank_variable: m, tile_shape: 1}
+  - !Compute {einsum: Z, component: MAC}
+"""
+    spec = load_texts({"spec": text}, {})
+    assert spec.mapping is not None
+    evaluation = fusiest.evaluate(spec)
+    result = Result(spec, ("edp",), [Mapping(spec.mapping, ("Z",), evaluation)], True, 0.0, Stats())
+    tab = opened(report_html(Subject(result, "no other mapping", "", "")))
+    assert tab.complaints == []
+    for word in ("NaN", "undefined", "Infinity", "null"):
+        assert word not in tab.text("body")
 
 
 @pytest.mark.parametrize("width", [*WIDTHS, 1000])

@@ -81,3 +81,12 @@ def test_intensity() -> None:
     rows = 4096
     assert found["QK"] == pytest.approx(rows * rows * 128 / (2 * rows * 128 + rows * rows))
     assert found["I"] is None
+
+
+def test_funnel_narrows() -> None:
+    stats = tradeoff().result.stats
+    assert stats.groups.keys() == stats.pmappings.keys() == stats.explored.keys()
+    assert all(1 <= stats.groups[e] <= stats.pmappings[e] <= stats.explored[e] for e in stats.groups)
+    assert any(step.compatible for step in stats.funnel)
+    for step in stats.funnel:
+        assert step.compatible >= step.pairs >= step.kept >= step.forms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 
@@ -9,13 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import fusiest
+from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.model.evaluate import take_apart
 from fusiest.model.fusion import backing_memories
 from fusiest.reference.nest import nests
 from fusiest.reference.occupancy import peaks
+from fusiest.report import Subject
 from fusiest.report.chart import Bars, Graph, Heat
+from fusiest.report.data import page_data, views
 from fusiest.report.limits import limits, outermost, traffic_bits
 from fusiest.report.names import Names
+from fusiest.report.page import json_text
 from fusiest.report.view import mapping_charts, mapping_view
 from tests.report.subjects import tradeoff
 from tests.strategies import Case, cases
@@ -77,6 +82,19 @@ def test_memory_over_time_is_what_the_simulator_sees(case: Case) -> None:
             assert close(stack, held.get(memory, 0)), memory
         for stack, size in zip(stacks, chart.limit, strict=False):
             assert size is None or stack <= size * 8
+
+
+@run
+@given(cases())
+def test_any_mapping_makes_a_page(case: Case) -> None:
+    """No figure is infinite or not a number, which JSON cannot hold."""
+    evaluation = fusiest.evaluate(case.spec, case.tree)
+    mapping = Mapping(case.tree, tuple(evaluation.einsums), evaluation)
+    result = Result(case.spec, ("edp",), [mapping], False, 0.5, Stats())
+    subject = Subject(result, result, "", "")
+    assert json.loads(json_text(page_data(subject, "")))["points"] == [[evaluation.energy, evaluation.latency]]
+    (view,) = views(subject)
+    assert json.loads(json_text(view))["energy"] == evaluation.energy
 
 
 def test_every_row_of_the_tree() -> None:

@@ -106,13 +106,14 @@ def map_command(
             from fusiest.baselines.run import run_baseline
 
             result = run_baseline(spec, options, baseline, progress)
-        if report is not None or charts is not None:
-            write_report(result, f"{workload} on {arch}", define or [], report, charts, progress)
     if json_file is not None:
         write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
     if mapping is not None:
         best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
         write_atomically(mapping, dump_mapping(best.looptree))
+    if report is not None or charts is not None:
+        with Progress(sys.stderr, quiet) as progress:
+            write_report(result, f"{workload} on {arch}", define or [], report, charts, progress)
     from fusiest.terminal.summary import result_parts
 
     echo(render(result_parts(result, tree), sys.stdout))

@@ -74,6 +74,8 @@ class Joiner:
         self.window: frozenset[str] | None = None
         self._joints: dict[object, tuple[Joint, ...]] = {}
         self.exact = False
+        self.compatible = 0
+        """Pairs of partial mappings and pmappings in the groups that the last step brought together."""
         self.frontier: list[State] = []
 
     def _sizes(self) -> Floats:
@@ -156,6 +158,7 @@ class Joiner:
         self.exact = True
         self.frontier = [first]
         for count in range(len(self.order if self.window is None else self.window)):
+            self.compatible = 0
             level = [
                 self._merge(after, parts, pairs)
                 for after, (parts, pairs) in self._extend(self.frontier, incumbents, check).items()
@@ -167,7 +170,8 @@ class Joiner:
             self.frontier = [state for state in level if len(state)]
             states.update({state.done: state for state in self.frontier})
             kept = sum(len(state) for state in self.frontier)
-            report(FunnelStep(count + 1, tried, kept, sum(len(state.forms) for state in self.frontier)))
+            forms = sum(len(state.forms) for state in self.frontier)
+            report(FunnelStep(count + 1, self.compatible, tried, kept, forms))
         return states
 
     def _extend(
@@ -243,6 +247,7 @@ class Joiner:
                 right_form, right_rows = self.right[einsum][n]
                 own = self.least_right[einsum][n]
                 for k, joint in enumerate(self.joints(form, right_form, einsum, shared, live)):
+                    self.compatible += len(rows) * len(right_rows)
                     least = self.bounds.least(state.done | {einsum}, left_signature(joint.form, live))
                     if not incumbents.possible(best[0] + own[0] + least[0], best[1] + own[1] + least[1]):
                         continue

@@ -93,6 +93,7 @@ class _Run:
         )  # fmt: skip
         self.stats.pmappings = {name: len(table) for name, table in tables.items()}
         self.stats.explored = {name: table.explored for name, table in tables.items()}
+        self.stats.groups = {name: len(table.forms) for name, table in tables.items()}
         joiner = Joiner(self.spec, tables, self._all_orders())
         if self.options.bounds and len(joiner.order) >= WORTHWHILE_EINSUMS:
             self.say(Step("bounding stretches of Einsums"))

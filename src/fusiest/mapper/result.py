@@ -45,9 +45,11 @@ class Mapping:
 
 @dataclass(frozen=True)
 class FunnelStep:
-    """One join: how many Einsums are then finished, pairs that fitted, and what survived pruning, in how many forms."""
+    """One join: how many Einsums are then finished; pairs of compatible groups; those whose tiles match, that fit the
+    memories and may still lead to something better; what no other dominates, in how many forms."""
 
     finished: int
+    compatible: int
     pairs: int
     kept: int
     forms: int
@@ -69,6 +71,8 @@ class Stats:
     peak_rss_bytes: int = 0
     pmappings: dict[str, int] = field(default_factory=dict)
     explored: dict[str, int] = field(default_factory=dict)
+    groups: dict[str, int] = field(default_factory=dict)
+    """Per Einsum, forms of its pmappings: only those of one form compete with each other."""
     joined: list[int] = field(default_factory=list)
     funnel: list[FunnelStep] = field(default_factory=list)
     orders: str = "all"
@@ -140,9 +144,11 @@ class Result:
             "pmappings": self.stats.pmappings,
             "joined": self.stats.joined,
             "explored": self.stats.explored,
+            "groups": self.stats.groups,
             "orders": self.stats.orders,
             "funnel": [
-                {"finished": f.finished, "pairs": f.pairs, "kept": f.kept, "forms": f.forms} for f in self.stats.funnel
+                {"finished": f.finished, "compatible": f.compatible, "pairs": f.pairs, "kept": f.kept, "forms": f.forms}
+                for f in self.stats.funnel
             ],
         }
 

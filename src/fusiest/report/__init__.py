@@ -6,6 +6,7 @@ anything, but for the unfused optimum that a result is compared with.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +22,8 @@ __all__ = ["Subject", "page", "report_html", "save_charts", "subject_of", "write
 
 def subject_of(result: Result, title: str = "", note: str = "", progress: Progress | None = None) -> Subject:
     """A result, and the unfused optimum to compare it with, which is searched for here."""
-    unfused = unfused_optimum(result.spec, result.options, progress)
+    options = dataclasses.replace(result.options, objective=result.objective)
+    unfused = unfused_optimum(result.spec, options, progress)
     return Subject(result, unfused, title or "Mapping report", note)
 
 

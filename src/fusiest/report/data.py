@@ -83,6 +83,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
             "orders": result.stats.orders,
             "generated": sum(result.stats.explored.values()),
             "pmappings": sum(result.stats.pmappings.values()),
+            "compatible": sum(step.compatible for step in result.stats.funnel),
             "pairs": sum(step.pairs for step in result.stats.funnel),
             "partial": sum(step.kept for step in result.stats.funnel),
             "forms": max((step.forms for step in result.stats.funnel), default=0),
@@ -114,7 +115,7 @@ def result_charts(subject: Subject) -> dict[str, Chart]:
     charts: dict[str, Chart] = {"front": front(subject)}
     if subject.result.stats.pmappings:
         charts["pmappings"] = funnel.pmapping_chart(subject.result.stats)
-    if any(step.pairs for step in subject.result.stats.funnel):
+    if any(step.compatible for step in subject.result.stats.funnel):
         charts["joins"] = funnel.join_chart(subject.result.stats)
     return charts
 

@@ -80,7 +80,7 @@ function drawFound() {
     figure("Latency", quantity(view.latency, "s"), against("latency", "s"), roofline.seconds ? `${digits((100 * roofline.seconds) / view.latency, 4)} % of the roofline` : ""),
     figure("Energy-delay product", quantity(view.edp, "Js"), against("edp", "Js")),
     figure(DATA.optimal ? "Optimal" : "Not proven", DATA.optimal ? "proven" : `gap ≤ ${digits(100 * DATA.gap, 3)} %`,
-      DATA.optimal ? "no mapping is better" : "time ran out; so much better may exist", `found in ${quantity(DATA.stats.wall_seconds, "s")}`),
+      DATA.optimal ? "no mapping is better" : "at most so much better is possible", `found in ${quantity(DATA.stats.wall_seconds, "s")}`),
   );
   const facts = [
     ["Objective", DATA.objective.length > 1 ? "the whole energy-latency front" : `least ${WORDS[DATA.aim]}`],
@@ -189,7 +189,7 @@ function drawSets() {
 function largest(chart) {
   const all = totals(chart);
   const i = all.indexOf(Math.max(...all));
-  return [chart.categories[i], all[i] / (sum(all) || 1)];
+  return [chart.categories[i], i < 0 ? 0 : all[i] / (sum(all) || 1)];
 }
 
 function drawCostsLead() {
@@ -197,15 +197,19 @@ function drawCostsLead() {
   const [component, share] = largest(charts["energy-component"]);
   const [einsum, time] = largest(charts["latency-einsum"]);
   const at = charts["latency-einsum"].categories.indexOf(einsum);
-  byId("costs-lead").textContent = `${component} takes ${digits(100 * share, 3)} % of the energy. ${einsum} takes ${digits(100 * time, 3)} % of the time, limited by ${charts["latency-einsum"].ends[at] || "nothing"}.`;
+  const energy = share ? `${component} takes ${digits(100 * share, 3)} % of the energy.` : "Nothing takes energy.";
+  const latency = time ? `${einsum} takes ${digits(100 * time, 3)} % of the time, limited by ${charts["latency-einsum"].ends[at]}.` : "Nothing takes time.";
+  byId("costs-lead").textContent = `${energy} ${latency}`;
 }
 
 function drawSearchLead() {
   const { stats } = DATA;
-  const joins = stats.pairs
-    ? `Joining them gave ${quantity(stats.pairs, "")} compatible pairs in up to ${quantity(stats.forms, "")} groups; pruning kept ${quantity(stats.partial, "")} partial mappings over all joins.`
+  const joins = stats.compatible
+    ? `Joining Einsum by Einsum brought together ${quantity(stats.compatible, "")} pairs of compatible groups. ${quantity(stats.pairs, "")} of them fit the memories and could, by the bounds, still lead to something better; ${quantity(stats.partial, "")} partial mappings in up to ${quantity(stats.forms, "")} groups were dominated by no other.`
     : "The first, narrow pass found the optimum; bounds then ruled out every other join.";
-  byId("search-lead").textContent = `${quantity(stats.generated, "")} pmappings were generated and ${quantity(stats.pmappings, "")} kept: the rest cost more and take more space than another of their group. ${joins} Orders of Einsums: ${stats.orders}. ${quantity(stats.wall_seconds, "s")}, ${quantity(stats.cpu_seconds, "s")} of CPU time, ${quantity(stats.peak_rss_bytes, "B")} of memory at most.`;
+  const pmappings = `${quantity(stats.generated, "")} pmappings were generated and ${quantity(stats.pmappings, "")} kept: each of the rest is no better, in energy, latency and space, than another of its group.`;
+  const effort = `Orders of Einsums: ${stats.orders}. ${quantity(stats.wall_seconds, "s")}, ${quantity(stats.cpu_seconds, "s")} of CPU time, ${quantity(stats.peak_rss_bytes, "B")} of memory at most.`;
+  byId("search-lead").textContent = stats.generated ? `${pmappings} ${joins} ${effort}` : "Nothing is known about how this was found.";
 }
 
 function drawMemoryCards() {
