@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from fusiest.looptree.nodes import Node, Temporal
+from fusiest.looptree.nodes import Node, Spatial, Temporal
 from fusiest.model.visits import footprint
-from fusiest.pmapping.table import Backing, Form, Rows, Table
+from fusiest.pmapping.table import Backing, Form, FusedLoop, Rows, Table
 from fusiest.reference.exhaustive import Compatibility, Pmapping
 from fusiest.spec.binding import bind, computes
 from fusiest.spec.spec import Spec
@@ -21,16 +21,16 @@ def search_fronts(spec: Spec, table: Table) -> Fronts:
     sizes = _Sizes(spec, table)
     for form, rows in table.forms.items():
         for order in itertools.product(*(itertools.permutations(zone) for zone in form.zones)):
-            loops = [v for zone in order for v in zone]
+            loops = [loop for zone in order for loop in zone]
             for i in range(len(rows)):
                 compatibility = _compatibility(form, rows, i, loops)
                 found.setdefault(compatibility, []).append(_criteria(form, rows, i, sizes))
     return found
 
 
-def _compatibility(form: Form, rows: Rows, i: int, loops: list[str]) -> Compatibility:
+def _compatibility(form: Form, rows: Rows, i: int, loops: list[FusedLoop]) -> Compatibility:
     tiles = dict(zip(form.loops, rows.tiles[i].tolist(), strict=True))
-    fused = tuple((v, tiles[v], None) for v in loops)
+    fused = tuple((loop.variable, tiles[loop], loop.place) for loop in loops)
     depth = [sum(len(zone) for zone in form.zones[:z]) for z in range(len(form.zones) + 1)]
     backings = ((b.tensor, b.memory, fused[: depth[b.zones]]) for b in form.backings)
     return Compatibility(fused, tuple(sorted(backings)))
@@ -46,9 +46,9 @@ class _Sizes:
         }
 
     def bits(self, form: Form, rows: Rows, i: int, held: Backing) -> float:
-        above = {v for zone in form.zones[: held.zones] for v in zone}
+        above = [loop for zone in form.zones[: held.zones] for loop in zone]
         tiles = dict(zip(form.loops, rows.tiles[i].tolist(), strict=True))
-        extents = {v: tiles[v] if v in above else bound for v, bound in self.info.bounds.items()}
+        extents = dict(self.info.bounds) | {loop.variable: tiles[loop] for loop in above}
         per_value = self.components[held.memory].bits_per_value[held.tensor]
         return float(footprint(self.info.accesses[held.tensor], extents) * per_value)
 
@@ -101,10 +101,16 @@ def branch_nodes(table: Table, form: Form, rows: Rows, i: int) -> list[Node]:
     tiles = dict(zip(form.loops, rows.tiles[i].tolist(), strict=True))
     branch = table.origins[rows.origin[i]].branch(int(rows.row[i]), tiles)
     nodes: list[Node] = list(branch.top)
-    above: set[str] = set()
+    above: set[FusedLoop] = set()
     for holder, cut in branch.between:
-        nodes += [Temporal(rank_variable=v, tile_shape=tiles[v]) for v in form.loops if v in cut - above]
+        nodes += [_node(loop, tiles[loop]) for loop in form.loops if loop in cut - above]
         above |= cut
         nodes.append(holder)
     assert above == set(tiles)
     return [*nodes, *branch.inside]
+
+
+def _node(loop: FusedLoop, tile: int) -> Node:
+    if loop.place is None:
+        return Temporal(rank_variable=loop.variable, tile_shape=tile)
+    return Spatial(rank_variable=loop.variable, tile_shape=tile, component=loop.place[0], name=loop.place[1])

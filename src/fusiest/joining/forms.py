@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fusiest.pmapping.table import Backing, Form
+from fusiest.pmapping.table import Backing, Form, FusedLoop
 from fusiest.spec.analysis import EinsumInfo
 
 Names = frozenset[tuple[str, str]]
@@ -26,16 +26,18 @@ class OpenLoop:
     steps in them, or '' where the tensor is finished only with the loop. A consumer inside the loop takes turns with
     the producer, so it must step the same rank.
     `names`: the loop's variable in Einsums that hold live tensors below it, by Einsum.
+    `place`: component and dimension of a Spatial loop.
     """
 
     ranks: Names
     bound: int
     produced: Names = frozenset()
     names: Names = frozenset()
+    place: tuple[str, str] | None = None
 
     @property
     def sort_key(self) -> tuple[list[tuple[str, str]], ...]:
-        return sorted(self.ranks), sorted(self.produced), sorted(self.names)
+        return sorted(self.ranks), sorted(self.produced), sorted(self.names), [self.place] if self.place else []
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,8 @@ def right_signature(form: Form, view: EinsumView, shared: frozenset[str]) -> Sig
     found = []
     for b in form.backings:
         if b.tensor in shared:
-            above = [v for zone in form.zones[: b.zones] for v in zone]
-            ranks = frozenset(view.rank_of(b.tensor, v) for v in above)
+            above = [loop for zone in form.zones[: b.zones] for loop in zone]
+            ranks = frozenset(view.rank_of(b.tensor, loop.variable) for loop in above)
             found.append((b.tensor, (b.memory, ranks)))
     return tuple(sorted(found, key=lambda item: item[0]))
 
@@ -225,14 +227,14 @@ def _join(
 
 
 def _finished(
-    left: OpenForm, right: Form, view: EinsumView, match: Mapping[int, str], right_zone: Mapping[str, int]
+    left: OpenForm, right: Form, view: EinsumView, match: Mapping[int, FusedLoop], right_zone: Mapping[FusedLoop, int]
 ) -> bool:
     """Whether every tensor that the Einsum uses is finished by then, or piece by piece in the loops it shares."""
     for i, loop in enumerate(left.loops):
         for tensor, rank in loop.produced:
             if tensor not in view.info.accesses:
                 continue
-            if not rank or view.rank_of(tensor, match[i]) != rank:
+            if not rank or view.rank_of(tensor, match[i].variable) != rank:
                 return False
             held = (*right.holdings, *right.lowered)
             if any(b.tensor == tensor and b.zones <= right_zone[match[i]] for b in held):
@@ -263,11 +265,11 @@ def _still_held(held: tuple[Backing, ...], live: frozenset[str], open_zones: int
 def _held(
     left: OpenForm,
     view: EinsumView,
-    match: Mapping[int, str],
-    blocks: list[list[str]],
+    match: Mapping[int, FusedLoop],
+    blocks: list[list[FusedLoop]],
     own: list[Backing],
     users: list[tuple[Backing, str]],
-    right_columns: Mapping[str, int],
+    right_columns: Mapping[FusedLoop, int],
 ) -> list[Exchanged]:
     """The Einsum's further holders of shared tensors, each with the Einsums in the open loops that have it already."""
     found = []
@@ -278,7 +280,7 @@ def _held(
         for user in (user for other, user in users if other == b and user != view.info.name):
             names = ((v, column) for loop, column in open_above for einsum, v in loop.names if einsum == user)
             before.append((user, tuple(sorted(names))))
-        stepped = tuple((v, right_columns[v]) for v in sorted(above))
+        stepped = tuple((v.variable, right_columns[v]) for v in sorted(above))
         found.append(Exchanged(b.tensor, b.memory, b.zones, (), view.info.name, stepped, tuple(before)))
     return found
 
@@ -286,11 +288,11 @@ def _held(
 def _exchanged(
     left: OpenForm,
     view: EinsumView,
-    match: Mapping[int, str],
-    blocks: list[list[str]],
+    match: Mapping[int, FusedLoop],
+    blocks: list[list[FusedLoop]],
     depth: Mapping[str, tuple[str, int]],
     open_before: int,
-    right_columns: Mapping[str, int],
+    right_columns: Mapping[FusedLoop, int],
     persistent: frozenset[str],
 ) -> tuple[Exchanged, ...]:
     """Tensors to be charged now. One that was live before is already charged in the branch that is still open."""
@@ -303,14 +305,14 @@ def _exchanged(
         if tensor in persistent:
             found.append(Exchanged(tensor, memory, PERSISTENT, ()))
             continue
-        columns = []
+        columns: dict[str, int] = {}  # of several loops over a rank the innermost counts
         for v in (v for block in blocks[:at] for v in block):
-            rank = view.rank_of(tensor, v) if tensor in view.info.accesses else None
+            rank = view.rank_of(tensor, v.variable) if tensor in view.info.accesses else None
             if rank is None and v in column_of:
                 rank = next((r for t, r in left.loops[column_of[v]].ranks if t == tensor), None)
             assert rank is not None
-            columns.append((rank, right_columns[v]))
-        found.append(Exchanged(tensor, memory, at, tuple(columns)))
+            columns[rank] = right_columns[v]
+        found.append(Exchanged(tensor, memory, at, tuple(columns.items())))
     return tuple(found)
 
 
@@ -319,8 +321,8 @@ def _columns(zones: tuple[tuple[OpenLoop, ...], ...]) -> list[tuple[int, int]]:
     return [(z, column) for column, z in enumerate(z for z, zone in enumerate(zones) for _ in zone)]
 
 
-def _matches(left: OpenForm, right: Form, view: EinsumView, shared: frozenset[str]) -> Iterator[dict[int, str]]:
-    """Which variable of the Einsum steps each open loop. All of them must be stepped: the Einsum runs inside them.
+def _matches(left: OpenForm, right: Form, view: EinsumView, shared: frozenset[str]) -> Iterator[dict[int, FusedLoop]]:
+    """Which loop of the Einsum is each open loop. It must have all of them: it runs inside them.
 
     A loop above a shared tensor steps that tensor's rank. Below it, any fused loop of the Einsum with as many iterations
     will do: two Einsums that share nothing there may still take turns for the sake of a third.
@@ -330,13 +332,25 @@ def _matches(left: OpenForm, right: Form, view: EinsumView, shared: frozenset[st
         tied = {view.variable_of(t, rank) for t, rank in loop.ranks if t in shared}
         if len(tied) > 1:
             return
-        candidates.append([v for v in right.loops if view.info.bounds[v] == loop.bound and (not tied or v in tied)])
+        same = [v for v in right.loops if view.info.bounds[v.variable] == loop.bound and v.place == loop.place]
+        candidates.append([v for v in same if not tied or v.variable in tied])
+    outer = [_outer(left, i) for i in range(len(left.loops))]
     for chosen in itertools.product(*candidates):
-        if len(set(chosen)) == len(chosen):
+        follows = (
+            v.number == 0 if o is None else v == chosen[o]._replace(number=chosen[o].number + 1, place=v.place)
+            for v, o in zip(chosen, outer, strict=True)
+        )
+        if len(set(chosen)) == len(chosen) and all(follows):
             yield dict(enumerate(chosen))
 
 
-def _refine(matched: Mapping[str, int], right_zone: Mapping[str, int]) -> list[list[str]] | None:
+def _outer(form: OpenForm, i: int) -> int | None:
+    """The next open loop outwards that steps the same ranks: an open loop divides its tile, else the whole rank."""
+    same = (j for j in reversed(range(i)) if form.loops[j].ranks & form.loops[i].ranks)
+    return next(same, None)
+
+
+def _refine(matched: Mapping[FusedLoop, int], right_zone: Mapping[FusedLoop, int]) -> list[list[FusedLoop]] | None:
     """The Einsum's fused loops in the coarsest order that respects both sides, open loops first."""
     last = len(matched) + 1
     key = {v: (matched.get(v, last), z) for v, z in right_zone.items()}
@@ -344,7 +358,7 @@ def _refine(matched: Mapping[str, int], right_zone: Mapping[str, int]) -> list[l
     for outer, inner in zip(order, order[1:], strict=False):
         if key[outer][1] > key[inner][1]:
             return None
-    blocks: list[list[str]] = []
+    blocks: list[list[FusedLoop]] = []
     for v in order:
         if blocks and key[blocks[-1][0]] == key[v]:
             blocks[-1].append(v)
@@ -360,13 +374,13 @@ def _boundaries(zones: int, zone_of_block: list[int]) -> tuple[int, ...]:
 
 def _open_zones(
     left: OpenForm,
-    match: Mapping[int, str],
+    match: Mapping[int, FusedLoop],
     view: EinsumView,
-    blocks: list[list[str]],
+    blocks: list[list[FusedLoop]],
     alive: Mapping[str, tuple[str, int]],
     held: list[Backing],
     holdings: list[tuple[Backing, str]],
-) -> list[list[tuple[str, OpenLoop]]]:
+) -> list[list[tuple[FusedLoop, OpenLoop]]]:
     """The loops that stay open, each with the ranks of the live tensors below it, in a canonical order per zone."""
     column_of = {v: i for i, v in match.items()}
     zones = []
@@ -374,22 +388,23 @@ def _open_zones(
         zone = []
         for v in block:
             users = {user for b, user in holdings if b.zones > z}
-            names = {(user, v) for user in users if user == view.info.name}
+            names = {(user, v.variable) for user in users if user == view.info.name}
             names |= {n for n in left.loops[column_of[v]].names if n[0] in users} if v in column_of else set()
             ranks: set[tuple[str, str]] = set()
             produced = {p for p in left.loops[column_of[v]].produced if p[0] in alive} if v in column_of else set()
             if view.info.output in alive and alive[view.info.output][1] <= z:
                 apart = any(b.tensor == view.info.output and b.zones <= z for b in held)
-                produced.add((view.info.output, "" if apart else view.rank_of(view.info.output, v) or ""))
+                produced.add((view.info.output, "" if apart else view.rank_of(view.info.output, v.variable) or ""))
             for t, (_, depth) in alive.items():
                 if depth <= z:
                     continue
-                rank = view.rank_of(t, v) if t in view.info.accesses else None
+                rank = view.rank_of(t, v.variable) if t in view.info.accesses else None
                 if rank is None and v in column_of:
                     rank = next((r for name, r in left.loops[column_of[v]].ranks if name == t), None)
                 if rank is not None:
                     ranks.add((t, rank))
-            loop = OpenLoop(frozenset(ranks), view.info.bounds[v], frozenset(produced), frozenset(names))
+            bound = view.info.bounds[v.variable]
+            loop = OpenLoop(frozenset(ranks), bound, frozenset(produced), frozenset(names), v.place)
             zone.append((v, loop))
         zones.append(sorted(zone, key=lambda item: item[1].sort_key))
     return zones

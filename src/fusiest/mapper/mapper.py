@@ -40,9 +40,8 @@ def map(
 ) -> Result:
     """All optimal fused mappings of a spec's workload on its architecture.
 
-    `objective`: "energy", "latency", "edp", or ("energy", "latency") for the whole front. Further options: `orders`,
-    `max_fused_loops`, `jobs`, `time_limit`, `coarse`, `bounds` as in `Options`. Any `concurrent.futures.Executor` can
-    take the place of local processes.
+    `objective`: "energy", "latency", "edp", or ("energy", "latency") for the whole front. Further options: those of
+    `Options`. Any `concurrent.futures.Executor` can take the place of local processes.
 
     >>> from fusiest import load
     >>> spec = load("simple", "matmuls", N_EINSUMS=2, M=64, KN=64)
@@ -86,11 +85,13 @@ class _Run:
         begin, cpu = time.perf_counter(), cpu_seconds()
         self.deadline = begin + self.options.time_limit if self.options.time_limit is not None else None
         tables = explore_all(
-            self.spec, self.options.max_fused_loops, self.options.imperfect, self.options.jobs, self.executor,
+            self.spec,
+            self.options,
+            self.executor,
             lambda name, table, done, total: self.say(
                 Step("exploring", f"{name} has {len(table):,} pmappings in {len(table.forms)} forms", done, total)
             ),
-        )  # fmt: skip
+        )
         self.stats.pmappings = {name: len(table) for name, table in tables.items()}
         self.stats.explored = {name: table.explored for name, table in tables.items()}
         self.stats.groups = {name: len(table.forms) for name, table in tables.items()}

@@ -31,9 +31,7 @@ class Options:
             raise SpecError("objective: give energy, latency, edp, or energy,latency for the whole front")
         if self.orders not in ("all", "given"):
             raise SpecError(f"orders '{self.orders}' is neither all nor given")
-        if self.max_fused_loops_per_variable != 1:
-            raise SpecError("more than one fused loop per rank variable is not supported yet")
-        for name in ("jobs", "time_limit", "max_fused_loops"):
+        for name in ("jobs", "time_limit", "max_fused_loops", "max_fused_loops_per_variable"):
             value = getattr(self, name)
-            if value is not None and value < (1 if name == "jobs" else 0):
+            if value is not None and value < (1 if name in ("jobs", "max_fused_loops_per_variable") else 0):
                 raise SpecError(f"{name} must not be {value}")

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
+from fusiest.mapper.options import Options
 from fusiest.pmapping.diagnose import why_none
 from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.identical import common_key, renamed_table
@@ -20,9 +21,7 @@ _WORTH_A_PROCESS_SECONDS = 0.4
 
 def explore_all(
     spec: Spec,
-    max_fused_loops: int | None,
-    imperfect: bool,
-    jobs: int | None,
+    options: Options,
     executor: concurrent.futures.Executor | None,
     report: Callable[[str, Table, int, int], None],
 ) -> dict[str, Table]:
@@ -30,7 +29,14 @@ def explore_all(
     first_of: dict[object, str] = {}
     representative = {name: first_of.setdefault(common_key(spec, name), name) for name in spec.info.einsums}
     found: dict[str, Table] = {}
-    for name, table in _explore(spec, list(first_of.values()), max_fused_loops, imperfect, jobs, executor):
+    explore = functools.partial(
+        pmappings,
+        spec,
+        max_fused_loops=options.max_fused_loops,
+        max_fused_loops_per_variable=options.max_fused_loops_per_variable,
+        imperfect=options.imperfect,
+    )
+    for name, table in _explore(explore, list(first_of.values()), options.jobs, executor):
         if not len(table):
             raise why_none(spec, name)
         found[name] = table
@@ -42,15 +48,10 @@ def explore_all(
 
 
 def _explore(
-    spec: Spec,
-    names: list[str],
-    max_fused_loops: int | None,
-    imperfect: bool,
-    jobs: int | None,
-    executor: concurrent.futures.Executor | None,
+    explore: Callable[[str], Table], names: list[str], jobs: int | None, executor: concurrent.futures.Executor | None
 ) -> Iterator[tuple[str, Table]]:
     if executor is not None:
-        yield from _submit(executor, spec, names, max_fused_loops, imperfect)
+        yield from _submit(executor, explore, names)
         return
     workers = jobs if jobs is not None else os.cpu_count() or 1
     begin = time.perf_counter()
@@ -61,16 +62,15 @@ def _explore(
             methods = multiprocessing.get_all_start_methods()
             context = multiprocessing.get_context("fork" if "fork" in methods else None)
             with concurrent.futures.ProcessPoolExecutor(min(workers, len(names)), mp_context=context) as pool:
-                yield from _submit(pool, spec, names, max_fused_loops, imperfect)
+                yield from _submit(pool, explore, names)
             return
         name = names.pop(0)
-        yield name, pmappings(spec, name, max_fused_loops=max_fused_loops, imperfect=imperfect)
+        yield name, explore(name)
 
 
 def _submit(
-    executor: concurrent.futures.Executor, spec: Spec, names: list[str], max_fused_loops: int | None, imperfect: bool
+    executor: concurrent.futures.Executor, explore: Callable[[str], Table], names: list[str]
 ) -> Iterator[tuple[str, Table]]:
-    explore = functools.partial(pmappings, spec, max_fused_loops=max_fused_loops, imperfect=imperfect)
     futures = {executor.submit(explore, name): name for name in names}
     for future in concurrent.futures.as_completed(futures):
         yield futures[future], future.result()

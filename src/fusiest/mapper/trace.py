@@ -5,6 +5,7 @@ from __future__ import annotations
 from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.joiner import Joiner, State
 from fusiest.mapper.tree import Step, build_tree
+from fusiest.pmapping.table import FusedLoop
 
 Pick = tuple[State, int, str, int, int, int]
 """State before, its form, the Einsum, its form and row, and the way of joining."""
@@ -29,7 +30,7 @@ def trace(joiner: Joiner, states: dict[frozenset[str], State], row: int) -> tupl
 def picked_tree(joiner: Joiner, picks: list[Pick]) -> LoopTree:
     """The tree of these forms and rows."""
     steps: list[Step] = []
-    numbering: list[dict[str, int]] = []
+    numbering: list[dict[FusedLoop, int]] = []
     backed: dict[str, tuple[str, frozenset[int]]] = {}
     fresh = iter(range(1 << 60))
     open_numbers: list[int] = []

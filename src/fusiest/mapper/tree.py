@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from fusiest.frozen import FrozenDict
-from fusiest.looptree.nodes import LoopTree, Nested, Node, Sequential, Storage, Temporal
-from fusiest.pmapping.table import Branch
+from fusiest.looptree.nodes import LoopTree, Nested, Node, Sequential, Spatial, Storage, Temporal
+from fusiest.pmapping.table import Branch, FusedLoop
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,10 @@ class Step:
 
     einsum: str
     branch: Branch
-    zones: tuple[tuple[str, ...], ...]
-    tiles: dict[str, int]
-    shared: dict[str, int]
-    """Variables of loops that were open before this Einsum, with the loop's number."""
+    zones: tuple[tuple[FusedLoop, ...], ...]
+    tiles: dict[FusedLoop, int]
+    shared: dict[FusedLoop, int]
+    """Loops that were open before this Einsum, each with its number in the tree."""
 
 
 @dataclass
@@ -29,18 +29,28 @@ class _Loop:
 
     names: dict[str, str]
     tile: int
+    place: tuple[str, str] | None
+
+    def node(self, einsums: Sequence[str]) -> Temporal | Spatial:
+        """As it stands above these Einsums."""
+        names = {einsum: self.names[einsum] for einsum in einsums}
+        same = len(set(names.values())) == 1
+        variable = next(iter(names.values())) if same else FrozenDict(names)
+        if self.place is None:
+            return Temporal(rank_variable=variable, tile_shape=self.tile)
+        return Spatial(rank_variable=variable, tile_shape=self.tile, component=self.place[0], name=self.place[1])
 
 
 def build_tree(
-    steps: Sequence[Step], numbering: Sequence[dict[str, int]], backed: dict[str, tuple[str, frozenset[int]]]
+    steps: Sequence[Step], numbering: Sequence[dict[FusedLoop, int]], backed: dict[str, tuple[str, frozenset[int]]]
 ) -> LoopTree:
-    """`numbering[i]`: per fused variable of step i, the number of its loop. `backed`: per tensor that is exchanged below
+    """`numbering[i]`: per fused loop of step i, its number in the tree. `backed`: per tensor that is exchanged below
     loops, its memory and those loops."""
     loops: dict[int, _Loop] = {}
     before: dict[int, set[int]] = {}
     for step, numbers in zip(steps, numbering, strict=True):
         for v, n in numbers.items():
-            loops.setdefault(n, _Loop({}, step.tiles[v])).names[step.einsum] = v
+            loops.setdefault(n, _Loop({}, step.tiles[v], v.place)).names[step.einsum] = v.variable
             before.setdefault(n, set())
         groups = [[numbers[v] for v in zone] for zone in step.zones]
         for outer, inner in zip(groups, groups[1:], strict=False):
@@ -68,7 +78,7 @@ def _merge_storage(holders: Sequence[Storage]) -> list[Storage]:
 @dataclass
 class _TreeWriter:
     steps: Sequence[Step]
-    numbering: Sequence[dict[str, int]]
+    numbering: Sequence[dict[FusedLoop, int]]
     order: Sequence[list[int]]
     loops: dict[int, _Loop]
     backed: dict[str, tuple[str, frozenset[int]]]
@@ -113,8 +123,5 @@ class _TreeWriter:
         loop = self._loop_at(run[0], depth)
         if loop is None:
             return (*nodes, *self.steps[run[0]].branch.inside)
-        own = self.loops[loop]
-        names = {self.steps[i].einsum: own.names[self.steps[i].einsum] for i in run}
-        same = len(set(names.values())) == 1
-        variable = next(iter(names.values())) if same else FrozenDict(names)
-        return (*nodes, Temporal(rank_variable=variable, tile_shape=own.tile), *self.node(depth + 1, run))
+        node = self.loops[loop].node([self.steps[i].einsum for i in run])
+        return (*nodes, node, *self.node(depth + 1, run))

@@ -137,10 +137,11 @@ def _start(joiner: Joiner, done: frozenset[str], einsums: list[str]) -> State | 
         for zone in form.zones[: backing.zones]:
             loops = []
             for v in zone:
-                rank = view.rank_of(tensor, v)
+                rank = view.rank_of(tensor, v.variable)
                 if rank is None:
                     return None
-                loops.append((OpenLoop(frozenset({(tensor, rank)}), view.info.bounds[v]), form.loops.index(v)))
+                loop = OpenLoop(frozenset({(tensor, rank)}), view.info.bounds[v.variable], place=v.place)
+                loops.append((loop, form.loops.index(v)))
             loops.sort(key=lambda item: sorted(item[0].ranks))
             zones.append(tuple(loop for loop, _ in loops))
             columns += [column for _, column in loops]

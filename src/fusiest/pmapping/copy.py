@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +14,12 @@ from fusiest.model.leakage import bind_all, leak_power
 from fusiest.pmapping.general_chains import tile_options
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.placement import placements
-from fusiest.pmapping.table import Backing, Branch, Form, Rows
+from fusiest.pmapping.table import Backing, Branch, Form, FusedLimits, FusedLoop, Rows
 from fusiest.spec.binding import Path
 from fusiest.spec.spec import Spec
+
+Cut = frozenset[FusedLoop]
+"""The fused loops above a point."""
 
 
 @dataclass(frozen=True)
@@ -24,22 +27,19 @@ class CopyOrigin:
     """How to write a copy's nest: its backing holders, each with the fused loops above it, then loops to single elements."""
 
     path: Path
-    holders: tuple[tuple[Storage, frozenset[str]], ...]
+    holders: tuple[tuple[Storage, Cut], ...]
 
-    def branch(self, row: int, tiles: dict[str, int]) -> Branch:
+    def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
         outermost = self.path.components[0].name
-        inside: list[Node] = [
-            Temporal(rank_variable=v, tile_shape=1)
-            for v, bound in self.path.einsum.bounds.items()
-            if tiles.get(v, bound) > 1
-        ]
+        extents = dict(self.path.einsum.bounds) | {loop.variable: tiles[loop] for loop in sorted(tiles)}
+        inside: list[Node] = [Temporal(rank_variable=v, tile_shape=1) for v, n in extents.items() if n > 1]
         inside.append(Compute(einsum=self.path.einsum.name, component=self.path.compute.name))
         top = tuple(s for s, _ in self.holders if s.component == outermost)
         return Branch(top, tuple((s, cut) for s, cut in self.holders if s.component != outermost), tuple(inside))
 
 
 def copy_pmappings(
-    spec: Spec, path: Path, memories: list[str], max_fused_loops: int | None, imperfect: bool = False
+    spec: Spec, path: Path, memories: list[str], limits: FusedLimits, imperfect: bool = False
 ) -> Iterator[tuple[Form, Rows, CopyOrigin]]:
     """Every way to exchange the two tensors of a copy."""
     info = path.einsum
@@ -53,7 +53,7 @@ def copy_pmappings(
         seen.add(key)
         _check(path, backing)
         energy, latency = _cost(spec, path, source, backing)
-        for cuts in _cuts(spec, path, source, backing, max_fused_loops):
+        for cuts in _cuts(path, backing, limits):
             yield _rows(spec, path, backing, cuts, memories, energy, latency, imperfect)
 
 
@@ -100,23 +100,25 @@ def _dimensions(path: Path) -> list[tuple[str, str]]:
     return [(d.component, d.name) for c in path.components for d in c.dimensions]
 
 
-def _cuts(
-    spec: Spec, path: Path, source: str, backing: dict[str, int], max_fused_loops: int | None
-) -> Iterator[dict[str, frozenset[str]]]:
-    """Per tensor, the fused loops above its backing holder. Copies in one memory lie under the same loops."""
-    info = path.einsum
-    fusable = {t: _fusable(spec, path, t, index) for t, index in backing.items()}
-    most = len(info.bounds) if max_fused_loops is None else max_fused_loops
-    for inner in _subsets(fusable[info.output], most):
-        for outer in _subsets(fusable[source], most):
-            if not (inner <= outer or outer <= inner):
+def _cuts(path: Path, backing: dict[str, int], limits: FusedLimits) -> Iterator[dict[str, Cut]]:
+    """Per tensor, the fused loops above its backing holder: first the outer memory's, then the other's.
+
+    Copies in one memory lie under the same loops.
+    """
+    outer, inner = sorted(backing, key=lambda t: (backing[t], t not in path.einsum.persistent))
+    for above in _subsets(_fusable(path, outer, backing[outer]) & _fusable(path, inner, backing[inner])):
+        for between in _subsets(_fusable(path, inner, backing[inner])):
+            if backing[outer] == backing[inner] and between:
                 continue
-            if backing[source] == backing[info.output] and inner != outer:
+            if limits.per_variable == 1 and above & between:
                 continue
-            yield {info.output: inner, source: outer}
+            first = frozenset(FusedLoop(v) for v in above)
+            second = first | {FusedLoop(v, int(v in above)) for v in between}
+            if limits.loops is None or len(second) <= limits.loops:
+                yield {outer: first, inner: second}
 
 
-def _fusable(spec: Spec, path: Path, tensor: str, index: int) -> frozenset[str]:
+def _fusable(path: Path, tensor: str, index: int) -> frozenset[str]:
     """Variables that may have a loop above a tensor's backing holder."""
     info = path.einsum
     if index == 0 or tensor in info.persistent:
@@ -124,8 +126,8 @@ def _fusable(spec: Spec, path: Path, tensor: str, index: int) -> frozenset[str]:
     return frozenset(v for v in info.accesses[tensor].fully_relevant if info.bounds[v] > 1)
 
 
-def _subsets(variables: frozenset[str], most: int) -> Iterator[frozenset[str]]:
-    for count in range(min(len(variables), most) + 1):
+def _subsets(variables: frozenset[str]) -> Iterator[frozenset[str]]:
+    for count in range(len(variables) + 1):
         for chosen in itertools.combinations(sorted(variables), count):
             yield frozenset(chosen)
 
@@ -134,15 +136,15 @@ def _rows(
     spec: Spec,
     path: Path,
     backing: dict[str, int],
-    cuts: dict[str, frozenset[str]],
+    cuts: dict[str, Cut],
     memories: list[str],
     energy: float,
     latency: float,
     imperfect: bool,
 ) -> tuple[Form, Rows, CopyOrigin]:
     info = path.einsum
-    zones: list[tuple[str, ...]] = []
-    above: frozenset[str] = frozenset()
+    zones: list[tuple[FusedLoop, ...]] = []
+    above: Cut = frozenset()
     depth = {}
     for cut in sorted(set(cuts.values()), key=len):
         if cut - above:
@@ -155,7 +157,7 @@ def _rows(
         if t in spec.info.shared
     )
     form = Form(tuple(zones), backings)
-    tiles = _all_tiles([info.bounds[v] for v in form.loops], imperfect)
+    tiles = _all_tiles(info.bounds, form.loops, imperfect)
     bits = np.zeros((len(tiles), len(memories), len(zones) + 1))
     together = len(set(backing.values())) == 1
     for t, index in backing.items():
@@ -174,19 +176,27 @@ def _rows(
     return form, rows, CopyOrigin(path, holders)
 
 
-def _all_tiles(bounds: list[int], imperfect: bool) -> Ints:
-    """Every combination of tiles smaller than the bounds."""
-    options = [tile_options(bound, imperfect)[:-1] for bound in bounds]
-    combinations = list(itertools.product(*options))
-    return np.array(combinations, np.int64).reshape(len(combinations), len(bounds))
+def _all_tiles(bounds: Mapping[str, int], loops: tuple[FusedLoop, ...], imperfect: bool) -> Ints:
+    """Every combination of tiles, each smaller than the extent above it."""
+    rows: list[dict[str, tuple[int, ...]]] = [{v: (bound,) for v, bound in bounds.items()}]
+    for loop in loops:
+        rows = [
+            row | {loop.variable: (*row[loop.variable], tile)}
+            for row in rows
+            for tile in tile_options(row[loop.variable][-1], imperfect)[:-1]
+        ]
+    found = [[row[loop.variable][loop.number + 1] for loop in loops] for row in rows]
+    return np.array(found, np.int64).reshape(len(rows), len(loops))
 
 
-def _tile_bits(path: Path, tensor: str, index: int, cut: frozenset[str], form: Form, tiles: Ints) -> np.ndarray:
+def _tile_bits(path: Path, tensor: str, index: int, cut: Cut, form: Form, tiles: Ints) -> np.ndarray:
     size = np.full(len(tiles), float(path.components[index].bits_per_value[tensor]))
+    innermost = {loop.variable: loop for loop in sorted(cut)}
     for affine in path.einsum.accesses[tensor].ranks.values():
         extent = np.ones(len(tiles))
         for v, a in affine.coefficients.items():
-            own = tiles[:, form.loops.index(v)] if v in cut else np.full(len(tiles), path.einsum.bounds[v])
+            inside = v in innermost
+            own = tiles[:, form.loops.index(innermost[v])] if inside else np.full(len(tiles), path.einsum.bounds[v])
             extent = extent + abs(a) * (own - 1)
         size = size * extent
     return size

@@ -11,6 +11,7 @@ from fusiest.pmapping.placement import placements
 from fusiest.pmapping.problem import make_problem
 from fusiest.pmapping.search import Rules
 from fusiest.pmapping.spatial import spatial_choices
+from fusiest.pmapping.table import FusedLimits
 from fusiest.spec.binding import Path, bind, computes
 from fusiest.spec.spec import Spec
 
@@ -65,7 +66,7 @@ def _with_sizes(path: Path, unlimited: set[int]) -> Path:
 
 
 def _any(spec: Spec, path: Path) -> bool:
-    return any(True for _ in explore.explore_path(spec, path, [], None, Rules()))
+    return any(True for _ in explore.explore_path(spec, path, [], FusedLimits(), Rules()))
 
 
 def _least_need(spec: Spec, path: Path, index: int) -> float | None:

@@ -18,12 +18,11 @@ from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.problem import Problem, make_problem
 from fusiest.pmapping.search import Holder, Layer, Rules, Search
 from fusiest.pmapping.spatial import SpatialChoice, fanout_levels, reused, satisfies, spatial_choices
-from fusiest.pmapping.table import Backing, Form, Origin, Rows, Table, merge_rows
+from fusiest.pmapping.table import Backing, Form, FusedLimits, Origin, Rows, Table, merge_rows
 from fusiest.pmapping.unfold import SearchOrigin
 from fusiest.spec.binding import Path, bind, computes
 from fusiest.spec.spec import Spec
 
-_FIRST_LOOK = 2_000
 _FIRST_LOOK = 2_000
 NOT_ON_PATH = -1
 
@@ -33,6 +32,7 @@ def pmappings(
     einsum: str,
     *,
     max_fused_loops: int | None = None,
+    max_fused_loops_per_variable: int = 1,
     rules: Rules | None = None,
     imperfect: bool = False,
     general: bool = False,
@@ -43,6 +43,7 @@ def pmappings(
     """
     architecture = spec.require_arch()
     info = spec.info.einsums[einsum]
+    limits = FusedLimits(max_fused_loops, max_fused_loops_per_variable)
     pieces: dict[Form, list[Rows]] = {}
     origins: list[Origin] = []
     apart = not can_fuse(spec)
@@ -54,11 +55,9 @@ def pmappings(
         if info.is_copy_operation and origins:
             break  # where a copy would be computed changes nothing
         if info.is_copy_operation:
-            found: Iterator[tuple[Form, Rows, Origin]] = copy_pmappings(
-                spec, path, memories, max_fused_loops, imperfect
-            )
+            found: Iterator[tuple[Form, Rows, Origin]] = copy_pmappings(spec, path, memories, limits, imperfect)
         else:
-            found = explore_path(spec, path, memories, max_fused_loops, rules or Rules(), imperfect, general, apart)
+            found = explore_path(spec, path, memories, limits, rules or Rules(), imperfect, general, apart)
         for form, rows, origin in found:
             rows.origin[:] = len(origins)
             origins.append(origin)
@@ -69,16 +68,35 @@ def pmappings(
 
 
 def shared_memories(spec: Spec) -> list[str]:
-    """Memories of limited size outside every fanout: where tensors of several Einsums can meet."""
+    """Memories of limited size where tensors of several Einsums can meet: outside every fanout, or all."""
     found: list[str] = []
     first = next(iter(spec.info.einsums))
+    deep = meet_below_fanouts(spec)
     for compute in computes(spec.require_arch()):
         for component in bind(spec, first, compute).components:
-            if component.dimensions:
+            if component.dimensions and not deep:
                 break
             if component.kind == "memory" and math.isfinite(component.size) and component.name not in found:
                 found.append(component.name)
     return found
+
+
+def meet_below_fanouts(spec: Spec) -> bool:
+    """Whether memories below a fanout may hold something above a fused loop: a tensor that is exchanged there, or, where
+    memories need not stand in hierarchy order, any."""
+    for einsum, info in spec.info.einsums.items():
+        shared = [t for t in info.accesses if t in spec.info.shared]
+        for compute in computes(spec.require_arch()) if shared else ():
+            path = bind(spec, einsum, compute)
+            below = [i for i, c in enumerate(path.components) if any(o.dimensions for o in path.components[: i + 1])]
+            if not any(path.components[i].kind == "memory" for i in below):
+                continue
+            for placement in placements(spec, path):
+                if any(sets is not None and not sets.force_memory_hierarchy_order for sets in placement.sets):
+                    return True
+                if any(placement.holders(t, path)[0] in below for t in shared):
+                    return True
+    return False
 
 
 def can_fuse(spec: Spec) -> bool:
@@ -99,7 +117,7 @@ def explore_path(
     spec: Spec,
     path: Path,
     memories: list[str],
-    max_fused_loops: int | None,
+    limits: FusedLimits,
     rules: Rules,
     imperfect: bool = False,
     general: bool = False,
@@ -111,7 +129,7 @@ def explore_path(
     agreed = agreed_tensors(spec, path.einsum.name)
     names = [c.name for c in path.components]
     index = tuple(names.index(m) if m in names else NOT_ON_PATH for m in memories)
-    fallback = GeneralSearch(spec, problem, index, shared, max_fused_loops, rules, imperfect)
+    fallback = GeneralSearch(spec, problem, index, shared, limits, rules, imperfect)
     choices = [] if imperfect or general else spatial_choices(problem)
     watts = leakage(spec, problem, choices)
     inner: dict[object, tuple[list[Layer], dict[Holder | None, int]]] = {}
@@ -125,11 +143,12 @@ def explore_path(
             continue
         for fixed, crossings in _by_inner_choice(problem, choices):
             search = make_search(problem, placement, fixed, crossings, watts, shared, rules)
+            search.tracked = frozenset(index) & frozenset(search.columns.bits)
             search.run(inner)
             if search.final is not None:
                 yield _unfused(search, index, memories)
             for seed in search.seeds:
-                for piece in FusedPart(search, seed, index, max_fused_loops, agreed).pieces():
+                for piece in FusedPart(search, seed, index, limits, agreed).pieces():
                     yield piece.form, piece.rows, SearchOrigin(search, seed.layer, piece.above)
             search.forget()
     if apart and not (imperfect or general):

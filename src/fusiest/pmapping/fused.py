@@ -1,8 +1,9 @@
 """The fused part of a nest: what stands above the innermost shared backing holder.
 
-With at most one fused loop per rank variable, the tile at that holder and the place of each variable's loop fix
-everything above it. So we enumerate orders of the remaining holders and, for each, which loops are above it; costs are
-computed for all seed rows at once, and once per (holder, loops above it).
+The tile at that holder is the innermost fused tile of each variable. With at most one fused loop per rank variable, the
+place of each loop then fixes everything above it; where more are allowed, all chains of tiles further out are added to
+the rows. So we enumerate orders of the remaining holders and, for each, which loops are above it; costs are computed for
+all rows at once, and once per (holder, loops above it).
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.problem import Problem, divisors
 from fusiest.pmapping.search import Holder, Search, Seed
 from fusiest.pmapping.spatial import satisfies
-from fusiest.pmapping.table import Backing, Form, Rows
+from fusiest.pmapping.table import Backing, Form, FusedLimits, FusedLoop, Rows
 from fusiest.spec.spec import Spec
 
-Cut = frozenset[str]
+Cut = frozenset[FusedLoop]
 """The fused loops above a point."""
 
 
@@ -43,16 +44,33 @@ def split_members(problem: Problem, shape: Ints, relevant: frozenset[int]) -> tu
         bounds = [problem.info.bounds[m] for m in variable.members]
         digit = problem.digits[i][shape][rows]
         options = [_splits(int(d), bounds) if i in relevant else [tuple(bounds)] for d in variable.divisors]
-        counts = np.array([len(o) for o in options])
-        repeat = counts[digit]
-        which = np.arange(repeat.sum()) - np.repeat(np.cumsum(repeat) - repeat, repeat)
-        offsets = np.cumsum(counts) - counts
-        flat = np.array([o for option in options for o in option], np.int64).reshape(-1, len(bounds))
-        chosen = flat[np.repeat(offsets[digit], repeat) + which]
-        rows = np.repeat(rows, repeat)
-        tiles = np.column_stack([np.repeat(tiles, repeat, axis=0), chosen])
+        own, chosen = _expanded(digit, options, len(bounds))
+        rows = rows[own]
+        tiles = np.column_stack([tiles[own], chosen])
     assert tiles.shape[1] == len(members)
     return rows, tiles
+
+
+def _expanded(which: Ints, options: list[list[tuple[int, ...]]], width: int) -> tuple[Ints, Ints]:
+    """Every row with each of its options (`which`: the number of its list): row numbers and options."""
+    counts = np.array([len(own) for own in options], np.int64)
+    flat = np.array([o for own in options for o in own], np.int64).reshape(-1, width)
+    repeat = counts[which]
+    within = np.arange(repeat.sum()) - np.repeat(np.cumsum(repeat) - repeat, repeat)
+    offsets = np.cumsum(counts) - counts
+    return np.repeat(np.arange(len(which)), repeat), flat[np.repeat(offsets[which], repeat) + within]
+
+
+def _chains(tile: int, bound: int, loops: int) -> list[tuple[int, ...]]:
+    """Tiles of nested loops over one variable, from the outermost in, that end at a tile.
+
+    >>> _chains(2, 8, 1), _chains(2, 8, 2), _chains(2, 12, 2)
+    ([(2,)], [(4, 2)], [(4, 2), (6, 2)])
+    """
+    if loops == 1:
+        return [(tile,)] if tile < bound else []
+    larger = (d for d in divisors(bound) if d > tile and d % tile == 0)
+    return [(*outer, tile) for d in larger for outer in _chains(d, bound, loops - 1)]
 
 
 def _splits(tile: int, bounds: list[int]) -> list[tuple[int, ...]]:
@@ -85,6 +103,11 @@ def agreed_tensors(spec: Spec, einsum: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def _is_gap(above: Cut, loops: Cut) -> bool:
+    """Whether loops may stand in one gap below others: one over a variable, and that the next one of it."""
+    return all(loop.number == sum(o.variable == loop.variable for o in above) for loop in loops)
+
+
 class FusedPart:
     """All fused parts above one seed."""
 
@@ -93,10 +116,10 @@ class FusedPart:
         search: Search,
         seed: Seed,
         memories: tuple[int, ...],
-        max_loops: int | None,
+        limits: FusedLimits,
         agreed: frozenset[str] = frozenset(),
     ) -> None:
-        self.search, self.seed, self.memories, self.max_loops = search, seed, memories, max_loops
+        self.search, self.seed, self.memories, self.limits = search, seed, memories, limits
         self.agreed = agreed
         self.problem = search.problem
         self.members = [m for v in self.problem.variables for m in v.members]
@@ -108,33 +131,54 @@ class FusedPart:
         self.bounds = np.array([self.problem.info.bounds[m] for m in self.members], np.int64)
 
     def pieces(self) -> Iterator[Piece]:
-        """Rows by the set of variables that have a fused loop, and by the structure above the seed."""
+        """Rows by the variables that have fused loops, by how many each has, and by the structure above the seed."""
         incomplete = self.tiles < self.bounds
         codes = incomplete @ (1 << np.arange(len(self.members)))
         for code in np.unique(codes):
-            loops = tuple(m for i, m in enumerate(self.members) if code >> i & 1)
-            if self.max_loops is not None and len(loops) > self.max_loops:
-                continue
-            yield from _LoopClass(self, loops, np.flatnonzero(codes == code)).pieces()
+            rows = np.flatnonzero(codes == code)
+            for counts in self._counts([i for i in range(len(self.members)) if code >> i & 1]):
+                own, tiles = self._with_chains(rows, counts)
+                loops = tuple(FusedLoop(self.members[i], n) for i, count in counts.items() for n in range(count))
+                if len(own):
+                    yield from _LoopClass(self, loops, own, tiles).pieces()
+
+    def _counts(self, incomplete: list[int]) -> Iterator[dict[int, int]]:
+        """How many fused loops each of these members may have. Of one gap, only one loop is over a given variable."""
+        most = min(self.limits.per_variable, len(self.seed.remaining) + 1)
+        for counts in itertools.product(range(1, most + 1), repeat=len(incomplete)):
+            if self.limits.loops is None or sum(counts) <= self.limits.loops:
+                yield dict(zip(incomplete, counts, strict=True))
+
+    def _with_chains(self, rows: Ints, counts: dict[int, int]) -> tuple[Ints, Ints]:
+        """Rows with all chains of as many fused loops: row numbers, and tiles (rows × loops)."""
+        if all(count == 1 for count in counts.values()):
+            return rows, self.tiles[rows][:, list(counts)]
+        tiles = np.empty((len(rows), 0), np.int64)
+        for i, count in counts.items():
+            values, which = np.unique(self.tiles[rows, i], return_inverse=True)
+            options = [_chains(int(tile), int(self.bounds[i]), count) for tile in values]
+            own, chosen = _expanded(which.reshape(-1), options, count)
+            rows, tiles = rows[own], np.column_stack([tiles[own], chosen])
+        return rows, tiles
 
 
 class _LoopClass:
-    """The seed rows that have fused loops over exactly these variables."""
+    """Rows that have exactly these fused loops, with the tile of each."""
 
-    def __init__(self, part: FusedPart, loops: tuple[str, ...], rows: Ints) -> None:
-        self.part, self.loops, self.rows = part, loops, rows
+    def __init__(self, part: FusedPart, loops: tuple[FusedLoop, ...], rows: Ints, tiles: Ints) -> None:
+        self.part, self.loops, self.rows, self.tiles = part, loops, rows, tiles
         self.problem, self.search = part.problem, part.search
-        self.tiles = part.tiles[rows]
+        self.several = any(loop.number for loop in loops)
         self.cache: dict[tuple[Holder, Cut], tuple[Floats, Floats]] = {}
 
     def full(self, holder: Holder) -> Cut:
         """Loops whose variable indexes the holder's tensor fully."""
         full = self.problem.tensors[holder[1]].full
-        return frozenset(m for m in self.loops if self.part.variable_of[m] in full)
+        return frozenset(loop for loop in self.loops if self.part.variable_of[loop.variable] in full)
 
     def partial(self, holder: Holder) -> Cut:
         partial = self.problem.tensors[holder[1]].partial
-        return frozenset(m for m in self.loops if self.part.variable_of[m] in partial)
+        return frozenset(loop for loop in self.loops if self.part.variable_of[loop.variable] in partial)
 
     def pieces(self) -> Iterator[Piece]:
         everything = frozenset(self.loops)
@@ -170,12 +214,15 @@ class _LoopClass:
     def _cuts(self, order: tuple[Holder, ...], below: Cut) -> Iterator[tuple[Cut, ...]]:
         """For each holder, the loops above it: fewer and fewer outwards."""
         if not order:
-            yield ()
+            if not self.several or _is_gap(frozenset(), below):
+                yield ()
             return
         holder, rest = order[0], order[1:]
         for count in range(len(below) + 1):
             for chosen in itertools.combinations(sorted(below), count):
                 cut = frozenset(chosen)
+                if self.several and not _is_gap(cut, below - cut):
+                    continue
                 if self._cut_allowed(holder, cut, below - cut):
                     for others in self._cuts(rest, cut):
                         yield (cut, *others)
@@ -190,15 +237,18 @@ class _LoopClass:
         backing = search._is_backing(index, t)
         if (backing or name in sets.no_refetch_from_above) and not above <= self.full(holder):
             return False
-        sinks = self._sinks(holder) and name not in self.part.agreed
+        sinks = self._sinks(holder, zone) and name not in self.part.agreed
         return not (sinks and zone and zone <= self.full(holder))
 
-    def _sinks(self, holder: Holder) -> bool:
+    def _sinks(self, holder: Holder, zone: Cut) -> bool:
         """Whether rule 1 moves a holder below fully relevant loops right below it.
 
-        For tensors that neighbours must agree on both places are kept.
+        Not below a loop that might then meet another one over its variable. For tensors that neighbours must agree on both
+        places are kept.
         """
         search = self.search
+        if any(loop.number for loop in zone):
+            return False
         return search.rules.sink and not search._is_backing(*holder) and not search._fixed_tile(holder[0])
 
     def _resends(self, order: tuple[Holder, ...], cuts: tuple[Cut, ...]) -> bool:
@@ -223,8 +273,10 @@ class _LoopClass:
             sets = self.search.placement.sets[index]
             if sets is None or not sets.tile_shape:
                 continue
-            inside = np.array([m in cut for m in self.part.members])
-            extents, inverse = np.unique(np.where(inside, self.tiles, self.part.bounds), axis=0, return_inverse=True)
+            at = np.tile(self.part.bounds, (len(self.rows), 1))
+            for loop in sorted(cut):
+                at[:, self.part.members.index(loop.variable)] = self.tile(loop)
+            extents, inverse = np.unique(at, axis=0, return_inverse=True)
             named = [dict(zip(self.part.members, row, strict=True)) for row in extents.tolist()]
             met &= np.array([all(satisfies(c, own) for c in sets.tile_shape) for own in named])[inverse.reshape(-1)]
         return met
@@ -239,11 +291,11 @@ class _LoopClass:
         options: list[list[Cut]] = []
         for holder, cut, outer in zip(order, cuts, below, strict=True):
             backing, zone = self.search._is_backing(*holder), outer - cut
-            full = [] if backing or self._sinks(holder) else sorted(zone & self.full(holder))
+            full = [] if backing or self._sinks(holder, zone) else sorted(zone & self.full(holder))
             partial = [] if backing else sorted(zone & self.partial(holder))
             runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
             options.append(
-                [run | last for run in runs for last in [frozenset[str](), *(frozenset([m]) for m in partial)]]
+                [run | last for run in runs for last in [frozenset[FusedLoop](), *(frozenset([m]) for m in partial)]]
             )
         yield from itertools.product(*options)
 
@@ -255,11 +307,16 @@ class _LoopClass:
         return self.cache[key]
 
     def _extents(self, above: Cut) -> list[Floats]:
+        innermost = {loop.variable: loop for loop in sorted(above)}
         extents: list[Floats] = [np.ones(len(self.rows)) for _ in self.problem.variables]
         for i, m in enumerate(self.part.members):
-            inside = self.tiles[:, i] if m in above else np.full(len(self.rows), self.part.bounds[i])
+            inside = self.tile(innermost[m]) if m in innermost else np.full(len(self.rows), self.part.bounds[i])
             extents[self.part.variable_of[m]] = extents[self.part.variable_of[m]] * inside
         return extents
+
+    def tile(self, loop: FusedLoop) -> Ints:
+        result: Ints = self.tiles[:, self.loops.index(loop)]
+        return result
 
     def _evaluate(self, holder: Holder, above: Cut) -> tuple[Floats, Floats]:
         search, p = self.search, self.problem
@@ -373,7 +430,7 @@ class _LoopClass:
             tuple(sorted(holdings, key=lambda b: (b.tensor, b.memory))),
             tuple(sorted(passing, key=lambda b: (b.tensor, b.memory))),
         )
-        columns = [part.members.index(v) for v in form.loops]
+        columns = [self.loops.index(loop) for loop in form.loops]
         energy, latency = finish(p, self.search.columns, criteria[which])
         rows = Rows(
             self.tiles[which][:, columns],

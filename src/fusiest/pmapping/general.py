@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,18 +18,19 @@ from fusiest.errors import SpecError
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.visits import footprint
 from fusiest.pmapping.costs import ENERGY, WATTS, Columns, busy_columns, finish
+from fusiest.pmapping.fused import agreed_tensors
 from fusiest.pmapping.general_chains import Chains, make_chains, tile_shapes
 from fusiest.pmapping.general_combine import Combiner, Partial
 from fusiest.pmapping.general_limits import Limit, Usages, best_usages, limits, usage
 from fusiest.pmapping.general_nest import Facts, Held, Skeleton, Slot
 from fusiest.pmapping.general_orders import skeletons
-from fusiest.pmapping.general_origin import GeneralOrigin
-from fusiest.pmapping.general_terms import Counter, Factor, Footprints, Terms, reservations
+from fusiest.pmapping.general_origin import GeneralOrigin, fused_loops
+from fusiest.pmapping.general_terms import Charges, Factor, Footprints, Terms, reservations
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.search import Rules
-from fusiest.pmapping.table import Backing, Form, Origin, Rows, group_numbers
+from fusiest.pmapping.table import Backing, Form, FusedLimits, FusedLoop, Origin, Rows, group_numbers
 from fusiest.spec.spec import Spec
 
 MOST_CANDIDATES = 2_000_000_000
@@ -61,7 +63,7 @@ class GeneralSearch:
     memories: tuple[int, ...]
     """Memories to track, by index on the path (or -1)."""
     shared: frozenset[str]
-    max_fused_loops: int | None
+    limits: FusedLimits
     rules: Rules
     imperfect: bool
     evaluated: int = 0
@@ -70,7 +72,8 @@ class GeneralSearch:
 
     def __post_init__(self) -> None:
         self.path = self.problem.path
-        self.facts = Facts(self.path, self.shared, self.rules, self.imperfect)
+        agreed = agreed_tensors(self.spec, self.path.einsum.name)
+        self.facts = Facts(self.path, self.shared, agreed, self.rules, self.imperfect)
         self.footprints = Footprints(self.facts)
         self.busy = busy_columns(self.problem)
         self.bound = bind_all(self.spec, self.problem.info)
@@ -82,7 +85,7 @@ class GeneralSearch:
         self._check_supported(placement)
         for skeleton in skeletons(self.facts, placement):
             slots = {v: skeleton.slots(v) for v in self.path.einsum.bounds}
-            for passed in _lowerings(skeleton, slots):
+            for passed in _lowerings(skeleton, slots, self.limits.per_variable):
                 yield from _Nests(self, skeleton, slots, passed).pieces()
 
     def count(self, candidates: int) -> None:
@@ -101,18 +104,23 @@ class GeneralSearch:
         return self.watts[used]
 
     def _check_supported(self, placement: Placement) -> None:
+        """Fused Spatial loops stand above what is exchanged below them, as long as memories stand in hierarchy order."""
         fanout = next((i for i, c in enumerate(self.path.components) if c.dimensions), len(self.path.components))
+        if all(sets is None or sets.force_memory_hierarchy_order for sets in placement.sets):
+            return
         for tensor in self.path.einsum.accesses:
             backing = placement.holders(tensor, self.path)[0]
             if tensor in self.shared and backing >= fanout:
                 raise SpecError(
                     f"shared tensor {tensor} of Einsum {self.path.einsum.name} may be backed in "
-                    f"{self.path.components[backing].name}, below a fanout: not supported yet; keep it in a memory above the "
-                    "fanout too"
+                    f"{self.path.components[backing].name}, below a fanout, while force_memory_hierarchy_order is off: not "
+                    "supported yet; keep it in a memory above the fanout too"
                 )
 
 
-def _lowerings(skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]]) -> Iterator[dict[int, frozenset[str]]]:
+def _lowerings(
+    skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], per_variable: int
+) -> Iterator[dict[int, frozenset[str]]]:
     """Per holder, the variables whose loop right below it its reservation passes: fully relevant ones, then at most one
     partially relevant. In an unfused gap all fully relevant ones stand first; a fused gap's order is part of the form."""
     options: list[list[frozenset[str]]] = []
@@ -125,14 +133,14 @@ def _lowerings(skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]]) -> Ite
         elif place + 1 > skeleton.last_fused:
             options.append([frozenset(full) | last for last in partial or [frozenset[str]()]])
         else:
-            if skeleton.sinks(place):
+            if skeleton.sinks(place) and per_variable == 1:
                 full = []
             runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
             options.append([run | last for run in runs for last in [frozenset[str](), *partial]])
     for chosen in itertools.product(*options):
         passed = dict(enumerate(chosen))
-        fused = [v for place in range(skeleton.last_fused) for v in passed[place]]
-        if len(set(fused)) == len(fused):
+        fused = Counter(v for place in range(skeleton.last_fused) for v in passed[place])
+        if all(count <= per_variable for count in fused.values()):
             yield passed
 
 
@@ -148,8 +156,10 @@ class _Nests:
     ) -> None:
         self.search, self.skeleton, self.slots, self.passed = search, skeleton, slots, passed
         self.last = skeleton.last_fused
-        self.forced = {v: place + 1 for place in range(self.last) for v in passed[place]}
         self.variables = tuple(slots)
+        self.forced = {v: frozenset(p + 1 for p in range(self.last) if v in passed[p]) for v in self.variables}
+        self.fused = [(v, slot) for v, own in slots.items() for slot in own if slot.gap <= self.last]
+        """Slots for fused loops."""
         self.persistent = np.zeros(len(search.memories))
 
     def pieces(self) -> Iterator[tuple[Form, Rows, Origin]]:
@@ -158,7 +168,7 @@ class _Nests:
         if any(not len(own) for own in chains.values()):
             return
         terms = Terms(self.variables)
-        Counter(self.skeleton, self.slots, self.search.busy, terms, self.search.footprints).add_all()
+        Charges(self.skeleton, self.slots, self.search.busy, terms, self.search.footprints).add_all()
         self._reserve(terms)
         limited = limits(self.skeleton, chains, self.search.usages)
         known = {v: factors for v, (_, factors) in found.items()}
@@ -172,9 +182,10 @@ class _Nests:
         swaps = tuple(
             (gap, i) for gap in skeleton.gaps for i in range(len(ordered)) if skeleton.swaps(variable, gap, i)
         )
-        key = variable, slots, self.last, self.forced.get(variable), tuple(tile_shapes(skeleton)), swaps
+        key = variable, slots, self.last, self.forced[variable], tuple(tile_shapes(skeleton)), swaps
         if key not in self.search.chains:
-            made = make_chains(skeleton, variable, slots, self.forced, self.search.imperfect)
+            most = self.search.limits.per_variable
+            made = make_chains(skeleton, variable, slots, self.forced[variable], most, self.search.imperfect)
             self.search.chains[key] = made, {}
         return self.search.chains[key]
 
@@ -243,14 +254,10 @@ class _Nests:
         for limit, values in zip(limited, state.limited.T, strict=True):
             keep &= limit.met(values)
         fused = self._fused(chains, state)
-        if self.search.max_fused_loops is not None:
-            keep &= (fused >= 0).sum(axis=1) <= self.search.max_fused_loops
+        if self.search.limits.loops is not None:
+            keep &= fused.sum(axis=1) <= self.search.limits.loops
         for gap in range(1, self.last + 1):
-            if self.skeleton.sinks(gap - 1):
-                full = self.skeleton.facts.full[self.skeleton.holders[gap - 1].tensor]
-                here = fused == gap
-                others = here & np.array([v not in full for v in self.variables])
-                keep &= ~here.any(axis=1) | others.any(axis=1)
+            keep &= ~self._sunk(gap, fused)
         if self.search.usages is not None and len(self.search.usages) != 1:
             dimensions = [d for _, d in self.skeleton.dimensions]
             options, inverse = _distinct(state.limited[:, : len(dimensions)])
@@ -258,10 +265,27 @@ class _Nests:
             keep &= np.array(good, np.bool_)[inverse]
         return keep
 
-    def _fused(self, chains: Mapping[str, Chains], state: Partial) -> Ints:
-        """Rows × variables: the gap of each fused loop, or -1."""
-        columns = [chains[v].fused[state.choice[:, i]] for i, v in enumerate(self.variables)]
-        return np.column_stack(columns) if columns else np.empty((len(state), 0), np.int64)
+    def _sunk(self, gap: int, fused: np.ndarray) -> np.ndarray:
+        """Rows in which rule 1 moves the holder above a gap to below that gap's Temporal loops.
+
+        Not below a loop that might then meet another one over its variable, and not if a neighbour may need it here.
+        """
+        holder = self.skeleton.holders[gap - 1]
+        if not self.skeleton.sinks(gap - 1) or holder.tensor in self.skeleton.facts.agreed:
+            return np.zeros(len(fused), np.bool_)
+        full = self.skeleton.facts.full[holder.tensor]
+        some, stays = np.zeros(len(fused), np.bool_), np.zeros(len(fused), np.bool_)
+        for i, (v, slot) in enumerate(self.fused):
+            if slot == Slot(gap):
+                outer = [fused[:, j] for j, (other, _) in enumerate(self.fused[:i]) if other == v]
+                some |= fused[:, i]
+                stays |= fused[:, i] & (np.logical_or.reduce(outer) if outer and v in full else v not in full)
+        return some & ~stays
+
+    def _fused(self, chains: Mapping[str, Chains], state: Partial) -> np.ndarray:
+        """Rows × slots for fused loops: whether there is one."""
+        columns = [chains[v].fused_loops[state.choice[:, i]] for i, v in enumerate(self.variables)]
+        return np.concatenate([np.zeros((len(state), 0), np.bool_), *columns], axis=1)
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
@@ -271,14 +295,17 @@ class _Nests:
         values = state.products @ terms.matrix()
         energy, latency = self._energy_latency(terms, values, state)
         fused = self._fused(chains, state)
-        tiles = np.column_stack([chains[v].fused_tile[state.choice[:, i]] for i, v in enumerate(self.variables)])
-        patterns, inverse = _distinct(fused + 1)
+        tiles = np.concatenate(
+            [chains[v].fused_tiles[state.choice[:, i]] for i, v in enumerate(self.variables)], axis=1
+        )
+        patterns, inverse = _distinct(fused.astype(np.int64))
         for number, pattern in enumerate(patterns.tolist()):
             which = np.flatnonzero(inverse == number)
-            gap_of = {v: gap - 1 for v, gap in zip(self.variables, pattern, strict=True) if gap > 0}
-            zones, depth = self._zones(gap_of)
+            chosen = [place for place, there in zip(self.fused, pattern, strict=True) if there]
+            loops = fused_loops(self.skeleton, chosen)
+            zones, depth = self._zones(loops)
             form, bits = self._form(terms, values[which], zones, depth)
-            columns = [self.variables.index(v) for v in form.loops]
+            columns = [self.fused.index((loop.variable, loops[loop])) for loop in form.loops]
             rows = Rows(
                 tiles[which][:, columns], energy[which], latency[which], bits, np.zeros(len(which), np.int64),
                 np.arange(len(which)), np.tile(self.persistent, (len(which), 1)),
@@ -286,8 +313,8 @@ class _Nests:
             best = pareto_rows(group_numbers(rows.tiles), rows.criteria())
             rows = rows.take(best)
             rows.row[:] = np.arange(len(best))
-            chosen = state.choice[which[best]]
-            own = {v: chains[v].tiles[chosen[:, i]] for i, v in enumerate(self.variables)}
+            choice = state.choice[which[best]]
+            own = {v: chains[v].tiles[choice[:, i]] for i, v in enumerate(self.variables)}
             yield form, rows, GeneralOrigin(self.skeleton, self.slots, self.passed, own)
 
     def _energy_latency(self, terms: Terms, values: Floats, state: Partial) -> tuple[Floats, Floats]:
@@ -304,23 +331,33 @@ class _Nests:
         criteria[:, WATTS] = watts[inverse]
         return finish(self.search.problem, columns, criteria)
 
-    def _zones(self, gap_of: Mapping[str, int]) -> tuple[tuple[tuple[str, ...], ...], dict[Boundary, int]]:
-        """Fused loops from the outermost in, and how many zones lie above each boundary."""
-        zones: list[tuple[str, ...]] = []
+    def _zones(self, loops: Mapping[FusedLoop, Slot]) -> tuple[tuple[tuple[FusedLoop, ...], ...], dict[Boundary, int]]:
+        """Fused loops from the outermost in, and how many zones lie above each boundary.
+
+        A gap's Spatial loops stand below its Temporal ones, dimension by dimension: that order is the same for all Einsums.
+        """
+        zones: list[tuple[FusedLoop, ...]] = []
         depth: dict[Boundary, int] = {(-1, 0): 0}
+
+        def add(zone: Iterable[FusedLoop]) -> None:
+            if own := tuple(sorted(zone)):
+                zones.append(own)
+
         for gap in range(self.last + 1):
-            own = {v for v, at in gap_of.items() if at == gap}
-            passed = self.passed[gap - 1] if gap else frozenset()
+            temporal = {loop for loop, slot in loops.items() if slot == Slot(gap)}
+            passed = {loop for loop in temporal if gap and loop.variable in self.passed[gap - 1]}
             full = self.skeleton.facts.full[self.skeleton.holders[gap - 1].tensor] if gap else frozenset()
-            for zone in (passed & full, passed - full):
-                zones += [tuple(sorted(zone))] if zone else []
+            add(loop for loop in passed if loop.variable in full)
+            add(loop for loop in passed if loop.variable not in full)
             depth[gap - 1, 1] = len(zones)
-            zones += [tuple(sorted(own - passed))] if own - passed else []
+            add(temporal - passed)
+            for i in range(len(self.skeleton.dimensions)):
+                add(loop for loop, slot in loops.items() if slot == Slot(gap, i))
             depth[gap, 0] = len(zones)
         return tuple(zones), depth
 
     def _form(
-        self, terms: Terms, values: Floats, zones: tuple[tuple[str, ...], ...], depth: Mapping[Boundary, int]
+        self, terms: Terms, values: Floats, zones: tuple[tuple[FusedLoop, ...], ...], depth: Mapping[Boundary, int]
     ) -> tuple[Form, Floats]:
         memories, names = self.search.memories, self.search.path.components
         bits = np.zeros((len(values), len(memories), len(zones) + 1))

@@ -6,9 +6,9 @@ loop of one iteration on every tile, whole or remainder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -31,18 +31,25 @@ class Chains:
     slots: tuple[Slot, ...]
     tiles: Ints
     """Chains × slots."""
-    fused: Ints
-    """Per chain the gap of its fused loop, or -1."""
-    fused_tile: Ints
-    """The tile below the fused loops."""
+    fused: int
+    """How many of the slots are for fused loops: the first ones."""
 
     def __len__(self) -> int:
         return len(self.tiles)
 
     def take(self, which: Ints) -> Chains:
-        return Chains(
-            self.variable, self.bound, self.slots, self.tiles[which], self.fused[which], self.fused_tile[which]
-        )
+        return Chains(self.variable, self.bound, self.slots, self.tiles[which], self.fused)
+
+    @cached_property
+    def fused_tiles(self) -> Ints:
+        """Chains × slots for fused loops: what neighbours must agree on."""
+        return self.tiles[:, : self.fused]
+
+    @cached_property
+    def fused_loops(self) -> np.ndarray:
+        """Chains × slots for fused loops: whether there is one."""
+        columns = [self.iterations(slot) > 1 for slot in range(self.fused)]
+        return np.column_stack(columns) if columns else np.zeros((len(self), 0), np.bool_)
 
     def above(self, slot: int) -> Ints:
         return self.tiles[:, slot - 1] if slot else np.full(len(self), self.bound)
@@ -104,35 +111,36 @@ def tile_options(extent: int, imperfect: bool) -> tuple[int, ...]:
 
 
 def make_chains(
-    skeleton: Skeleton, variable: str, slots: tuple[Slot, ...], forced: Mapping[str, int], imperfect: bool
+    skeleton: Skeleton, variable: str, slots: tuple[Slot, ...], forced: Set[int], most_fused: int, imperfect: bool
 ) -> Chains:
     """Every chain through these slots that obeys the constraints on this variable alone.
 
-    `forced`: variables whose fused loop must stand in a given gap.
+    `forced`: gaps that must have a fused Temporal loop. `most_fused`: how many fused loops there may be.
     """
     bound = skeleton.path.einsum.bounds[variable]
-    extent = fused_tile = np.full(1, bound)
+    extent = np.full(1, bound)
     columns: list[Ints] = []
-    fused = np.full(1, -1)
+    fused_loops = np.zeros(1, np.int64)
     for i, slot in enumerate(slots):
-        is_fused = slot.dimension is None and slot.gap <= skeleton.last_fused
+        is_fused = slot.gap <= skeleton.last_fused
         closing = i == len(slots) - 1 and slot.dimension is None and not is_fused
         rows, tile = _expanded(extent, imperfect, closing)
+        loop = tile < extent[rows]
         keep = np.ones(len(rows), np.bool_)
         if is_fused:
-            keep = (tile == extent[rows]) | ((fused[rows] < 0) & (forced.get(variable, slot.gap) == slot.gap))
-        elif slot.dimension is not None:
-            keep = _spread(skeleton, variable, slot.dimension, -(-extent[rows] // tile))
+            keep &= ~loop | (fused_loops[rows] < most_fused)
+        if slot.dimension is not None:
+            keep &= _spread(skeleton, variable, slot.dimension, -(-extent[rows] // tile))
+        elif slot.gap in forced:
+            keep &= loop
         rows, tile = rows[keep], tile[keep]
-        fused = np.where((tile < extent[rows]) & is_fused, slot.gap, fused[rows])
-        fused_tile = tile if is_fused else fused_tile[rows]
+        fused_loops = fused_loops[rows] + (loop[keep] & is_fused)
         columns = [*(column[rows] for column in columns), tile]
         extent = tile
     done = extent == 1
-    if variable in forced:
-        done &= fused == forced[variable]
     tiles = np.column_stack(columns) if columns else np.empty((len(done), 0), np.int64)
-    chains = Chains(variable, bound, slots, tiles[done], fused[done], fused_tile[done])
+    fused = sum(slot.gap <= skeleton.last_fused for slot in slots)
+    chains = Chains(variable, bound, slots, tiles[done], fused)
     return chains.take(np.flatnonzero(_allowed(skeleton, chains)))
 
 

@@ -63,7 +63,7 @@ class Combiner:
         self.order = sorted(self.chains, key=lambda v: len(self.chains[v]))
         self.values = {v: self.terms.values(v, own, self.known[v]) for v, own in self.chains.items()}
         self.numbers = self.terms.factor_numbers()
-        self.codes = {v: (own.fused + 1) * (own.bound + 1) + own.fused_tile for v, own in self.chains.items()}
+        self.codes = {v: group_numbers(own.fused_tiles) for v, own in self.chains.items()}
 
     def run(self) -> Partial:
         """All combinations that nothing dominates."""

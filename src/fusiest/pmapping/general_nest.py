@@ -37,6 +37,8 @@ class Facts:
 
     path: Path
     shared: frozenset[str]
+    agreed: frozenset[str]
+    """Tensors that a neighbour may have to hold at the same place."""
     rules: Rules
     imperfect: bool
 
@@ -121,7 +123,7 @@ class Skeleton:
 
     @cached_property
     def last_fused(self) -> int:
-        """The innermost backing holder of a shared tensor, or -1: Temporal loops in the gaps down to it are fused."""
+        """The innermost backing holder of a shared tensor, or -1: loops in the gaps down to it are fused."""
         return max((i for i, h in enumerate(self.holders) if h.backing and h.tensor in self.shared), default=-1)
 
     def sets(self, holder: Held) -> PlacementSets:

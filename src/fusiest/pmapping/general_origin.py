@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.general_nest import Held, Skeleton, Slot
 from fusiest.pmapping.pareto import Ints
-from fusiest.pmapping.table import Branch
+from fusiest.pmapping.table import Branch, FusedLoop
+
+
+def fused_loops(skeleton: Skeleton, loops: Iterable[tuple[str, Slot]]) -> dict[FusedLoop, Slot]:
+    """Names for fused loops, given with the outermost of each variable first."""
+    found: dict[FusedLoop, Slot] = {}
+    for v, slot in loops:
+        number = sum(other.variable == v for other in found)
+        d = skeleton.dimensions[slot.dimension][1] if slot.dimension is not None else None
+        found[FusedLoop(v, number, (d.component, d.name) if d is not None else None)] = slot
+    return found
 
 
 @dataclass(frozen=True)
@@ -22,13 +32,14 @@ class GeneralOrigin:
     tiles: Mapping[str, Ints]
     """Per variable: rows × slots."""
 
-    def branch(self, row: int, tiles: dict[str, int]) -> Branch:
+    def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
         skeleton = self.skeleton
         loops = self._loops(row)
         top = tuple(self._storage(h) for h in skeleton.top)
-        between: list[tuple[Storage | Toll, frozenset[str]]] = []
+        between: list[tuple[Storage | Toll, frozenset[FusedLoop]]] = []
+        names = fused_loops(skeleton, [(v, slot) for slot, v, _ in loops if slot.gap <= skeleton.last_fused])
         for gap in range(skeleton.last_fused + 1):
-            cut = frozenset(v for slot, v, _ in loops if slot.dimension is None and slot.gap <= gap)
+            cut = frozenset(loop for loop, slot in names.items() if slot.gap <= gap)
             between += [(self._toll(t), cut) for g, t in skeleton.tolls if g == gap]
             between.append((self._storage(skeleton.holders[gap]), cut))
         inside: list[Node] = []

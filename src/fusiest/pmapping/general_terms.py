@@ -112,7 +112,7 @@ class Footprints:
 
 
 @dataclass(frozen=True)
-class Counter:
+class Charges:
     """Counts of values moved, as terms of energy and of busy times."""
 
     skeleton: Skeleton

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.fused import agreed_tensors
 from fusiest.pmapping.placement import placements
-from fusiest.pmapping.table import Backing, Branch, Form, Origin, Table
+from fusiest.pmapping.table import Backing, Branch, Form, FusedLoop, Origin, Table
 from fusiest.spec.binding import BoundComponent, bind, computes
 from fusiest.spec.spec import Spec
 
@@ -89,12 +89,12 @@ class RenamedOrigin:
     origin: Origin
     new: dict[str, str]
 
-    def branch(self, row: int, tiles: dict[str, int]) -> Branch:
+    def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
         old = {name: original for original, name in self.new.items()}
-        found = self.origin.branch(row, {old[v]: tile for v, tile in tiles.items()})
+        found = self.origin.branch(row, {_renamed_loop(loop, old): tile for loop, tile in tiles.items()})
         return Branch(
             tuple(self._storage(s) for s in found.top),
-            tuple((self._storage(s), frozenset(self.new[v] for v in cut)) for s, cut in found.between),
+            tuple((self._storage(s), frozenset(_renamed_loop(x, self.new) for x in cut)) for s, cut in found.between),
             tuple(self._node(node) for node in found.inside),
         )
 
@@ -116,11 +116,15 @@ def renamed_table(spec: Spec, table: Table, einsum: str) -> Table:
     new = dict(zip(names_of(spec, table.einsum), names_of(spec, einsum), strict=True))
     forms = {}
     for form, rows in table.forms.items():
-        zones = tuple(tuple(new[v] for v in zone) for zone in form.zones)
+        zones = tuple(tuple(_renamed_loop(loop, new) for loop in zone) for zone in form.zones)
         parts = (_renamed_backings(part, new) for part in (form.backings, form.holdings, form.lowered))
         forms[Form(zones, *parts)] = rows
     origins: list[Origin] = [RenamedOrigin(origin, new) for origin in table.origins]
     return Table(einsum, table.memories, forms, origins, table.explored)
+
+
+def _renamed_loop(loop: FusedLoop, new: Mapping[str, str]) -> FusedLoop:
+    return loop._replace(variable=new[loop.variable])
 
 
 def _renamed_backings(backings: tuple[Backing, ...], new: Mapping[str, str]) -> tuple[Backing, ...]:

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from fusiest.looptree.nodes import Node, Storage, Toll
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+
+
+class FusedLoop(NamedTuple):
+    """A fused loop of one Einsum."""
+
+    variable: str
+    number: int = 0
+    """Among the Einsum's fused loops over this variable, from the outermost in."""
+    place: tuple[str, str] | None = None
+    """Component and dimension of a Spatial loop."""
+
+
+@dataclass(frozen=True)
+class FusedLimits:
+    """How many fused loops a pmapping may have: in all (None: any number), and over one rank variable."""
+
+    loops: int | None = None
+    per_variable: int = 1
 
 
 @dataclass(frozen=True)
@@ -27,7 +45,7 @@ class Form:
     Loops of one zone may stand in any order: nothing is held between them.
     """
 
-    zones: tuple[tuple[str, ...], ...]
+    zones: tuple[tuple[FusedLoop, ...], ...]
     backings: tuple[Backing, ...]
     holdings: tuple[Backing, ...] = ()
     """Other holders of shared tensors between the fused loops. Their space is counted when joining: a neighbour that
@@ -36,8 +54,8 @@ class Form:
     """Those whose space is counted further in, with the Einsum's own."""
 
     @property
-    def loops(self) -> tuple[str, ...]:
-        return tuple(v for zone in self.zones for v in zone)
+    def loops(self) -> tuple[FusedLoop, ...]:
+        return tuple(loop for zone in self.zones for loop in zone)
 
 
 @dataclass(frozen=True)
@@ -45,7 +63,7 @@ class Branch:
     """One Einsum's nest: holders of the outermost memory, holders between fused loops, and what is below them all."""
 
     top: tuple[Storage, ...]
-    between: tuple[tuple[Storage | Toll, frozenset[str]], ...]
+    between: tuple[tuple[Storage | Toll, frozenset[FusedLoop]], ...]
     """Holders and Tolls of the fused part, outermost first, each with the fused loops above it."""
     inside: tuple[Node, ...]
 
@@ -53,7 +71,7 @@ class Branch:
 class Origin(Protocol):
     """How rows came about: enough to turn one into its nest."""
 
-    def branch(self, row: int, tiles: dict[str, int]) -> Branch:
+    def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
         """The nest of one row, given the tiles of its fused loops."""
 
 

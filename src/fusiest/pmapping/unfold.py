@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.problem import Problem, primes
 from fusiest.pmapping.search import Holder, Layer, Search
-from fusiest.pmapping.table import Branch
+from fusiest.pmapping.table import Branch, FusedLoop
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,10 @@ class SearchOrigin:
 
     search: Search
     layer: int
-    above: tuple[tuple[Holder, frozenset[str]], ...] = ()
+    above: tuple[tuple[Holder, frozenset[FusedLoop]], ...] = ()
     """From the innermost out: each holder above the seed with the fused loops above it."""
 
-    def branch(self, row: int, tiles: dict[str, int]) -> Branch:
+    def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
         search = self.search
         if not search.layers:
             search.run()
@@ -30,7 +30,7 @@ class SearchOrigin:
             assert layer.item is not None
             holders.append((layer.item, frozenset(tiles)))
         writer = _Writer(search, tiles)
-        above: list[tuple[Storage | Toll, frozenset[str]]] = []
+        above: list[tuple[Storage | Toll, frozenset[FusedLoop]]] = []
         for holder, cut in holders:
             above += [(toll, cut) for toll in writer.tolls_to(holder)]
             above.append((_storage(search, holder), cut))
@@ -47,10 +47,11 @@ def _storage(search: Search, holder: Holder) -> Storage:
 class _Writer:
     """Writes nodes from the outside in, following a row back through the layers."""
 
-    def __init__(self, search: Search, tiles: dict[str, int]) -> None:
+    def __init__(self, search: Search, tiles: dict[FusedLoop, int]) -> None:
         self.search = search
         self.problem: Problem = search.problem
-        self.extent = {m: tiles.get(m, self.problem.info.bounds[m]) for v in self.problem.variables for m in v.members}
+        self.extent = {m: self.problem.info.bounds[m] for v in self.problem.variables for m in v.members}
+        self.extent.update({loop.variable: tiles[loop] for loop in sorted(tiles)})
         self.nodes: list[Node] = []
         components = self.problem.path.components
         self.tolls = [

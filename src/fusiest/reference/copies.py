@@ -14,7 +14,9 @@ from fusiest.spec.binding import Path, bind, computes
 from fusiest.spec.spec import Spec
 
 
-def copy_nests(spec: Spec, einsum: str, imperfect: bool = False) -> Iterator[tuple[Node, ...]]:
+def copy_nests(
+    spec: Spec, einsum: str, imperfect: bool = False, fused_loops_per_variable: int = 1
+) -> Iterator[tuple[Node, ...]]:
     """Every nest, on every compute; without Spatial loops."""
     seen: set[tuple[Held, ...]] = set()
     for compute in computes(spec.require_arch()):
@@ -26,13 +28,13 @@ def copy_nests(spec: Spec, einsum: str, imperfect: bool = False) -> Iterator[tup
                 seen.add(backing)
                 for order in itertools.permutations(backing):
                     if order[0].level <= order[1].level and order[0].on_top >= order[1].on_top:
-                        yield from _nests(path, order, imperfect)
+                        yield from _nests(path, order, imperfect, fused_loops_per_variable)
 
 
-def _nests(path: Path, order: tuple[Held, ...], imperfect: bool) -> Iterator[tuple[Node, ...]]:
+def _nests(path: Path, order: tuple[Held, ...], imperfect: bool, most: int) -> Iterator[tuple[Node, ...]]:
     """All loops for two holders in this order: above the first, between them, and below both."""
     bounds = path.einsum.bounds
-    options = [list(_chains(path, order, v, imperfect)) for v in bounds]
+    options = [list(_chains(path, order, v, imperfect, most)) for v in bounds]
     for chains in itertools.product(*options):
         tiles = dict(zip(bounds, chains, strict=True))
         gaps = [[v for v, own in tiles.items() if own[gap]] for gap in range(3)]
@@ -41,18 +43,19 @@ def _nests(path: Path, order: tuple[Held, ...], imperfect: bool) -> Iterator[tup
                 yield _written(path, order, (first, second, tuple(gaps[2])), tiles)
 
 
-def _chains(path: Path, order: tuple[Held, ...], v: str, imperfect: bool) -> Iterator[tuple[int, int, int]]:
-    """The tile of each gap's loop over a variable, 0 for none; at most one loop above the inner holder."""
+def _chains(path: Path, order: tuple[Held, ...], v: str, imperfect: bool, most: int) -> Iterator[tuple[int, int, int]]:
+    """The tile of each gap's loop over a variable, 0 for none; at most so many loops above the inner holder."""
     bound = path.einsum.bounds[v]
-    rest = 1 if bound > 1 else 0
-    yield 0, 0, rest
-    for gap in (0, 1):
-        below = order[gap:]
-        if all(not h.on_top and v in path.einsum.accesses[h.tensor].fully_relevant for h in below):
-            tiles = {-(-bound // n) for n in range(2, bound + 1) if imperfect or bound % n == 0}
-            for tile in sorted(tiles):
-                last = 1 if tile > 1 else 0
-                yield (tile, 0, last) if gap == 0 else (0, tile, last)
+
+    def tiles(extent: int, gap: int) -> list[int]:
+        if any(h.on_top or v not in path.einsum.accesses[h.tensor].fully_relevant for h in order[gap:]):
+            return [0]
+        return [0, *sorted({-(-extent // n) for n in range(2, extent + 1) if imperfect or extent % n == 0})]
+
+    for first in tiles(bound, 0):
+        for second in tiles(first or bound, 1):
+            if (first > 0) + (second > 0) <= most:
+                yield first, second, 1 if (second or first or bound) > 1 else 0
 
 
 def _written(

@@ -48,6 +48,7 @@ class WorkloadLimits:
     """LoopTrees given to the model."""
     imperfect: bool = False
     """Also tiles that do not divide."""
+    fused_loops_per_variable: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +98,15 @@ def unpruned(
     info = spec.info.einsums[einsum]
     bound = bind_all(spec, info)
     if info.is_copy_operation:
-        for nodes in copy_nests(spec, einsum, limits.imperfect):
+        for nodes in copy_nests(spec, einsum, limits.imperfect, limits.fused_loops_per_variable):
             cost = evaluate_einsum(spec, _nest(spec, nodes), bound)
             yield nodes, cost.energy, cost.latency, nodes
         return
     paths = [bind(spec, einsum, compute) for compute in computes(spec.require_arch())]
-    mappers = [
-        Mapper(spec, path, Limits(trees=limits.trees, imperfect=limits.imperfect))
-        for path in paths
-        if path.compute.enabled
-    ]
+    own = Limits(
+        fused_loops_per_variable=limits.fused_loops_per_variable, trees=limits.trees, imperfect=limits.imperfect
+    )
+    mappers = [Mapper(spec, path, own) for path in paths if path.compute.enabled]
     if sum(mapper.count_tilings() for mapper in mappers) > limits.trees:
         raise TooManyTrees(einsum)
     memories = [name for name, c in bound.items() if c.kind == "memory" and math.isfinite(c.size)]
