@@ -54,7 +54,8 @@ class Draft:
 @dataclass
 class Grower:
     dice: Dice
-    small: bool
+    bounds: list[int]
+    """Of rank variables."""
     sizes: dict[str, list[int]] = field(default_factory=dict)
     """Tensor → sizes of its ranks."""
     produced: list[str] = field(default_factory=list)
@@ -62,7 +63,7 @@ class Grower:
     drafts: list[Draft] = field(default_factory=list)
 
     def bound(self) -> int:
-        return self.dice.one_of([2, 2, 3, 1] if self.small else [2, 3, 4, 2, 1])
+        return self.dice.one_of(self.bounds)
 
     def new_input(self, sizes: list[int]) -> str:
         """A weight, or one that an earlier Einsum reads too."""
@@ -209,8 +210,15 @@ def _glb_size(dice: Dice, grower: Grower) -> float:
     return 8 * dice.number(3, max(4, whole * 2 // 3 if dice.chance(30) else whole // 3))
 
 
-def _architecture(dice: Dice, grower: Grower, third: bool) -> arch.Architecture:
+def _array(dice: Dice) -> arch.Container:
+    dimension = arch.Dimension(name="X", fanout=2, may_reuse="Inputs" if dice.chance(50) else None)
+    other = arch.Dimension(name="Y", fanout=2, may_reuse="All" if dice.chance(50) else None)
+    return arch.Container(name="Array", spatial=(dimension, other) if dice.chance(15) else (dimension,))
+
+
+def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool) -> arch.Architecture:
     nodes: list[arch.ArchitectureNode] = []
+    above = deep and dice.chance(60)
     keep = dice.one_of(["~Intermediates"] * 6 + ["~Shared", "~Shared", "All", "Nothing", "Outputs"])
     may_keep = dice.one_of(["All", "All", "All", "~Intermediates", keep])
     whole = sum(math.prod(sizes) for sizes in grower.sizes.values())
@@ -223,6 +231,8 @@ def _architecture(dice: Dice, grower: Grower, third: bool) -> arch.Architecture:
             **_figures(dice, [20, 20, 5, 1], "read", "write"),  # type: ignore[arg-type]
         )
     )
+    if above:
+        nodes.append(_array(dice))
     keep = dice.one_of(["~DRAM", "~DRAM", "All", "~DRAM | Inputs", "~DRAM | Outputs", "~DRAM | Shared"])
     nodes.append(
         arch.Memory(
@@ -234,10 +244,9 @@ def _architecture(dice: Dice, grower: Grower, third: bool) -> arch.Architecture:
             **_figures(dice, [1, 2, 0], "read", "write"),  # type: ignore[arg-type]
         )
     )
-    if dice.chance(20):
-        dimension = arch.Dimension(name="X", fanout=2, may_reuse="Inputs" if dice.chance(50) else None)
-        nodes.append(arch.Container(name="Array", spatial=(dimension,)))
-    elif third:
+    if not above and dice.chance(100 if deep else 20):
+        nodes.append(_array(dice))
+    if deep or (third and len(nodes) == 2):
         nodes.append(
             arch.Memory(
                 name="Reg",
@@ -253,17 +262,17 @@ def _architecture(dice: Dice, grower: Grower, third: bool) -> arch.Architecture:
     return arch.Architecture(nodes=tuple(nodes))
 
 
-def draw_workload_case(dice: Dice) -> WorkloadCase:
+def draw_workload_case(dice: Dice, bounds: list[int] | None = None, deep: bool = False) -> WorkloadCase:
     count = dice.one_of([2, 3, 2, 3, 4])
     third = dice.chance(12)
-    grower = Grower(dice, small=count > 2 or third)
+    grower = Grower(dice, bounds or ([2, 2, 3, 1] if count > 2 or third else [2, 3, 4, 2, 1]))
     for _ in range(count):
         grower.grow()
-    spec = Spec(arch=_architecture(dice, grower, third), workload=_workload(dice, grower))
+    spec = Spec(arch=_architecture(dice, grower, third, deep), workload=_workload(dice, grower))
     return WorkloadCase(spec, "given" if dice.chance(30) else "all")
 
 
 @st.composite
-def workload_cases(draw: st.DrawFn) -> WorkloadCase:
-    """A spec without a mapping, of 2 to 4 Einsums that share tensors."""
-    return draw_workload_case(Dice(draw))
+def workload_cases(draw: st.DrawFn, bounds: list[int] | None = None, deep: bool = False) -> WorkloadCase:
+    """A spec without a mapping, of 2 to 4 Einsums that share tensors. `deep`: they may exchange them below a fanout."""
+    return draw_workload_case(Dice(draw), bounds, deep)

@@ -51,9 +51,11 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
     say = progress or (lambda step: None)
     begin, cpu = time.perf_counter(), cpu_seconds()
     tables = explore_all(
-        spec, options.max_fused_loops, options.imperfect, options.jobs, None,
+        spec,
+        options,
+        None,
         lambda name, table, done, total: say(Step("exploring", f"{name} has {len(table):,} pmappings", done, total)),
-    )  # fmt: skip
+    )
     genome = make_genome(spec, Joiner(spec, tables, False))
     found = search(genome, options.objective, baseline, our_evaluations(spec, tables), say)
     stats = Stats(

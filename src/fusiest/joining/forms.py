@@ -167,11 +167,11 @@ def _join(
     left: OpenForm,
     right: Form,
     view: EinsumView,
-    match: Mapping[int, str],
+    match: Mapping[int, FusedLoop],
     live: frozenset[str],
     persistent: frozenset[str],
 ) -> Joint | None:
-    """Join two forms, given which of the Einsum's variables steps each open loop."""
+    """Join two forms, given which of the Einsum's loops each open loop is."""
     left_zone = {i: z for z, i in _columns(left.zones)}
     right_zone = {v: z for z, zone in enumerate(right.zones) for v in zone}
     right_columns = {v: i for i, v in enumerate(right.loops)}

@@ -1,9 +1,10 @@
 """A slow, plain exhaustive mapper for one Einsum: every LoopTree branch of the mapspace, evaluated by the model.
 
 No pruning rule, no dominance but in the final fronts: it says what `fusiest.pmapping` must find. Two trees are told apart
-only where the model tells them apart: loops inside one gap between holders are permuted where they are fused, and else as
-far as the order changes what the holder above the gap reserves. A Toll stands below its gap's Temporal loops, where it
-changes no count and no reservation. What the model says of one tensor is kept, by the loops around that tensor's holders.
+only where the model tells them apart: loops inside one gap between holders (Spatial ones on one dimension) are permuted
+where they are fused, and else as far as the order changes what the holder above the gap reserves. A Toll stands below its
+gap's Temporal loops, where it changes no count and no reservation. What the model says of one tensor is kept, by the loops
+around that tensor's holders.
 """
 
 from __future__ import annotations
@@ -363,7 +364,7 @@ class Mapper:
         for placement in placements(self.spec, self.path):
             for order in holder_orders(placement, self.shared):
                 for spatial in choices:
-                    yield Skeleton(self.path, placement, order, spatial, self.shared)
+                    yield from _spatial_orders(Skeleton(self.path, placement, order, spatial, self.shared))
 
     def count_tilings(self) -> int:
         """How many tilings there are, or more than the limit."""
@@ -408,6 +409,15 @@ class Mapper:
                 by_component[component][action] = n
             self.delays[calls] = max(self.bound[c].latency(own) for c, own in by_component.items())
         return self.delays[calls]
+
+
+def _spatial_orders(skeleton: Skeleton) -> Iterator[Skeleton]:
+    """Fused Spatial loops of one dimension in every order: neighbours may name their variables in another one."""
+    groups = [list(own) for _, own in itertools.groupby(skeleton.spatial, lambda loop: (loop.level, loop.dimension))]
+    fused = dict(zip(skeleton.spatial, skeleton.fused_spatial, strict=True))
+    orders = [list(itertools.permutations(own)) if fused[own[0]] else [tuple(own)] for own in groups]
+    for chosen in itertools.product(*orders):
+        yield dataclasses.replace(skeleton, spatial=tuple(loop for own in chosen for loop in own))
 
 
 class _Tilings:
