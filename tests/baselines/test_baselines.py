@@ -93,7 +93,7 @@ def test_finds_the_optimum_of_a_small_problem_and_says_how(mapper: str) -> None:
 
 def test_the_tree_search_finds_the_best_tiles_of_a_structure() -> None:
     spec = matmuls(2)
-    tables = explore_all(spec, None, False, 1, None, lambda *_: None)
+    tables = explore_all(spec, Options(jobs=1), None, lambda *_: None)
     genome = make_genome(spec, Joiner(spec, tables, False))
     found = search(genome, ("edp",), BaselineOptions("set", 0, 300_000), 1)
     assert found.genes is not None
