@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 import fusiest
+from fusiest.comparison.compare import Comparison
+from fusiest.comparison.saved import read_result
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.report import Subject, report_html
+from fusiest.report.comparison import comparison_html
 from fusiest.show import si
 from fusiest.spec.load import load_texts
 from tests.report.subjects import gpt3_page, page, tradeoff
@@ -325,7 +328,9 @@ def test_every_chart_can_be_saved(opened: Open) -> None:
     tab = opened()
     names = tab.run("[...document.querySelectorAll('[data-chart]:not([hidden])')].map((card) => card.dataset.chart)")
     assert {"front", "fusion", "intensity", "memory-Buffer", "busy"} <= set(names)
-    for name in names:
+    for i, name in enumerate(names):
+        # Chromium drops the eleventh file that a page gives, unless a person agrees to more.
+        tab = opened() if i and i % 8 == 0 else tab
         assert tab.saved(f"[data-chart='{name}'] .save button >> nth=0").startswith(b"<svg"), name
     for name in ("front", "fusion", "busy"):
         assert tab.saved(f"[data-chart='{name}'] .save button >> nth=1").startswith(b"\x89PNG"), name
@@ -350,3 +355,22 @@ def test_prints(opened: Open) -> None:
     assert tab.run("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
     assert tab.page.pdf().startswith(b"%PDF")
     assert tab.complaints == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_comparison(opened: Open, tmp_path: Path, width: int, theme: str) -> None:
+    """The other page: its charts and differences are there, it fits, and it asks no network for anything."""
+    file = tmp_path / "tradeoff.json"
+    file.write_text(json.dumps(tradeoff().result.to_json()))
+    comparison = Comparison(read_result(str(file), "energy"), read_result(str(file), "latency"))
+    tab = opened(comparison_html(comparison), width=width, theme=theme)
+    assert tab.complaints == []
+    assert [url for url in tab.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert tab.run("document.querySelectorAll('[data-chart] .main-svg').length") >= 3
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    assert tab.run("document.querySelectorAll('#tree .added').length") == len(
+        [line for line in comparison.looptree_difference() if line.mark == "+"]
+    )
+    assert si(comparison.totals()[0].b or 0, "J") in tab.text("#figures")
+    assert tab.saved("[data-chart=energy-component] .save button >> nth=0").startswith(b"<svg")

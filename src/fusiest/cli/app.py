@@ -82,7 +82,7 @@ app.command(
     epilog=_example(
         "fusiest map simple matmuls -D MainMemoryEnergy=100 --json large.json",
         "fusiest map simple matmuls -D MainMemoryEnergy=100 -D GlobalBufferSize=65536 --json small.json",
-        "fusiest compare large.json small.json",
+        "fusiest compare large.json small.json --report comparison.html",
     ),
 )(compare_command)
 app.command("list")(list_command)

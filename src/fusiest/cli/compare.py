@@ -9,6 +9,8 @@ import typer
 
 from fusiest.cli.completion import json_files, one_of
 from fusiest.cli.output import echo
+from fusiest.cli.report import check_report
+from fusiest.files import write_atomically
 from fusiest.terminal.console import render
 
 
@@ -23,11 +25,20 @@ def compare_command(
             autocompletion=one_of("energy", "latency", "edp"),
         ),
     ] = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE.html", help="also write the comparison as a page with charts")
+    ] = None,
 ) -> None:
     """Compare two results: costs, fused sets, LoopTrees, specs."""
     from fusiest.comparison.compare import Comparison
     from fusiest.comparison.saved import read_result
     from fusiest.terminal.comparison import comparison_parts
 
+    if report is not None:
+        check_report(report, None)
     comparison = Comparison(read_result(a, by), read_result(b, by))
+    if report is not None:
+        from fusiest.report.comparison import comparison_html
+
+        write_atomically(report, comparison_html(comparison))
     echo(render(comparison_parts(comparison), sys.stdout))

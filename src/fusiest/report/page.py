@@ -18,7 +18,7 @@ from fusiest.errors import FusiestError
 from fusiest.report import palette
 
 STYLES = ("report.css",)
-SCRIPTS = ("format.js", "charts.js", "tree.js", "report.js")
+COMMON_SCRIPTS = ("format.js", "charts.js", "cards.js")
 
 
 def check_plotly() -> Path:
@@ -51,8 +51,8 @@ def packed(data: Any) -> str:
     return base64.b64encode(squeezed).decode()
 
 
-def page(title: str, body: str, data: dict[str, Any]) -> str:
-    """A whole page: this body, its data, the styles and the scripts."""
+def page(title: str, body: str, data: dict[str, Any], scripts: tuple[str, ...] = ("tree.js", "report.js")) -> str:
+    """A whole page: this body, its data, the styles, the scripts that every page has and its own."""
     colours = {**{name: list(colours) for name, colours in palette.PALETTES.items()}, "plain": palette.PLAIN,
                "hatches": list(palette.HATCHES)}  # fmt: skip
     parts = {
@@ -61,7 +61,7 @@ def page(title: str, body: str, data: dict[str, Any]) -> str:
         "BODY": body,
         "DATA": json_text({**data, "palette": colours}),
         "PLOTLY": check_plotly().read_text(encoding="utf-8"),
-        "SCRIPT": "\n".join(asset(name) for name in SCRIPTS),
+        "SCRIPT": "\n".join(asset(name) for name in COMMON_SCRIPTS + scripts),
     }
     pieces = asset("page.html").split("@@")
     return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))

@@ -1,8 +1,6 @@
 // The page: figures, charts and tree of the chosen mapping; choosing another one changes all of them.
 
-const DATA = JSON.parse(byId("data").textContent);
 const state = { shown: DATA.best, view: null, timed: false, tree: null, pinned: undefined };
-const cards = new Map(); // chart name → its card in the page
 const unpacked = new Map();
 
 async function unpack(number) {
@@ -14,53 +12,14 @@ async function unpack(number) {
   return unpacked.get(number);
 }
 
-// ---- charts in the page
-
-function card(name, host) {
-  const plot = el("div", { class: "plot", role: "img" });
-  const title = el("h3");
-  const legend = el("div", { class: "legend" });
-  const numbers = el("details", { class: "numbers" }, el("summary", {}, "Numbers"), el("div", { class: "wide" }));
-  const save = (format) => el("button", { type: "button", onclick: () => saveChart(name, format) }, format.toUpperCase());
-  const buttons = el("span", { class: "save" }, save("svg"), save("png"));
-  host.classList.add("card");
-  host.replaceChildren(el("div", { class: "bar" }, title, buttons), legend, plot, numbers);
-  cards.set(name, { host, plot, title, legend, numbers, buttons });
-}
+// What cards.js asks for.
 
 function chartOf(name) {
   return DATA.charts[name] || (state.view && state.view.charts[name]);
 }
 
-function drawChart(name) {
-  const chart = chartOf(name);
-  const { host, plot, title, legend, numbers, buttons } = cards.get(name);
-  host.hidden = !chart;
-  if (!chart) return;
-  title.textContent = chart.title;
-  plot.setAttribute("aria-label", chart.title + "; the numbers are in the table below");
-  for (const button of buttons.children) button.setAttribute("aria-label", `Save ${chart.title} as ${button.textContent}`);
-  legend.replaceChildren(...legendOf(chart).map(([color, text]) => el("span", { class: "key" }, swatch(color), text)));
-  numbers.lastChild.replaceChildren(numbersOf(chart));
-  const { data, layout } = describe(chart, Math.max(plot.clientWidth, 240), optionsFor(name));
-  Plotly.react(plot, data, layout, { displayModeBar: false, responsive: false });
-}
-
 function optionsFor(name) {
   return name === "front" ? { selected: state.shown } : { timed: state.timed };
-}
-
-function drawCharts() {
-  for (const name of cards.keys()) drawChart(name);
-}
-
-async function saveChart(name, format) {
-  const width = 900;
-  const { data, layout } = describe(chartOf(name), width, optionsFor(name));
-  const named = { ...layout, title: undefined, showlegend: data.length > 1 && chartOf(name).kind !== "graph", margin: { l: 60, r: 20, t: 60, b: 50 } };
-  if (format === "png") named.paper_bgcolor = named.plot_bgcolor = themeColor("surface");
-  const href = await Plotly.toImage({ data, layout: named }, { format, width, height: layout.height + 80, scale: format === "png" ? 3 : 1 });
-  download(`${name}.${format}`, href);
 }
 
 // ---- 1. what was found
@@ -235,14 +194,6 @@ function drawView() {
   document.documentElement.dataset.shown = state.shown;
 }
 
-const THEMES = ["auto", "light", "dark"];
-
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  byId("theme").textContent = "Theme: " + theme;
-  if (state.view) drawCharts();
-}
-
 function setTimed(timed) {
   state.timed = timed;
   byId("timed").setAttribute("aria-pressed", String(timed));
@@ -250,36 +201,17 @@ function setTimed(timed) {
   drawCharts();
 }
 
-/** Paper is white and narrow: charts are drawn again for it. */
-function printing(on) {
-  document.documentElement.classList.toggle("printing", on);
-  drawCharts();
-}
-
 function start() {
-  byId("title").textContent = DATA.title;
-  byId("note").textContent = DATA.note;
-  byId("footer").textContent = `Made by fusiest ${DATA.version}. Charts by Plotly.`;
-  for (const host of document.querySelectorAll("[data-chart]")) card(host.dataset.chart, host);
-  setTheme("auto");
+  startPage();
   drawPicker();
   drawTensors();
   drawSearchLead();
-  byId("theme").onclick = () => setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length]);
-  byId("print").onclick = () => window.print();
   byId("expand").onclick = () => state.tree.all(true);
   byId("collapse").onclick = () => state.tree.all(false);
   byId("copy").onclick = copyPseudocode;
   byId("yaml").onclick = () => download("mapping.yaml", URL.createObjectURL(new Blob([state.view.yaml], { type: "text/yaml" })));
   byId("even").onclick = () => setTimed(false);
   byId("timed").onclick = () => setTimed(true);
-  window.addEventListener("beforeprint", () => printing(true));
-  window.addEventListener("afterprint", () => printing(false));
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawCharts());
-  let width = window.innerWidth;
-  window.addEventListener("resize", () => {
-    if (window.innerWidth !== width) { width = window.innerWidth; drawCharts(); }
-  });
   choose(DATA.best).then(() => {
     cards.get("front").plot.on("plotly_click", (event) => {
       const point = event.points.find((p) => p.curveNumber === 0);

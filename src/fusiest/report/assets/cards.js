@@ -1,0 +1,74 @@
+// What every page has: its data, a card per chart with legend, numbers and buttons to save it, the theme, printing.
+// A page says which charts there are: chartOf(name), and how each is drawn: optionsFor(name).
+
+const DATA = JSON.parse(byId("data").textContent);
+const cards = new Map(); // chart name → its card in the page
+const THEMES = ["auto", "light", "dark"];
+
+function card(name, host) {
+  const plot = el("div", { class: "plot", role: "img" });
+  const title = el("h3");
+  const legend = el("div", { class: "legend" });
+  const numbers = el("details", { class: "numbers" }, el("summary", {}, "Numbers"), el("div", { class: "wide" }));
+  const save = (format) => el("button", { type: "button", onclick: () => saveChart(name, format) }, format.toUpperCase());
+  const buttons = el("span", { class: "save" }, save("svg"), save("png"));
+  host.classList.add("card");
+  host.replaceChildren(el("div", { class: "bar" }, title, buttons), legend, plot, numbers);
+  cards.set(name, { host, plot, title, legend, numbers, buttons });
+}
+
+function drawChart(name) {
+  const chart = chartOf(name);
+  const { host, plot, title, legend, numbers, buttons } = cards.get(name);
+  host.hidden = !chart;
+  if (!chart) return;
+  title.textContent = chart.title;
+  plot.setAttribute("aria-label", chart.title + "; the numbers are in the table below");
+  for (const button of buttons.children) button.setAttribute("aria-label", `Save ${chart.title} as ${button.textContent}`);
+  legend.replaceChildren(...legendOf(chart).map(([color, text]) => el("span", { class: "key" }, swatch(color), text)));
+  numbers.lastChild.replaceChildren(numbersOf(chart));
+  const { data, layout } = describe(chart, Math.max(plot.clientWidth, 240), optionsFor(name));
+  Plotly.react(plot, data, layout, { displayModeBar: false, responsive: false });
+}
+
+function drawCharts() {
+  for (const name of cards.keys()) drawChart(name);
+}
+
+async function saveChart(name, format) {
+  const width = 900;
+  const { data, layout } = describe(chartOf(name), width, optionsFor(name));
+  const named = { ...layout, title: undefined, showlegend: data.length > 1 && chartOf(name).kind !== "graph", margin: { l: 60, r: 20, t: 60, b: 50 } };
+  if (format === "png") named.paper_bgcolor = named.plot_bgcolor = themeColor("surface");
+  const href = await Plotly.toImage({ data, layout: named }, { format, width, height: layout.height + 80, scale: format === "png" ? 3 : 1 });
+  download(`${name}.${format}`, href);
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  byId("theme").textContent = "Theme: " + theme;
+  if (document.documentElement.dataset.ready) drawCharts();
+}
+
+/** Paper is white and narrow: charts are drawn again for it. */
+function printing(on) {
+  document.documentElement.classList.toggle("printing", on);
+  drawCharts();
+}
+
+function startPage() {
+  byId("title").textContent = DATA.title;
+  byId("note").textContent = DATA.note;
+  byId("footer").textContent = `Made by fusiest ${DATA.version}. Charts by Plotly.`;
+  for (const host of document.querySelectorAll("[data-chart]")) card(host.dataset.chart, host);
+  setTheme("auto");
+  byId("theme").onclick = () => setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length]);
+  byId("print").onclick = () => window.print();
+  window.addEventListener("beforeprint", () => printing(true));
+  window.addEventListener("afterprint", () => printing(false));
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawCharts());
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth !== width) { width = window.innerWidth; drawCharts(); }
+  });
+}
