@@ -12,6 +12,7 @@ from typing import Any
 
 from fusiest.looptree import nodes as looptree
 from fusiest.spec import architecture as arch
+from fusiest.spec import dataflow as flow
 from fusiest.spec import workload as work
 from fusiest.spec.spec import Spec
 
@@ -23,6 +24,7 @@ CLASSES: dict[str, tuple[type[Any], ...]] = {
         arch.Architecture, arch.Container, arch.Component, arch.Memory, arch.Toll, arch.Compute, arch.Fork, arch.Dimension,
         arch.Tensors, arch.Action, arch.Comparison,
     ),
+    "Dataflow": (flow.Dataflow, flow.MemoryConstraints),
     "Workload": (work.Workload, work.Einsum, work.TensorAccess, work.Rename, work.EinsumRenames),
     "Mapping": (
         looptree.LoopTree, looptree.Temporal, looptree.Spatial, looptree.Storage, looptree.Toll, looptree.Compute,
@@ -43,6 +45,8 @@ TITLES: dict[type[Any], str] = {
     arch.Tensors: "`tensors` of a memory or Toll",
     arch.Action: "An entry of `actions`",
     arch.Comparison: "An entry of `loop_bounds` or `tile_shape`",
+    flow.Dataflow: "`dataflow`",
+    flow.MemoryConstraints: "An entry of `memories` of a dataflow",
     work.Workload: "`workload`",
     work.Einsum: "An entry of `einsums`",
     work.TensorAccess: "An entry of an Einsum's `tensor_accesses`",
@@ -59,7 +63,7 @@ TITLES: dict[type[Any], str] = {
 }
 
 NOTES: dict[type[Any], str] = {
-    Spec: "Each section may stand in any of the files, `arch`, `workload` and `mapping` in one of them only.",
+    Spec: "Each section may stand in any of the files, all but `renames` and `variables` in one of them only.",
     arch.Architecture: "`!Hierarchical {nodes}` may wrap nodes; it changes nothing.",
     arch.Component: (
         "These fields, and those of `!Container`, belong to every component. Without `component_class: Dummy`, a component "
@@ -110,6 +114,8 @@ KIND = {
     "Architecture | None": "table",
     "Workload | None": "table",
     "LoopTree | None": "table",
+    "Dataflow | None": "table",
+    "tuple[MemoryConstraints, ...]": "list",
 }
 
 SETS = frozenset(
@@ -119,6 +125,7 @@ SETS = frozenset(
 
 DESCRIPTIONS: dict[tuple[type[Any], str], str] = {
     (Spec, "arch"): "The architecture.",
+    (Spec, "dataflow"): "Constraints to put on the architecture, whatever its memories are called.",
     (Spec, "workload"): "The workload.",
     (Spec, "mapping"): "The mapping to evaluate or show.",
     (Spec, "renames"): "Names for sets of tensors, per Einsum or for all.",
@@ -192,6 +199,9 @@ DESCRIPTIONS: dict[tuple[type[Any], str], str] = {
         "For these tensors, no Temporal loop that does not index them fully between the backing holder and this one."
     ),
     (arch.Tensors, "no_resend_to_below"): "The same between this holder and the next below, or the compute.",
+    (arch.Tensors, "no_fused_loops"): (
+        "Rank variables that no loop may step above a tensor of several Einsums that is backed here: its tiles are whole in them."
+    ),
     (arch.Tensors, "tensor_order_options"): (
         "Options, each a list of disjoint sets, highest first. This memory's holders satisfy at least one; tensors that are "
         "not listed are free."
@@ -214,6 +224,13 @@ DESCRIPTIONS: dict[tuple[type[Any], str], str] = {
         "`==` `<=` `>=` `<` `>`, for each variable; with `product` in front, as in `product<=`, for their product."
     ),
     (arch.Comparison, "value"): "What to compare with.",
+    (flow.Dataflow, "memories"): "The memories that are constrained.",
+    (flow.MemoryConstraints, "memory"): (
+        "`outermost`; `shared`, the last memory outside all fanouts, where Einsums can exchange tensors on chip; or a name."
+    ),
+    (flow.MemoryConstraints, "tensors"): (
+        "As `tensors` of a memory. Fields that are given take the place of the architecture's, the others stay."
+    ),
     (work.Workload, "einsums"): "In the order that `--orders given` means.",
     (work.Workload, "rank_sizes"): "Sizes of ranks: every index into the rank is at least 0 and less than this.",
     (work.Workload, "iteration_space_shape"): "Constraints on rank variables, such as `0 <= m < 128`, for all Einsums.",
@@ -278,6 +295,8 @@ def missing() -> list[str]:
 def _type(kind: type[Any], field: dataclasses.Field[Any]) -> str:
     if field.name in SETS:
         return "set"
+    if (kind, field.name) == (arch.Tensors, "no_fused_loops"):
+        return "set of rank variables"
     if (kind, field.name) in ((arch.Component, "total_latency"), (arch.Comparison, "expression")):
         return "expression" if kind is arch.Component else "set of rank variables"
     return KIND[str(field.type)]

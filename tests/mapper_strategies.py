@@ -320,6 +320,8 @@ class Drawer:
             if dice.chance(40):
                 options.append(tuple(dice.shuffled(list(self.target.accesses))[:2]))
             found["tensor_order_options"] = tuple(options)
+        if dice.chance(10):
+            found["no_fused_loops"] = dice.one_of(self.variables())
         if dice.chance(40 if self.unusual else 4) and not first:
             found["force_memory_hierarchy_order"] = False
         return found

@@ -238,7 +238,11 @@ def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool) -> arch.A
         arch.Memory(
             name="GLB",
             size=_glb_size(dice, grower),
-            tensors=arch.Tensors(keep=keep, may_keep="All" if dice.chance(60) else None),
+            tensors=arch.Tensors(
+                keep=keep,
+                may_keep="All" if dice.chance(60) else None,
+                no_fused_loops=f"{dice.one_of(list(grower.sizes))}.rank_variables" if dice.chance(8) else "Nothing",
+            ),
             skip_initial_output_write=not dice.chance(10),
             bits_per_value=FrozenDict({dice.one_of(list(grower.sizes)): 12}) if dice.chance(5) else None,
             **_figures(dice, [1, 2, 0], "read", "write"),  # type: ignore[arg-type]

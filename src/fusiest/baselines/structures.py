@@ -8,8 +8,9 @@ import numpy as np
 
 from fusiest.baselines.annealing import MOST_TRIES
 from fusiest.baselines.genetic import choose_parents, vary
-from fusiest.baselines.kernels import INCOMPATIBLE, Work, evaluate, sample
+from fusiest.baselines.kernels import INCOMPATIBLE, Work, evaluate
 from fusiest.baselines.record import BUDGET, PHASE, SPENT, Record
+from fusiest.baselines.sampling import draw
 from fusiest.baselines.space import Genome
 from fusiest.baselines.tree_search import make_structure, make_tree, search_tiles
 from fusiest.pmapping.pareto import Floats, Ints
@@ -27,10 +28,8 @@ def structure_search(
         return float(search_tiles(space, work, record, structure, tree, genes, scale or 1.0, limit))
 
     def first(genes: Ints) -> float:
-        if not sample(space, work, genes):
-            record.amounts[SPENT] += 1.0
-            return np.inf
-        return score(genes)
+        """A structure that has at least one valid mapping."""
+        return score(genes) if np.isfinite(draw(space, work, record, genes)) else np.inf
 
     def child(genes: Ints) -> float:
         for _ in range(MOST_TRIES):

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fusiest.cli.arguments import ArchArgument, DefineOption, JsonOption, WorkloadArgument, read_defines, require
-from fusiest.cli.completion import one_of
+from fusiest.cli.completion import complete, one_of
 from fusiest.cli.output import echo
 from fusiest.cli.report import check_report, write_report
 from fusiest.files import write_atomically
@@ -21,6 +21,14 @@ def map_command(
     arch: ArchArgument,
     workload: WorkloadArgument,
     define: DefineOption = None,
+    dataflow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="constraints on the architecture: transfusion, flat, unfused, or a file",
+            autocompletion=complete("dataflows"),
+        ),
+    ] = None,
     objective: Annotated[
         str,
         typer.Option(
@@ -80,7 +88,7 @@ def map_command(
     from fusiest.spec.load import load
     from fusiest.terminal.progress import Progress
 
-    spec = load(arch, workload, defines=read_defines(define))
+    spec = load(arch, workload, *([dataflow] if dataflow is not None else []), defines=read_defines(define))
     require(spec, (arch, workload), "arch", "workload")
     options = Options(
         objective=tuple(objective.split(",")),

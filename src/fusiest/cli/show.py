@@ -18,7 +18,7 @@ def show_command(
         typer.Argument(
             metavar="SPEC",
             help="architecture, workload, mapping: files or bundled names",
-            autocompletion=complete("arches", "workloads", "mappings"),
+            autocompletion=complete("arches", "workloads", "dataflows", "mappings"),
         ),
     ],
     define: DefineOption = None,

@@ -13,7 +13,7 @@ from fusiest.looptree.nodes import Compute, Node, Storage, Temporal
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.pmapping.general_chains import tile_options
 from fusiest.pmapping.pareto import Ints
-from fusiest.pmapping.placement import placements
+from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.table import Backing, Branch, Form, FusedLimits, FusedLoop, Rows
 from fusiest.spec.binding import Path
 from fusiest.spec.spec import Spec
@@ -47,13 +47,14 @@ def copy_pmappings(
     seen = set()
     for placement in placements(spec, path):
         backing = {t: placement.holders(t, path)[0] for t in (source, info.output)}
-        key = tuple(backing.items())
+        barred = {t: _barred(spec, placement, t, index) for t, index in backing.items()}
+        key = tuple(backing.items()), tuple(barred.items())
         if key in seen:
             continue
         seen.add(key)
         _check(path, backing)
         energy, latency = _cost(spec, path, source, backing)
-        for cuts in _cuts(path, backing, limits):
+        for cuts in _cuts(path, backing, barred, limits):
             yield _rows(spec, path, backing, cuts, memories, energy, latency, imperfect)
 
 
@@ -100,14 +101,17 @@ def _dimensions(path: Path) -> list[tuple[str, str]]:
     return [(d.component, d.name) for c in path.components for d in c.dimensions]
 
 
-def _cuts(path: Path, backing: dict[str, int], limits: FusedLimits) -> Iterator[dict[str, Cut]]:
+def _cuts(
+    path: Path, backing: dict[str, int], barred: dict[str, frozenset[str]], limits: FusedLimits
+) -> Iterator[dict[str, Cut]]:
     """Per tensor, the fused loops above its backing holder: first the outer memory's, then the other's.
 
     Copies in one memory lie under the same loops.
     """
     outer, inner = sorted(backing, key=lambda t: (backing[t], t not in path.einsum.persistent))
-    for above in _subsets(_fusable(path, outer, backing[outer]) & _fusable(path, inner, backing[inner])):
-        for between in _subsets(_fusable(path, inner, backing[inner])):
+    fusable = {t: _fusable(path, t, index) - barred[t] for t, index in backing.items()}
+    for above in _subsets(fusable[outer] & fusable[inner]):
+        for between in _subsets(fusable[inner]):
             if backing[outer] == backing[inner] and between:
                 continue
             if limits.per_variable == 1 and above & between:
@@ -116,6 +120,12 @@ def _cuts(path: Path, backing: dict[str, int], limits: FusedLimits) -> Iterator[
             second = first | {FusedLoop(v, int(v in above)) for v in between}
             if limits.loops is None or len(second) <= limits.loops:
                 yield {outer: first, inner: second}
+
+
+def _barred(spec: Spec, placement: Placement, tensor: str, index: int) -> frozenset[str]:
+    """`no_fused_loops`: variables that must have no loop above the backing holder of a tensor that Einsums share."""
+    sets = placement.sets[index]
+    return sets.no_fused_loops if sets is not None and tensor in spec.info.shared else frozenset()
 
 
 def _fusable(path: Path, tensor: str, index: int) -> frozenset[str]:

@@ -214,6 +214,7 @@ def constrained_variables(spec: Spec, path: Path) -> tuple[frozenset[frozenset[s
     comparisons = [c for component in path.components for d in component.dimensions for c in d.loop_bounds]
     for placement in placements(spec, path):
         comparisons += [c for sets in placement.sets if sets is not None for c in sets.tile_shape]
+        wholes |= {sets.no_fused_loops for sets in placement.sets if sets is not None and sets.no_fused_loops}
     for comparison in comparisons:
         if comparison.operator.startswith("product") or (comparison.operator, comparison.value) in (
             ("==", 1),

@@ -237,6 +237,8 @@ class _LoopClass:
         backing = search._is_backing(index, t)
         if (backing or name in sets.no_refetch_from_above) and not above <= self.full(holder):
             return False
+        if backing and name in search.shared and any(loop.variable in sets.no_fused_loops for loop in above):
+            return False
         sinks = self._sinks(holder, zone) and name not in self.part.agreed
         return not (sinks and zone and zone <= self.full(holder))
 

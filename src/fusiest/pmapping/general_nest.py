@@ -147,6 +147,8 @@ class Skeleton:
     def may_loop(self, variable: str, gap: int) -> bool:
         """Whether a Temporal loop recomputes no tensor, refetches none and resends none that must not be."""
         for tensor, places in self.places.items():
+            if gap <= places[0] and not self._may_fuse(variable, self.holder(places[0], tensor)):
+                return False
             if variable in self.facts.full[tensor]:
                 continue
             if gap <= places[0]:
@@ -159,6 +161,10 @@ class Skeleton:
                     return False
         return True
 
+    def _may_fuse(self, variable: str, backing: Held) -> bool:
+        """`no_fused_loops`: whether a loop may stand above a tensor's outermost holder."""
+        return backing.tensor not in self.facts.shared or variable not in self.sets(backing).no_fused_loops
+
     def may_spread(self, variable: str, dimension: int) -> bool:
         """Whether a Spatial loop over a variable may use a dimension: tensors backed below it must be split by it."""
         level, d = self.dimensions[dimension]
@@ -167,7 +173,7 @@ class Skeleton:
         for holder in (*self.top, *self.holders):
             if holder.backing and holder.level >= level:
                 persistent = holder.tensor in self.path.einsum.persistent
-                if persistent or variable not in self.facts.full[holder.tensor]:
+                if not self._may_fuse(variable, holder) or persistent or variable not in self.facts.full[holder.tensor]:
                     return False
         return True
 

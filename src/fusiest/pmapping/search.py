@@ -331,6 +331,10 @@ class Search:
             for v in range(len(p.variables)):
                 if v not in p.tensors[t].full:
                     allowed &= self.complete[v]
+        if self._is_backing(index, t) and p.tensors[t].name in self.shared:
+            for v, variable in enumerate(p.variables):
+                if sets.no_fused_loops.issuperset(variable.members):
+                    allowed &= self.complete[v]
         if outermost_of_memory and sets.tile_shape:
             for shape in np.flatnonzero(allowed):
                 extents = {

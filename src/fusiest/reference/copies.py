@@ -18,23 +18,27 @@ def copy_nests(
     spec: Spec, einsum: str, imperfect: bool = False, fused_loops_per_variable: int = 1
 ) -> Iterator[tuple[Node, ...]]:
     """Every nest, on every compute; without Spatial loops."""
-    seen: set[tuple[Held, ...]] = set()
+    seen: set[object] = set()
     for compute in computes(spec.require_arch()):
         path = bind(spec, einsum, compute)
         seen.clear()
         for placement in placements(spec, path):
             backing = tuple(h for h in placement.holders if h.backing)
-            if backing not in seen:
-                seen.add(backing)
+            shared = [h for h in backing if h.tensor in spec.info.shared]
+            barred = {h.tensor: placement.sets[h.level].no_fused_loops for h in shared}
+            if (backing, key := tuple(barred.items())) not in seen:
+                seen.add((backing, key))
                 for order in itertools.permutations(backing):
                     if order[0].level <= order[1].level and order[0].on_top >= order[1].on_top:
-                        yield from _nests(path, order, imperfect, fused_loops_per_variable)
+                        yield from _nests(path, order, barred, imperfect, fused_loops_per_variable)
 
 
-def _nests(path: Path, order: tuple[Held, ...], imperfect: bool, most: int) -> Iterator[tuple[Node, ...]]:
+def _nests(
+    path: Path, order: tuple[Held, ...], barred: Mapping[str, frozenset[str]], imperfect: bool, most: int
+) -> Iterator[tuple[Node, ...]]:
     """All loops for two holders in this order: above the first, between them, and below both."""
     bounds = path.einsum.bounds
-    options = [list(_chains(path, order, v, imperfect, most)) for v in bounds]
+    options = [list(_chains(path, order, barred, v, imperfect, most)) for v in bounds]
     for chains in itertools.product(*options):
         tiles = dict(zip(bounds, chains, strict=True))
         gaps = [[v for v, own in tiles.items() if own[gap]] for gap in range(3)]
@@ -43,12 +47,16 @@ def _nests(path: Path, order: tuple[Held, ...], imperfect: bool, most: int) -> I
                 yield _written(path, order, (first, second, tuple(gaps[2])), tiles)
 
 
-def _chains(path: Path, order: tuple[Held, ...], v: str, imperfect: bool, most: int) -> Iterator[tuple[int, int, int]]:
+def _chains(
+    path: Path, order: tuple[Held, ...], barred: Mapping[str, frozenset[str]], v: str, imperfect: bool, most: int
+) -> Iterator[tuple[int, int, int]]:
     """The tile of each gap's loop over a variable, 0 for none; at most so many loops above the inner holder."""
     bound = path.einsum.bounds[v]
 
     def tiles(extent: int, gap: int) -> list[int]:
         if any(h.on_top or v not in path.einsum.accesses[h.tensor].fully_relevant for h in order[gap:]):
+            return [0]
+        if any(v in barred.get(h.tensor, ()) for h in order[gap:]):
             return [0]
         return [0, *sorted({-(-extent // n) for n in range(2, extent + 1) if imperfect or extent % n == 0})]
 

@@ -443,7 +443,7 @@ class _Tilings:
             [self._resolved(c) for c in chains(self.skeleton, v, self.mapper.limits)] for v in self.mapper.variables
         ]
         for tiling in itertools.product(*choices):
-            if self._too_many_fused(tiling) or not self._tile_shapes_met(tiling):
+            if self._too_many_fused(tiling) or not self._tile_shapes_met(tiling) or self._fuses_too_much(tiling):
                 continue
             cost = self._cost(tiling)
             if cost is None:
@@ -487,6 +487,16 @@ class _Tilings:
                 if not all(obeys(c, extents) for c in comparisons):
                     return False
         return True
+
+    def _fuses_too_much(self, tiling: tuple[Chain, ...]) -> bool:
+        """`no_fused_loops`: whether a loop that must not stands above a shared tensor's outermost holder."""
+        for i, holder in enumerate(self.skeleton.holders):
+            if holder.backing and holder.tensor in self.mapper.spec.info.shared:
+                barred = self.skeleton.placement.sets[holder.level].no_fused_loops
+                bounds = self.path.einsum.bounds
+                if any(chain.variable in barred and chain.extents[i] < bounds[chain.variable] for chain in tiling):
+                    return True
+        return False
 
     def _extent(self, chain: Chain, holder: int) -> int:
         temporal = [tile for tile in chain.temporal[: holder + 1] if tile]

@@ -132,6 +132,7 @@ class Tensors:
     tile_shape: tuple[Comparison, ...] = ()
     no_refetch_from_above: str = "Nothing"
     no_resend_to_below: str = "Nothing"
+    no_fused_loops: str = "Nothing"
     tensor_order_options: tuple[tuple[str, ...], ...] = ()
     force_memory_hierarchy_order: bool = True
 

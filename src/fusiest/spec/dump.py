@@ -32,7 +32,7 @@ def dump(spec: Spec) -> str:
     workload:
     """
     sections: dict[str, Any] = {}
-    for name in ("arch", "workload", "mapping"):
+    for name in ("arch", "dataflow", "workload", "mapping"):
         if getattr(spec, name) is not None:
             sections[name] = getattr(spec, name)
     if spec.renames:

@@ -159,7 +159,7 @@ def field_readers(kind: Any) -> dict[str, Callable[[Node, str], Any]]:
     return {f.name: _reader(f.name, hints[f.name]) for f in dataclasses.fields(kind)}
 
 
-_EXPRESSIONS = {"keep", "may_keep", "back", "no_refetch_from_above", "no_resend_to_below", "may_reuse", "reuse",
+_EXPRESSIONS = {"keep", "may_keep", "back", "no_refetch_from_above", "no_resend_to_below", "no_fused_loops", "may_reuse", "reuse",
                 "total_latency", "expression", "source", "persistent_tensors"}  # fmt: skip
 SPECIAL: dict[str, Callable[[Node, str], Any]] = {}
 

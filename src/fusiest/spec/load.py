@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.spec import reader
+from fusiest.spec.dataflow import constrained
 from fusiest.spec.spec import Spec, check
 from fusiest.spec.template import undeclared
 from fusiest.spec.yamlfile import Node, ScalarNode, load_nodes, read_text
 
 T = TypeVar("T")
-SECTIONS = ("arch", "workload", "mapping", "renames", "variables")
+SECTIONS = ("arch", "dataflow", "workload", "mapping", "renames", "variables")
 
 
 def bundled() -> dict[str, dict[str, str]]:
@@ -33,7 +34,7 @@ def bundled_names() -> dict[str, list[str]]:
     folder = resources.files("fusiest") / "library"
     return {
         kind: sorted(e.name.removesuffix(".yaml") for e in (folder / kind).iterdir() if e.name.endswith(".yaml"))
-        for kind in ("arches", "workloads", "mappings")
+        for kind in ("arches", "workloads", "dataflows", "mappings")
     }
 
 
@@ -84,8 +85,11 @@ def load_texts(texts: Mapping[str, str], defines: Mapping[str, object]) -> Spec:
             if name not in SECTIONS:
                 raise SpecError(f"unknown section '{name}'{did_you_mean(name, SECTIONS)}", key.source)
             sections.setdefault(name, []).append((key, node))
+    architecture = _one(sections, "arch", reader.read_architecture)
+    dataflow = _one(sections, "dataflow", reader.read_dataflow)
     spec = Spec(
-        arch=_one(sections, "arch", reader.read_architecture),
+        arch=constrained(architecture, dataflow) if architecture and dataflow else architecture,
+        dataflow=dataflow,
         workload=_one(sections, "workload", reader.read_workload),
         mapping=_one(sections, "mapping", reader.read_mapping),
         renames=tuple(entry for _, node in sections.get("renames", []) for entry in reader.read_renames(node)),

@@ -31,6 +31,8 @@ class PlacementSets:
     tile_shape: tuple[BoundComparison, ...]
     no_refetch_from_above: frozenset[str]
     no_resend_to_below: frozenset[str]
+    no_fused_loops: frozenset[str]
+    """Rank variables that have no loop above a tensor of several Einsums that is backed here."""
     order_options: tuple[tuple[frozenset[str], ...], ...]
     force_memory_hierarchy_order: bool
 
@@ -62,17 +64,23 @@ def placement_sets(node: arch.Memory | arch.Toll, names: EinsumNames, above: fro
         tile_shape=tuple(bind_comparison(c, names) for c in tensors.tile_shape),
         no_refetch_from_above=members(tensors.no_refetch_from_above, "no_refetch_from_above"),
         no_resend_to_below=members(tensors.no_resend_to_below, "no_resend_to_below"),
+        no_fused_loops=_variables(tensors.no_fused_loops, names),
         order_options=options,
         force_memory_hierarchy_order=tensors.force_memory_hierarchy_order,
     )
 
 
 def bind_comparison(comparison: Comparison, names: EinsumNames) -> BoundComparison:
-    found = name_set(comparison.expression, names, "expression")
-    if found.kind == "tensor":
-        if found.members not in (frozenset(), names.universe.tensors.keys()):
-            raise SpecError(
-                f"'{comparison.expression}' is a set of tensors; add .rank_variables", comparison.expression
-            )
-        found = NameSet(names.universe.variables if found.members else frozenset(), names.universe, "variable")
-    return BoundComparison(found.members, comparison.operator, number(comparison.value, names, "value"))
+    return BoundComparison(
+        _variables(comparison.expression, names), comparison.operator, number(comparison.value, names, "value")
+    )
+
+
+def _variables(expression: str, names: EinsumNames) -> frozenset[str]:
+    """A set of rank variables; `All` and `Nothing` mean all and none of the Einsum's."""
+    found = name_set(expression, names, "expression")
+    if found.kind == "variable":
+        return found.members
+    if found.members not in (frozenset(), names.universe.tensors.keys()):
+        raise SpecError(f"'{expression}' is a set of tensors; add .rank_variables", expression)
+    return names.universe.variables if found.members else frozenset()

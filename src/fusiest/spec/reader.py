@@ -9,6 +9,7 @@ from fusiest.frozen import FrozenDict
 from fusiest.looptree import nodes as looptree
 from fusiest.spec import architecture
 from fusiest.spec.affine import Affine, Constraint
+from fusiest.spec.dataflow import Dataflow
 from fusiest.spec.einsum_text import check_name, parse_einsum, projection_index
 from fusiest.spec.fields import (
     SPECIAL,
@@ -62,6 +63,12 @@ _NOT_SUPPORTED = {"!Array", "!Network", "!Pipeline"}
 def read_architecture(node: Node, what: str = "arch") -> architecture.Architecture:
     no_tag(node, what)
     result: architecture.Architecture = read_object(node, architecture.Architecture, what)
+    return result
+
+
+def read_dataflow(node: Node, what: str = "dataflow") -> Dataflow:
+    no_tag(node, what)
+    result: Dataflow = read_object(node, Dataflow, what)
     return result
 
 

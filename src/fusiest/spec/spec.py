@@ -13,6 +13,7 @@ from fusiest.spec import architecture as arch
 from fusiest.spec.analysis import WorkloadInfo, analyze, evaluate_variables
 from fusiest.spec.architecture import Architecture, Value, computes, flatten, path_nodes
 from fusiest.spec.binding import ACTIONS, architecture_names, bind_node
+from fusiest.spec.dataflow import Dataflow
 from fusiest.spec.einsum_text import check_name
 from fusiest.spec.placement import placement_sets
 from fusiest.spec.workload import EinsumRenames, Workload
@@ -23,6 +24,8 @@ class Spec:
     """What is to be mapped onto what. Sections that a use does not need may be missing."""
 
     arch: Architecture | None = None
+    dataflow: Dataflow | None = None
+    """Already part of `arch`."""
     workload: Workload | None = None
     mapping: LoopTree | None = None
     renames: tuple[EinsumRenames, ...] = ()
