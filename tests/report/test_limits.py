@@ -9,10 +9,9 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.result import Result
 from fusiest.model.evaluate import take_apart
 from fusiest.model.fusion import backing_memories
-from fusiest.report.data import page_data
-from fusiest.report.fusion import intensities
-from fusiest.report.limits import limits
-from fusiest.report.names import Names
+from fusiest.report.chart import Points
+from fusiest.report.data import all_charts, page_data
+from fusiest.report.limits import Rate, limits, rates
 from fusiest.report.unfused import unfused_optimum
 from fusiest.spec.load import load_texts
 from tests.report.subjects import TRADEOFF, gpt3, tradeoff
@@ -66,6 +65,16 @@ def test_roofline_of_gpt3() -> None:
     assert limit["QK"].bandwidth == pytest.approx(8 * 614e9)
 
 
+def test_bandwidth_of_two_ports() -> None:
+    """A memory that reads and writes at the same time moves both; `max` says so in its spec."""
+    text = TRADEOFF.read_text(encoding="utf-8")
+    both = text.replace(
+        "name: DRAM\n", "name: DRAM\n    total_latency: max(a.n_calls / a.throughput for a in actions)\n"
+    )
+    for spec, ports in ((text, 1), (both, 2)):
+        assert limits(load_texts({"spec": spec}, {}))["B"].bandwidth == pytest.approx(ports * 256e9)
+
+
 def test_no_mapping_beats_the_roofline() -> None:
     subject = tradeoff()
     roofline = page_data(subject, "")["roofline"]
@@ -77,10 +86,24 @@ def test_intensity() -> None:
     result = gpt3()
     mapping = result.best("edp")
     parts = take_apart(result.spec, mapping.looptree)
-    found = intensities(Names(result.spec), parts, mapping.evaluation, limits(result.spec))
+    found = rates(result.spec, parts, mapping.evaluation, limits(result.spec))
     rows = 4096
-    assert found["QK"] == pytest.approx(rows * rows * 128 / (2 * rows * 128 + rows * rows))
-    assert found["I"] is None
+    assert found["QK"].intensity == pytest.approx(rows * rows * 128 / (2 * rows * 128 + rows * rows))
+    assert found["QK"].speed == pytest.approx(rows * rows * 128 * 64 * 32 / mapping.evaluation.einsums["QK"].latency)
+    assert found["I"] == Rate(None, None)
+
+
+def test_points_are_below_the_roof() -> None:
+    subject = tradeoff()
+    for mapping in subject.result.mappings:
+        chart = all_charts(subject, mapping)["roofline"]
+        assert isinstance(chart, Points)
+        (roof,) = chart.lines
+        assert {label.split(",")[0] for cloud in chart.clouds for label in cloud.labels} == {"B", "C", "D"}
+        for cloud in chart.clouds:
+            for x, y in zip(cloud.xs, cloud.ys, strict=True):
+                slope = roof.ys[0] / roof.xs[0]
+                assert y <= min(roof.ys[-1], slope * x) * (1 + 1e-9)
 
 
 def test_funnel_narrows() -> None:

@@ -41,8 +41,8 @@ def close(a: float, b: float) -> bool:
 def test_everything_adds_up(case: Case) -> None:
     spec, names = case.spec, Names(case.spec)
     evaluation, parts = fusiest.evaluate(spec, case.tree), take_apart(spec, case.tree)
-    view = mapping_view(names, case.tree, evaluation, limits(spec))
-    charts = mapping_charts(names, case.tree, evaluation, limits(spec))
+    view = mapping_view(names, case.tree, evaluation, limits(spec), {})
+    charts = mapping_charts(names, case.tree, evaluation, limits(spec), {})
 
     for name in ("energy-component", "energy-tensor", "energy-einsum"):
         chart = charts[name]
@@ -70,7 +70,7 @@ def test_everything_adds_up(case: Case) -> None:
 @given(cases())
 def test_memory_over_time_is_what_the_simulator_sees(case: Case) -> None:
     evaluation = fusiest.evaluate(case.spec, case.tree)
-    charts = mapping_charts(Names(case.spec), case.tree, evaluation, limits(case.spec))
+    charts = mapping_charts(Names(case.spec), case.tree, evaluation, limits(case.spec), {})
     simulated = peaks(nests(case.spec, case.tree))
     shown = {name.removeprefix("memory-"): c for name, c in charts.items() if name.startswith("memory-")}
     assert shown.keys() == evaluation.peak_occupancy_bits.keys()
@@ -100,7 +100,7 @@ def test_any_mapping_makes_a_page(case: Case) -> None:
 def test_every_row_of_the_tree() -> None:
     subject = tradeoff()
     mapping = subject.result.mappings[0]
-    rows = mapping_view(subject.names, mapping.looptree, mapping.evaluation, subject.limit)["tree"]
+    rows = mapping_view(subject.names, mapping.looptree, mapping.evaluation, subject.limit, {})["tree"]
     kinds = [row["kind"] for row in rows]
     assert {"storage", "toll", "loop", "spatial", "branch", "compute"} == set(kinds)
     assert [row["einsum"] for row in rows if row["kind"] == "compute"] == list(mapping.einsum_order)
@@ -113,7 +113,7 @@ def test_every_row_of_the_tree() -> None:
 def test_fused_sets_in_the_graph() -> None:
     subject = tradeoff()
     mapping = subject.result.best("energy")
-    charts = mapping_charts(subject.names, mapping.looptree, mapping.evaluation, subject.limit)
+    charts = mapping_charts(subject.names, mapping.looptree, mapping.evaluation, subject.limit, {})
     graph, backing = charts["fusion"], backing_memories(mapping.looptree)
     assert isinstance(graph, Graph)
     assert {box.name for box in graph.boxes} == set(subject.result.spec.info.einsums)
@@ -127,7 +127,7 @@ def test_fused_sets_in_the_graph() -> None:
 def test_busy_shares() -> None:
     subject = tradeoff()
     for mapping in subject.result.mappings:
-        heat = mapping_charts(subject.names, mapping.looptree, mapping.evaluation, subject.limit)["busy"]
+        heat = mapping_charts(subject.names, mapping.looptree, mapping.evaluation, subject.limit, {})["busy"]
         assert isinstance(heat, Heat)
         for column in zip(*heat.values, strict=True):
             assert max(v for v in column if v is not None) == pytest.approx(1)

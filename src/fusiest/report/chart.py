@@ -46,24 +46,40 @@ class Bars:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cloud:
+    """Points of one colour, each with its own name."""
+
+    name: str
+    color: str
+    xs: Sequence[float]
+    ys: Sequence[float]
+    labels: Sequence[str]
+    marker: Literal["circle", "diamond", "triangle"] = "circle"
+    steps: bool = False
+    """Whether a line of steps goes through them, as through a front."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line for orientation."""
+
+    name: str
+    xs: Sequence[float]
+    ys: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
-    """Points in a plane, each series with a marker and perhaps a line through it."""
+    """Clouds of points in a plane, on linear or logarithmic axes."""
 
     title: str
     x_axis: str
     x_unit: str
     y_axis: str
     y_unit: str
-    names: Sequence[str]
-    colors: Sequence[str]
-    xs: Sequence[Sequence[float]]
-    ys: Sequence[Sequence[float]]
-    labels: Sequence[Sequence[str]] = ()
-    steps: bool = False
+    clouds: Sequence[Cloud]
+    lines: Sequence[Line] = ()
     log: bool = False
-    ceiling: Sequence[Sequence[float]] = ()
-    """A line that no point is above: its x and y values."""
-    ceiling_name: str = ""
     kind: Literal["points"] = "points"
 
 

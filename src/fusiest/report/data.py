@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from fusiest.mapper.result import Mapping, Result
 from fusiest.model.evaluate import take_apart
 from fusiest.report import funnel
-from fusiest.report.chart import Chart, Points
-from fusiest.report.fusion import intensities
-from fusiest.report.limits import Limit, limits, outermost
+from fusiest.report.chart import Chart, Cloud, Points
+from fusiest.report.limits import Limit, Rate, limits, outermost, rates
 from fusiest.report.names import Names
 from fusiest.report.view import mapping_charts, mapping_view
 from fusiest.show import einsum_line
@@ -48,12 +47,12 @@ class Subject:
     def best(self) -> int:
         return self.result.mappings.index(self.result.best(self.aim))
 
-    def unfused_intensities(self) -> dict[str, float | None] | None:
+    def unfused_rates(self) -> dict[str, Rate]:
+        """What the unfused optimum does in each Einsum; nothing if there is none."""
         if isinstance(self.unfused, str):
-            return None
+            return {}
         mapping = self.unfused.best(self.aim)
-        parts = take_apart(self.unfused.spec, mapping.looptree)
-        return intensities(self.names, parts, mapping.evaluation, self.limit)
+        return rates(self.unfused.spec, take_apart(self.unfused.spec, mapping.looptree), mapping.evaluation, self.limit)
 
 
 def page_data(subject: Subject, version: str) -> dict[str, Any]:
@@ -94,7 +93,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
 
 def views(subject: Subject) -> list[dict[str, Any]]:
     """One per kept mapping, in the order of `kept`."""
-    unfused = subject.unfused_intensities()
+    unfused = subject.unfused_rates()
     chosen = [subject.result.mappings[i] for i in kept_views(subject)]
     return [mapping_view(subject.names, m.looptree, m.evaluation, subject.limit, unfused) for m in chosen]
 
@@ -122,24 +121,25 @@ def result_charts(subject: Subject) -> dict[str, Chart]:
 
 def all_charts(subject: Subject, mapping: Mapping) -> dict[str, Chart]:
     """Every chart of a report with this mapping chosen."""
-    unfused = subject.unfused_intensities()
+    unfused = subject.unfused_rates()
     own = mapping_charts(subject.names, mapping.looptree, mapping.evaluation, subject.limit, unfused)
     return {**result_charts(subject), **own}
 
 
 def front(subject: Subject) -> Points:
     """Energy and latency of everything that was found, and of the unfused optimum."""
-    found = [("optimal mappings" if subject.result.optimal else "mappings", "found", subject.result.mappings)]
+    name = "optimal mapping" if subject.result.optimal else "mapping"
+    clouds = [_cloud(name, "found", "circle", subject.result.mappings)]
     if isinstance(subject.unfused, Result):
-        found.append(("unfused optimum", "other", subject.unfused.mappings))
-    return Points(
-        title="Energy and latency",
-        x_axis="latency", x_unit="s", y_axis="energy", y_unit="J",
-        names=[name for name, _, _ in found],
-        colors=[color for _, color, _ in found],
-        xs=[[m.latency for m in mappings] for _, _, mappings in found],
-        ys=[[m.energy for m in mappings] for _, _, mappings in found],
-        steps=True,
+        clouds.append(_cloud("unfused optimum", "other", "diamond", subject.unfused.mappings))
+    return Points(title="Energy and latency", x_axis="latency", x_unit="s", y_axis="energy", y_unit="J", clouds=clouds)
+
+
+def _cloud(name: str, color: str, marker: Literal["circle", "diamond"], mappings: list[Mapping]) -> Cloud:
+    return Cloud(
+        name=name, color=color, marker=marker, steps=True,
+        xs=[m.latency for m in mappings], ys=[m.energy for m in mappings],
+        labels=[f"{name} {i}" if len(mappings) > 1 else name for i in range(1, len(mappings) + 1)],
     )  # fmt: skip
 
 

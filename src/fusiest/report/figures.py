@@ -204,12 +204,19 @@ def _columns(chart: Bars, axes: Axes) -> None:
 
 
 def _points(chart: Points, axes: Axes) -> None:
-    for k, name in enumerate(chart.names):
-        order = sorted(range(len(chart.xs[k])), key=lambda i: chart.xs[k][i])
+    for line in chart.lines:
+        axes.plot(line.xs, line.ys, label=line.name, color="black", linewidth=1, linestyle="--")
+    for cloud in chart.clouds:
+        marks = {"circle": "o", "diamond": "D", "triangle": ">"}
+        pairs = sorted(zip(cloud.xs, cloud.ys, strict=True))
         axes.plot(
-            [chart.xs[k][i] for i in order], [chart.ys[k][i] for i in order], label=name, color=colour(chart.colors[k])[0],
-            marker="D" if k else "o", markersize=5, linewidth=1, drawstyle="steps-post" if chart.steps else "default",
+            [x for x, _ in pairs], [y for _, y in pairs], label=cloud.name, color=colour(cloud.color)[0],
+            marker=marks[cloud.marker], markersize=5, drawstyle="steps-post", linewidth=1,
+            linestyle="-" if cloud.steps else "none",
         )  # fmt: skip
+    if chart.log:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
     axes.set_xlabel(chart.x_axis)
     axes.set_ylabel(chart.y_axis)
     axes.margins(0.08)

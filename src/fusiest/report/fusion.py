@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fusiest.looptree.nodes import LoopTree
@@ -9,7 +10,7 @@ from fusiest.model.evaluate import Anatomy, Evaluation
 from fusiest.model.fusion import FusedSet, backing_memories, fused_sets
 from fusiest.report.chart import Bars, Box, Edge, Graph, Series
 from fusiest.report.layout import layered
-from fusiest.report.limits import Limit, intensity, outermost, traffic_bits
+from fusiest.report.limits import Limit, Rate, intensity, outermost, traffic_bits
 from fusiest.report.names import Names
 from fusiest.show import einsum_line
 
@@ -74,18 +75,11 @@ def set_table(
     return rows
 
 
-def intensity_chart(
-    names: Names,
-    parts: Anatomy,
-    evaluation: Evaluation,
-    limit: dict[str, Limit],
-    unfused: dict[str, float | None] | None,
-) -> Bars:
+def intensity_chart(names: Names, own: dict[str, Rate], limit: dict[str, Limit], unfused: dict[str, Rate]) -> Bars:
     """Operations per byte of outermost-memory traffic, per Einsum, with the balance of the machine as a line."""
-    own = intensities(names, parts, evaluation, limit)
-    series = [Series(name="this mapping", color="found", values=list(own.values()))]
-    if unfused is not None:
-        series.append(Series(name="unfused optimum", color="other", values=[unfused.get(e) for e in own]))
+    series = [Series(name="this mapping", color="found", values=[rate.intensity for rate in own.values()])]
+    if unfused:
+        series.append(Series(name="unfused optimum", color="other", values=[unfused[e].intensity for e in own]))
     busiest = max(limit.values(), key=lambda x: x.operations)
     balance = busiest.peak / (busiest.bandwidth / 8)
     memory = outermost(names.spec)[0]
@@ -95,20 +89,12 @@ def intensity_chart(
         unit="op/B",
         categories=list(own),
         series=series,
-        ends=[_end(limit[e].operations, own[e], memory) for e in own],
-        level=balance if 0 < balance < float("inf") else None,
+        ends=[_end(limit[e].operations, own[e].intensity, memory) for e in own],
+        level=balance if 0 < balance < math.inf else None,
         level_name="machine balance: bandwidth-bound below",
         stacked=False,
         log=True,
     )
-
-
-def intensities(
-    names: Names, parts: Anatomy, evaluation: Evaluation, limit: dict[str, Limit]
-) -> dict[str, float | None]:
-    """Per Einsum in execution order; None where it computes nothing or moves nothing."""
-    traffic = traffic_bits(parts, evaluation, outermost(names.spec))
-    return {str(e): intensity(limit[e].operations, traffic[e]) or None for e in evaluation.einsums}
 
 
 def _end(operations: float, value: float | None, memory: str) -> str:

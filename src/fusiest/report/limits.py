@@ -22,11 +22,13 @@ from fusiest.spec.spec import Spec
 class Limit:
     """Of one Einsum: its operations, seconds at peak compute, and seconds to move its workload inputs and outputs once."""
 
+    compute: str
+    """The compute that can be fastest; empty if there is nothing to compute."""
     operations: int
     compute_seconds: float
     memory_seconds: float
     bandwidth: float
-    """Bits per second that the outermost memory reads; inf if it is not limited."""
+    """Bits per second in and out of the outermost memory; inf if it is not limited."""
 
     @property
     def peak(self) -> float:
@@ -51,19 +53,23 @@ def _limit(spec: Spec, info: EinsumInfo) -> Limit:
     bound = bind_all(spec, info)
     operations = 0 if info.is_copy_operation else math.prod(info.bounds.values()) * info.n_instances
     memory = bound[outermost(spec)[0]]
-    return Limit(operations, _compute_seconds(spec, info, bound, operations), _once(spec, info, memory), _read(memory))
+    seconds = _compute_seconds(spec, info, bound, operations)
+    fastest = min(seconds, key=lambda compute: seconds[compute], default="")
+    return Limit(fastest, operations, seconds.get(fastest, 0.0), _once(spec, info, memory), _bandwidth(memory))
 
 
-def _compute_seconds(spec: Spec, info: EinsumInfo, bound: dict[str, BoundComponent], operations: int) -> float:
-    """On the compute that is fastest with all its instances busy."""
-    seconds = []
+def _compute_seconds(
+    spec: Spec, info: EinsumInfo, bound: dict[str, BoundComponent], operations: int
+) -> dict[str, float]:
+    """On each compute that can run the Einsum, with all its instances busy."""
+    seconds = {}
     for name in arch.computes(spec.require_arch()):
         if bound[name].enabled and not info.is_copy_operation:
             path = arch.path_nodes(spec.require_arch().nodes, name) or []
             units = math.prod(int(d.fanout / d.usage_scale) for n in path for d in bound[str(n.name)].dimensions)
             calls = operations / max(units, 1) * bound[name].actions["compute"].actions_scale
-            seconds.append(bound[name].latency({"compute": calls}))
-    return min(seconds, default=0.0)
+            seconds[name] = bound[name].latency({"compute": calls})
+    return seconds
 
 
 def _once(spec: Spec, info: EinsumInfo, memory: BoundComponent) -> float:
@@ -78,13 +84,16 @@ def _once(spec: Spec, info: EinsumInfo, memory: BoundComponent) -> float:
     return memory.latency(calls)
 
 
-def _read(memory: BoundComponent) -> float:
-    """Bits per second, for values of the size that most tensors have."""
-    action = memory.actions["read"]
+def _bandwidth(memory: BoundComponent) -> float:
+    """The most bits per second: reading, writing, or both at once where the memory can."""
     tensor = next(iter(memory.bits_per_value))
-    calls = 1 / action.values_per_action[tensor] * action.actions_scale
-    seconds = memory.latency({"read": calls, "write": 0})
-    return memory.bits_per_value[tensor] / seconds if seconds else math.inf
+    calls = {a.name: a.actions_scale / a.values_per_action[tensor] for a in memory.actions.values()}
+    alone = {name: memory.latency({name: n}) for name, n in calls.items()}
+    if not all(alone.values()):
+        return math.inf
+    together = memory.latency({name: n / alone[name] for name, n in calls.items()})
+    values = [1 / seconds for seconds in alone.values()]
+    return memory.bits_per_value[tensor] * max(*values, sum(values) / together)
 
 
 def traffic_bits(parts: Anatomy, evaluation: Evaluation, memories: list[str]) -> dict[str, float]:
@@ -99,3 +108,24 @@ def traffic_bits(parts: Anatomy, evaluation: Evaluation, memories: list[str]) ->
 def intensity(operations: float, traffic: float) -> float | None:
     """Operations per byte; None if nothing is moved."""
     return operations / (traffic / 8) if traffic else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a mapping does in one Einsum: operations per byte of outermost-memory traffic, and per second."""
+
+    intensity: float | None
+    """None where it computes nothing or moves nothing."""
+    speed: float | None
+    """None where it computes nothing or takes no time."""
+
+
+def rates(spec: Spec, parts: Anatomy, evaluation: Evaluation, limit: dict[str, Limit]) -> dict[str, Rate]:
+    """Per Einsum in execution order."""
+    traffic = traffic_bits(parts, evaluation, outermost(spec))
+    found = {}
+    for name, einsum in evaluation.einsums.items():
+        operations = limit[name].operations
+        speed = operations / einsum.latency if einsum.latency else None
+        found[str(name)] = Rate(intensity(operations, traffic[name]) or None, speed or None)
+    return found

@@ -10,8 +10,9 @@ from fusiest.looptree.pseudocode import EinsumText, pseudocode
 from fusiest.model.evaluate import Evaluation, take_apart
 from fusiest.report import costs, fusion, memory
 from fusiest.report.chart import Bars, Chart
-from fusiest.report.limits import Limit
+from fusiest.report.limits import Limit, Rate, rates
 from fusiest.report.names import Names
+from fusiest.report.roofline import roofline
 from fusiest.report.treerows import tree_rows
 from fusiest.show import access_text
 from fusiest.spec.dump import dump_mapping
@@ -23,13 +24,15 @@ def mapping_charts(
     tree: LoopTree,
     evaluation: Evaluation,
     limit: dict[str, Limit],
-    unfused: dict[str, float | None] | None = None,
+    unfused: dict[str, Rate],
 ) -> dict[str, Chart]:
     """Every chart of one mapping, by the name that it has in the page and as a file."""
     parts = take_apart(names.spec, tree)
+    own = rates(names.spec, parts, evaluation, limit)
     charts: dict[str, Chart] = {
+        "roofline": roofline(names, own, limit, unfused),
         "fusion": fusion.graph(names, tree),
-        "intensity": fusion.intensity_chart(names, parts, evaluation, limit, unfused),
+        "intensity": fusion.intensity_chart(names, own, limit, unfused),
         "energy-component": costs.energy_by_component(names, evaluation),
         "energy-tensor": costs.energy_by_tensor(names, evaluation),
         "energy-einsum": costs.energy_by_einsum(names, evaluation),
@@ -47,7 +50,7 @@ def mapping_view(
     tree: LoopTree,
     evaluation: Evaluation,
     limit: dict[str, Limit],
-    unfused: dict[str, float | None] | None = None,
+    unfused: dict[str, Rate],
 ) -> dict[str, Any]:
     """The mapping's figures, tree, texts and charts."""
     parts = take_apart(names.spec, tree)

@@ -27,11 +27,11 @@ function marker(name) {
 }
 
 /** A small square in a series' colour, for legends in the page; without a name, a dashed line. */
-function swatch(name) {
+function swatch(name, shape = "") {
   if (!name) return el("span", { class: "swatch dash", "aria-hidden": "true" });
   const { color, hatch } = paint(name);
   const kinds = { "": "", "/": "slash", x: "cross", ".": "dots" };
-  const node = el("span", { class: "swatch " + kinds[hatch], "aria-hidden": "true" });
+  const node = el("span", { class: `swatch ${kinds[hatch]} ${shape}`, "aria-hidden": "true" });
   node.style.setProperty("--color", color);
   return node;
 }
@@ -158,33 +158,49 @@ function columns(chart, width, options) {
   return { data, layout };
 }
 
+const SYMBOLS = { circle: "circle", diamond: "diamond", triangle: "triangle-right" };
+
+function pointTexts(chart, cloud, i) {
+  const product = chart.x_unit === "s" && chart.y_unit === "J" ? `<br>EDP ${quantity(cloud.xs[i] * cloud.ys[i], "Js")}` : "";
+  const x = cloud.marker === "triangle" ? "" : `<br>${plain(chart.x_axis)} ${quantity(cloud.xs[i], chart.x_unit)}`;
+  return `<b>${plain(cloud.labels[i])}</b><br>${plain(chart.y_axis)} ${quantity(cloud.ys[i], chart.y_unit)}${x}${product}`;
+}
+
+/** From the least to the most, with some room; logarithms where the axis is logarithmic. */
+function padded(values, log) {
+  const shown = log ? values.map(Math.log10) : values;
+  const low = Math.min(...shown), high = Math.max(...shown);
+  const room = high > low ? (high - low) * 0.08 : log ? 0.5 : Math.abs(high) * 0.1 || 1;
+  return [low - room, high + room];
+}
+
 function points(chart, width, options) {
-  const data = chart.names.map((name, k) => {
-    const order = chart.xs[k].map((_, i) => i).sort((a, b) => chart.xs[k][a] - chart.xs[k][b]);
+  const lines = chart.lines.map((line) => ({
+    type: "scatter", mode: "lines", name: plain(line.name), x: line.xs, y: line.ys, line: { width: 1.5, dash: "dash", color: themeColor("muted") }, hoverinfo: "name",
+  }));
+  const clouds = chart.clouds.map((cloud) => {
+    const order = cloud.xs.map((_, i) => i).sort((a, b) => cloud.xs[a] - cloud.xs[b]);
+    const { color } = paint(cloud.color);
     return {
-      type: "scatter", mode: order.length > 1 ? "lines+markers" : "markers", name: plain(name), customdata: order,
-      x: order.map((i) => chart.xs[k][i]), y: order.map((i) => chart.ys[k][i]),
-      line: { shape: chart.steps ? "hv" : "linear", width: 1.5, color: paint(chart.colors[k]).color },
-      marker: { size: 10, symbol: k ? "diamond" : "circle", color: paint(chart.colors[k]).color, line: { width: 1, color: themeColor("surface") } },
-      hoverinfo: "text",
-      hovertext: order.map((i) => `<b>${plain(name)}${chart.xs[k].length > 1 ? " " + (i + 1) : ""}</b><br>${plain(chart.y_axis)} ${quantity(chart.ys[k][i], chart.y_unit)}<br>${plain(chart.x_axis)} ${quantity(chart.xs[k][i], chart.x_unit)}<br>EDP ${quantity(chart.xs[k][i] * chart.ys[k][i], "Js")}`),
+      type: "scatter", mode: cloud.steps && order.length > 1 ? "lines+markers" : "markers", name: plain(cloud.name), customdata: order,
+      x: order.map((i) => cloud.xs[i]), y: order.map((i) => cloud.ys[i]), line: { shape: "hv", width: 1.5, color },
+      marker: { size: 10, symbol: SYMBOLS[cloud.marker], color, line: { width: 1, color: themeColor("surface") } },
+      hoverinfo: "text", hovertext: order.map((i) => pointTexts(chart, cloud, i)),
     };
   });
+  const data = [...clouds, ...lines];
   if (options.selected !== undefined) {
+    const [found] = chart.clouds;
     data.push({
-      type: "scatter", mode: "markers", name: "shown", x: [chart.xs[0][options.selected]], y: [chart.ys[0][options.selected]],
+      type: "scatter", mode: "markers", name: "shown", x: [found.xs[options.selected]], y: [found.ys[options.selected]],
       marker: { size: 20, symbol: "circle-open", color: themeColor("text"), line: { width: 2.5 } }, hoverinfo: "skip",
     });
   }
-  const pad = (values) => {
-    const low = Math.min(...values), high = Math.max(...values);
-    const room = high > low ? (high - low) * 0.08 : Math.abs(high) * 0.1 || 1;
-    return [low - room, high + room];
-  };
+  const range = (key) => padded([...chart.clouds, ...chart.lines].flatMap((part) => part[key]), chart.log);
   const layout = {
-    ...baseLayout(chart, width), height: 380,
-    xaxis: { ...axis(chart.x_unit, chart.x_axis, pad(chart.xs.flat())), zeroline: false },
-    yaxis: { ...axis(chart.y_unit, chart.y_axis, pad(chart.ys.flat())), zeroline: false },
+    ...baseLayout(chart, width), height: chart.log ? 300 : 380,
+    xaxis: { ...axis(chart.x_unit, chart.x_axis, range("xs"), chart.log), zeroline: false },
+    yaxis: { ...axis(chart.y_unit, chart.y_axis, range("ys"), chart.log), zeroline: false },
   };
   return { data, layout };
 }
@@ -256,10 +272,10 @@ function describe(chart, width, options = {}) {
   return KINDS[chart.kind](chart, width, options);
 }
 
-/** What a chart's colours mean: [colour, name] pairs. */
+/** What a chart's colours mean: colour, name and, of points, their shape. */
 function legendOf(chart) {
   if (chart.kind === "graph") return Object.entries(chart.legend);
-  if (chart.kind === "points") return chart.names.map((name, i) => [chart.colors[i], name]);
+  if (chart.kind === "points") return [...chart.clouds.map((cloud) => [cloud.color, cloud.name, cloud.marker]), ...chart.lines.map((line) => ["", line.name])];
   if (chart.kind === "heat") return [];
   const pairs = chart.series.map((s) => [s.color, s.name]);
   if (chart.level) pairs.push(["", `${chart.level_name} (${quantity(chart.level, chart.unit)})`]);
@@ -271,7 +287,7 @@ function legendOf(chart) {
 function numbersOf(chart) {
   if (chart.kind === "bars") return table(["", ...chart.series.map((s) => s.name)], chart.categories.map((name, i) => [name, ...chart.series.map((s) => quantity(s.values[i], chart.unit))]));
   if (chart.kind === "heat") return table(["", ...chart.columns], chart.rows.map((name, r) => [name, ...chart.values[r].map((v) => (v === null ? "–" : quantity(100 * v, "%")))]));
-  if (chart.kind === "points") return table(["", chart.y_axis, chart.x_axis], chart.names.flatMap((name, k) => chart.xs[k].map((x, i) => [`${name} ${i + 1}`, quantity(chart.ys[k][i], chart.y_unit), quantity(x, chart.x_unit)])));
+  if (chart.kind === "points") return table(["", chart.y_axis, chart.x_axis], chart.clouds.flatMap((cloud) => cloud.labels.map((label, i) => [label, quantity(cloud.ys[i], chart.y_unit), cloud.marker === "triangle" ? "–" : quantity(cloud.xs[i], chart.x_unit)])));
   return table(["tensor", "where"], chart.edges.map((edge) => [edge.name, edge.hover]));
 }
 
