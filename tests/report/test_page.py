@@ -57,7 +57,7 @@ def test_nothing_breaks_out() -> None:
 
 
 def test_json_in_a_script() -> None:
-    data = {"a": "</script><!--<script>", "b": ["&amp;", "\u2028", "é"]}
+    data = {"a": "</script><!--<script>", "b": ["&amp;", "\u2028", "é", "\udcff"]}
     text = json_text(data)
     assert json.loads(text) == data
     assert not set("<>&\u2028") & set(text)
@@ -102,6 +102,14 @@ def test_result_methods(tmp_path: Path) -> None:
     html = result._repr_html_()
     assert "proven optimal" in html
     assert "<svg" in html
+
+
+def test_title_that_is_no_unicode(tmp_path: Path) -> None:
+    """File names may be any bytes, and they are in the title."""
+    text = report_html(dataclasses.replace(tradeoff(), title="caf\udce9.yaml"))
+    (tmp_path / "r.html").write_text(text, encoding="utf-8")
+    assert data_of(text)["title"] == "caf\udce9.yaml"
+    assert "<title>caf?.yaml</title>" in text
 
 
 def test_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from fusiest.mapper.result import Mapping, Result
@@ -31,12 +32,13 @@ class Subject:
     title: str
     note: str
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", Names(self.result.spec))
-        object.__setattr__(self, "limit", limits(self.result.spec))
+    @cached_property
+    def names(self) -> Names:
+        return Names(self.result.spec)
 
-    names: Names = dataclasses.field(init=False, repr=False)
-    limit: dict[str, Limit] = dataclasses.field(init=False, repr=False)
+    @cached_property
+    def limit(self) -> dict[str, Limit]:
+        return limits(self.result.spec)
 
     @property
     def aim(self) -> str:

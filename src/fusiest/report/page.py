@@ -35,14 +35,8 @@ def asset(name: str) -> str:
 
 def json_text(data: Any) -> str:
     """JSON that may stand in a script element: nothing in it can end the element or start a comment."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    return (
-        text.replace("<", "\\u003c")
-        .replace(">", "\\u003e")
-        .replace("&", "\\u0026")
-        .replace("\u2028", "\\u2028")
-        .replace("\u2029", "\\u2029")
-    )
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def packed(data: Any) -> str:
@@ -56,7 +50,7 @@ def page(title: str, body: str, data: dict[str, Any], scripts: tuple[str, ...] =
     colours = {**{name: list(colours) for name, colours in palette.PALETTES.items()}, "plain": palette.PLAIN,
                "hatches": list(palette.HATCHES)}  # fmt: skip
     parts = {
-        "TITLE": html.escape(title),
+        "TITLE": html.escape(title.encode(errors="replace").decode()),
         "STYLE": "\n".join(asset(name) for name in STYLES),
         "BODY": body,
         "DATA": json_text({**data, "palette": colours}),

@@ -25,7 +25,7 @@ function drawChart(name) {
   title.textContent = chart.title;
   plot.setAttribute("aria-label", chart.title + "; the numbers are in the table below");
   for (const button of buttons.children) button.setAttribute("aria-label", `Save ${chart.title} as ${button.textContent}`);
-  legend.replaceChildren(...legendOf(chart).map(([color, text]) => el("span", { class: "key" }, swatch(color), text)));
+  legend.replaceChildren(...legendOf(chart).map(([color, text, shape]) => el("span", { class: "key" }, swatch(color, shape), text)));
   numbers.lastChild.replaceChildren(numbersOf(chart));
   const { data, layout } = describe(chart, Math.max(plot.clientWidth, 240), optionsFor(name));
   Plotly.react(plot, data, layout, { displayModeBar: false, responsive: false });
@@ -35,11 +35,15 @@ function drawCharts() {
   for (const name of cards.keys()) drawChart(name);
 }
 
+/** Charts are saved in the colours of paper, whatever the theme. */
 async function saveChart(name, format) {
   const width = 900;
+  const root = document.documentElement;
+  root.classList.add("printing");
   const { data, layout } = describe(chartOf(name), width, optionsFor(name));
-  const named = { ...layout, title: undefined, showlegend: data.length > 1 && chartOf(name).kind !== "graph", margin: { l: 60, r: 20, t: 60, b: 50 } };
-  if (format === "png") named.paper_bgcolor = named.plot_bgcolor = themeColor("surface");
+  const paper = format === "png" ? themeColor("surface") : layout.paper_bgcolor;
+  root.classList.remove("printing");
+  const named = { ...layout, paper_bgcolor: paper, showlegend: data.length > 1 && chartOf(name).kind !== "graph", margin: { l: 60, r: 20, t: 60, b: 50 } };
   const href = await Plotly.toImage({ data, layout: named }, { format, width, height: layout.height + 80, scale: format === "png" ? 3 : 1 });
   download(`${name}.${format}`, href);
 }

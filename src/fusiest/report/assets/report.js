@@ -198,7 +198,7 @@ function setTimed(timed) {
   state.timed = timed;
   byId("timed").setAttribute("aria-pressed", String(timed));
   byId("even").setAttribute("aria-pressed", String(!timed));
-  drawCharts();
+  for (const name of cards.keys()) if (name.startsWith("memory-")) drawChart(name);
 }
 
 function start() {
