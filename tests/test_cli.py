@@ -144,6 +144,13 @@ def test_show_svg(tmp_path: Path, capsys: Capture) -> None:
     assert (status, err) == (2, "no file has a section 'mapping:' to draw\n")
 
 
+def test_show_yaml(tmp_path: Path, capsys: Capture) -> None:
+    """A bundled spec as a file to edit: it loads to the same spec."""
+    target = tmp_path / "all.yaml"
+    assert run(capsys, "show", *MATMULS, "-D", "N_EINSUMS=3", "--yaml", str(target))[0] == 0
+    assert fusiest.load(target) == fusiest.load(*MATMULS, N_EINSUMS=3)
+
+
 @pytest.mark.parametrize("options", [[], ["--pseudocode"]])
 def test_show_a_mapping_of_another_workload(options: list[str], capsys: Capture) -> None:
     """Without an architecture, too, what does not belong together is an error and no traceback."""

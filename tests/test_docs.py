@@ -1,7 +1,8 @@
 """The documentation is true: its reference is up to date, its files load, its code and commands run.
 
 Blocks of a document run in order, in one temporary directory and one Python namespace. A YAML block with the line
-`<!-- file: NAME -->` above it is written there first; a block with `<!-- not run: reason -->` above it is left alone.
+`<!-- file: NAME -->` above it is written there first; a block with `<!-- not run: reason -->` above it is left alone. A
+block with `<!-- output -->` above it is what the last command or Python block printed, in parts: see `matches`.
 """
 
 from __future__ import annotations
@@ -45,23 +46,41 @@ def commands(text: str) -> list[list[str]]:
     return [shlex.split(line[2:])[1:] for line in joined.splitlines() if line.startswith("$ fusiest ")]
 
 
+def matches(shown: str, printed: str) -> bool:
+    """Whether printed lines are as shown. A line `...` stands for any lines, also none, and `…` for anything in a line.
+
+    >>> matches("a\\n...\\nd …", "a\\nb\\nc\\nd 7\\n"), matches("a\\nc", "a\\nb\\nc\\n"), matches("...\\nb\\n...", "a\\nb\\nc")
+    (True, False, True)
+    """
+    pattern = ""
+    for line in shown.splitlines():
+        anything = line.strip() == "..."
+        pattern += r"(?:.*\n)*?" if anything else re.escape(line.rstrip()).replace("…", ".*") + r" *\n"
+    return re.search(r"(?:\A|\n)" + pattern, printed.rstrip("\n") + "\n") is not None
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
 def test_examples_run(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__docs__"}
+    out = ""
     for block in blocks(document):
         where = f"{document.name}:{block.line}"
         if block.mark.startswith("not run: "):
             continue
         if block.mark.startswith("file: "):
             Path(block.mark.removeprefix("file: ").strip()).write_text(block.text, encoding="utf-8")
+        elif block.mark == "output":
+            assert matches(block.text, out), f"{where}: printed was\n{out}"
         elif block.language == "python":
+            capsys.readouterr()
             exec(compile(block.text, where, "exec"), names)
+            out = capsys.readouterr().out
         elif block.language == "console":
             for arguments in commands(block.text):
-                status, _, err = run(capsys, *arguments)
+                status, out, err = run(capsys, *arguments)
                 assert status == 0, f"{where}: fusiest {' '.join(arguments)}: {err}"
 
 

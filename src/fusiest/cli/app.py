@@ -73,6 +73,8 @@ app.command(
     "show",
     epilog=_example(
         "fusiest show tpu_v4i",
+        "# a bundled architecture as a file of your own, to change it",
+        "fusiest show tpu_v4i --yaml chip.yaml",
         "fusiest show matmuls fused_matmuls_to_simple --pseudocode",
         "fusiest show simple matmuls fused_matmuls_to_simple -D N_EINSUMS=3 --svg mapping.svg",
     ),

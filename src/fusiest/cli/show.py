@@ -24,14 +24,21 @@ def show_command(
     define: DefineOption = None,
     svg: Annotated[str | None, typer.Option("--svg", metavar="FILE", help="draw the mapping as an SVG file")] = None,
     pseudocode: Annotated[bool, typer.Option("--pseudocode", help="show the mapping as a loop nest")] = False,
+    yaml: Annotated[
+        str | None,
+        typer.Option("--yaml", metavar="FILE", help="write it all as one file to edit, templates filled in"),
+    ] = None,
 ) -> None:
     """Show an architecture, a workload or a mapping."""
     from fusiest.show import mapping_svg, show_text
+    from fusiest.spec.dump import dump
     from fusiest.spec.load import load
 
     spec = load(*specs, defines=read_defines(define))
     if svg is not None:
         write_atomically(svg, mapping_svg(spec))
+    if yaml is not None:
+        write_atomically(yaml, dump(spec))
     echo(show_text(spec, pseudocode=pseudocode))
 
 
