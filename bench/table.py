@@ -13,7 +13,7 @@ BEGIN, END = "<!-- bench table -->", "<!-- /bench table -->"
 def table(results: dict[str, Any]) -> str:
     """Markdown: one line per case that was measured, then where and with what."""
     lines = [
-        "| case | search | whole process | published mapper | times faster |",
+        "| case | search | whole process | AccelForge | times faster |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     for case in CASES:

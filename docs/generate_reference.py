@@ -218,7 +218,7 @@ DESCRIPTIONS: dict[tuple[type[Any], str], str] = {
     (arch.Action, "throughput_scale"): "Multiplies throughput, on top of the component's.",
     (arch.Action, "actions_scale"): "Multiplies the count, on top of the component's.",
     (arch.Comparison, "expression"): (
-        "A set of rank variables, such as `m | n` or `weight.rank_variables`; `All` means all variables of the Einsum."
+        "A set of rank variables, such as `m | n`, `~m` or `weight.rank_variables`; `All` means all variables of the Einsum."
     ),
     (arch.Comparison, "operator"): (
         "`==` `<=` `>=` `<` `>`, for each variable; with `product` in front, as in `product<=`, for their product."
