@@ -162,7 +162,9 @@ def test_show_a_mapping_of_another_workload(options: list[str], capsys: Capture)
 def test_list(capsys: Capture) -> None:
     status, out, _ = run(capsys, "list")
     assert status == 0
-    assert [line for line in out.splitlines() if not line.startswith(" ")] == ["arches:", "workloads:", "mappings:"]
+    assert [line for line in out.splitlines() if not line.startswith(" ")] == [
+        "arches:", "workloads:", "dataflows:", "mappings:",
+    ]  # fmt: skip
     assert "  tpu_v4i           a model of Google's TPU v4i\n" in out
 
 
