@@ -13,13 +13,13 @@ from typing import Any
 
 from fusiest.errors import FusiestError, SpecError
 from fusiest.looptree.nodes import LoopTree
+from fusiest.mapper.options import OBJECTIVES
 from fusiest.model.evaluate import Evaluation, evaluate
 from fusiest.spec.load import load_texts
 from fusiest.spec.spec import Spec
 from fusiest.spec.yamlfile import read_text
 
 FORMAT = "fusiest-result/1"
-OBJECTIVES = ("energy", "latency", "edp")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,59 @@
+"""Packages depend on each other in one direction, as docs/extending.md says."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fusiest
+
+SOURCE = Path(fusiest.__file__).parent
+EXTENDING = SOURCE.parents[1] / "docs" / "extending.md"
+ORDER = [
+    "errors", "frozen", "files", "looptree", "spec", "model", "show", "pmapping", "joining", "mapper", "baselines",
+    "comparison", "report", "terminal", "cli",
+]  # fmt: skip
+SEARCH = {"pmapping", "joining", "mapper", "baselines"}
+
+
+def package(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Packages of fusiest that a module imports when it is itself imported."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fusiest."):
+            yield str(node.module).split(".")[1]
+
+
+MODULES = [path for path in sorted(SOURCE.rglob("*.py")) if path.name != "__init__.py" or path.parent != SOURCE]
+
+
+def test_every_package_has_its_place() -> None:
+    assert {package(path) for path in MODULES} == {*ORDER, "reference"}
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_nothing_imports_what_is_to_its_right(name: str) -> None:
+    right = ORDER[ORDER.index(name) + 1 :]
+    found = [
+        (path.name, other) for path in MODULES if package(path) == name for other in imports(path) if other in right
+    ]
+    assert found == []
+
+
+def test_the_references_share_no_code_with_the_search() -> None:
+    own = [path for path in MODULES if package(path) == "reference"]
+    assert {other for path in own for other in imports(path)} & SEARCH == set()
+
+
+def test_the_documented_order_is_this_one() -> None:
+    """The table of packages in the documentation, `show` and small modules aside, from left to right."""
+    named = re.findall(r"^\| `(\w+)` \|", EXTENDING.read_text(encoding="utf-8"), re.M)
+    assert [name for name in ORDER if name in named] == [name for name in named if name != "reference"]
+    assert {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()} <= set(named)
