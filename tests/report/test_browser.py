@@ -19,7 +19,7 @@ from fusiest.report import Subject, report_html
 from fusiest.report.comparison import comparison_html
 from fusiest.show import si
 from fusiest.spec.load import load_texts
-from tests.report.subjects import gpt3_page, page, tradeoff
+from tests.report.subjects import chain_page, gpt3_page, page, tradeoff
 
 CHROMIUM = shutil.which("chromium")
 playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'fusiest[browser]'")
@@ -106,6 +106,19 @@ def test_loads_without_complaint(opened: Open, width: int, theme: str) -> None:
     assert tab.run("document.images.length") == 0
     drawn = tab.run("[...document.querySelectorAll('[data-chart]')].filter((c) => c.querySelector('.main-svg')).length")
     assert drawn == tab.run("document.querySelectorAll('[data-chart]:not([hidden])').length") >= 13
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_long_chain(opened: Open, width: int) -> None:
+    tab = opened(chain_page(), width=width)
+    assert tab.complaints == []
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    assert tab.run("document.querySelector('[data-chart=latency-einsum]').hidden")
+    names = "[...document.querySelectorAll('[data-chart=\"memory-MainMemory\"] .xtick')].map((x) => x.getBoundingClientRect().left)"
+    places = sorted(tab.run(names))
+    assert 5 < len(places) < 64
+    assert min(b - a for a, b in zip(places, places[1:], strict=False)) > 8
+    assert "far above" in tab.text("[data-chart='memory-GlobalBuffer'] .legend")
 
 
 def test_nothing_costs_anything(opened: Open) -> None:

@@ -131,3 +131,12 @@ class Graph:
 
 
 Chart: TypeAlias = Bars | Points | Heat | Graph
+
+
+def is_empty(chart: Chart) -> bool:
+    """Whether there is nothing to see: no bar of any length, no point, no cell, no box."""
+    if isinstance(chart, Bars):
+        return not any(value for series in chart.series for value in series.values)
+    if isinstance(chart, Points):
+        return not any(cloud.xs for cloud in chart.clouds)
+    return not (chart.columns if isinstance(chart, Heat) else chart.boxes)

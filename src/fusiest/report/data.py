@@ -11,7 +11,7 @@ from typing import Any, Literal
 from fusiest.mapper.result import Mapping, Result
 from fusiest.model.evaluate import take_apart
 from fusiest.report import funnel
-from fusiest.report.chart import Chart, Cloud, Points
+from fusiest.report.chart import Chart, Cloud, Points, is_empty
 from fusiest.report.limits import Limit, Rate, limits, outermost, rates
 from fusiest.report.names import Names
 from fusiest.report.view import mapping_charts, mapping_view
@@ -87,6 +87,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
             "compatible": sum(step.compatible for step in result.stats.funnel),
             "pairs": sum(step.pairs for step in result.stats.funnel),
             "partial": sum(step.kept for step in result.stats.funnel),
+            "complete": any(step.kept for step in result.stats.funnel[-1:]),
             "forms": max((step.forms for step in result.stats.funnel), default=0),
         },
         "charts": {name: dataclasses.asdict(chart) for name, chart in result_charts(subject).items()},
@@ -114,11 +115,9 @@ def kept_views(subject: Subject) -> list[int]:
 def result_charts(subject: Subject) -> dict[str, Chart]:
     """The charts that do not depend on which mapping is chosen."""
     charts: dict[str, Chart] = {"front": front(subject)}
-    if subject.result.stats.pmappings:
-        charts["pmappings"] = funnel.pmapping_chart(subject.result.stats)
-    if any(step.compatible for step in subject.result.stats.funnel):
-        charts["joins"] = funnel.join_chart(subject.result.stats)
-    return charts
+    charts["pmappings"] = funnel.pmapping_chart(subject.result.stats)
+    charts["joins"] = funnel.join_chart(subject.result.stats)
+    return {name: chart for name, chart in charts.items() if not is_empty(chart)}
 
 
 def all_charts(subject: Subject, mapping: Mapping) -> dict[str, Chart]:

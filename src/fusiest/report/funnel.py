@@ -20,8 +20,9 @@ def pmapping_chart(stats: Stats) -> Bars:
 
 
 def join_chart(stats: Stats) -> Bars:
-    """Per join: pairs, those that fit and that no bound rules out, and what no other dominates."""
-    steps = stats.funnel
+    """Per join: pairs, those that fit and that no bound rules out, and what no other dominates; until none is left."""
+    last = next((i for i, step in enumerate(stats.funnel) if not step.kept), len(stats.funnel))
+    steps = stats.funnel[: last + 1]
     return Bars(
         title="Partial mappings after each join", axis="partial mappings", unit="", stacked=False, log=True,
         categories=[f"{s.finished} Einsum{'s' if s.finished > 1 else ''}" for s in steps],

@@ -9,7 +9,7 @@ from fusiest.looptree.nodes import LoopTree
 from fusiest.looptree.pseudocode import EinsumText, pseudocode
 from fusiest.model.evaluate import Evaluation, take_apart
 from fusiest.report import costs, fusion, memory
-from fusiest.report.chart import Bars, Chart
+from fusiest.report.chart import Bars, Chart, is_empty
 from fusiest.report.limits import Limit, Rate, rates
 from fusiest.report.names import Names
 from fusiest.report.roofline import roofline
@@ -42,7 +42,7 @@ def mapping_charts(
     }
     for name, chart in memory.occupancy_charts(names, parts, evaluation).items():
         charts[f"memory-{name}"] = chart
-    return charts
+    return {name: chart for name, chart in charts.items() if not is_empty(chart)}
 
 
 def mapping_view(

@@ -1,6 +1,8 @@
 // Charts: plain descriptions (see chart.py) turned into Plotly's traces and layouts.
 
 const ROW = 26; // pixels per horizontal bar
+const THIN_ROW = 17; // where there are many
+const MANY = 24;
 const GRAPH_ROW = 62;
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 
@@ -26,8 +28,9 @@ function marker(name) {
   return { color, pattern, line: { width: 1, color: themeColor("surface") } };
 }
 
-/** A small square in a series' colour, for legends in the page; without a name, a dashed line. */
+/** A small square in a series' colour, for legends in the page; without a name, a dashed line; for null, nothing. */
 function swatch(name, shape = "") {
+  if (name === null) return "";
   if (!name) return el("span", { class: "swatch dash", "aria-hidden": "true" });
   const { color, hatch } = paint(name);
   const kinds = { "": "", "/": "slash", x: "cross", ".": "dots" };
@@ -57,7 +60,7 @@ function ticks([low, high], unit) {
 
 function baseLayout(chart, width) {
   return {
-    width, showlegend: false, dragmode: false, hovermode: "closest", barcornerradius: 1,
+    width, showlegend: false, dragmode: false, hovermode: "closest",
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: FONT, size: 12, color: themeColor("text") },
     margin: { l: 8, r: 12, t: 6, b: 8 },
@@ -73,8 +76,8 @@ function bars(chart, width, options) {
   return chart.vertical ? columns(chart, width, options) : rows(chart, width);
 }
 
-function hover(chart, series, i) {
-  const share = chart.stacked && chart.series.length > 1 ? totals(chart)[i] : 0;
+function hover(chart, series, i, total) {
+  const share = chart.stacked && chart.series.length > 1 ? total : 0;
   const value = series.values[i];
   const part = share && value ? ` (${digits((100 * value) / share, 3)} %)` : "";
   const end = chart.ends[i] ? `<br>${plain(chart.ends[i])}` : "";
@@ -95,21 +98,22 @@ function barRange(chart) {
 function rows(chart, width) {
   const count = chart.categories.length;
   const place = chart.categories.map((_, i) => i);
+  const all = totals(chart);
   const data = chart.series.map((series) => ({
     type: "bar", orientation: "h", name: plain(series.name), y: place, x: series.values, marker: marker(series.color),
-    hoverinfo: "text", hovertext: place.map((i) => hover(chart, series, i)),
+    hoverinfo: "text", hovertext: place.map((i) => hover(chart, series, i, all[i])),
   }));
   const layout = {
     ...baseLayout(chart, width),
-    height: 76 + ROW * Math.max(count, 2) * (chart.stacked ? 1 : 1.25),
+    height: 76 + (count > MANY ? THIN_ROW : ROW) * Math.max(count, 2) * (chart.stacked ? 1 : 1.25),
     barmode: chart.stacked ? "stack" : "group", bargap: 0.28, bargroupgap: 0.08,
     xaxis: axis(chart.unit, chart.axis, barRange(chart), chart.log),
     yaxis: { tickvals: place, ticktext: chart.categories.map(plain), range: [count - 0.45, -0.55], automargin: true, fixedrange: true, showgrid: false, zeroline: false, ticks: "" },
     annotations: [], shapes: [],
   };
   place.forEach((i) => {
-    const text = chart.stacked ? quantity(totals(chart)[i], chart.unit) + (chart.ends[i] ? " · " + plain(chart.ends[i]) : "") : plain(chart.ends[i] || "");
-    const tip = chart.stacked ? totals(chart)[i] : Math.max(...chart.series.map((s) => s.values[i] || 0));
+    const text = chart.stacked ? quantity(all[i], chart.unit) + (chart.ends[i] ? " · " + plain(chart.ends[i]) : "") : plain(chart.ends[i] || "");
+    const tip = chart.stacked ? all[i] : Math.max(...chart.series.map((s) => s.values[i] || 0));
     if (!text) return;
     const x = chart.log ? (tip > 0 ? Math.log10(tip) : null) : tip;
     const at = x === null ? { xref: "paper", x: 0 } : { x };
@@ -127,6 +131,11 @@ function slant(names, width) {
   return names.every((name) => name.length * 7 + 6 < room) ? 0 : -45;
 }
 
+/** A memory may be so large that what it holds would not be seen next to its size. */
+function limitInSight(chart) {
+  return Math.max(...chart.limit) <= 8 * Math.max(...totals(chart));
+}
+
 function columns(chart, width, options) {
   const count = chart.categories.length;
   const timed = options.timed && sum(chart.widths) > 0;
@@ -134,11 +143,12 @@ function columns(chart, width, options) {
   const edges = [0];
   widths.forEach((w) => edges.push(edges[edges.length - 1] + w));
   const middle = widths.map((w, i) => edges[i] + w / 2);
+  const all = totals(chart);
   const data = chart.series.map((series) => ({
     type: "bar", name: plain(series.name), x: middle, y: series.values, width: widths, marker: marker(series.color),
-    hoverinfo: "text", hovertext: middle.map((_, i) => hover(chart, series, i)),
+    hoverinfo: "text", hovertext: middle.map((_, i) => hover(chart, series, i, all[i])),
   }));
-  const limits = chart.limit.filter((v) => v !== null);
+  const limits = limitInSight(chart) ? chart.limit.filter((v) => v !== null) : [];
   if (limits.length) {
     const xs = [], ys = [];
     chart.limit.forEach((value, i) => { xs.push(edges[i], edges[i + 1]); ys.push(value, value); });
@@ -147,8 +157,14 @@ function columns(chart, width, options) {
       hoverinfo: "text", hovertext: ys.map((v) => `${plain(chart.limit_name)}: ${quantity(v, chart.unit)}`),
     });
   }
-  const most = Math.max(...totals(chart), ...limits, 0);
-  const labels = timed ? chart.categories.map((name, i) => (widths[i] > edges[count] * 0.04 ? plain(name) : "")) : chart.categories.map(plain);
+  const most = Math.max(...all, ...limits, 0);
+  const room = edges[count] * (14 / (width - 80)); // what a slanted name takes
+  let next = 0;
+  const labels = chart.categories.map((name, i) => {
+    if (edges[i] < next || widths[i] === 0) return "";
+    next = edges[i] + room;
+    return plain(name);
+  });
   const layout = {
     ...baseLayout(chart, width), height: 260, barmode: "stack", bargap: 0,
     xaxis: { tickvals: middle, ticktext: labels, range: [0, edges[count]], tickangle: slant(labels, width), automargin: true, fixedrange: true, showgrid: false, zeroline: false, linecolor: themeColor("line"), ticks: "" },
@@ -171,7 +187,7 @@ function padded(values, log) {
   const shown = log ? values.map(Math.log10) : values;
   const low = Math.min(...shown), high = Math.max(...shown);
   const room = high > low ? (high - low) * 0.08 : log ? 0.5 : Math.abs(high) * 0.1 || 1;
-  return [low - room, high + room];
+  return high === 0 && !log ? [-room / 10, room] : [low - room, high + room];
 }
 
 function points(chart, width, options) {
@@ -241,6 +257,7 @@ function heat(chart, width) {
 
 function graph(chart, width) {
   const last = Math.max(...chart.boxes.map((box) => box.y), 0);
+  const row = last > MANY ? 44 : GRAPH_ROW;
   const data = chart.edges.map((edge) => ({
     type: "scatter", mode: "lines", x: edge.xs, y: edge.ys, hoverinfo: "skip",
     line: { shape: "spline", smoothing: 0.8, width: edge.strong ? 3.5 : 1.5, dash: edge.strong ? "solid" : "dot", color: paint(edge.color).color },
@@ -260,7 +277,7 @@ function graph(chart, width) {
   data.push({ type: "scatter", mode: "markers", x: chart.boxes.map((b) => b.x), y: chart.boxes.map((b) => b.y), marker: { opacity: 0 }, hoverinfo: "skip" });
   const hidden = { visible: false, fixedrange: true };
   const layout = {
-    ...baseLayout(chart, width), height: 40 + GRAPH_ROW * (last + 1), annotations,
+    ...baseLayout(chart, width), height: 40 + row * (last + 1), annotations,
     xaxis: { ...hidden, range: [0, 1] }, yaxis: { ...hidden, range: [last + 0.6, -0.6] },
   };
   return { data, layout };
@@ -278,8 +295,11 @@ function legendOf(chart) {
   if (chart.kind === "points") return [...chart.clouds.map((cloud) => [cloud.color, cloud.name, cloud.marker]), ...chart.lines.map((line) => ["", line.name])];
   if (chart.kind === "heat") return [];
   const pairs = chart.series.map((s) => [s.color, s.name]);
+  if (pairs.length > MANY) pairs.splice(MANY - 1, pairs.length, [null, `and ${pairs.length - MANY + 1} more`]);
   if (chart.level) pairs.push(["", `${chart.level_name} (${quantity(chart.level, chart.unit)})`]);
-  if (chart.limit.some((v) => v !== null)) pairs.push(["", chart.limit_name]);
+  const limit = Math.max(...chart.limit, 0);
+  const size = `${chart.limit_name} ${quantity(limit, chart.unit)}`;
+  if (limit) pairs.push(limitInSight(chart) ? ["", size] : [null, `${size}, far above`]);
   return pairs;
 }
 

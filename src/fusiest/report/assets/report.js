@@ -44,12 +44,17 @@ function drawFound() {
   const facts = [
     ["Objective", DATA.objective.length > 1 ? "the whole energy-latency front" : `least ${WORDS[DATA.aim]}`],
     ["Shown", shownWords()],
-    ["Order of Einsums", view.order.join(" → ")],
+    ["Order of Einsums", shortened(view.order).join(" → ")],
     ["Unfused optimum", unfused.missing ? `none: ${unfused.missing}` : `least ${WORDS[DATA.aim]} with every intermediate in ${DATA.outermost}: ${quantity(unfused.energy, "J")}, ${quantity(unfused.latency, "s")}, ${quantity(unfused.edp, "Js")}`],
     ["Roofline", rooflineWords()],
     ["Peak use", view.peaks.map(([name, bytes, size]) => `${name} ${quantity(bytes, "B")}${size === null ? "" : " of " + quantity(size, "B")}`).join(", ")],
   ];
   byId("facts").replaceChildren(...facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
+}
+
+/** A long list: how it begins and ends. */
+function shortened(names) {
+  return names.length <= 24 ? names : [...names.slice(0, 10), `${names.length - 20} more`, ...names.slice(-10)];
 }
 
 function shownWords() {
@@ -148,24 +153,31 @@ function drawSets() {
 function largest(chart) {
   const all = totals(chart);
   const i = all.indexOf(Math.max(...all));
-  return [chart.categories[i], i < 0 ? 0 : all[i] / (sum(all) || 1)];
+  return [i, all[i] / sum(all)];
 }
 
 function drawCostsLead() {
   const { charts } = state.view;
-  const [component, share] = largest(charts["energy-component"]);
-  const [einsum, time] = largest(charts["latency-einsum"]);
-  const at = charts["latency-einsum"].categories.indexOf(einsum);
-  const energy = share ? `${component} takes ${digits(100 * share, 3)} % of the energy.` : "Nothing takes energy.";
-  const latency = time ? `${einsum} takes ${digits(100 * time, 3)} % of the time, limited by ${charts["latency-einsum"].ends[at]}.` : "Nothing takes time.";
-  byId("costs-lead").textContent = `${energy} ${latency}`;
+  const words = ["Nothing takes energy.", "Nothing takes time."];
+  if (charts["energy-component"]) {
+    const [i, share] = largest(charts["energy-component"]);
+    words[0] = `${charts["energy-component"].categories[i]} takes ${digits(100 * share, 3)} % of the energy.`;
+  }
+  if (charts["latency-einsum"]) {
+    const [i, share] = largest(charts["latency-einsum"]);
+    words[1] = `${charts["latency-einsum"].categories[i]} takes ${digits(100 * share, 3)} % of the time, limited by ${charts["latency-einsum"].ends[i]}.`;
+  }
+  byId("costs-lead").textContent = words.join(" ");
 }
 
 function drawSearchLead() {
   const { stats } = DATA;
-  const joins = stats.compatible
-    ? `Joining Einsum by Einsum brought together ${quantity(stats.compatible, "")} pairs of compatible groups. ${quantity(stats.pairs, "")} of them fit the memories and could, by the bounds, still lead to something better; ${quantity(stats.partial, "")} partial mappings in up to ${quantity(stats.forms, "")} groups were dominated by no other.`
-    : "The first, narrow pass found the optimum; bounds then ruled out every other join.";
+  const joined = `Joining Einsum by Einsum brought together ${quantity(stats.compatible, "")} pairs of compatible groups.`;
+  const fitting = stats.pairs
+    ? `${quantity(stats.pairs, "")} of them fit the memories and could, by the bounds, still lead to something better; ${quantity(stats.partial, "")} partial mappings in up to ${quantity(stats.forms, "")} groups were dominated by no other.`
+    : "The bounds ruled out all of them.";
+  const end = stats.complete || !DATA.optimal ? "" : "In the end nothing was left that could beat what a first, narrow pass had found: that proves it.";
+  const joins = `${joined} ${fitting} ${end}`;
   const pmappings = `${quantity(stats.generated, "")} pmappings were generated and ${quantity(stats.pmappings, "")} kept: each of the rest is no better, in energy, latency and space, than another of its group.`;
   const effort = `Orders of Einsums: ${stats.orders}. ${quantity(stats.wall_seconds, "s")}, ${quantity(stats.cpu_seconds, "s")} of CPU time, ${quantity(stats.peak_rss_bytes, "B")} of memory at most.`;
   byId("search-lead").textContent = stats.generated ? `${pmappings} ${joins} ${effort}` : "Nothing is known about how this was found.";
