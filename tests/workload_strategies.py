@@ -202,12 +202,14 @@ def _figures(dice: Dice, energies: list[float], *actions: str) -> dict[str, obje
     }
 
 
-def _glb_size(dice: Dice, grower: Grower) -> float:
-    """Mostly too small for everything, so that what is fused decides what fits."""
+def _glb_size(dice: Dice, grower: Grower, uneven: bool) -> arch.Value:
+    """Mostly too small for everything, so that what is fused decides what fits. `uneven`: not the same for all Einsums."""
     if dice.chance(10):
         return math.inf
     whole = sum(math.prod(sizes) for sizes in grower.sizes.values())
-    return 8 * dice.number(3, max(4, whole * 2 // 3 if dice.chance(30) else whole // 3))
+    most = max(4, whole * 2 // 3 if dice.chance(30) else whole // 3)
+    size = 8 * dice.number(3, most)
+    return f"{size} if len(All) == 2 else {8 * dice.number(3, most)}" if uneven else size
 
 
 def _array(dice: Dice) -> arch.Container:
@@ -216,7 +218,7 @@ def _array(dice: Dice) -> arch.Container:
     return arch.Container(name="Array", spatial=(dimension, other) if dice.chance(15) else (dimension,))
 
 
-def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool) -> arch.Architecture:
+def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool, uneven: bool) -> arch.Architecture:
     nodes: list[arch.ArchitectureNode] = []
     above = deep and dice.chance(60)
     keep = dice.one_of(["~Intermediates"] * 6 + ["~Shared", "~Shared", "All", "Nothing", "Outputs"])
@@ -237,7 +239,7 @@ def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool) -> arch.A
     nodes.append(
         arch.Memory(
             name="GLB",
-            size=_glb_size(dice, grower),
+            size=_glb_size(dice, grower, uneven),
             tensors=arch.Tensors(
                 keep=keep,
                 may_keep="All" if dice.chance(60) else None,
@@ -266,17 +268,24 @@ def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool) -> arch.A
     return arch.Architecture(nodes=tuple(nodes))
 
 
-def draw_workload_case(dice: Dice, bounds: list[int] | None = None, deep: bool = False) -> WorkloadCase:
+def draw_workload_case(
+    dice: Dice, bounds: list[int] | None = None, deep: bool = False, uneven: bool = False
+) -> WorkloadCase:
     count = dice.one_of([2, 3, 2, 3, 4])
     third = dice.chance(12)
     grower = Grower(dice, bounds or ([2, 2, 3, 1] if count > 2 or third else [2, 3, 4, 2, 1]))
     for _ in range(count):
         grower.grow()
-    spec = Spec(arch=_architecture(dice, grower, third, deep), workload=_workload(dice, grower))
+    spec = Spec(arch=_architecture(dice, grower, third, deep, uneven), workload=_workload(dice, grower))
     return WorkloadCase(spec, "given" if dice.chance(30) else "all")
 
 
 @st.composite
-def workload_cases(draw: st.DrawFn, bounds: list[int] | None = None, deep: bool = False) -> WorkloadCase:
-    """A spec without a mapping, of 2 to 4 Einsums that share tensors. `deep`: they may exchange them below a fanout."""
-    return draw_workload_case(Dice(draw), bounds, deep)
+def workload_cases(
+    draw: st.DrawFn, bounds: list[int] | None = None, deep: bool = False, uneven: bool = False
+) -> WorkloadCase:
+    """A spec without a mapping, of 2 to 4 Einsums that share tensors.
+
+    `deep`: they may exchange them below a fanout. `uneven`: the size of a memory depends on the Einsum.
+    """
+    return draw_workload_case(Dice(draw), bounds, deep, uneven)

@@ -103,6 +103,12 @@ def test_mapper_finds_the_front(case: WorkloadCase) -> None:
     check_front(case)
 
 
+@run(15)
+@given(case=workload_cases(uneven=True))
+def test_memory_whose_size_depends_on_the_einsum(case: WorkloadCase) -> None:
+    check_front(case)
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in FOUND.glob("*.yaml")))
 def test_mapper_finds_the_front_where_it_once_did_not(name: str) -> None:
     check_front(WorkloadCase(load(FOUND / name)))

@@ -39,7 +39,8 @@ def _common_loops(tree: LoopTree) -> set[str]:
     found = set()
     paths = list(tree.paths())
     for path in paths:
-        loops = [n for n in path if isinstance(n, (Temporal, Spatial)) and sum(n in other for other in paths) > 1]
+        others = {id(node) for other in paths if other is not path for node in other}
+        loops = [node for node in path if isinstance(node, (Temporal, Spatial)) and id(node) in others]
         leaf = path[-1]
         assert isinstance(leaf, Compute)
         names = [variable_in(loop, leaf.einsum) for loop in loops]

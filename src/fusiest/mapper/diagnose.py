@@ -19,9 +19,13 @@ def why_not_joined(joiner: Joiner) -> NoMapping:
         state = states.get(frozenset(joiner.order))
         if state is not None and len(state):
             need = min(float(rows.usage()[:, m].min()) for rows in state.rows if len(rows))
+            less = joiner.smallest[m]
+            note = f"; while Einsums run for which it is as small as {less:,.0f}, the rest counts as held"
+            note = note if less < limits[m] else ""
             return NoMapping(
                 f"no valid mapping: the Einsums' tensors do not fit into {memory} together; with the tilings that fit "
-                f"elsewhere it would have to hold {need:,.0f} bits, {need - limits[m]:,.0f} more than its size of {limits[m]:,.0f}"
+                f"elsewhere it would have to hold {need:,.0f} bits, {need - limits[m]:,.0f} more than its size of "
+                f"{limits[m]:,.0f}{note}"
             )
     joiner.sizes = limits
     states = joiner.run(Incumbents(("energy",)), 4000, lambda step: None, lambda: None)

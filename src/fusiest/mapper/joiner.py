@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -59,8 +61,13 @@ class Joiner:
         self.all_orders = all_orders
         self.views = {name: EinsumView(info) for name, info in spec.info.einsums.items()}
         self.memories = next(iter(tables.values())).memories
-        self.sizes = self._sizes()
-        self.right: dict[str, list[tuple[Form, Rows]]] = {name: list(t.forms.items()) for name, t in tables.items()}
+        sizes = self._sizes()
+        self.sizes: Floats = np.max(list(sizes.values()), axis=0)
+        self.smallest: Floats = np.min(list(sizes.values()), axis=0)
+        self.right: dict[str, list[tuple[Form, Rows]]] = {
+            name: [(form, _without_room(rows, self.sizes - sizes[name])) for form, rows in table.forms.items()]
+            for name, table in tables.items()
+        }
         self.least_right = {
             name: [(float(rows.energy.min()), float(rows.latency.min())) for _, rows in forms]
             for name, forms in self.right.items()
@@ -78,19 +85,22 @@ class Joiner:
         """Pairs of partial mappings and pmappings in the groups that the last step brought together."""
         self.frontier: list[State] = []
 
-    def _sizes(self) -> Floats:
-        found: dict[str, float] = {}
+    def _sizes(self) -> dict[str, Floats]:
+        """Per Einsum, the size of each memory while it runs."""
+        found: dict[str, Floats] = {}
+        limited: dict[str, bool] = {}
         for einsum in self.order:
-            for compute in computes(self.spec.require_arch()):
-                for component in bind(self.spec, einsum, compute).components:
-                    if (
-                        component.name in self.memories
-                        and found.setdefault(component.name, component.size) != component.size
-                    ):
-                        raise FusiestError(
-                            f"the size of {component.name} depends on the Einsum: not supported by the mapper yet"
-                        )
-        return np.array([found[m] for m in self.memories], np.float64)
+            components = {
+                c.name: c for p in computes(self.spec.require_arch()) for c in bind(self.spec, einsum, p).components
+            }
+            for name, component in components.items():
+                finite = math.isfinite(component.size)
+                if component.kind == "memory" and limited.setdefault(name, finite) != finite:
+                    raise FusiestError(
+                        f"{name} has a size for some Einsums and none for others: not supported by the mapper"
+                    )
+            found[einsum] = np.array([components[m].size for m in self.memories], np.float64)
+        return found
 
     def _bits(self) -> dict[tuple[str, str], float]:
         """Bits per value by (memory, tensor)."""
@@ -309,6 +319,15 @@ class Joiner:
                 extent = extent + abs(a) * ((rows.tiles[:, columns[v]] if v in columns else info.bounds[v]) - 1.0)
             size = size * extent
         return size
+
+
+def _without_room(rows: Rows, missing: Floats) -> Rows:
+    """Rows of an Einsum for which memories are smaller than for others: what is missing counts as taken while it runs."""
+    if not missing.any():
+        return rows
+    bits = rows.bits.copy()
+    bits[:, :, -1] += missing
+    return dataclasses.replace(rows, bits=bits)
 
 
 def _copies(spec: Spec) -> dict[str, str]:

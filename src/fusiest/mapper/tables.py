@@ -38,7 +38,7 @@ def explore_all(
     )
     for name, table in _explore(explore, list(first_of.values()), options.jobs, executor):
         if not len(table):
-            raise why_none(spec, name)
+            raise why_none(spec, name, options.imperfect)
         found[name] = table
         report(name, table, len(found), len(first_of))
     return {

@@ -104,17 +104,19 @@ class GeneralSearch:
         return self.watts[used]
 
     def _check_supported(self, placement: Placement) -> None:
-        """Fused Spatial loops stand above what is exchanged below them, as long as memories stand in hierarchy order."""
-        fanout = next((i for i, c in enumerate(self.path.components) if c.dimensions), len(self.path.components))
-        if all(sets is None or sets.force_memory_hierarchy_order for sets in placement.sets):
-            return
+        """Fused Spatial loops stand above what is exchanged below them, as long as memories stand in hierarchy order and
+        the outermost memory is above all fanouts."""
+        components = self.path.components
+        fanout = next((i for i, c in enumerate(components) if c.dimensions), len(components))
+        ordered = all(sets is None or sets.force_memory_hierarchy_order for sets in placement.sets)
+        outermost = next(i for i, c in enumerate(components) if c.kind == "memory")
         for tensor in self.path.einsum.accesses:
             backing = placement.holders(tensor, self.path)[0]
-            if tensor in self.shared and backing >= fanout:
+            if tensor in self.shared and backing >= fanout and (not ordered or outermost >= fanout):
+                why = "as is every memory" if outermost >= fanout else "while force_memory_hierarchy_order is off"
                 raise SpecError(
-                    f"shared tensor {tensor} of Einsum {self.path.einsum.name} may be backed in "
-                    f"{self.path.components[backing].name}, below a fanout, while force_memory_hierarchy_order is off: not "
-                    "supported yet; keep it in a memory above the fanout too"
+                    f"shared tensor {tensor} of Einsum {self.path.einsum.name} may be backed in {components[backing].name}, "
+                    f"below a fanout, {why}: not supported yet"
                 )
 
 

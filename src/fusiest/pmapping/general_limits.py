@@ -93,9 +93,20 @@ def _compared(comparison: BoundComparison, values: Mapping[str, Ints]) -> Limit:
 
 def best_usages(path: Path, imperfect: bool) -> Usages:
     """`min_usage`: usages that no other choice of Spatial loops dominates. None if nothing asks for any usage."""
-    dimensions = [d for c in path.components for d in c.dimensions]
-    if not any(d.min_usage > 0 for d in dimensions):
+    if not any(d.min_usage > 0 for c in path.components for d in c.dimensions):
         return None
+    usages = _usages(path, imperfect)
+    return frozenset(a for a in usages if not any(b != a and all(map(float.__ge__, b, a)) for b in usages))
+
+
+def can_spread(path: Path, imperfect: bool) -> bool:
+    """Whether any choice of Spatial loops meets all `loop_bounds`."""
+    return bool(_usages(path, imperfect))
+
+
+def _usages(path: Path, imperfect: bool) -> set[tuple[float, ...]]:
+    """Of every choice of Spatial loops that meets all `loop_bounds`, how far it uses each dimension."""
+    dimensions = [d for c in path.components for d in c.dimensions]
     bounds = [c for d in dimensions for c in d.loop_bounds if c.operator.startswith("product")]
     owner = [i for i, d in enumerate(dimensions) for c in d.loop_bounds if c.operator.startswith("product")]
     products = {_Spread((1,) * len(dimensions), (1,) * len(bounds))}
@@ -113,7 +124,7 @@ def best_usages(path: Path, imperfect: bool) -> Usages:
         values = zip(bounds, choice.compared, strict=True)
         if all(satisfies(c, {next(iter(c.variables), ""): n} if c.variables else {}) for c, n in values):
             usages.add(usage(dimensions, choice.used))
-    return frozenset(a for a in usages if not any(b != a and all(map(float.__ge__, b, a)) for b in usages))
+    return usages
 
 
 @dataclass(frozen=True)
