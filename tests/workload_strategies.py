@@ -39,6 +39,7 @@ class WorkloadCase:
 Terms = dict[str, int]
 """Coefficient per rank variable."""
 KINDS = ["matmul", "unary", "matmul", "binary", "reduce", "outer", "convolution", "copy", "product"]
+COPIES = ["copy", "unary", "copy", "matmul", "binary", "copy", "reduce"]
 
 
 @dataclass
@@ -56,6 +57,7 @@ class Grower:
     dice: Dice
     bounds: list[int]
     """Of rank variables."""
+    kinds: list[str]
     sizes: dict[str, list[int]] = field(default_factory=dict)
     """Tensor → sizes of its ranks."""
     produced: list[str] = field(default_factory=list)
@@ -89,7 +91,7 @@ class Grower:
         return list(letters[:count]) if self.dice.chance(40) else self.dice.shuffled(letters)[:count]
 
     def grow(self) -> None:
-        kind = self.dice.one_of(KINDS)
+        kind = self.dice.one_of(self.kinds)
         source = self.source()
         sizes = self.sizes[source]
         names = self.names(len(sizes) + 1)
@@ -269,11 +271,15 @@ def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool, uneven: b
 
 
 def draw_workload_case(
-    dice: Dice, bounds: list[int] | None = None, deep: bool = False, uneven: bool = False
+    dice: Dice,
+    bounds: list[int] | None = None,
+    kinds: list[str] = KINDS,
+    deep: bool = False,
+    uneven: bool = False,
 ) -> WorkloadCase:
     count = dice.one_of([2, 3, 2, 3, 4])
     third = dice.chance(12)
-    grower = Grower(dice, bounds or ([2, 2, 3, 1] if count > 2 or third else [2, 3, 4, 2, 1]))
+    grower = Grower(dice, bounds or ([2, 2, 3, 1] if count > 2 or third else [2, 3, 4, 2, 1]), kinds)
     for _ in range(count):
         grower.grow()
     spec = Spec(arch=_architecture(dice, grower, third, deep, uneven), workload=_workload(dice, grower))
@@ -282,10 +288,14 @@ def draw_workload_case(
 
 @st.composite
 def workload_cases(
-    draw: st.DrawFn, bounds: list[int] | None = None, deep: bool = False, uneven: bool = False
+    draw: st.DrawFn,
+    bounds: list[int] | None = None,
+    kinds: list[str] = KINDS,
+    deep: bool = False,
+    uneven: bool = False,
 ) -> WorkloadCase:
     """A spec without a mapping, of 2 to 4 Einsums that share tensors.
 
     `deep`: they may exchange them below a fanout. `uneven`: the size of a memory depends on the Einsum.
     """
-    return draw_workload_case(Dice(draw), bounds, deep, uneven)
+    return draw_workload_case(Dice(draw), bounds, kinds, deep, uneven)

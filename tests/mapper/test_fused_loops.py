@@ -15,7 +15,7 @@ from tests.drawing.dice import Dice
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import LIMITS, found, run
 from tests.pmapping.fronts import covers
-from tests.workload_strategies import WorkloadCase, workload_cases
+from tests.workload_strategies import COPIES, WorkloadCase, workload_cases
 
 
 def check_front(case: WorkloadCase, limits: WorkloadLimits) -> None:
@@ -142,6 +142,12 @@ def test_two_fused_loops_per_variable(case: WorkloadCase) -> None:
 @run(20)
 @given(case=workload_cases(deep=True))
 def test_tensors_exchanged_below_a_fanout(case: WorkloadCase) -> None:
+    check_front(case, LIMITS)
+
+
+@run(15)
+@given(case=workload_cases(kinds=COPIES, deep=True))
+def test_copies_below_a_fanout(case: WorkloadCase) -> None:
     check_front(case, LIMITS)
 
 

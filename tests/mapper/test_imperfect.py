@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from hypothesis import event, given
 
+import fusiest
+from fusiest.mapper.mapper import NoMapping
 from fusiest.reference.exhaustive import TooManyTrees
 from fusiest.reference.exhaustive_workload import TooManyCombinations, exhaustive_front
+from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import LIMITS, found, run
 from tests.pmapping.fronts import covers
 from tests.workload_strategies import WorkloadCase, workload_cases
@@ -27,3 +31,27 @@ def test_fronts_with_imperfect_tiles(case: WorkloadCase) -> None:
         event("compared" if points else "nothing fits")
         assert all(covers(own, p) for p in points)
         assert all(covers(points, p) for p in own)
+
+
+SMALL = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: ~A},
+             actions: [{name: read, energy: 1, throughput: inf}, {name: write, energy: 1, throughput: inf}]}
+  - !Memory {name: Buf, size: 8, component_class: Dummy,
+             tensors: {keep: A, tile_shape: [{expression: All, operator: ">=", value: 2}]},
+             actions: [{name: read, energy: 1, throughput: inf}, {name: write, energy: 1, throughput: inf}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 1, throughput: 1}]}
+workload:
+  rank_sizes: {M: 7}
+  bits_per_value: {All: 8}
+  einsums:
+  - {name: E0, tensor_accesses: [{name: A, projection: [m]}, {name: Z, projection: [m], output: true}]}
+"""
+
+
+@pytest.mark.parametrize(("imperfect", "need"), [(False, 7 * 8), (True, 2 * 8)])
+def test_why_nothing_fits_knows_which_tiles_there_are(imperfect: bool, need: int) -> None:
+    """Of 7, the only tile that divides and is at least 2 is 7."""
+    with pytest.raises(NoMapping, match=f"Buf would have to hold at least {need} bits"):
+        fusiest.map(load_text(SMALL), imperfect=imperfect, jobs=1)

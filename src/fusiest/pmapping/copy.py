@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from fusiest.errors import SpecError
 from fusiest.looptree.nodes import Compute, Node, Storage, Temporal
 from fusiest.model.leakage import bind_all, leak_power
+from fusiest.model.visits import footprint
 from fusiest.pmapping.general_chains import tile_options
-from fusiest.pmapping.pareto import Ints
+from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.placement import Placement, placements
+from fusiest.pmapping.spatial import satisfies
 from fusiest.pmapping.table import Backing, Branch, Form, FusedLimits, FusedLoop, Rows
-from fusiest.spec.binding import Path
+from fusiest.spec.binding import BoundDimension, Path
 from fusiest.spec.spec import Spec
 
 Cut = frozenset[FusedLoop]
@@ -42,33 +46,35 @@ def copy_pmappings(
     spec: Spec, path: Path, memories: list[str], limits: FusedLimits, imperfect: bool = False
 ) -> Iterator[tuple[Form, Rows, CopyOrigin]]:
     """Every way to exchange the two tensors of a copy."""
-    info = path.einsum
-    source = next(t for t in info.accesses if t != info.output)
+    tensors = sorted(path.einsum.accesses, key=lambda t: t == path.einsum.output)
     seen = set()
     for placement in placements(spec, path):
-        backing = {t: placement.holders(t, path)[0] for t in (source, info.output)}
+        backing = {t: placement.holders(t, path)[0] for t in tensors}
         barred = {t: _barred(spec, placement, t, index) for t, index in backing.items()}
         key = tuple(backing.items()), tuple(barred.items())
-        if key in seen:
-            continue
-        seen.add(key)
-        _check(path, backing)
-        energy, latency = _cost(spec, path, source, backing)
-        for cuts in _cuts(path, backing, barred, limits):
-            yield _rows(spec, path, backing, cuts, memories, energy, latency, imperfect)
+        if key not in seen:
+            seen.add(key)
+            _check(spec, path, backing)
+            yield from _Copy(spec, path, backing, barred, memories, limits, imperfect).pieces()
 
 
-def _check(path: Path, backing: dict[str, int]) -> None:
+def _barred(spec: Spec, placement: Placement, tensor: str, index: int) -> frozenset[str]:
+    """`no_fused_loops`: variables that must have no loop above the backing holder of a tensor that Einsums share."""
+    sets = placement.sets[index]
+    return sets.no_fused_loops if sets is not None and tensor in spec.info.shared else frozenset()
+
+
+def _check(spec: Spec, path: Path, backing: dict[str, int]) -> None:
     for tensor, index in backing.items():
-        if any(c.dimensions for c in path.components[: index + 1]):
-            raise SpecError(
-                f"copy Einsum {path.einsum.name}: tensor {tensor} may be backed in {path.components[index].name}, below a "
-                "fanout: not supported yet"
-            )
         if tensor in path.einsum.persistent and index > 0:
             raise SpecError(
                 f"copy Einsum {path.einsum.name}: persistent tensor {tensor} may be backed in "
                 f"{path.components[index].name}: not supported yet"
+            )
+        if path.components[0].dimensions and tensor in spec.info.shared:
+            raise SpecError(
+                f"shared tensor {tensor} of Einsum {path.einsum.name} may be backed in {path.components[index].name}, below a "
+                "fanout, as is every memory: not supported yet"
             )
     if len(set(backing.values())) == 1:
         bits = path.components[next(iter(backing.values()))].bits_per_value
@@ -78,112 +84,195 @@ def _check(path: Path, backing: dict[str, int]) -> None:
             )
 
 
-def _cost(spec: Spec, path: Path, source: str, backing: dict[str, int]) -> tuple[float, float]:
-    """Energy and latency: each element read once and written once, nothing within one memory."""
-    info = path.einsum
-    if backing[source] == backing[info.output]:
-        return 0.0, 0.0
-    elements = 1
-    for affine in info.accesses[source].ranks.values():
-        elements *= 1 + sum(abs(a) * (info.bounds[v] - 1) for v, a in affine.coefficients.items())
-    energy = latency = 0.0
-    for index, action in ((backing[source], "read"), (backing[info.output], "write")):
-        component = path.components[index]
-        a = component.actions[action]
-        actions = elements * a.actions_scale / a.values_per_action[source]
-        energy += actions * a.energy
-        latency = max(latency, component.latency({action: actions}))
-    watts = leak_power(spec, path.compute.name, bind_all(spec, info), dict.fromkeys(_dimensions(path), 1))
-    return (energy + sum(watts.values()) * latency) * info.n_instances, latency * info.n_instances
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A place for a fused loop: above the outer holder (gap 0) or between the two (1), Temporal or on a dimension."""
+
+    gap: int
+    dimension: BoundDimension | None = None
+
+    @property
+    def place(self) -> tuple[str, str] | None:
+        return (self.dimension.component, self.dimension.name) if self.dimension is not None else None
 
 
-def _dimensions(path: Path) -> list[tuple[str, str]]:
-    return [(d.component, d.name) for c in path.components for d in c.dimensions]
+@dataclass(frozen=True)
+class _Copy:
+    """A copy whose tensors are backed in given memories. Those in one memory lie under the same loops."""
 
+    spec: Spec
+    path: Path
+    backing: dict[str, int]
+    """Source, then output."""
+    barred: dict[str, frozenset[str]]
+    """Variables that must have no loop above each."""
+    memories: list[str]
+    limits: FusedLimits
+    imperfect: bool
 
-def _cuts(
-    path: Path, backing: dict[str, int], barred: dict[str, frozenset[str]], limits: FusedLimits
-) -> Iterator[dict[str, Cut]]:
-    """Per tensor, the fused loops above its backing holder: first the outer memory's, then the other's.
+    @property
+    def order(self) -> tuple[str, str]:
+        """The tensor whose holder stands further out, and the other."""
+        outer, inner = sorted(self.backing, key=lambda t: self.backing[t])
+        return outer, inner
 
-    Copies in one memory lie under the same loops.
-    """
-    outer, inner = sorted(backing, key=lambda t: (backing[t], t not in path.einsum.persistent))
-    fusable = {t: _fusable(path, t, index) - barred[t] for t, index in backing.items()}
-    for above in _subsets(fusable[outer] & fusable[inner]):
-        for between in _subsets(fusable[inner]):
-            if backing[outer] == backing[inner] and between:
-                continue
-            if limits.per_variable == 1 and above & between:
-                continue
-            first = frozenset(FusedLoop(v) for v in above)
-            second = first | {FusedLoop(v, int(v in above)) for v in between}
-            if limits.loops is None or len(second) <= limits.loops:
-                yield {outer: first, inner: second}
+    def pieces(self) -> Iterator[tuple[Form, Rows, CopyOrigin]]:
+        slots = self._slots()
+        most = self.limits.per_variable
+        options = [
+            [chosen for n in range(min(len(slots[v]), most) + 1) for chosen in itertools.combinations(slots[v], n)]
+            for v in slots
+        ]
+        for pattern in itertools.product(*options):
+            loops = {
+                FusedLoop(v, number, slot.place): slot
+                for v, own in zip(slots, pattern, strict=True)
+                for number, slot in enumerate(own)
+            }
+            if self.limits.loops is None or len(loops) <= self.limits.loops:
+                form, rows, origin = self._piece(loops)
+                if len(rows):
+                    yield form, rows, origin
 
+    # --- loops --------------------------------------------------------------------------------------------------------
 
-def _barred(spec: Spec, placement: Placement, tensor: str, index: int) -> frozenset[str]:
-    """`no_fused_loops`: variables that must have no loop above the backing holder of a tensor that Einsums share."""
-    sets = placement.sets[index]
-    return sets.no_fused_loops if sets is not None and tensor in spec.info.shared else frozenset()
+    def _slots(self) -> dict[str, list[_Slot]]:
+        """Where each variable may have fused loops, from the outermost in."""
+        found: dict[str, list[_Slot]] = {v: [] for v, bound in self.path.einsum.bounds.items() if bound > 1}
+        for gap, above in enumerate(self._crossed()):
+            for v, own in found.items():
+                if any(not self._may_loop(t, v) for t in self.order[gap:]):
+                    continue
+                if gap == 0 or len(set(self.backing.values())) > 1:
+                    own.append(_Slot(gap))
+                own += [_Slot(gap, d) for d in above if not self._is_banned(d, v)]
+        return found
 
+    def _crossed(self) -> tuple[list[BoundDimension], list[BoundDimension]]:
+        """Fanout dimensions above the outer holder, and between the two."""
+        outer, inner = (self.backing[t] for t in self.order)
+        components = self.path.components
+        return (
+            [d for c in components[: outer + 1] for d in c.dimensions],
+            [d for c in components[outer + 1 : inner + 1] for d in c.dimensions],
+        )
 
-def _fusable(path: Path, tensor: str, index: int) -> frozenset[str]:
-    """Variables that may have a loop above a tensor's backing holder."""
-    info = path.einsum
-    if index == 0 or tensor in info.persistent:
-        return frozenset()
-    return frozenset(v for v in info.accesses[tensor].fully_relevant if info.bounds[v] > 1)
+    def _may_loop(self, tensor: str, variable: str) -> bool:
+        """Whether a loop may stand above a tensor's backing holder."""
+        info = self.path.einsum
+        on_top = self.backing[tensor] == 0 or tensor in info.persistent
+        return not on_top and variable in info.accesses[tensor].fully_relevant - self.barred[tensor]
 
+    def _is_banned(self, dimension: BoundDimension, variable: str) -> bool:
+        return any(variable in self.path.einsum.accesses[t].variables for t in dimension.reuse)
 
-def _subsets(variables: frozenset[str]) -> Iterator[frozenset[str]]:
-    for count in range(len(variables) + 1):
-        for chosen in itertools.combinations(sorted(variables), count):
-            yield frozenset(chosen)
+    # --- rows ---------------------------------------------------------------------------------------------------------
 
+    def _piece(self, loops: Mapping[FusedLoop, _Slot]) -> tuple[Form, Rows, CopyOrigin]:
+        info, shared = self.path.einsum, self.spec.info.shared
+        zones: list[tuple[FusedLoop, ...]] = []
+        depth: list[int] = []
+        for gap, above in enumerate(self._crossed()):
+            for slot in [_Slot(gap), *(_Slot(gap, d) for d in above)]:
+                zone = tuple(sorted(loop for loop, own in loops.items() if own == slot))
+                zones += [zone] if zone else []
+            depth.append(len(zones))
+        cuts = [frozenset(loop for loop, slot in loops.items() if slot.gap <= gap) for gap in range(2)]
+        names = [self.path.components[self.backing[t]].name for t in self.order]
+        backings = [Backing(t, m, at) for t, m, at in zip(self.order, names, depth, strict=True) if t in shared]
+        form = Form(tuple(zones), tuple(sorted(backings, key=lambda b: b.tensor)))
+        tiles = self._allowed(form, _all_tiles(info.bounds, form.loops, self.imperfect))
+        energy, latency = self._costs(form, tiles, cuts)
+        bits = np.zeros((len(tiles), len(self.memories), len(zones) + 1))
+        together = len(set(names)) == 1
+        for t, name, at, cut in zip(self.order, names, depth, cuts, strict=True):
+            if t not in shared and name in self.memories and not (together and backings):
+                bits[:, self.memories.index(name), at] += self._tile_bits(t, cut, form, tiles)
+        holders = tuple(
+            (Storage(tensors=(t,), component=name, persistent=t in info.persistent), cut)
+            for t, name, cut in zip(self.order, names, cuts, strict=True)
+        )
+        count = len(tiles)
+        rows = Rows(
+            tiles, energy, latency, bits, np.zeros(count, np.int64), np.arange(count), np.zeros((count, len(self.memories)))
+        )  # fmt: skip
+        return form, rows, CopyOrigin(self.path, holders)
 
-def _rows(
-    spec: Spec,
-    path: Path,
-    backing: dict[str, int],
-    cuts: dict[str, Cut],
-    memories: list[str],
-    energy: float,
-    latency: float,
-    imperfect: bool,
-) -> tuple[Form, Rows, CopyOrigin]:
-    info = path.einsum
-    zones: list[tuple[FusedLoop, ...]] = []
-    above: Cut = frozenset()
-    depth = {}
-    for cut in sorted(set(cuts.values()), key=len):
-        if cut - above:
-            zones.append(tuple(sorted(cut - above)))
-            above = cut
-        depth[cut] = len(zones)
-    backings = tuple(
-        Backing(t, path.components[index].name, depth[cuts[t]])
-        for t, index in sorted(backing.items())
-        if t in spec.info.shared
-    )
-    form = Form(tuple(zones), backings)
-    tiles = _all_tiles(info.bounds, form.loops, imperfect)
-    bits = np.zeros((len(tiles), len(memories), len(zones) + 1))
-    together = len(set(backing.values())) == 1
-    for t, index in backing.items():
-        name = path.components[index].name
-        if t not in spec.info.shared and name in memories and not (together and backings):
-            bits[:, memories.index(name), depth[cuts[t]]] += _tile_bits(path, t, index, cuts[t], form, tiles)
-    holders = tuple(
-        (Storage(tensors=(t,), component=path.components[i].name, persistent=t in info.persistent), cuts[t])
-        for t, i in backing.items()
-    )
-    count = len(tiles)
-    rows = Rows(
-        tiles, np.full(count, energy), np.full(count, latency), bits, np.zeros(count, np.int64), np.arange(count),
-        np.zeros((count, len(memories))),
-    )  # fmt: skip
-    return form, rows, CopyOrigin(path, holders)
+    def _allowed(self, form: Form, tiles: Ints) -> Ints:
+        """Rows whose Spatial loops fit the fanouts that they cross. Nothing asks a copy to use them."""
+        keep = np.ones(len(tiles), np.bool_)
+        for d in [d for above in self._crossed() for d in above]:
+            spread = [loop for loop in form.loops if loop.place == (d.component, d.name)]
+            used = {loop.variable: _iterations(self.path.einsum.bounds, form, tiles, loop) for loop in spread}
+            keep &= math.prod(used.values()) * np.ones(len(tiles)) * d.usage_scale <= d.fanout
+            for i in np.flatnonzero(keep) if d.loop_bounds else ():
+                values = dict.fromkeys(self.path.einsum.bounds, 1) | {v: int(n[i]) for v, n in used.items()}
+                keep[i] = all(satisfies(c, values) for c in d.loop_bounds)
+        return tiles[keep]
+
+    def _costs(self, form: Form, tiles: Ints, cuts: list[Cut]) -> tuple[Floats, Floats]:
+        """Energy and latency: each element read once and written once, nothing within one memory."""
+        info = self.path.einsum
+        source, output = self.backing
+        energy, latency = 0.0, np.zeros(len(tiles))
+        if self.backing[source] == self.backing[output]:
+            return np.zeros(len(tiles)), latency
+        for tensor, action in ((source, "read"), (output, "write")):
+            component = self.path.components[self.backing[tensor]]
+            a = component.actions[action]
+            per_element = a.actions_scale / a.values_per_action[source]
+            energy += footprint(info.accesses[source], info.bounds) * per_element * a.energy
+            elements, inverse = np.unique(self._per_unit(tensor, form, tiles, cuts), return_inverse=True)
+            seconds = np.array([component.latency({action: n * per_element}) for n in elements.tolist()])
+            latency = np.maximum(latency, seconds[inverse.reshape(-1)])
+        return (energy + self._watts(form, tiles) * latency) * info.n_instances, latency * info.n_instances
+
+    def _per_unit(self, tensor: str, form: Form, tiles: Ints, cuts: list[Cut]) -> Ints:
+        """Elements that one instance of a tensor's memory reads or writes: with Spatial loops above it at index 0."""
+        info = self.path.einsum
+        source = next(iter(self.backing))
+        above = cuts[self.order.index(tensor)]
+        spread = {loop.variable for loop in above if loop.place is not None}
+        found = []
+        for row in tiles.tolist():
+            extents = dict(info.bounds)
+            for v in spread:
+                own = [
+                    (t, loop.place is not None)
+                    for t, loop in zip(row, form.loops, strict=True)
+                    if loop.variable == v and loop in above
+                ]
+                extents[v] = _visited(info.bounds[v], tuple(own))
+            found.append(footprint(info.accesses[source], extents))
+        return np.array(found, np.int64)
+
+    def _watts(self, form: Form, tiles: Ints) -> Floats:
+        """Leakage, which depends on how far gated dimensions are used."""
+        dimensions = [d for c in self.path.components for d in c.dimensions]
+        used = np.ones((len(tiles), len(dimensions)), np.int64)
+        for i, d in enumerate(dimensions):
+            for loop in form.loops:
+                if loop.place == (d.component, d.name):
+                    used[:, i] *= _iterations(self.path.einsum.bounds, form, tiles, loop)
+        options, inverse = np.unique(used, axis=0, return_inverse=True)
+        bound = bind_all(self.spec, self.path.einsum)
+        watts = []
+        for row in options.tolist():
+            named = {(d.component, d.name): n for d, n in zip(dimensions, row, strict=True)}
+            watts.append(sum(leak_power(self.spec, self.path.compute.name, bound, named).values()))
+        return np.array(watts)[inverse.reshape(-1)]
+
+    def _tile_bits(self, tensor: str, cut: Cut, form: Form, tiles: Ints) -> Floats:
+        index = self.backing[tensor]
+        size = np.full(len(tiles), float(self.path.components[index].bits_per_value[tensor]))
+        innermost = {loop.variable: form.loops.index(loop) for loop in sorted(cut)}
+        for affine in self.path.einsum.accesses[tensor].ranks.values():
+            extent = np.ones(len(tiles))
+            for v, a in affine.coefficients.items():
+                own = tiles[:, innermost[v]] if v in innermost else self.path.einsum.bounds[v]
+                extent = extent + abs(a) * (own - 1.0)
+            size = size * extent
+        return size
 
 
 def _all_tiles(bounds: Mapping[str, int], loops: tuple[FusedLoop, ...], imperfect: bool) -> Ints:
@@ -199,14 +288,23 @@ def _all_tiles(bounds: Mapping[str, int], loops: tuple[FusedLoop, ...], imperfec
     return np.array(found, np.int64).reshape(len(rows), len(loops))
 
 
-def _tile_bits(path: Path, tensor: str, index: int, cut: Cut, form: Form, tiles: Ints) -> np.ndarray:
-    size = np.full(len(tiles), float(path.components[index].bits_per_value[tensor]))
-    innermost = {loop.variable: loop for loop in sorted(cut)}
-    for affine in path.einsum.accesses[tensor].ranks.values():
-        extent = np.ones(len(tiles))
-        for v, a in affine.coefficients.items():
-            inside = v in innermost
-            own = tiles[:, form.loops.index(innermost[v])] if inside else np.full(len(tiles), path.einsum.bounds[v])
-            extent = extent + abs(a) * (own - 1)
-        size = size * extent
-    return size
+def _iterations(bounds: Mapping[str, int], form: Form, tiles: Ints, loop: FusedLoop) -> Ints:
+    outer = [i for i, other in enumerate(form.loops) if other.variable == loop.variable and other.number < loop.number]
+    above = tiles[:, outer[-1]] if outer else np.full(len(tiles), bounds[loop.variable])
+    result: Ints = -(-above // tiles[:, form.loops.index(loop)])
+    return result
+
+
+@cache
+def _visited(extent: int, loops: tuple[tuple[int, bool], ...]) -> int:
+    """How far a variable is covered below loops of these tiles, if those that are Spatial stay at index 0.
+
+    >>> _visited(10, ((4, False),)), _visited(10, ((4, True),)), _visited(10, ((4, False), (3, True)))
+    (10, 4, 8)
+    """
+    if not loops or extent == 0:
+        return extent
+    (tile, spatial), rest = loops[0], loops[1:]
+    if spatial:
+        return _visited(min(extent, tile), rest)
+    return extent // tile * _visited(tile, rest) + _visited(extent % tile, rest)

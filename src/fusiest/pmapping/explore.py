@@ -52,8 +52,6 @@ def pmappings(
         path = bind(spec, einsum, compute)
         if not path.compute.enabled and not info.is_copy_operation:
             continue
-        if info.is_copy_operation and origins:
-            break  # where a copy would be computed changes nothing
         if info.is_copy_operation:
             found: Iterator[tuple[Form, Rows, Origin]] = copy_pmappings(spec, path, memories, limits, imperfect)
         else:

@@ -1,27 +1,33 @@
 """All pmappings of a copy Einsum, literally: two backing holders, loops above and between them, then single elements.
 
-Other holders cost nothing and hold nothing, so none are written.
+Other holders cost nothing and hold nothing, so none are written. Spatial loops stand only above a holder that is below
+their fanout: nothing else about a copy depends on them.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 
-from fusiest.looptree.nodes import Compute, Node, Storage, Temporal
-from fusiest.reference.choices import Held, placements
-from fusiest.spec.binding import Path, bind, computes
+from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal
+from fusiest.reference.choices import Held, obeys, placements
+from fusiest.spec.binding import BoundDimension, Path, bind, computes
 from fusiest.spec.spec import Spec
+
+Slot = tuple[int, BoundDimension | None]
+"""A place for a loop above the first holder (0) or between the two (1): Temporal, or on a fanout dimension."""
+Chain = Mapping[Slot, tuple[int, int]]
+"""Of one variable: iterations and tile of its loop in each slot that has one."""
 
 
 def copy_nests(
     spec: Spec, einsum: str, imperfect: bool = False, fused_loops_per_variable: int = 1
 ) -> Iterator[tuple[Node, ...]]:
-    """Every nest, on every compute; without Spatial loops."""
-    seen: set[object] = set()
+    """Every nest, on every compute."""
     for compute in computes(spec.require_arch()):
         path = bind(spec, einsum, compute)
-        seen.clear()
+        seen: set[object] = set()
         for placement in placements(spec, path):
             backing = tuple(h for h in placement.holders if h.backing)
             shared = [h for h in backing if h.tensor in spec.info.shared]
@@ -36,45 +42,86 @@ def copy_nests(
 def _nests(
     path: Path, order: tuple[Held, ...], barred: Mapping[str, frozenset[str]], imperfect: bool, most: int
 ) -> Iterator[tuple[Node, ...]]:
-    """All loops for two holders in this order: above the first, between them, and below both."""
-    bounds = path.einsum.bounds
-    options = [list(_chains(path, order, barred, v, imperfect, most)) for v in bounds]
+    """All loops for two holders in this order."""
+    slots: list[Slot] = []
+    above = -1
+    for gap, holder in enumerate(order):
+        slots.append((gap, None))
+        slots += [(gap, d) for c in path.components[above + 1 : holder.level + 1] for d in c.dimensions]
+        above = holder.level
+    options = [list(_chains(path, order, barred, slots, v, imperfect, most)) for v in path.einsum.bounds]
     for chains in itertools.product(*options):
-        tiles = dict(zip(bounds, chains, strict=True))
-        gaps = [[v for v, own in tiles.items() if own[gap]] for gap in range(3)]
-        for first in itertools.permutations(gaps[0]):
-            for second in itertools.permutations(gaps[1]):
-                yield _written(path, order, (first, second, tuple(gaps[2])), tiles)
+        chosen = dict(zip(path.einsum.bounds, chains, strict=True))
+        if all(_fits(slot, chosen) for slot in slots):
+            groups = [itertools.permutations(v for v, own in chosen.items() if slot in own) for slot in slots]
+            for orders in itertools.product(*groups):
+                yield _written(path, order, dict(zip(slots, orders, strict=True)), chosen)
+
+
+def _fits(slot: Slot, chosen: Mapping[str, Chain]) -> bool:
+    """A dimension's fanout and `loop_bounds`; nothing asks a copy to use as much of it as `min_usage` says."""
+    d = slot[1]
+    if d is None:
+        return True
+    used = {v: own[slot][0] if slot in own else 1 for v, own in chosen.items()}
+    return math.prod(used.values()) * d.usage_scale <= d.fanout and all(obeys(c, used) for c in d.loop_bounds)
 
 
 def _chains(
-    path: Path, order: tuple[Held, ...], barred: Mapping[str, frozenset[str]], v: str, imperfect: bool, most: int
-) -> Iterator[tuple[int, int, int]]:
-    """The tile of each gap's loop over a variable, 0 for none; at most so many loops above the inner holder."""
-    bound = path.einsum.bounds[v]
+    path: Path,
+    order: tuple[Held, ...],
+    barred: Mapping[str, frozenset[str]],
+    slots: list[Slot],
+    v: str,
+    imperfect: bool,
+    most: int,
+) -> Iterator[Chain]:
+    """Loops over one variable, at most so many."""
 
-    def tiles(extent: int, gap: int) -> list[int]:
-        if any(h.on_top or v not in path.einsum.accesses[h.tensor].fully_relevant for h in order[gap:]):
-            return [0]
-        if any(v in barred.get(h.tensor, ()) for h in order[gap:]):
-            return [0]
-        return [0, *sorted({-(-extent // n) for n in range(2, extent + 1) if imperfect or extent % n == 0})]
+    def extend(extent: int, left: list[Slot], chain: Chain) -> Iterator[Chain]:
+        if not left:
+            yield chain
+            return
+        slot, rest = left[0], left[1:]
+        yield from extend(extent, rest, chain)
+        if (
+            len(chain) < most
+            and _may_loop(path, order, slot, v)
+            and not any(v in barred.get(h.tensor, ()) for h in order[slot[0] :])
+        ):
+            for tile in sorted({-(-extent // n) for n in range(2, extent + 1) if imperfect or extent % n == 0}):
+                yield from extend(tile, rest, {**chain, slot: (-(-extent // tile), tile)})
 
-    for first in tiles(bound, 0):
-        for second in tiles(first or bound, 1):
-            if (first > 0) + (second > 0) <= most:
-                yield first, second, 1 if (second or first or bound) > 1 else 0
+    yield from extend(path.einsum.bounds[v], slots, {})
+
+
+def _may_loop(path: Path, order: tuple[Held, ...], barred: Mapping[str, frozenset[str]], slot: Slot, v: str) -> bool:
+    gap, d = slot
+    accesses = path.einsum.accesses
+    if any(h.on_top or v not in accesses[h.tensor].fully_relevant for h in order[gap:]):
+        return False
+    if any(v in barred.get(h.tensor, ()) for h in order[gap:]):
+        return False
+    return d is None or not any(v in accesses[t].variables for t in d.reuse)
 
 
 def _written(
-    path: Path, order: tuple[Held, ...], gaps: tuple[tuple[str, ...], ...], tiles: Mapping[str, tuple[int, int, int]]
+    path: Path, order: tuple[Held, ...], loops: Mapping[Slot, tuple[str, ...]], chosen: Mapping[str, Chain]
 ) -> tuple[Node, ...]:
     nodes: list[Node] = []
-    for gap, variables in enumerate(gaps):
-        nodes += [Temporal(rank_variable=v, tile_shape=tiles[v][gap]) for v in variables]
-        if gap < len(order):
-            held = order[gap]
-            persistent = held.tensor in path.einsum.persistent
-            component = path.components[held.level].name
-            nodes.append(Storage(tensors=(held.tensor,), component=component, persistent=persistent))
+    for gap, held in enumerate(order):
+        for slot, variables in loops.items():
+            for v in variables if slot[0] == gap else ():
+                tile, d = chosen[v][slot][1], slot[1]
+                nodes.append(
+                    Temporal(rank_variable=v, tile_shape=tile)
+                    if d is None
+                    else Spatial(rank_variable=v, tile_shape=tile, component=d.component, name=d.name)
+                )
+        persistent = held.tensor in path.einsum.persistent
+        component = path.components[held.level].name
+        nodes.append(Storage(tensors=(held.tensor,), component=component, persistent=persistent))
+    for v, bound in path.einsum.bounds.items():
+        if min([bound, *(tile for _, tile in chosen[v].values())]) > 1:
+            nodes.append(Temporal(rank_variable=v, tile_shape=1))
     return (*nodes, Compute(einsum=path.einsum.name, component=path.compute.name))
