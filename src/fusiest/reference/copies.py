@@ -84,11 +84,7 @@ def _chains(
             return
         slot, rest = left[0], left[1:]
         yield from extend(extent, rest, chain)
-        if (
-            len(chain) < most
-            and _may_loop(path, order, slot, v)
-            and not any(v in barred.get(h.tensor, ()) for h in order[slot[0] :])
-        ):
+        if len(chain) < most and _may_loop(path, order, barred, slot, v):
             for tile in sorted({-(-extent // n) for n in range(2, extent + 1) if imperfect or extent % n == 0}):
                 yield from extend(tile, rest, {**chain, slot: (-(-extent // tile), tile)})
 
