@@ -214,7 +214,7 @@ function points(chart, width, options) {
   }
   const range = (key) => padded([...chart.clouds, ...chart.lines].flatMap((part) => part[key]), chart.log);
   const layout = {
-    ...baseLayout(chart, width), height: chart.log ? 300 : 380,
+    ...baseLayout(chart, width), height: chart.log ? 250 : sum(chart.clouds.map((cloud) => cloud.xs.length)) > 3 ? 380 : 260,
     xaxis: { ...axis(chart.x_unit, chart.x_axis, range("xs"), chart.log), zeroline: false },
     yaxis: { ...axis(chart.y_unit, chart.y_axis, range("ys"), chart.log), zeroline: false },
   };

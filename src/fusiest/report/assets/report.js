@@ -4,6 +4,10 @@ const state = { shown: DATA.best, view: null, timed: false, tree: null, pinned: 
 const unpacked = new Map();
 
 async function unpack(number) {
+  if (!window.DecompressionStream) {
+    document.body.prepend(el("p", { class: "message" }, "This browser is too old to unpack the mappings in this report: use one from 2023 or later."));
+    throw new Error("no DecompressionStream");
+  }
   if (!unpacked.has(number)) {
     const bytes = Uint8Array.from(atob(DATA.views[DATA.kept.indexOf(number)]), (c) => c.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -77,7 +81,9 @@ function drawPicker() {
   const count = DATA.points.length;
   byId("front-lead").textContent = count > 1
     ? "Each point is a mapping that no other beats in both. Click one, or choose it here, to see it everywhere in this report."
-    : "One mapping is best in both energy and latency, or was asked for.";
+    : DATA.objective.length > 1
+      ? "A single mapping has both the least energy and the least latency."
+      : `The mapping of least ${WORDS[DATA.aim]}. The objective energy,latency gives the whole front.`;
   if (count === 1) return;
   const name = (i) => `${i + 1}: ${quantity(DATA.points[i][0], "J")}, ${quantity(DATA.points[i][1], "s")}${i === DATA.best ? " (best by " + (DATA.aim === "edp" ? "EDP" : DATA.aim) + ")" : ""}`;
   const select = el("select", { id: "mapping", onchange: (event) => choose(Number(event.target.value)) }, ...DATA.kept.map((i) => el("option", { value: i }, name(i))));

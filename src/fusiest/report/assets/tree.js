@@ -21,9 +21,10 @@ function rowWords(row) {
 }
 
 function figuresOf(row) {
+  if (row.energy === undefined) return [];
   const bytes = (bits) => (bits === undefined ? "" : bits > 0 && bits < 8 ? bits + " bit" : quantity(bits / 8, "B"));
   const cell = (label, text) => el("span", { class: "figure", "data-label": text ? label : "" }, text);
-  return [cell("held ", bytes(row.held)), cell("traffic ", bytes(row.moved)), cell("energy ", row.energy === undefined ? "" : quantity(row.energy, "J"))];
+  return [cell("held ", bytes(row.held)), cell("traffic ", bytes(row.moved)), cell("energy ", quantity(row.energy, "J"))];
 }
 
 /** Fill the tree. Returns what the buttons need. */
