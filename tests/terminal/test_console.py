@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from rich.table import Table
 from rich.text import Text
 
 from fusiest.terminal.console import fitting, render
+from fusiest.terminal.grid import Grid, grid
 from tests.terminal.streams import Terminal
 
 COLOURED = Text("found", "bold green")
@@ -25,19 +25,22 @@ def test_colours_only_on_a_terminal_that_has_them(monkeypatch: pytest.MonkeyPatc
     assert render([COLOURED], Terminal()) == "found"
 
 
-def words() -> Table:
-    table = Table(box=None)
-    table.add_column("name", overflow="fold")
-    table.add_row("a_name_of_nearly_forty_characters_in_all")
-    return table
+def table() -> Grid:
+    found = grid("<name", ">energy", "?>share")
+    found.add("a_name_of_nearly_forty_characters_in_all", "12 mJ", "100.0%")
+    return found
 
 
-def test_a_narrow_terminal_folds_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "16")
+@pytest.mark.parametrize(("columns", "shared"), [(80, True), (50, False), (16, False)])
+def test_a_narrow_terminal_loses_only_what_can_be_spared(
+    columns: int, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines that are still too long are whole, for the terminal to wrap."""
+    monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("NO_COLOR", "1")
-    lines = render([words()], Terminal()).splitlines()
-    assert max(map(len, lines)) <= 16
-    assert "".join(line.strip() for line in lines[1:]) == "a_name_of_nearly_forty_characters_in_all"
+    head, row = render([table()], Terminal()).splitlines()
+    assert head.split() == ["name", "energy"] + ["share"] * shared
+    assert row.split("  ") == ["a_name_of_nearly_forty_characters_in_all", " 12 mJ"] + ["100.0%"] * shared
 
 
 def test_a_pipe_breaks_no_line(monkeypatch: pytest.MonkeyPatch) -> None:

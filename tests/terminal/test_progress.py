@@ -50,6 +50,12 @@ def test_the_bar_fills(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "exploring 25 of 50 Einsums: E25 has 12 pmappings" in lines[25]
 
 
+def test_a_narrow_terminal_has_room_for_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm")
+    assert "exploring 9 of 50" in play(Terminal())
+
+
 def test_elsewhere_a_line_per_phase_and_one_every_ten_seconds() -> None:
     lines = play(Terminal(tty=False)).splitlines()
     assert [line.split(" s  ")[1].split(":")[0] for line in lines] == [

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rich.console import RenderableType
 from rich.text import Text
 
 from fusiest.comparison.compare import Comparison, Line, Row, bottleneck
 from fusiest.comparison.saved import Saved
 from fusiest.model.fusion import fused_sets
 from fusiest.show import si
-from fusiest.terminal.summary import columns
+from fusiest.terminal.grid import Grid, Part, grid
 
 _STYLES = {"-": "red", "+": "green", "…": "dim", " ": ""}
 _UNITS = {"energy": "J", "latency": "s", "edp": "Js"}
 
 
-def comparison_parts(comparison: Comparison) -> list[RenderableType]:
+def comparison_parts(comparison: Comparison) -> list[Part]:
     """Who is who, costs, fused sets, tensors that moved, then what differs in LoopTrees and specs."""
     a, b = comparison.a, comparison.b
-    parts: list[RenderableType] = [_who("A", a), _who("B", b), "", _totals(comparison), ""]
-    parts += [_rows("energy by component", comparison.energy_by_component(), "J"), "", _einsums(comparison), ""]
+    parts: list[Part] = [_who("A", a), _who("B", b), "", _totals(comparison), ""]
+    parts += [_rows("energy by component", comparison.energy_by_component(), "J"), ""]
+    parts += [_rows("energy by Einsum", comparison.energy_by_einsum(), "J"), "", _limits(comparison), ""]
     parts += [Text("fused sets", "bold"), *_sets("A", a), *_sets("B", b)]
     moved = comparison.moved_tensors()
     if moved:
@@ -39,32 +39,27 @@ def _who(name: str, saved: Saved) -> Text:
     return text.append(f"  ({','.join(saved.objective)}{of}, {proof})", "dim")
 
 
-def _totals(comparison: Comparison) -> RenderableType:
-    table = columns("<", ">A", ">B", ">B / A")
+def _totals(comparison: Comparison) -> Grid:
+    table = grid("<", ">A", ">B", ">B / A")
     for row in comparison.totals():
-        table.add_row("EDP" if row.name == "edp" else row.name, *_cells(row, _UNITS[row.name]))
+        table.add("EDP" if row.name == "edp" else row.name, *_cells(row, _UNITS[row.name]))
     return table
 
 
-def _rows(title: str, rows: Iterable[Row], unit: str) -> RenderableType:
-    table = columns(f"<{title}", ">A", ">B", ">B / A")
+def _rows(title: str, rows: Iterable[Row], unit: str) -> Grid:
+    table = grid(f"<{title}", ">A", ">B", ">B / A")
     for row in rows:
         if row.a or row.b:
-            table.add_row(row.name, *_cells(row, unit))
+            table.add(row.name, *_cells(row, unit))
     return table
 
 
-def _einsums(comparison: Comparison) -> RenderableType:
-    table = columns("<Einsum", ">energy A", ">energy B", ">B / A", ">latency A", ">latency B", ">B / A", "<limited by")
-    latencies = {row.name: row for row in comparison.latency_by_einsum()}
-    for row in comparison.energy_by_einsum():
+def _limits(comparison: Comparison) -> Grid:
+    """The latency of each Einsum, and what limits it in both."""
+    table = grid("<latency by Einsum", ">A", ">B", ">B / A", "?<limited by")
+    for row in comparison.latency_by_einsum():
         limits = [bottleneck(saved.evaluation, row.name) for saved in (comparison.a, comparison.b)]
-        table.add_row(
-            Text(row.name, "cyan"),
-            *_cells(row, "J"),
-            *_cells(latencies[row.name], "s"),
-            " → ".join(dict.fromkeys(limit for limit in limits if limit)),
-        )
+        table.add(row.name, *_cells(row, "s"), " → ".join(dict.fromkeys(limit for limit in limits if limit)))
     return table
 
 
@@ -73,12 +68,12 @@ def _cells(row: Row, unit: str) -> tuple[str, str, str]:
     return values[0], values[1], f"{row.ratio:.4g}" if row.ratio is not None else "-"
 
 
-def _sets(name: str, saved: Saved) -> list[RenderableType]:
+def _sets(name: str, saved: Saved) -> list[Part]:
     sets = fused_sets(saved.spec, saved.looptree)
     return [f"  {name if i == 0 else ' '}  {' '.join(fused.einsums)}" for i, fused in enumerate(sets)]
 
 
-def _difference(title: str, lines: list[Line]) -> list[RenderableType]:
+def _difference(title: str, lines: list[Line]) -> list[Part]:
     if not lines:
         return [Text(f"{title} are equal", "bold")]
     head = Text(title, "bold")

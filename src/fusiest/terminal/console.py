@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from fusiest.terminal.grid import Part
 
 _ASCII = str.maketrans(
     {"µ": "u", "…": "...", "×": "x", "├": "|", "└": "`", "│": "|", "─": "-", "≤": "<=", "→": "->", "·": "-", "━": "#"}
@@ -24,18 +24,21 @@ def fitting(text: str, stream: TextIO | None) -> str:
     return text
 
 
-def render(parts: list[RenderableType], stream: TextIO) -> str:
-    """Text for the stream: as wide as its terminal, with colours if it has any; in a pipe plain, and no line broken.
+def render(parts: list[Part], stream: TextIO) -> str:
+    """Text for the stream, with colours if it has any. Lines are left to the terminal to wrap; a pipe gets them whole.
 
     `NO_COLOR` means no styles at all. Rich is imported here, as most commands do without it.
     """
     from rich.console import Console
 
+    from fusiest.terminal.grid import Grid
+
     plain = bool(os.environ.get("NO_COLOR"))
     console = Console(file=stream, color_system=None if plain else "auto", highlight=False, emoji=False, markup=False)
-    if not console.is_terminal:
-        console.width = _UNLIMITED
+    available = console.width if console.is_terminal else _UNLIMITED
+    # Rich would squeeze a table that is too wide until names are gone; a line that the terminal wraps is still whole.
+    console.width = _UNLIMITED
     with console.capture() as capture:
         for part in parts:
-            console.print(part, soft_wrap=isinstance(part, str))
+            console.print(part.fitting(console, available) if isinstance(part, Grid) else part, soft_wrap=True)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())

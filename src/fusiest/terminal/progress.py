@@ -43,7 +43,8 @@ class Progress:
         seconds = self.clock() - self.begin
         if self.live:
             width = shutil.get_terminal_size().columns
-            self._write(_ERASE + fitting(f"{seconds:6.1f} s  {_bar(step)}{step}", self.stream)[: width - 1])
+            bar = _bar(step, min(_BAR, width // 4))
+            self._write(_ERASE + fitting(f"{seconds:6.1f} s  {bar}{step}", self.stream)[: width - 1])
         elif step.phase != self.phase or seconds >= self.next_line:
             self._write(fitting(f"{seconds:6.1f} s  {step}\n", self.stream))
             self.next_line = seconds + _SECONDS_BETWEEN_LINES
@@ -54,8 +55,8 @@ class Progress:
         self.stream.flush()
 
 
-def _bar(step: Step) -> str:
+def _bar(step: Step, length: int) -> str:
     if not step.total:
         return ""
-    filled = _BAR * step.done // step.total
-    return "━" * filled + " " * (_BAR - filled) + "  "
+    filled = length * step.done // step.total
+    return "━" * filled + " " * (length - filled) + "  "

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from fusiest.looptree.nodes import LoopTree
@@ -18,15 +16,16 @@ from fusiest.model.fusion import SharedLoops, fused_sets, shared_loops
 from fusiest.model.leakage import bind_all
 from fusiest.show import bits, si
 from fusiest.spec.spec import Spec
+from fusiest.terminal.grid import Grid, Part, grid
 
 MOST_POINTS = 12
 MOST_CONSUMERS = 5
 
 
-def result_parts(result: Result, tree: bool = False) -> list[RenderableType]:
+def result_parts(result: Result, tree: bool = False) -> list[Part]:
     """Every optimal mapping in a line, then the best one in full; with its LoopTree, if wanted."""
     best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
-    parts: list[RenderableType] = [_headline(result)]
+    parts: list[Part] = [_headline(result)]
     if len(result.mappings) > 1:
         parts += ["", _front(result.mappings, best)]
     if tree:
@@ -48,13 +47,13 @@ def _headline(result: Result) -> Text:
     return text
 
 
-def _front(mappings: Sequence[Mapping], best: Mapping) -> Table:
+def _front(mappings: Sequence[Mapping], best: Mapping) -> Grid:
     """The front, at most a dozen points of it: both ends, the best and others evenly between."""
-    table = columns(">", ">energy", ">latency", ">EDP", "<")
+    table = grid("?>", ">energy", ">latency", ">EDP", "?<")
     for i in chosen_points(len(mappings), next(i for i, m in enumerate(mappings) if m is best)):
         m = mappings[i]
         mark = "shown below" if m is best else ""
-        table.add_row(
+        table.add(
             str(i + 1), si(m.energy, "J"), si(m.latency, "s"), si(m.edp, "Js"), mark, style="bold" if m is best else ""
         )
     return table
@@ -73,7 +72,7 @@ def chosen_points(count: int, best: int) -> list[int]:
     return sorted(even | {best})
 
 
-def evaluation_parts(spec: Spec, tree: LoopTree, evaluation: Evaluation) -> list[RenderableType]:
+def evaluation_parts(spec: Spec, tree: LoopTree, evaluation: Evaluation) -> list[Part]:
     """Totals, fused sets, a line per Einsum with its bottleneck, the largest consumers of energy, space."""
     return [
         _totals(evaluation),
@@ -88,19 +87,19 @@ def evaluation_parts(spec: Spec, tree: LoopTree, evaluation: Evaluation) -> list
     ]
 
 
-def _totals(evaluation: Evaluation) -> Table:
-    table = columns("<", "<", "<", header=False)
+def _totals(evaluation: Evaluation) -> Grid:
+    table = grid("<", "<", "?<", header=False)
     shares = f"dynamic {si(evaluation.dynamic_energy, 'J')}, leakage {si(evaluation.leak_energy, 'J')}"
-    table.add_row(Text("energy"), Text(si(evaluation.energy, "J"), "bold"), Text(shares, "dim"))
-    table.add_row("latency", Text(si(evaluation.latency, "s"), "bold"))
-    table.add_row("EDP", Text(si(evaluation.edp, "Js"), "bold"))
+    table.add(Text("energy"), Text(si(evaluation.energy, "J"), "bold"), Text(shares, "dim"))
+    table.add("latency", Text(si(evaluation.latency, "s"), "bold"))
+    table.add("EDP", Text(si(evaluation.edp, "Js"), "bold"))
     return table
 
 
-def _fusion(spec: Spec, tree: LoopTree) -> list[RenderableType]:
+def _fusion(spec: Spec, tree: LoopTree) -> list[Part]:
     """A line per fused set, with what its Einsums pass on and the loops under which they take turns."""
     sets = fused_sets(spec, tree)
-    parts: list[RenderableType] = [Text("fused sets", "bold")]
+    parts: list[Part] = [Text("fused sets", "bold")]
     under = [(_loop_words(spec, shared), shared.einsums) for shared in shared_loops(tree)]
     for fused in sets:
         parts.append(Text("  " + " ".join(fused.einsums), "cyan"))
@@ -119,11 +118,11 @@ def _loop_words(spec: Spec, shared: SharedLoops) -> str:
     return ", ".join(words)
 
 
-def _einsums(evaluation: Evaluation) -> Table:
-    table = columns("<Einsum", ">energy", ">", ">latency", ">", "<limited by")
+def _einsums(evaluation: Evaluation) -> Grid:
+    table = grid("<Einsum", ">energy", "?>", ">latency", "?>", "<limited by")
     for name, e in evaluation.einsums.items():
         bottleneck = max(e.latency_per_component, key=lambda c: e.latency_per_component[c])
-        table.add_row(
+        table.add(
             Text(name, "cyan"), si(e.energy, "J"), _share(e.energy, evaluation.energy), si(e.latency, "s"),
             _share(e.latency, evaluation.latency), bottleneck,
         )  # fmt: skip
@@ -140,31 +139,22 @@ def consumers(evaluation: Evaluation) -> list[tuple[str, float]]:
     return sorted(found.items(), key=lambda item: -item[1])
 
 
-def _consumers(evaluation: Evaluation) -> Table:
-    table = columns("<most energy", ">", ">")
+def _consumers(evaluation: Evaluation) -> Grid:
+    table = grid("<most energy", ">", "?>")
     for name, joules in consumers(evaluation)[:MOST_CONSUMERS]:
-        table.add_row(name, si(joules, "J"), _share(joules, evaluation.energy))
+        table.add(name, si(joules, "J"), _share(joules, evaluation.energy))
     return table
 
 
-def _memories(spec: Spec, evaluation: Evaluation) -> Table:
-    table = columns("<memory", ">at most", ">of", ">")
+def _memories(spec: Spec, evaluation: Evaluation) -> Grid:
+    table = grid("<memory", ">at most", ">of", "?>")
     bound = [bind_all(spec, spec.info.einsums[name]) for name in evaluation.einsums]
     for memory, peak in evaluation.peak_occupancy_bits.items():
         size = max(components[memory].size for components in bound)
         full = _share(peak, size) if size < math.inf else ""
-        table.add_row(memory, bits(peak), "unlimited" if size == math.inf else bits(size), full)
+        table.add(memory, bits(peak), "unlimited" if size == math.inf else bits(size), full)
     return table
 
 
 def _share(part: float, whole: float) -> Text:
     return Text(f"{part / whole:.1%}" if whole else "", "dim")
-
-
-def columns(*titles: str, header: bool = True) -> Table:
-    """Columns without lines. A title starts with `<` for words on the left, or `>` for numbers on the right."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=header)
-    for title in titles:
-        words = title[0] == "<"
-        table.add_column(title[1:], justify="left" if words else "right", overflow="fold", no_wrap=not words)
-    return table
