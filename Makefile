@@ -12,6 +12,7 @@ demo: $(VENV)/.installed
 	$(BIN)/fusiest map tpu_v4i gpt3_6.7B -D BATCH_SIZE=64 -D N_TOKENS=4096 --objective edp \
 		--mapping demo/mapping.yaml --json demo/result.json --report demo/report.html
 	$(BIN)/fusiest show tpu_v4i gpt3_6.7B demo/mapping.yaml -D BATCH_SIZE=64 -D N_TOKENS=4096 --svg demo/mapping.svg > demo/mapping.txt
+	@echo "open demo/report.html; the mapping is in demo/mapping.yaml, all figures in demo/result.json"
 
 # The whole test suite: lint, format, types, tests.
 test: check

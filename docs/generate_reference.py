@@ -207,7 +207,8 @@ DESCRIPTIONS: dict[tuple[type[Any], str], str] = {
         "not listed are free."
     ),
     (arch.Tensors, "force_memory_hierarchy_order"): (
-        "Holders of outer memories stand above those of inner ones. The mapper does not support `false` yet."
+        "Holders of outer memories stand above those of inner ones. `false` on either memory lifts that between different tensors; "
+        "the mapper then takes its slower, general search."
     ),
     (arch.Action, "name"): "`read`, `write` or `compute`.",
     (arch.Action, "energy"): "Joules per action.",
