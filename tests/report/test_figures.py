@@ -32,7 +32,7 @@ def test_every_chart_in_every_format(tmp_path: Path) -> None:
         start = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}[path.suffix]
         assert content.startswith(start), path
     texts = {t.text for t in ET.parse(tmp_path / "memory-Buffer.svg").iter("{http://www.w3.org/2000/svg}text")}
-    assert {"Buffer", "size", "B", "C"} <= texts
+    assert {"Buffer", "size 1.562 KiB", "B", "C"} <= texts
 
 
 def test_same_chart_same_file() -> None:

@@ -34,6 +34,7 @@ class Bars:
     ends: Sequence[str] = ()
     limit: Sequence[Number] = ()
     limit_name: str = ""
+    """What the line is; without a line, what it would be."""
     widths: Sequence[float] = ()
     """Of vertical bars, if they are to be as wide as what they stand for takes: seconds."""
     level: Number = None

@@ -13,7 +13,7 @@ from fusiest.report.names import Names
 Split = Callable[[str, str, str, str], str]
 """(Einsum, component, tensor, action) → the category or series that its joules count for."""
 
-COMPUTE, LEAK = "compute", "leakage"
+COMPUTE, LEAK = "(compute)", "(leakage)"  # as no tensor can be named
 
 
 def _tensor(einsum: str, component: str, tensor: str, action: str) -> str:

@@ -195,6 +195,8 @@ def _columns(chart: Bars, axes: Axes) -> None:
         edges = [i - 0.5 for i in range(len(place) + 1)]
         axes.stairs([math.nan if v is None else v for v in chart.limit], edges, baseline=None, color="black", linestyle="--",
                     label=chart.limit_name)  # fmt: skip
+    elif chart.limit_name:
+        axes.plot([], [], " ", label=chart.limit_name)
     axes.set_xticks(place, chart.categories, rotation=45, ha="right", rotation_mode="anchor")
     axes.set_xlim(-0.5, len(place) - 0.5)
     axes.set_ylim(0, axes.get_ylim()[1] * 1.02 or 1)

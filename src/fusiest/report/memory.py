@@ -10,6 +10,10 @@ import math
 from fusiest.model.evaluate import Anatomy, Evaluation
 from fusiest.report.chart import Bars, Series
 from fusiest.report.names import Names
+from fusiest.show import bits
+
+SIGHT = 8
+"""A memory's size is drawn up to this many times what is held."""
 
 
 def occupancy_charts(names: Names, parts: Anatomy, evaluation: Evaluation) -> dict[str, Bars]:
@@ -19,24 +23,37 @@ def occupancy_charts(names: Names, parts: Anatomy, evaluation: Evaluation) -> di
     for memory in names.memories:
         if memory not in evaluation.peak_occupancy_bits:
             continue
-        held = [{t: bits for (m, t), bits in own.items() if m == memory} for own in parts.held.per_einsum]
+        held = [{t: held for (m, t), held in own.items() if m == memory} for own in parts.held.per_einsum]
         series = [
             Series(name=tensor, color=names.tensor_color(tensor), values=[own.get(tensor, 0) / 8 for own in held])
             for tensor in names.tensors if any(own.get(tensor) for own in held)
         ]  # fmt: skip
-        sizes = [parts.bound[e][memory].size for e in einsums]
+        size, limit = memory_size(parts, memory), _limit(parts, memory, evaluation.peak_occupancy_bits[memory])
         charts[memory] = Bars(
             title=memory,
             axis="held per instance" if _instances(parts, memory) > 1 else "held",
             unit="B",
             categories=einsums,
             series=series,
-            limit=[size / 8 if size < math.inf else None for size in sizes] if min(sizes) < math.inf else [],
-            limit_name="size",
+            limit=limit,
+            limit_name=f"size {bits(size)}{'' if limit else ', far above'}" if size < math.inf else "",
             widths=[evaluation.einsums[e].latency for e in einsums],
             vertical=True,
         )
     return charts
+
+
+def memory_size(parts: Anatomy, memory: str) -> float:
+    """Bits, for the Einsum for which they are most."""
+    return max(bound[memory].size for bound in parts.bound.values())
+
+
+def _limit(parts: Anatomy, memory: str, peak: float) -> list[float | None]:
+    """Bytes while each Einsum runs; none if what is held would not be seen next to them."""
+    if memory_size(parts, memory) > SIGHT * peak:
+        return []
+    sizes = [parts.bound[nest.einsum.name][memory].size for nest in parts.nests]
+    return [size / 8 if size < math.inf else None for size in sizes]
 
 
 def _instances(parts: Anatomy, memory: str) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from fusiest.looptree.nodes import LoopTree
 from fusiest.looptree.pseudocode import EinsumText, pseudocode
 from fusiest.model.evaluate import Evaluation, take_apart
-from fusiest.report import costs, fusion, memory
-from fusiest.report.chart import Bars, Chart, is_empty
+from fusiest.report import costs, fusion
+from fusiest.report.chart import Chart, is_empty
 from fusiest.report.limits import Limit, Rate, rates
+from fusiest.report.memory import memory_size, occupancy_charts
 from fusiest.report.names import Names
 from fusiest.report.roofline import roofline
 from fusiest.report.treerows import tree_rows
@@ -40,7 +42,7 @@ def mapping_charts(
         "utilization": costs.utilization(parts, evaluation, limit),
         "busy": costs.busy_shares(names, evaluation),
     }
-    for name, chart in memory.occupancy_charts(names, parts, evaluation).items():
+    for name, chart in occupancy_charts(names, parts, evaluation).items():
         charts[f"memory-{name}"] = chart
     return {name: chart for name, chart in charts.items() if not is_empty(chart)}
 
@@ -62,20 +64,17 @@ def mapping_view(
         "dynamic": evaluation.dynamic_energy,
         "leak": evaluation.leak_energy,
         "order": [str(e) for e in evaluation.einsums],
-        "peaks": [_peak(m, charts[f"memory-{m}"]) for m in names.memories if f"memory-{m}" in charts],
+        "peaks": [
+            [m, evaluation.peak_occupancy_bits[m] / 8, size / 8 if (size := memory_size(parts, m)) < math.inf else None]
+            for m in names.memories
+            if m in evaluation.peak_occupancy_bits
+        ],
         "tree": tree_rows(names, tree, parts, evaluation),
         "pseudocode": _pseudocode(names.spec, tree),
         "yaml": dump_mapping(tree),
         "sets": fusion.set_table(names, tree, parts, evaluation, limit),
         "charts": {name: dataclasses.asdict(chart) for name, chart in charts.items()},
     }
-
-
-def _peak(memory: str, chart: Chart) -> list[object]:
-    """A memory, the most bytes it holds, and its size; None if that is unlimited."""
-    assert isinstance(chart, Bars)
-    held = [sum(v or 0 for v in values) for values in zip(*(s.values for s in chart.series), strict=True)]
-    return [memory, max(held, default=0), max((v for v in chart.limit if v is not None), default=None)]
 
 
 def _pseudocode(spec: Spec, tree: LoopTree) -> str:

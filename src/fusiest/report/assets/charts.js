@@ -131,11 +131,6 @@ function slant(names, width) {
   return names.every((name) => name.length * 7 + 6 < room) ? 0 : -45;
 }
 
-/** A memory may be so large that what it holds would not be seen next to its size. */
-function limitInSight(chart) {
-  return Math.max(...chart.limit) <= 8 * Math.max(...totals(chart));
-}
-
 function columns(chart, width, options) {
   const count = chart.categories.length;
   const timed = options.timed && sum(chart.widths) > 0;
@@ -148,13 +143,13 @@ function columns(chart, width, options) {
     type: "bar", name: plain(series.name), x: middle, y: series.values, width: widths, marker: marker(series.color),
     hoverinfo: "text", hovertext: middle.map((_, i) => hover(chart, series, i, all[i])),
   }));
-  const limits = limitInSight(chart) ? chart.limit.filter((v) => v !== null) : [];
+  const limits = chart.limit.filter((v) => v !== null);
   if (limits.length) {
     const xs = [], ys = [];
     chart.limit.forEach((value, i) => { xs.push(edges[i], edges[i + 1]); ys.push(value, value); });
     data.push({
       type: "scatter", mode: "lines", name: plain(chart.limit_name), x: xs, y: ys, line: { color: themeColor("text"), width: 2, dash: "dash" },
-      hoverinfo: "text", hovertext: ys.map((v) => `${plain(chart.limit_name)}: ${quantity(v, chart.unit)}`),
+      hoverinfo: "text", hovertext: ys.map((v) => `size: ${quantity(v, chart.unit)}`),
     });
   }
   const most = Math.max(...all, ...limits, 0);
@@ -297,9 +292,7 @@ function legendOf(chart) {
   const pairs = chart.series.map((s) => [s.color, s.name]);
   if (pairs.length > MANY) pairs.splice(MANY - 1, pairs.length, [null, `and ${pairs.length - MANY + 1} more`]);
   if (chart.level) pairs.push(["", `${chart.level_name} (${quantity(chart.level, chart.unit)})`]);
-  const limit = Math.max(...chart.limit, 0);
-  const size = `${chart.limit_name} ${quantity(limit, chart.unit)}`;
-  if (limit) pairs.push(limitInSight(chart) ? ["", size] : [null, `${size}, far above`]);
+  if (chart.limit_name) pairs.push([chart.limit.length ? "" : null, chart.limit_name]);
   return pairs;
 }
 
