@@ -259,6 +259,27 @@ def test_a_terminal(no_color: str) -> None:
     assert max(map(len, plain.splitlines())) <= 50
 
 
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [("list", set()), ("show simple", set()), (" ".join(["evaluate", *MATMULS]), {"rich"})],
+)
+def test_commands_import_what_they_need(arguments: str, heavy: set[str]) -> None:
+    """Time to start counts: the search, charts and rich are loaded by those who use them."""
+    code = (
+        f"import sys; sys.argv = ['fusiest', *{arguments.split()!r}]\nfrom fusiest.cli import main\nmain()\n"
+        "print(*({'numba', 'numpy', 'plotly', 'matplotlib', 'rich'} & set(sys.modules)), file=sys.stderr)"
+    )
+    source = str(Path(fusiest.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(done.stderr.split()) == heavy
+
+
 def test_a_full_disk() -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")

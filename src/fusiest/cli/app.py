@@ -27,11 +27,16 @@ _EXAMPLES = """Start here:
   fusiest list
   # look at an accelerator and a layer of GPT-3
   fusiest show tpu_v4i gpt3_6.7B -D BATCH_SIZE=1 -D N_TOKENS=256
-  # find the mapping of least energy; keep it and all figures
+  # find the mapping of least energy; keep it, all figures, and a report to open in a browser
   fusiest map tpu_v4i gpt3_6.7B -D BATCH_SIZE=1 -D N_TOKENS=256 \\
-      --objective energy --mapping best.yaml --json result.json
+      --objective energy --mapping best.yaml --json result.json --report report.html
   # what that mapping costs, by Einsum and memory
   fusiest evaluate tpu_v4i gpt3_6.7B best.yaml -D BATCH_SIZE=1 -D N_TOKENS=256
+  # a chip of your own: edit chip.yaml, map again, and compare
+  fusiest show tpu_v4i --yaml chip.yaml
+  fusiest map chip.yaml gpt3_6.7B -D BATCH_SIZE=1 -D N_TOKENS=256 \\
+      --objective energy --json other.json
+  fusiest compare result.json other.json
 
 Complete names and options with Tab: fusiest --install-completion
 """
