@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from fusiest.joining.forms import PERSISTENT, Joint
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
@@ -113,11 +114,14 @@ def join_rows(
     bounds: list[int],
     exchanged: list[tuple[int, int, Floats]],
     sizes: Floats,
+    settled: npt.NDArray[np.bool_],
     wanted: Filter,
 ) -> PartialRows:
     """Every fitting pair of rows that the memories can hold and that can still beat what is known.
 
     `exchanged`: (memory, zones above, bits per row of the Einsum) of the tensors to be charged with this join.
+    `settled`: memories in which nothing persistent can come later. What a branch beside all open loops needs there is
+    compared with the size once and for all: nothing else will ever be held at the same time.
     """
     columns = [a for a, _ in joint.matched], [b for _, b in joint.matched]
     i, j = matching_pairs(*tile_keys(left.tiles[:, columns[0]], right.tiles[:, columns[1]], bounds))
@@ -146,6 +150,7 @@ def join_rows(
     _, total = fold(own, done, 0)
     own, done = fold(own, done, joint.open_zones)
     fits = np.flatnonzero((total[:, :, 0] + persistent <= sizes * (1 + 1e-12)).all(axis=1))
+    done[:, settled, 0] = 0.0
     i, j = i[fits], j[fits]
     nothing = np.zeros(len(i), np.int64)
     return PartialRows(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from fusiest.errors import FusiestError
 from fusiest.joining.bounds import Incumbents, Least, LowerBounds, Signatures, WindowedBounds
@@ -76,6 +77,7 @@ class Joiner:
         self.extents = {t: tuple(self._extents(u, t) for u in users) for t, users in spec.info.users.items()}
         self.same = _copies(spec)
         self.persistent = frozenset(t for info in spec.info.einsums.values() for t in info.persistent)
+        self.settled = self._settled()
         self.options = {name: self._options(name) for name in self.order}
         self.bounds: LowerBounds | WindowedBounds = LowerBounds(self.options, spec.info.users, self.order)
         self.window: frozenset[str] | None = None
@@ -111,6 +113,16 @@ class Joiner:
                     if component.name in self.memories:
                         found.update({(component.name, t): bits for t, bits in component.bits_per_value.items()})
         return found
+
+    def _settled(self) -> npt.NDArray[np.bool_]:
+        """Memories that hold nothing persistent."""
+        settled = np.ones(len(self.memories), np.bool_)
+        for forms in self.right.values():
+            for form, rows in forms:
+                settled &= ~(rows.persistent > 0).any(axis=0)
+                backed = {b.memory for b in form.backings if b.tensor in self.persistent}
+                settled &= np.array([m not in backed for m in self.memories], np.bool_)
+        return settled
 
     def _extents(self, einsum: str, tensor: str) -> dict[str, int]:
         """Per rank of a tensor, how many elements an Einsum touches."""
@@ -263,9 +275,8 @@ class Joiner:
                         continue
                     wanted = Filter(*least, incumbents.promising)
                     bounds = [form.loops[a].bound for a, _ in joint.matched]
-                    joined = join_rows(
-                        rows, right_rows, joint, bounds, self.exchanged(joint, right_rows), self.sizes, wanted
-                    )
+                    exchanged = self.exchanged(joint, right_rows)
+                    joined = join_rows(rows, right_rows, joint, bounds, exchanged, self.sizes, self.settled, wanted)
                     if len(joined):
                         joined.left_form[:], joined.right_form[:], joined.joint[:] = number, n, k
                         yield joint.form, joined
