@@ -137,8 +137,8 @@ def to_result(
 
 def least_score(genome: Genome, objective: int) -> float:
     """No mapping can have less."""
-    energy, latency = genome.joiner.bounds.least(frozenset(), ())
-    return (energy, latency, energy * latency)[objective]
+    least = genome.joiner.bounds.least(frozenset(), ())
+    return (least.energy, least.latency, least.energy * least.latency)[objective]
 
 
 def _picks(genome: Genome, genes: Ints) -> tuple[tuple[str, ...], list[Pick]]:

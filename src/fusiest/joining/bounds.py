@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,40 +18,64 @@ from fusiest.pmapping.pareto import Floats
 Signature = tuple[str, frozenset[str | None]]
 Signatures = tuple[tuple[str, Signature], ...]
 """Per tensor, sorted by name."""
-Least = tuple[float, float]
-"""Least energy and least latency, each for itself."""
+
+
+class Least(NamedTuple):
+    """Least energy, least latency, and the least weighted sum of both, each for itself."""
+
+    energy: float
+    latency: float
+    both: float
+
+    def __or__(self, other: Least) -> Least:
+        """The least of two alternatives."""
+        return Least(min(self[0], other[0]), min(self[1], other[1]), min(self[2], other[2]))
+
+    def plus(self, other: Least) -> Least:
+        return Least(self[0] + other[0], self[1] + other[1], self[2] + other[2])
+
+
+NOTHING = Least(0.0, 0.0, 0.0)
+IMPOSSIBLE = Least(np.inf, np.inf, np.inf)
 
 
 class LowerBounds:
-    """Bounds on completions, per set of remaining Einsums and signatures of live tensors."""
+    """Bounds on completions, per set of remaining Einsums and signatures of live tensors.
+
+    `end`: what comes after the last Einsum of `order`, by the signatures of tensors that are live then.
+    """
 
     def __init__(
         self,
         options: Mapping[str, Mapping[Signatures, Least]],
         users: Mapping[str, Sequence[str]],
         order: Sequence[str],
+        end: Mapping[Signatures, Least] | None = None,
     ) -> None:
         self.options, self.users, self.order = options, users, list(order)
+        self.end: dict[Signatures, Least] = dict(end) if end is not None else {(): NOTHING}
         self.tables: dict[frozenset[str], dict[Signatures, Least]] = {}
 
     def least(self, done: frozenset[str], live: Signatures) -> Least:
-        """Energy and latency that the Einsums outside `done` need at least."""
-        remaining = frozenset(e for e in self.order if e not in done)
-        key = tuple(s for s in live if not remaining.isdisjoint(self.users.get(s[0], ())))
-        return self._table(done).get(key, (np.inf, np.inf))
+        """What the Einsums outside `done` need at least."""
+        return self.table(done).get(live, IMPOSSIBLE)
 
     def least_of_all(self, done: frozenset[str]) -> Least:
         """The same, whatever the live tensors' signatures."""
-        table = self._table(done).values()
-        return min(e for e, _ in table), min(latency for _, latency in table)
+        found = IMPOSSIBLE
+        for least in self.table(done).values():
+            found |= least
+        return found
 
-    def _table(self, done: frozenset[str]) -> dict[Signatures, Least]:
+    def table(self, done: frozenset[str]) -> dict[Signatures, Least]:
+        if done in self.tables:
+            return self.tables[done]
         remaining = [e for e in self.order if e not in done]
         steps = []
         while done not in self.tables and remaining:
             steps.append((done, remaining[0]))
             done = done | {remaining.pop(0)}
-        found = self.tables.setdefault(done, {(): (0.0, 0.0)})
+        found = self.tables.setdefault(done, self.end)
         for before, einsum in reversed(steps):
             found = self.tables[before] = self._eliminate(before, einsum, found)
         return found
@@ -66,42 +91,60 @@ class LowerBounds:
             shared = tuple(s for s in signatures if s[0] in kept)
             by_shared.setdefault(shared, []).append((tuple(s for s in signatures if s[0] not in kept), least))
         found: dict[Signatures, Least] = {}
-        for signatures, (energy, latency) in self.options[einsum].items():
+        for signatures, own in self.options[einsum].items():
             shared = tuple(s for s in signatures if s[0] in kept)
             visible = tuple(s for s in signatures if s[0] in before)
-            for others, (more_energy, more_latency) in by_shared.get(shared, []):
-                crossing = tuple(s for s in signatures if s[0] in kept and s[0] in before and s not in visible)
-                key = tuple(sorted({*visible, *others, *crossing}, key=lambda s: s[0]))
-                old = found.get(key, (np.inf, np.inf))
-                found[key] = min(old[0], energy + more_energy), min(old[1], latency + more_latency)
+            for others, more in by_shared.get(shared, []):
+                key = tuple(sorted({*visible, *others}, key=lambda s: s[0]))
+                found[key] = found.get(key, IMPOSSIBLE) | own.plus(more)
         return found
 
 
-class WindowedBounds:
-    """Bounds summed over windows of Einsums: for windows not begun, what they need at least with capacity respected.
+BUCKETS = 8
+"""In so many steps, how much of a memory is reserved above the loops that are open at a cut."""
 
-    Over many layers the gap between the bound above and the truth adds up; a window's own optimum closes most of it.
+
+@dataclass
+class Cut:
+    """A point between two Einsums of the listed order at which one tensor alone is live.
+
+    `least[signature][bucket]`: what comes after needs at least this, if so much of the memory is taken already.
     """
 
-    def __init__(self, whole: LowerBounds, windows: Sequence[tuple[frozenset[str], LowerBounds, Least]]) -> None:
+    done: frozenset[str]
+    tensor: str
+    least: dict[Signature, list[Least]]
+
+    def any_bucket(self) -> dict[Signatures, Least]:
+        return {((self.tensor, signature),): least[0] for signature, least in self.least.items()}
+
+
+class WindowedBounds:
+    """Bounds for long workloads: exact ones from cut to cut, relaxed ones inside a window.
+
+    Over many layers the gap between the relaxed bound and the truth would add up.
+    """
+
+    def __init__(self, whole: LowerBounds, windows: Sequence[tuple[Cut | None, frozenset[str], LowerBounds]]) -> None:
         self.whole, self.windows = whole, windows
-        self.cache: dict[tuple[frozenset[str], Signatures], Least] = {}
+        self.cuts = {cut.done: cut for cut, _, _ in windows if cut is not None}
+        self.places: dict[frozenset[str], LowerBounds] = {}
 
     def least(self, done: frozenset[str], live: Signatures) -> Least:
-        key = done, live
-        if key not in self.cache:
-            self.cache[key] = self._least(done, live)
-        return self.cache[key]
+        cut = self.cuts.get(done)
+        if cut is not None:
+            return cut.least[live[0][1]][0] if live[0][1] in cut.least else IMPOSSIBLE
+        if done not in self.places:
+            self.places[done] = self._place(done)
+        return self.places[done].least(done, live)
 
-    def _least(self, done: frozenset[str], live: Signatures) -> Least:
-        energy, latency = self.whole.least(done, live)
-        parts = []
-        for einsums, own, least in self.windows:
-            if einsums.isdisjoint(done):
-                parts.append(least)
-            elif not einsums <= done:
-                parts.append(own.least(done, live))
-        return max(energy, sum(e for e, _ in parts)), max(latency, sum(seconds for _, seconds in parts))
+    def least_of_all(self, done: frozenset[str]) -> Least:
+        return self.whole.least_of_all(done)
+
+    def _place(self, done: frozenset[str]) -> LowerBounds:
+        """The bounds of the window that is being worked on; of the whole, if there are several."""
+        begun = [own for cut, einsums, own in self.windows if not einsums <= done and (cut is None or cut.done < done)]
+        return begun[0] if len(begun) == 1 else self.whole
 
 
 @dataclass
@@ -110,6 +153,8 @@ class Incumbents:
 
     objective: tuple[str, ...]
     points: list[tuple[float, float]] = field(default_factory=list)
+    weights: tuple[float, float] = (0.0, 0.0)
+    """Of energy and latency in the weighted sum."""
 
     def add(self, energy: float, latency: float) -> None:
         if not any(e <= energy and other <= latency for e, other in self.points):
@@ -124,20 +169,37 @@ class Incumbents:
             return latency
         return energy * latency
 
-    def possible(self, energy: float, latency: float) -> bool:
-        """The same for one pair of bounds."""
-        return bool(np.isfinite(energy)) and bool(self.promising(np.array([energy]), np.array([latency]))[0])
+    def possible(self, energy: float, latency: float, more: Least) -> bool:
+        """The same for one pair of costs."""
+        if not np.isfinite(more.energy):
+            return False
+        return not self.points or bool(self.promising(np.array([energy]), np.array([latency]), more)[0])
 
-    def promising(self, energy: Floats, latency: Floats) -> np.ndarray:
-        """Whether completions of at least this energy and latency could be better than every incumbent."""
+    def promising(self, energy: Floats, latency: Floats, more: Least) -> np.ndarray:
+        """Whether completions of these costs, which need at least so much more, could be better than every incumbent."""
         keep = np.ones(len(energy), np.bool_)
         if not self.points:
             return keep
         slack = 1 - 1e-9
         if len(self.objective) == 1:
             best = float(min(self.score(np.array([e]), np.array([t]))[0] for e, t in self.points))
-            keep &= self.score(energy, latency) < best * slack
+            keep &= self.least_score(energy, latency, more) < best * slack
             return keep
         for e, t in self.points:
-            keep &= (energy < e * slack) | (latency < t * slack)
+            keep &= (energy + more.energy < e * slack) | (latency + more.latency < t * slack)
         return keep
+
+    def least_score(self, energy: Floats, latency: Floats, more: Least) -> Floats:
+        """The least score of any completion.
+
+        The product is least where energy or latency is: at a corner of what their own bounds and that of their weighted
+        sum leave.
+        """
+        a, b = self.weights
+        total_energy, total_latency = energy + more.energy, latency + more.latency
+        if self.objective != ("edp",) or not a or not b:
+            return self.score(total_energy, total_latency)
+        both = a * energy + b * latency + more.both
+        slowest = np.maximum(total_latency, (both - a * total_energy) / b)
+        costliest = np.maximum(total_energy, (both - b * total_latency) / a)
+        return np.minimum(total_energy * slowest, costliest * total_latency)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fusiest.joining.bounds import Least
 from fusiest.joining.forms import PERSISTENT, Joint
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.table import Rows, group_numbers
@@ -38,6 +39,9 @@ class PartialRows:
     right_row: Ints
     joint: Ints
     """In which of the ways that the two forms can be joined."""
+    entry: Ints
+    """Which of the given beginnings it has, and with how much space taken at first: more is better."""
+    taken: Ints
 
     def __len__(self) -> int:
         return len(self.energy)
@@ -50,6 +54,7 @@ class PartialRows:
         kept = self.persistent[:, :, None]
         above = np.concatenate([kept, kept + np.cumsum(self.own, axis=2)], axis=2)
         flat = np.concatenate([above, above + self.done], axis=2).reshape(len(self), -1)
+        flat = np.column_stack([flat, -self.taken])
         varies = (flat != flat[:1]).any(axis=0) if len(flat) else np.zeros(flat.shape[1], np.bool_)
         return np.column_stack([self.energy, self.latency, flat[:, varies]])
 
@@ -63,7 +68,7 @@ def start_rows(memories: int) -> PartialRows:
     one = np.zeros(1, np.int64)
     return PartialRows(
         np.empty((1, 0), np.int64), np.zeros(1), np.zeros(1), np.zeros((1, memories, 0)), np.zeros((1, memories, 1)),
-        np.zeros((1, memories)), one, one, one, one, one, one,
+        np.zeros((1, memories)), one, one, one, one, one, one, one, one,
     )  # fmt: skip
 
 
@@ -102,9 +107,8 @@ def matching_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
 class Filter:
     """Which pairs are worth keeping: what is still to come at least, and the test against known mappings."""
 
-    energy: float
-    latency: float
-    promising: Callable[[Floats, Floats], np.ndarray]
+    least: Least
+    promising: Callable[[Floats, Floats, Least], np.ndarray]
 
 
 def join_rows(
@@ -126,7 +130,7 @@ def join_rows(
     columns = [a for a, _ in joint.matched], [b for _, b in joint.matched]
     i, j = matching_pairs(*tile_keys(left.tiles[:, columns[0]], right.tiles[:, columns[1]], bounds))
     energy, latency = left.energy[i] + right.energy[j], left.latency[i] + right.latency[j]
-    promising = np.flatnonzero(wanted.promising(energy + wanted.energy, latency + wanted.latency))
+    promising = np.flatnonzero(wanted.promising(energy, latency, wanted.least))
     i, j, energy, latency = i[promising], j[promising], energy[promising], latency[promising]
     memories = left.done.shape[1]
     own = np.zeros((len(i), memories, joint.zones))
@@ -155,7 +159,7 @@ def join_rows(
     nothing = np.zeros(len(i), np.int64)
     return PartialRows(
         right.tiles[j][:, list(joint.tiles)], energy[fits], latency[fits], own[fits], done[fits],
-        persistent[fits], nothing, nothing.copy(), i, nothing.copy(), j, nothing.copy(),
+        persistent[fits], nothing, nothing.copy(), i, nothing.copy(), j, nothing.copy(), left.entry[i], left.taken[i],
     )  # fmt: skip
 
 
@@ -164,7 +168,8 @@ def merge_partial(parts: list[PartialRows]) -> PartialRows:
     rows = PartialRows(
         *(np.concatenate([getattr(p, name) for p in parts]) for name in PartialRows.__dataclass_fields__)
     )
-    return rows.take(pareto_rows(group_numbers(rows.tiles), rows.criteria()))
+    groups = group_numbers(np.column_stack([rows.tiles, rows.entry]))
+    return rows.take(pareto_rows(groups, rows.criteria()))
 
 
 def footprint_constants(users: tuple[Mapping[str, int], ...], fused: frozenset[str]) -> int:

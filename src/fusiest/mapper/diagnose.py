@@ -11,6 +11,7 @@ from fusiest.pmapping.diagnose import NoMapping
 
 def why_not_joined(joiner: Joiner) -> NoMapping:
     """Each Einsum has pmappings, but they do not fit together: lift one memory's limit at a time to see which."""
+    joiner.settled = np.zeros_like(joiner.settled)
     limits = joiner.sizes.copy()
     for m, memory in enumerate(joiner.memories):
         joiner.sizes = limits.copy()

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fusiest.errors import FusiestError
-from fusiest.joining.bounds import Incumbents, Least, LowerBounds, Signatures, WindowedBounds
+from fusiest.joining.bounds import BUCKETS, IMPOSSIBLE, Cut, Incumbents, Least, LowerBounds, Signatures, WindowedBounds
 from fusiest.joining.forms import (
     EMPTY,
     PERSISTENT,
@@ -26,7 +26,7 @@ from fusiest.joining.forms import (
 )
 from fusiest.joining.rows import Filter, PartialRows, footprint_constants, join_rows, merge_partial, start_rows
 from fusiest.mapper.result import FunnelStep
-from fusiest.pmapping.pareto import Floats
+from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.table import Form, Rows, Table
 from fusiest.spec.binding import bind, computes
 from fusiest.spec.spec import Spec
@@ -56,7 +56,7 @@ class State:
 class Joiner:
     """What does not change between passes: tables, bounds, sizes."""
 
-    def __init__(self, spec: Spec, tables: dict[str, Table], all_orders: bool) -> None:
+    def __init__(self, spec: Spec, tables: dict[str, Table], all_orders: bool, objective: tuple[str, ...] = ()) -> None:
         self.spec, self.tables = spec, tables
         self.order = list(spec.info.einsums)
         self.all_orders = all_orders
@@ -69,17 +69,16 @@ class Joiner:
             name: [(form, _without_room(rows, self.sizes - sizes[name])) for form, rows in table.forms.items()]
             for name, table in tables.items()
         }
-        self.least_right = {
-            name: [(float(rows.energy.min()), float(rows.latency.min())) for _, rows in forms]
-            for name, forms in self.right.items()
-        }
         self.bits = self._bits()
         self.extents = {t: tuple(self._extents(u, t) for u in users) for t, users in spec.info.users.items()}
         self.same = _copies(spec)
         self.persistent = frozenset(t for info in spec.info.einsums.values() for t in info.persistent)
         self.settled = self._settled()
-        self.options = {name: self._options(name) for name in self.order}
-        self.bounds: LowerBounds | WindowedBounds = LowerBounds(self.options, spec.info.users, self.order)
+        self.bounds: LowerBounds | WindowedBounds = self.bound((0.0, 0.0))
+        if objective == ("edp",):
+            least = self.bounds.least_of_all(frozenset())
+            if least.energy > 0 and least.latency > 0:
+                self.bounds = self.bound((1 / least.energy, 1 / least.latency))
         self.window: frozenset[str] | None = None
         self._joints: dict[object, tuple[Joint, ...]] = {}
         self.exact = False
@@ -132,14 +131,20 @@ class Joiner:
             for rank, affine in info.accesses[tensor].ranks.items()
         }
 
+    def bound(self, weights: tuple[float, float]) -> LowerBounds:
+        """Relaxed bounds on completions, and on their costs weighted so."""
+        self.weights = weights
+        self.least_right = {name: [least_of(rows, weights) for _, rows in self.right[name]] for name in self.right}
+        self.options = {name: self._options(name) for name in self.right}
+        return LowerBounds(self.options, self.spec.info.users, list(self.right))
+
     def _options(self, einsum: str) -> dict[Signatures, Least]:
-        """Least energy and latency of an Einsum per signature of its shared tensors."""
+        """The least that an Einsum needs per signature of its shared tensors."""
         found: dict[Signatures, Least] = {}
         shared = frozenset(self.views[einsum].info.accesses)
-        for form, rows in self.right[einsum]:
+        for (form, _), least in zip(self.right[einsum], self.least_right[einsum], strict=True):
             key = right_signature(form, self.views[einsum], shared)
-            old = found.get(key, (np.inf, np.inf))
-            found[key] = min(old[0], float(rows.energy.min())), min(old[1], float(rows.latency.min()))
+            found[key] = found.get(key, IMPOSSIBLE) | least
         return found
 
     def live(self, done: frozenset[str]) -> frozenset[str]:
@@ -175,14 +180,13 @@ class Joiner:
 
         `exact` then says whether anything was cut off. Begins with `start`, by default with nothing.
         """
-        first = start or State(frozenset(), [EMPTY], [start_rows(len(self.memories))])
+        first = self.restart(start)
         states = {first.done: first}
         self.exact = True
-        self.frontier = [first]
         for count in range(len(self.order if self.window is None else self.window)):
             self.compatible = 0
             level = [
-                self._merge(after, parts, pairs)
+                self._merge(after, parts, pairs, incumbents)
                 for after, (parts, pairs) in self._extend(self.frontier, incumbents, check).items()
             ]
             tried = sum(state.tried for state in level)
@@ -195,6 +199,12 @@ class Joiner:
             forms = sum(len(state.forms) for state in self.frontier)
             report(FunnelStep(count + 1, self.compatible, tried, kept, forms))
         return states
+
+    def restart(self, start: State | None = None) -> State:
+        """Nothing is joined, so everything is still to be reached."""
+        first = start or State(frozenset(), [EMPTY], [start_rows(len(self.memories))])
+        self.frontier = [first]
+        return first
 
     def _extend(
         self, level: list[State], incumbents: Incumbents, check: Callable[[], None]
@@ -210,20 +220,42 @@ class Joiner:
                 pairs.append((state.done, einsum))
         return reached
 
-    def _merge(self, done: frozenset[str], parts: dict[OpenForm, list[PartialRows]], pairs: list[Pair]) -> State:
+    def _merge(
+        self, done: frozenset[str], parts: dict[OpenForm, list[PartialRows]], pairs: list[Pair], incumbents: Incumbents
+    ) -> State:
         merged = {form: merge_partial(rows) for form, rows in parts.items()}
         tried = sum(len(rows) for form in parts.values() for rows in form)
+        if isinstance(self.bounds, WindowedBounds) and done in self.bounds.cuts:
+            merged = {
+                form: self._at_cut(self.bounds.cuts[done], form, rows, incumbents) for form, rows in merged.items()
+            }
         return State(done, list(merged), list(merged.values()), pairs, tried)
 
-    def frontier_bounds(self, incumbents: Incumbents) -> tuple[Floats, Floats]:
-        """Least energy and latency of anything that the last unfinished pass could still reach."""
-        energies, latencies = [np.empty(0)], [np.empty(0)]
+    def _at_cut(self, cut: Cut, form: OpenForm, rows: PartialRows, incumbents: Incumbents) -> PartialRows:
+        """Those that are still promising, given the space that each has taken."""
+        ((_, signature),) = left_signature(form, frozenset({cut.tensor}))
+        buckets = self.buckets(form, rows)
+        keep = np.zeros(len(rows), np.bool_)
+        for bucket in np.unique(buckets):
+            which = np.flatnonzero(buckets == bucket)
+            least = cut.least[signature][bucket] if signature in cut.least else IMPOSSIBLE
+            keep[which] = incumbents.promising(rows.energy[which], rows.latency[which], least)
+        return rows.take(np.flatnonzero(keep))
+
+    def buckets(self, form: OpenForm, rows: PartialRows) -> Ints:
+        """Of the memory in which the one live tensor lies: how much is reserved above all open loops, in steps."""
+        memory = form.backings[0].memory
+        if not form.zones or memory not in self.memories:
+            return np.zeros(len(rows), np.int64)
+        m = self.memories.index(memory)
+        taken: Ints = np.minimum(rows.own[:, m, 0] / self.sizes[m] * BUCKETS, BUCKETS - 1).astype(np.int64)
+        return taken
+
+    def frontier_bounds(self, incumbents: Incumbents) -> Iterator[tuple[PartialRows, Least]]:
+        """All that the last unfinished pass could still reach from: rows, and the least that each needs more."""
         for state in self.frontier:
             for form, rows in zip(state.forms, state.rows, strict=True):
-                least = self.bounds.least(state.done, left_signature(form, self.live(state.done)))
-                energies.append(rows.energy + least[0])
-                latencies.append(rows.latency + least[1])
-        return np.concatenate(energies), np.concatenate(latencies)
+                yield rows, self.bounds.least(state.done, left_signature(form, self.live(state.done)))
 
     def _narrow(self, state: State, incumbents: Incumbents, beam: int) -> None:
         """Keep the most promising rows: by the objective's bound, and some by space."""
@@ -231,14 +263,15 @@ class Joiner:
         if sizes.sum() <= beam:
             return
         self.exact = False
-        energies, latencies, usages = [], [], []
+        energies, latencies, scores, usages = [], [], [], []
         for form, rows in zip(state.forms, state.rows, strict=True):
             least = self.bounds.least(state.done, left_signature(form, self.live(state.done)))
-            energies.append(rows.energy + least[0])
-            latencies.append(rows.latency + least[1])
+            energies.append(rows.energy + least.energy)
+            latencies.append(rows.latency + least.latency)
+            scores.append(incumbents.least_score(rows.energy, rows.latency, least))
             usages.append(rows.usage().sum(axis=1))
         energy, latency, usage = np.concatenate(energies), np.concatenate(latencies), np.concatenate(usages)
-        measures = [incumbents.score(energy, latency)]
+        measures = [np.concatenate(scores)]
         if len(incumbents.objective) > 1:
             measures += [energy, latency]
         chosen = np.zeros(len(energy), np.bool_)
@@ -257,23 +290,26 @@ class Joiner:
         before = self.live(state.done)
         shared = before & frozenset(view.info.accesses)
         live = self.live(state.done | {einsum})
-        by_signature: dict[object, list[int]] = {}
+        meets = frozenset(view.info.accesses) & live
+        by_signature: dict[object, list[tuple[int, Signatures]]] = {}
         for n, (einsum_form, _) in enumerate(self.right[einsum]):
-            by_signature.setdefault(right_signature(einsum_form, view, shared), []).append(n)
+            key = right_signature(einsum_form, view, shared)
+            by_signature.setdefault(key, []).append((n, right_signature(einsum_form, view, meets)))
         for number, (form, rows) in enumerate(zip(state.forms, state.rows, strict=True)):
             check()
             if not len(rows):
                 continue
             best = float(rows.energy.min()), float(rows.latency.min())
-            for n in by_signature.get(left_signature(form, shared), []):
+            lasting = left_signature(form, live)
+            for n, own in by_signature.get(left_signature(form, shared), []):
+                after = tuple(sorted({*lasting, *own}, key=lambda item: item[0]))
+                least = self.bounds.least(state.done | {einsum}, after)
+                if not incumbents.possible(*best, least.plus(self.least_right[einsum][n])):
+                    continue
                 right_form, right_rows = self.right[einsum][n]
-                own = self.least_right[einsum][n]
+                wanted = Filter(least, incumbents.promising)
                 for k, joint in enumerate(self.joints(form, right_form, einsum, shared, live)):
                     self.compatible += len(rows) * len(right_rows)
-                    least = self.bounds.least(state.done | {einsum}, left_signature(joint.form, live))
-                    if not incumbents.possible(best[0] + own[0] + least[0], best[1] + own[1] + least[1]):
-                        continue
-                    wanted = Filter(*least, incumbents.promising)
                     bounds = [form.loops[a].bound for a, _ in joint.matched]
                     exchanged = self.exchanged(joint, right_rows)
                     joined = join_rows(rows, right_rows, joint, bounds, exchanged, self.sizes, self.settled, wanted)
@@ -339,6 +375,11 @@ def _without_room(rows: Rows, missing: Floats) -> Rows:
     bits = rows.bits.copy()
     bits[:, :, -1] += missing
     return dataclasses.replace(rows, bits=bits)
+
+
+def least_of(rows: Rows, weights: tuple[float, float]) -> Least:
+    both = weights[0] * rows.energy + weights[1] * rows.latency
+    return Least(float(rows.energy.min()), float(rows.latency.min()), float(both.min()))
 
 
 def _copies(spec: Spec) -> dict[str, str]:

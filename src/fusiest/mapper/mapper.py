@@ -19,7 +19,7 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.result import FunnelStep, Mapping, Result, Stats
 from fusiest.mapper.tables import explore_all
-from fusiest.mapper.trace import trace
+from fusiest.mapper.trace import picks, trace
 from fusiest.mapper.windows import WORTHWHILE_EINSUMS, windowed_bounds
 from fusiest.model.evaluate import evaluate
 from fusiest.pmapping.diagnose import NoMapping
@@ -95,11 +95,8 @@ class _Run:
         self.stats.pmappings = {name: len(table) for name, table in tables.items()}
         self.stats.explored = {name: table.explored for name, table in tables.items()}
         self.stats.groups = {name: len(table.forms) for name, table in tables.items()}
-        joiner = Joiner(self.spec, tables, self._all_orders())
-        if self.options.bounds and len(joiner.order) >= WORTHWHILE_EINSUMS:
-            self.say(Step("bounding stretches of Einsums"))
-            windowed_bounds(joiner, lambda: None)
-        self.incumbents = Incumbents(self.options.objective)
+        joiner = Joiner(self.spec, tables, self._all_orders(), self.options.objective)
+        self.incumbents = Incumbents(self.options.objective, weights=joiner.weights)
         optimal, gap, interrupted = self._search(joiner)
         if not self.found:
             raise why_not_joined(joiner)
@@ -126,6 +123,7 @@ class _Run:
                     self._pass(joiner, width)
                     width *= 8
             if not joiner.exact:
+                self._bound(joiner)
                 self._pass(joiner, None)
             return True, 0.0, False
         except (OutOfTime, KeyboardInterrupt) as stop:
@@ -133,9 +131,28 @@ class _Run:
                 raise
             return False, self._gap(joiner), isinstance(stop, KeyboardInterrupt)
 
+    def _bound(self, joiner: Joiner) -> None:
+        """Better bounds for a long workload, cut where the best mapping known is not fused."""
+        if not self.options.bounds or not self.found or len(joiner.order) < WORTHWHILE_EINSUMS:
+            return
+        self.say(Step("bounding stretches of Einsums"))
+        scores = self.incumbents.score(
+            np.array([c.energy for c in self.found]), np.array([c.latency for c in self.found])
+        )
+        best = self.found[int(np.argmin(scores))]
+        joiner.restart()
+        if self.options.objective == ("edp",) and best.energy > 0 and best.latency > 0:
+            joiner.bounds = joiner.bound((1 / best.energy, 1 / best.latency))
+            self.incumbents.weights = joiner.weights
+        joins = picks(joiner, best.states, best.row)
+        unfused = {state.done for state, form, *_ in joins if not state.forms[form].zones}
+        windowed_bounds(joiner, self.options.objective, unfused, self._check)
+
     def _pass(self, joiner: Joiner, beam: int | None) -> None:
         name = "joining" if beam is None else "first pass"
-        incumbents = self.incumbents if self.options.bounds else Incumbents(self.options.objective)
+        incumbents = (
+            self.incumbents if self.options.bounds else Incumbents(self.options.objective, weights=joiner.weights)
+        )
 
         def report(step: FunnelStep) -> None:
             self.stats.funnel.append(step)
@@ -174,17 +191,17 @@ class _Run:
 
     def _gap(self, joiner: Joiner) -> float:
         """How much better, relatively, a mapping could be than the best known one."""
-        energy, latency = joiner.frontier_bounds(self.incumbents)
+        open_rows = [(rows, least) for rows, least in joiner.frontier_bounds(self.incumbents) if len(rows)]
         if len(self.options.objective) > 1:
-            least = min(c.energy for c in self.found), min(c.latency for c in self.found)
-            return max(
-                0.0,
-                1 - float(energy.min(initial=least[0])) / least[0],
-                1 - float(latency.min(initial=least[1])) / least[1],
+            energy, latency = min(c.energy for c in self.found), min(c.latency for c in self.found)
+            least_energy = min((float(rows.energy.min()) + least.energy for rows, least in open_rows), default=energy)
+            least_latency = min(
+                (float(rows.latency.min()) + least.latency for rows, least in open_rows), default=latency
             )
+            return max(0.0, 1 - least_energy / energy, 1 - least_latency / latency)
         best = min(float(self.incumbents.score(np.array([c.energy]), np.array([c.latency]))[0]) for c in self.found)
-        bound = float(self.incumbents.score(energy, latency).min(initial=best))
-        return max(0.0, 1 - bound / best)
+        scores = (self.incumbents.least_score(rows.energy, rows.latency, least).min() for rows, least in open_rows)
+        return max(0.0, 1 - float(min(scores, default=best)) / best)
 
     def _mappings(self, joiner: Joiner) -> list[Mapping]:
         """The best candidates as LoopTrees, each evaluated by the model, which must agree."""

@@ -13,18 +13,23 @@ Pick = tuple[State, int, str, int, int, int]
 
 def trace(joiner: Joiner, states: dict[frozenset[str], State], row: int) -> tuple[tuple[str, ...], LoopTree]:
     """The order of Einsums and the tree of one complete row."""
+    found = picks(joiner, states, row)
+    return tuple(pick[2] for pick in found), picked_tree(joiner, found)
+
+
+def picks(joiner: Joiner, states: dict[frozenset[str], State], row: int) -> list[Pick]:
+    """The joins that led to one complete row."""
     state = states[frozenset(joiner.order)]
     form = 0
-    picks: list[Pick] = []
+    found: list[Pick] = []
     while state.done:
         rows = state.rows[form]
         done, einsum = state.pairs[int(rows.source[row])]
         right = int(rows.right_form[row]), int(rows.right_row[row]), int(rows.joint[row])
         form, row = int(rows.left_form[row]), int(rows.left_row[row])
         state = states[done]
-        picks.append((state, form, einsum, *right))
-    picks.reverse()
-    return tuple(pick[2] for pick in picks), picked_tree(joiner, picks)
+        found.append((state, form, einsum, *right))
+    return found[::-1]
 
 
 def picked_tree(joiner: Joiner, picks: list[Pick]) -> LoopTree:
