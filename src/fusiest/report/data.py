@@ -82,6 +82,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
             "cpu_seconds": result.stats.cpu_seconds,
             "peak_rss_bytes": result.stats.peak_rss_bytes,
             "orders": result.stats.orders,
+            "evaluations": result.stats.evaluations,
             "generated": sum(result.stats.explored.values()),
             "pmappings": sum(result.stats.pmappings.values()),
             "compatible": sum(step.compatible for step in result.stats.funnel),

@@ -11,7 +11,7 @@ def pmapping_chart(stats: Stats) -> Bars:
     einsums = list(stats.pmappings)
     return Bars(
         title="Pmappings per Einsum", axis="pmappings", unit="", categories=einsums, stacked=False, log=True,
-        ends=[f"{stats.groups.get(e, 0):,} group{'s' if stats.groups.get(e, 0) != 1 else ''}" for e in einsums],
+        ends=[_groups(stats.groups[e]) if e in stats.groups else "" for e in einsums],
         series=[
             Series(name="generated", color="other", values=[stats.explored.get(e, 0) or None for e in einsums]),
             Series(name="kept after pruning", color="found", values=[stats.pmappings[e] or None for e in einsums]),
@@ -26,10 +26,14 @@ def join_chart(stats: Stats) -> Bars:
     return Bars(
         title="Partial mappings after each join", axis="partial mappings", unit="", stacked=False, log=True,
         categories=[f"{s.finished} Einsum{'s' if s.finished > 1 else ''}" for s in steps],
-        ends=[f"{s.forms:,} group{'s' if s.forms != 1 else ''}" for s in steps],
+        ends=[_groups(s.forms) for s in steps],
         series=[
             Series(name="pairs of compatible groups", color="tensor:4", values=[s.compatible or None for s in steps]),
             Series(name="fit, and may still win", color="other", values=[s.pairs or None for s in steps]),
             Series(name="kept after pruning", color="found", values=[s.kept or None for s in steps]),
         ],
     )  # fmt: skip
+
+
+def _groups(count: int) -> str:
+    return f"{count:,} group{'s' if count != 1 else ''}"

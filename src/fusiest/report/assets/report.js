@@ -42,7 +42,7 @@ function drawFound() {
     figure("Energy", quantity(view.energy, "J"), against("energy", "J"), view.leak ? `${quantity(view.leak, "J")} of it leakage` : ""),
     figure("Latency", quantity(view.latency, "s"), against("latency", "s"), roofline.seconds ? `${digits((100 * roofline.seconds) / view.latency, 4)} % of the roofline` : ""),
     figure("Energy-delay product", quantity(view.edp, "Js"), against("edp", "Js")),
-    figure(DATA.optimal ? "Optimal" : "Not proven", DATA.optimal ? "proven" : `gap ≤ ${digits(100 * DATA.gap, 3)} %`,
+    figure(DATA.optimal ? "Optimal" : "Not proven", DATA.optimal ? "proven" : DATA.gap ? `gap ≤ ${digits(Math.max(100 * DATA.gap, 1e-4), 3)} %` : "gap 0 %",
       DATA.optimal ? "no mapping is better" : "at most so much better is possible", `found in ${quantity(DATA.stats.wall_seconds, "s")}`),
   );
   const facts = [
@@ -64,7 +64,8 @@ function shortened(names) {
 function shownWords() {
   const count = DATA.points.length;
   const best = state.shown === DATA.best ? `, the least ${WORDS[DATA.aim]}` : "";
-  return count === 1 ? "the only optimal mapping" : `mapping ${state.shown + 1} of ${count}${best}`;
+  if (count === 1) return DATA.optimal && DATA.objective.length > 1 ? "the only optimal mapping" : `the best mapping${DATA.optimal ? "" : " that was found"}`;
+  return `mapping ${state.shown + 1} of ${count}${best}`;
 }
 
 function rooflineWords() {
@@ -80,7 +81,7 @@ function rooflineWords() {
 function drawPicker() {
   const count = DATA.points.length;
   byId("front-lead").textContent = count > 1
-    ? "Each point is a mapping that no other beats in both. Click one, or choose it here, to see it everywhere in this report."
+    ? `Each point is a mapping that no other${DATA.optimal ? "" : " that was found"} beats in both. Click one, or choose it here, to see it everywhere in this report.`
     : DATA.objective.length > 1
       ? "A single mapping has both the least energy and the least latency."
       : `The mapping of least ${WORDS[DATA.aim]}. The objective energy,latency gives the whole front.`;
@@ -178,12 +179,14 @@ function drawCostsLead() {
 
 function drawSearchLead() {
   const { stats } = DATA;
-  const joined = `Joining Einsum by Einsum brought together ${quantity(stats.compatible, "")} pairs of compatible groups.`;
-  const fitting = stats.pairs
+  const joined = stats.compatible && `Joining Einsum by Einsum brought together ${quantity(stats.compatible, "")} pairs of compatible groups.`;
+  const fitting = !stats.compatible ? "" : stats.pairs
     ? `${quantity(stats.pairs, "")} of them fit the memories and could, by the bounds, still lead to something better; ${quantity(stats.partial, "")} partial mappings in up to ${quantity(stats.forms, "")} groups were dominated by no other.`
     : "The bounds ruled out all of them.";
-  const end = stats.complete || !DATA.optimal ? "" : "In the end nothing was left that could beat what a first, narrow pass had found: that proves it.";
-  const joins = `${joined} ${fitting} ${end}`;
+  const proven = "In the end nothing was left that could beat what a first, narrow pass had found: that proves it.";
+  const end = stats.evaluations !== null ? `A baseline mapper looked at them; it was charged for ${quantity(stats.evaluations, "")} evaluations.`
+    : !DATA.optimal ? "The search was not finished." : stats.complete ? "" : proven;
+  const joins = [joined, fitting, end].filter(Boolean).join(" ");
   const pmappings = `${quantity(stats.generated, "")} pmappings were generated and ${quantity(stats.pmappings, "")} kept: each of the rest is no better, in energy, latency and space, than another of its group.`;
   const effort = `Orders of Einsums: ${stats.orders}. ${quantity(stats.wall_seconds, "s")}, ${quantity(stats.cpu_seconds, "s")} of CPU time, ${quantity(stats.peak_rss_bytes, "B")} of memory at most.`;
   byId("search-lead").textContent = stats.generated ? `${pmappings} ${joins} ${effort}` : "Nothing is known about how this was found.";
