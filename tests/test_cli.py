@@ -280,6 +280,19 @@ def test_commands_import_what_they_need(arguments: str, heavy: set[str]) -> None
     assert set(done.stderr.split()) == heavy
 
 
+def test_escape_codes_in_a_file_do_not_reach_the_terminal(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "odd.yaml"
+    compute = "- !Compute {name: MAC, component_class: Dummy}"
+    fanout = r'- !Container {name: A, spatial: [{name: "X\e[31m", fanout: 2}]}'
+    memory = "- !Memory {name: DRAM, component_class: Dummy, size: inf}"
+    file.write_text(f"arch: {{nodes: [\n{memory[2:]}, {fanout[2:]}, {compute[2:]}]}}")
+    status, out, _ = run(capsys, "show", str(file))
+    assert (status, "X?[31m" in out, "\x1b" in out) == (0, True, False)
+    file.write_text(r'"\e[31m": 1')
+    status, _, err = run(capsys, "show", str(file))
+    assert (status, "?[31m" in err, "\x1b" in err) == (2, True, False)
+
+
 def test_a_full_disk() -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")

@@ -171,6 +171,7 @@ def broken(good: dict[str, Any]) -> dict[str, tuple[str, str]]:
         "true": (other_mapping(energy=True), "no finite number"),
         "no objective": (changed(objective=None), "'objective'"),
         "odd objective": (changed(objective=["area"]), "'area' is none of energy, latency, edp"),
+        "escape codes": (changed(objective=["energy", "\x1b[31m"]), r"'\x1b[31m' is none of energy, latency, edp"),
         "no gap": (changed(gap="x"), "'gap'"),
         "old": (changed(spec=None), "'spec' is missing or no text; map again"),
         "spec in ruins": (changed(spec="arch: ["), "(spec):1"),

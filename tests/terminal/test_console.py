@@ -58,3 +58,16 @@ def test_characters_that_a_stream_lacks() -> None:
     assert fitting("3 µs, ├─", Terminal("latin-1")) == "3 us, |-"
     assert fitting("3 µs", Terminal("latin-1")) == "3 µs"
     assert fitting("3 µs", None) == "3 µs"
+
+
+def test_names_give_no_orders_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Escape codes in a file's names are shown, not obeyed; styles of our own stay."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    cells = grid("<name")
+    cells.add(Text("\x1b]0;title\x07", "cyan"))
+    shown = render(["X\x1b[2J", Text("Y\x9b31m", "bold"), cells], Terminal())
+    assert shown.splitlines()[:2] == ["X?[2J", "\x1b[1mY?31m\x1b[0m"]
+    assert "?]0;title" in shown
+    assert not {"\x07", "\x9b"} & set(shown)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from fusiest.cli.completion import json_files, one_of
-from fusiest.cli.output import echo
+from fusiest.cli.output import present
 from fusiest.cli.report import check_report
 from fusiest.files import write_atomically
-from fusiest.terminal.console import render
 
 
 def compare_command(
@@ -41,4 +39,4 @@ def compare_command(
         from fusiest.report.comparison import comparison_html
 
         write_atomically(report, comparison_html(comparison))
-    echo(render(comparison_parts(comparison), sys.stdout))
+    present(comparison_parts(comparison))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 from fusiest.cli.arguments import (
     ArchArgument,
@@ -14,9 +13,8 @@ from fusiest.cli.arguments import (
     read_defines,
     require,
 )
-from fusiest.cli.output import echo
+from fusiest.cli.output import present
 from fusiest.files import write_atomically
-from fusiest.terminal.console import render
 
 
 def evaluate_command(
@@ -37,4 +35,4 @@ def evaluate_command(
     if json_file is not None:
         write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
     assert spec.mapping is not None
-    echo(render(evaluation_parts(spec, spec.mapping, result), sys.stdout))
+    present(evaluation_parts(spec, spec.mapping, result))

@@ -11,10 +11,9 @@ import typer
 
 from fusiest.cli.arguments import ArchArgument, DefineOption, JsonOption, WorkloadArgument, read_defines, require
 from fusiest.cli.completion import complete, one_of
-from fusiest.cli.output import echo
+from fusiest.cli.output import present
 from fusiest.cli.report import check_report, write_report
 from fusiest.files import write_atomically
-from fusiest.terminal.console import render
 
 
 def map_command(
@@ -124,6 +123,6 @@ def map_command(
             write_report(result, f"{workload} on {arch}", define or [], report, charts, progress)
     from fusiest.terminal.summary import result_parts
 
-    echo(render(result_parts(result, tree), sys.stdout))
+    present(result_parts(result, tree))
     if result.interrupted:
         raise typer.Exit(130)

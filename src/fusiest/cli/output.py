@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from fusiest.errors import FusiestError
-from fusiest.terminal.console import fitting
+from fusiest.terminal.console import fitting, printable, render
+
+if TYPE_CHECKING:
+    from fusiest.terminal.grid import Part
 
 
 def echo(text: str) -> None:
-    """Print a result."""
+    """Print plain text as a result."""
+    _print(printable(text))
+
+
+def present(parts: list[Part]) -> None:
+    """Print a result laid out for the terminal, if there is one."""
+    _print(render(parts, sys.stdout))
+
+
+def _print(text: str) -> None:
     try:
         print(fitting(text, sys.stdout), flush=True)
     except BrokenPipeError:
@@ -23,7 +35,7 @@ def echo(text: str) -> None:
 
 def complain(message: str, status: int) -> NoReturn:
     """End with one line on stderr."""
-    print(fitting(" ".join(message.split()), sys.stderr), file=sys.stderr)
+    print(fitting(printable(" ".join(message.split())), sys.stderr), file=sys.stderr)
     sys.exit(status)
 
 

@@ -42,10 +42,8 @@ def read_result(file: str, by: str | None = None) -> Saved:
     By default, what the search minimized, or `edp` for a front.
     """
     document = _document(file)
-    objective = tuple(str(name) for name in _list(file, document, "objective"))
-    by = by or (objective[0] if len(objective) == 1 else "edp")
-    if by not in OBJECTIVES:
-        raise FusiestError(f"'{by}' is none of {', '.join(OBJECTIVES)}")
+    objective = tuple(_known(name, file) for name in _list(file, document, "objective"))
+    by = _known(by or (objective[0] if len(objective) == 1 else "edp"))
     mappings = _list(file, document, "mappings")
     best = min(mappings, key=lambda m: (_number(file, m, by), _number(file, m, "energy"), _number(file, m, "latency")))
     texts = {f"{file} (spec)": _text(file, document, "spec"), f"{file} (mapping)": _text(file, best, "mapping")}
@@ -76,6 +74,13 @@ def _document(file: str) -> dict[str, Any]:
         other = f" but {kind}" if isinstance(kind, str) else ""
         raise FusiestError(f"{file}: not a result of fusiest map --json ({FORMAT}){other}")
     return document
+
+
+def _known(name: object, file: str = "") -> str:
+    """An objective; whatever else is said there is not repeated as it is, since it may be anything."""
+    if name not in OBJECTIVES:
+        raise FusiestError(f"{file}{': ' if file else ''}{name!r} is none of {', '.join(OBJECTIVES)}")
+    return str(name)
 
 
 def _list(file: str, table: dict[str, Any], name: str) -> list[Any]:

@@ -24,6 +24,18 @@ def fitting(text: str, stream: TextIO | None) -> str:
     return text
 
 
+_CONTROLS = {code: "?" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """Without control characters: a name in a file must not be able to give orders to the terminal.
+
+    >>> printable("X\\x1b[31m red")
+    'X?[31m red'
+    """
+    return text.translate(_CONTROLS)
+
+
 def render(parts: list[Part], stream: TextIO) -> str:
     """Text for the stream, with colours if it has any. Lines are left to the terminal to wrap; a pipe gets them whole.
 
@@ -31,7 +43,7 @@ def render(parts: list[Part], stream: TextIO) -> str:
     """
     from rich.console import Console
 
-    from fusiest.terminal.grid import Grid
+    from fusiest.terminal.grid import Grid, harmless
 
     plain = bool(os.environ.get("NO_COLOR"))
     console = Console(file=stream, color_system=None if plain else "auto", highlight=False, emoji=False, markup=False)
@@ -40,5 +52,6 @@ def render(parts: list[Part], stream: TextIO) -> str:
     console.width = _UNLIMITED
     with console.capture() as capture:
         for part in parts:
-            console.print(part.fitting(console, available) if isinstance(part, Grid) else part, soft_wrap=True)
+            shown = part.fitting(console, available) if isinstance(part, Grid) else harmless(part)
+            console.print(shown, soft_wrap=True)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())

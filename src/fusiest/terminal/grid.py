@@ -9,6 +9,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fusiest.terminal.console import printable
+
 
 @dataclass
 class Grid:
@@ -36,8 +38,15 @@ class Grid:
             title = self.titles[i].removeprefix("?")
             table.add_column(title[1:], justify="left" if title[0] == "<" else "right", no_wrap=True)
         for cells, style in self.rows:
-            table.add_row(*(cells[i] for i in kept if i < len(cells)), style=style)
+            table.add_row(*(harmless(cells[i]) for i in kept if i < len(cells)), style=style)
         return table
+
+
+def harmless(text: str | Text) -> Text:
+    """Text in which control characters of names are gone, with the styles that it has."""
+    found = text.copy() if isinstance(text, Text) else Text(text)
+    found.plain = printable(found.plain)
+    return found
 
 
 Part: TypeAlias = str | Text | Grid

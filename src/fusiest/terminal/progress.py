@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TextIO
 
 from fusiest.mapper.progress import Step
-from fusiest.terminal.console import fitting
+from fusiest.terminal.console import fitting, printable
 
 _BAR = 20
 _SECONDS_BETWEEN_LINES = 10.0
@@ -44,9 +44,9 @@ class Progress:
         if self.live:
             width = shutil.get_terminal_size().columns
             bar = _bar(step, min(_BAR, width // 4))
-            self._write(_ERASE + fitting(f"{seconds:6.1f} s  {bar}{step}", self.stream)[: width - 1])
+            self._write(_ERASE + fitting(f"{seconds:6.1f} s  {bar}{printable(str(step))}", self.stream)[: width - 1])
         elif step.phase != self.phase or seconds >= self.next_line:
-            self._write(fitting(f"{seconds:6.1f} s  {step}\n", self.stream))
+            self._write(fitting(f"{seconds:6.1f} s  {printable(str(step))}\n", self.stream))
             self.next_line = seconds + _SECONDS_BETWEEN_LINES
         self.phase = step.phase
 
