@@ -8,7 +8,7 @@ from typing import Any
 
 from fusiest.looptree.nodes import LoopTree
 from fusiest.looptree.pseudocode import EinsumText, pseudocode
-from fusiest.model.evaluate import Evaluation, take_apart
+from fusiest.model.evaluate import Anatomy, Evaluation, take_apart
 from fusiest.report import costs, fusion
 from fusiest.report.chart import Chart, is_empty
 from fusiest.report.limits import Limit, Rate, rates
@@ -29,7 +29,17 @@ def mapping_charts(
     unfused: dict[str, Rate],
 ) -> dict[str, Chart]:
     """Every chart of one mapping, by the name that it has in the page and as a file."""
-    parts = take_apart(names.spec, tree)
+    return _charts(names, tree, take_apart(names.spec, tree), evaluation, limit, unfused)
+
+
+def _charts(
+    names: Names,
+    tree: LoopTree,
+    parts: Anatomy,
+    evaluation: Evaluation,
+    limit: dict[str, Limit],
+    unfused: dict[str, Rate],
+) -> dict[str, Chart]:
     own = rates(names.spec, parts, evaluation, limit)
     charts: dict[str, Chart] = {
         "roofline": roofline(names, own, limit, unfused),
@@ -56,7 +66,7 @@ def mapping_view(
 ) -> dict[str, Any]:
     """The mapping's figures, tree, texts and charts."""
     parts = take_apart(names.spec, tree)
-    charts = mapping_charts(names, tree, evaluation, limit, unfused)
+    charts = _charts(names, tree, parts, evaluation, limit, unfused)
     return {
         "energy": evaluation.energy,
         "latency": evaluation.latency,

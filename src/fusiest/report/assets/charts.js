@@ -44,7 +44,7 @@ function axis(unit, title, range, log = false) {
     title: { text: plain(title), standoff: 8, font: { size: 12 } }, gridcolor: themeColor("grid"), zeroline: !log,
     zerolinecolor: themeColor("line"), linecolor: themeColor("line"), tickcolor: themeColor("line"), automargin: true, fixedrange: true,
   };
-  if (log) return { ...common, type: "log", dtick: 1, exponentformat: "SI", minexponent: 3, range };
+  if (log) return { ...common, type: "log", dtick: range[1] - range[0] > 6 ? 2 : 1, exponentformat: "SI", minexponent: 3, range };
   return { ...common, range, ...ticks(range, unit) };
 }
 

@@ -151,7 +151,7 @@ function drawSets() {
     el("th", { scope: "row" }, el("span", { class: "key" }, swatch(set.color), set.name || "–")),
     el("td", { class: "text" }, set.einsums.join(", ")),
     el("td", { class: "text" }, ...(set.kept.length ? set.kept.map(([memory, tensors]) => el("span", { class: "kept" }, ...tensors.map(chip), el("span", { class: "muted" }, "in " + memory))) : ["–"])),
-    ...[quantity(set.operations, "op"), quantity(set.moved / 8, "B"), set.intensity === null ? "∞" : digits(set.intensity), quantity(set.energy, "J"), quantity(set.latency, "s")].map((text) => el("td", {}, text))));
+    ...[quantity(set.operations, "op"), quantity(set.moved / 8, "B"), set.intensity !== null ? digits(set.intensity) : set.operations ? "∞" : "–", quantity(set.energy, "J"), quantity(set.latency, "s")].map((text) => el("td", {}, text))));
   byId("sets").replaceChildren(el("thead", {}, el("tr", {}, ...head.map((text, i) => el("th", { scope: "col", class: i < 3 ? "text" : "" }, text)))), el("tbody", {}, ...body));
 }
 
