@@ -51,12 +51,15 @@ class PartialRows:
 
     def criteria(self) -> Floats:
         """Space counts by sums from the outermost in: the whole needs max over k of (own above k) + done[k]."""
-        kept = self.persistent[:, :, None]
-        above = np.concatenate([kept, kept + np.cumsum(self.own, axis=2)], axis=2)
-        flat = np.concatenate([above, above + self.done], axis=2).reshape(len(self), -1)
-        flat = np.column_stack([flat, -self.taken])
-        varies = (flat != flat[:1]).any(axis=0) if len(flat) else np.zeros(flat.shape[1], np.bool_)
-        return np.column_stack([self.energy, self.latency, flat[:, varies]])
+        columns = []
+        for m in range(self.done.shape[1]):
+            above = self.persistent[:, m]
+            for z in range(self.done.shape[2]):
+                above = above + self.own[:, m, z - 1] if z else above
+                columns += [above, above + self.done[:, m, z]]
+        columns += list(-self.taken.T)
+        varying = [c for c in columns if len(c) and (c != c[0]).any()]
+        return np.column_stack([self.energy, self.latency, *varying])
 
     def usage(self) -> Floats:
         """What each memory needs at least (rows × memories)."""

@@ -9,8 +9,10 @@ all rows at once, and once per (holder, loops above it).
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -43,7 +45,10 @@ def split_members(problem: Problem, shape: Ints, relevant: frozenset[int]) -> tu
     for i, variable in enumerate(problem.variables):
         bounds = [problem.info.bounds[m] for m in variable.members]
         digit = problem.digits[i][shape][rows]
-        options = [_splits(int(d), bounds) if i in relevant else [tuple(bounds)] for d in variable.divisors]
+        if i in relevant:
+            options = [_splits(int(d), tuple(bounds)) for d in variable.divisors]
+        else:
+            options = [[tuple(bounds)]] * variable.radix
         own, chosen = _expanded(digit, options, len(bounds))
         rows = rows[own]
         tiles = np.column_stack([tiles[own], chosen])
@@ -73,7 +78,8 @@ def _chains(tile: int, bound: int, loops: int) -> list[tuple[int, ...]]:
     return [(*outer, tile) for d in larger for outer in _chains(d, bound, loops - 1)]
 
 
-def _splits(tile: int, bounds: list[int]) -> list[tuple[int, ...]]:
+@cache
+def _splits(tile: int, bounds: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Ways to write a tile as a product of divisors of the bounds."""
     if len(bounds) == 1:
         return [(tile,)] if bounds[0] % tile == 0 else []
@@ -129,6 +135,11 @@ class FusedPart:
         self.rows, self.tiles = split_members(self.problem, layer.shape, relevant)
         self.criteria = layer.criteria[self.rows]
         self.bounds = np.array([self.problem.info.bounds[m] for m in self.members], np.int64)
+        self.persistent = persistent_columns(search, memories, 1)
+        shared = [search.persistent_bits(memory, shared=True) for memory in memories]
+        sizes = [self.problem.path.components[memory].size for memory in memories]
+        self.room = np.array(sizes) - self.persistent[0] - np.array(shared)
+        """Per memory, what persistent tensors leave."""
 
     def pieces(self) -> Iterator[Piece]:
         """Rows by the variables that have fused loops, by how many each has, and by the structure above the seed."""
@@ -167,8 +178,10 @@ class _LoopClass:
 
     def __init__(self, part: FusedPart, loops: tuple[FusedLoop, ...], rows: Ints, tiles: Ints) -> None:
         self.part, self.loops, self.rows, self.tiles = part, loops, rows, tiles
+        self.columns: list[Floats] = list(np.ascontiguousarray(tiles.T, np.float64))
         self.problem, self.search = part.problem, part.search
         self.several = any(loop.number for loop in loops)
+        self.criteria = part.criteria[rows]
         self.cache: dict[tuple[Holder, Cut], tuple[Floats, Floats]] = {}
 
     def full(self, holder: Holder) -> Cut:
@@ -310,15 +323,16 @@ class _LoopClass:
 
     def _extents(self, above: Cut) -> list[Floats]:
         innermost = {loop.variable: loop for loop in sorted(above)}
-        extents: list[Floats] = [np.ones(len(self.rows)) for _ in self.problem.variables]
-        for i, m in enumerate(self.part.members):
-            inside = self.tile(innermost[m]) if m in innermost else np.full(len(self.rows), self.part.bounds[i])
-            extents[self.part.variable_of[m]] = extents[self.part.variable_of[m]] * inside
+        extents = []
+        for variable in self.problem.variables:
+            extent: Floats = np.ones(())
+            for m in variable.members:
+                extent = extent * (self.tile(innermost[m]) if m in innermost else self.problem.info.bounds[m])
+            extents.append(extent)
         return extents
 
-    def tile(self, loop: FusedLoop) -> Ints:
-        result: Ints = self.tiles[:, self.loops.index(loop)]
-        return result
+    def tile(self, loop: FusedLoop) -> Floats:
+        return self.columns[self.loops.index(loop)]
 
     def _evaluate(self, holder: Holder, above: Cut) -> tuple[Floats, Floats]:
         search, p = self.search, self.problem
@@ -329,14 +343,15 @@ class _LoopClass:
         if not search._is_backing(index, t):
             edge = search.edges[index, t]
             counts = [v.bound / e for v, e in zip(p.variables, extents, strict=True)]
-            moved = footprint * np.prod(counts, axis=0)
-            skipped = footprint * np.prod([counts[v] for v in sorted(p.tensors[t].relevant)], axis=0)
-            increment = moved[:, None] * edge.outside - skipped[:, None] * edge.skipped_outside
+            increment = math.prod(counts, start=footprint)[:, None] * edge.outside
+            if edge.skipped_outside.any():
+                skipped = math.prod((counts[v] for v in p.tensors[t].relevant), start=footprint)
+                increment -= skipped[:, None] * edge.skipped_outside
         return increment, footprint
 
     def _piece(self, order: tuple[Holder, ...], cuts: tuple[Cut, ...], lowered: tuple[Cut, ...]) -> Piece | None:
         search, p, part = self.search, self.problem, self.part
-        criteria = part.criteria[self.rows].copy()
+        criteria = self.criteria.copy()
         everything = frozenset(self.loops)
         charged: list[tuple[int, Cut, Floats]] = [(0, frozenset(), np.full(len(criteria), self.search.top_bits))]
         exchanged: list[tuple[Holder, Cut, Floats]] = []
@@ -370,9 +385,6 @@ class _LoopClass:
         if part.seed.holder[0] in inside:
             inside[part.seed.holder[0]] = own - seed_bits
         return self._assemble(order, cuts, lowered, criteria, inside, charged, exchanged, held)
-
-    def _persistent(self, memory: int) -> float:
-        return self.search.persistent_bits(memory, True) + self.search.persistent_bits(memory, False)
 
     def _assemble(
         self,
@@ -409,7 +421,7 @@ class _LoopClass:
             total = bits[:, i].sum(axis=1) + sum(
                 (b for (m, _), _, b in (*exchanged, *held) if m == memory), np.zeros(len(bits))
             )
-            fits &= total <= p.path.components[memory].size - self._persistent(memory)
+            fits &= total <= part.room[i]
         which = np.flatnonzero(fits)
         if not len(which):
             return None
@@ -435,12 +447,12 @@ class _LoopClass:
         columns = [self.loops.index(loop) for loop in form.loops]
         energy, latency = finish(p, self.search.columns, criteria[which])
         rows = Rows(
-            self.tiles[which][:, columns],
+            self.tiles[:, columns][which],
             energy,
             latency,
             bits[which],
             np.zeros(len(which), np.int64),
             part.rows[self.rows[which]],
-            persistent_columns(self.search, part.memories, len(which)),
+            np.broadcast_to(part.persistent, (len(which), len(part.memories))),
         )
         return Piece(form, rows, tuple(zip(order, cuts, strict=True)))

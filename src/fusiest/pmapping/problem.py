@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,7 @@ def primes(n: int) -> list[int]:
     return found + ([n] if n > 1 else [])
 
 
+@cache
 def divisors(n: int) -> list[int]:
     """All divisors in ascending order.
 

@@ -96,10 +96,13 @@ class Rows:
 
     def criteria(self) -> Floats:
         """Space counts by what is reserved at or above each boundary: lower down it is in the way of fewer others."""
-        kept = self.persistent[:, :, None]
-        flat = np.concatenate([kept, kept + np.cumsum(self.bits, axis=2)], axis=2).reshape(len(self), -1)
-        varies = (flat != flat[:1]).any(axis=0) if len(self) else np.zeros(flat.shape[1], np.bool_)
-        return np.column_stack([self.energy, self.latency, flat[:, varies]])
+        columns = []
+        for m in range(self.bits.shape[1]):
+            columns.append(self.persistent[:, m])
+            for z in range(self.bits.shape[2]):
+                columns.append(columns[-1] + self.bits[:, m, z])
+        varying = [c for c in columns if len(c) and (c != c[0]).any()]
+        return np.column_stack([self.energy, self.latency, *varying])
 
 
 @dataclass
