@@ -57,7 +57,7 @@ class PartialRows:
             for z in range(self.done.shape[2]):
                 above = above + self.own[:, m, z - 1] if z else above
                 columns += [above, above + self.done[:, m, z]]
-        columns += list(-self.taken.T)
+        columns.append(-self.taken.astype(np.float64))
         varying = [c for c in columns if len(c) and (c != c[0]).any()]
         return np.column_stack([self.energy, self.latency, *varying])
 
