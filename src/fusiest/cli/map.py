@@ -36,6 +36,13 @@ def map_command(
             autocompletion=one_of("energy", "latency", "edp", "energy,latency"),
         ),
     ] = "energy,latency",
+    usage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MEMORY",
+            help="as little as possible of this memory: all mappings that are best for some size of it",
+        ),
+    ] = None,
     orders: Annotated[
         str,
         typer.Option(
@@ -91,6 +98,7 @@ def map_command(
     require(spec, (arch, workload), "arch", "workload")
     options = Options(
         objective=tuple(objective.split(",")),
+        usage=usage,
         orders=orders,
         max_fused_loops=max_fused_loops,
         max_fused_loops_per_variable=max_fused_loops_per_variable,

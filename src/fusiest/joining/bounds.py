@@ -152,14 +152,17 @@ class Incumbents:
     """Complete mappings known so far, and the test whether a partial mapping can still beat them."""
 
     objective: tuple[str, ...]
-    points: list[tuple[float, float]] = field(default_factory=list)
+    points: list[tuple[float, float, float]] = field(default_factory=list)
+    """Energy, latency, and usage of the watched memory."""
     weights: tuple[float, float] = (0.0, 0.0)
     """Of energy and latency in the weighted sum."""
+    watched: int | None = None
+    """The memory whose usage is an objective, too."""
 
-    def add(self, energy: float, latency: float) -> None:
-        if not any(e <= energy and other <= latency for e, other in self.points):
-            kept = [(e, other) for e, other in self.points if not (energy <= e and latency <= other)]
-            self.points = [*kept, (energy, latency)]
+    def add(self, energy: float, latency: float, usage: float = 0.0) -> None:
+        point = energy, latency, usage
+        if not any(_covers(other, point) for other in self.points):
+            self.points = [*(other for other in self.points if not _covers(point, other)), point]
 
     def score(self, energy: Floats, latency: Floats) -> Floats:
         """What a single objective minimizes; for a front, the product."""
@@ -175,18 +178,26 @@ class Incumbents:
             return False
         return not self.points or bool(self.promising(np.array([energy]), np.array([latency]), more)[0])
 
-    def promising(self, energy: Floats, latency: Floats, more: Least) -> np.ndarray:
-        """Whether completions of these costs, which need at least so much more, could be better than every incumbent."""
+    def promising(self, energy: Floats, latency: Floats, more: Least, usage: Floats | None = None) -> np.ndarray:
+        """Whether completions of these costs, which need at least so much more, could be better than every incumbent.
+
+        If a memory is watched, all are as long as its usage is not given.
+        """
         keep = np.ones(len(energy), np.bool_)
-        if not self.points:
+        if not self.points or (self.watched is not None and usage is None):
             return keep
         slack = 1 - 1e-9
         if len(self.objective) == 1:
-            best = float(min(self.score(np.array([e]), np.array([t]))[0] for e, t in self.points))
-            keep &= self.least_score(energy, latency, more) < best * slack
+            score = self.least_score(energy, latency, more)
+            known = self.score(np.array([p[0] for p in self.points]), np.array([p[1] for p in self.points]))
+            if usage is None:
+                return keep & (score < float(known.min()) * slack)
+            for s, (_, _, u) in zip(known, self.points, strict=True):
+                keep &= (score < s * slack) | (usage < u * slack)
             return keep
-        for e, t in self.points:
-            keep &= (energy + more.energy < e * slack) | (latency + more.latency < t * slack)
+        for e, t, u in self.points:
+            better = (energy + more.energy < e * slack) | (latency + more.latency < t * slack)
+            keep &= better if usage is None else better | (usage < u * slack)
         return keep
 
     def least_score(self, energy: Floats, latency: Floats, more: Least) -> Floats:
@@ -203,3 +214,7 @@ class Incumbents:
         slowest = np.maximum(total_latency, (both - a * total_energy) / b)
         costliest = np.maximum(total_energy, (both - b * total_latency) / a)
         return np.minimum(total_energy * slowest, costliest * total_latency)
+
+
+def _covers(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return all(x <= y for x, y in zip(a, b, strict=True))

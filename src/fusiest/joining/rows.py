@@ -8,13 +8,13 @@ The usage of the whole is then  u[k] = max(done[k], own[k] + u[k + 1]),  u[last]
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from fusiest.joining.bounds import Least
+from fusiest.joining.bounds import Incumbents, Least
 from fusiest.joining.forms import PERSISTENT, Joint
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.table import Rows, group_numbers
@@ -111,7 +111,7 @@ class Filter:
     """Which pairs are worth keeping: what is still to come at least, and the test against known mappings."""
 
     least: Least
-    promising: Callable[[Floats, Floats, Least], np.ndarray]
+    incumbents: Incumbents
 
 
 def join_rows(
@@ -133,7 +133,7 @@ def join_rows(
     columns = [a for a, _ in joint.matched], [b for _, b in joint.matched]
     i, j = matching_pairs(*tile_keys(left.tiles[:, columns[0]], right.tiles[:, columns[1]], bounds))
     energy, latency = left.energy[i] + right.energy[j], left.latency[i] + right.latency[j]
-    promising = np.flatnonzero(wanted.promising(energy, latency, wanted.least))
+    promising = np.flatnonzero(wanted.incumbents.promising(energy, latency, wanted.least))
     i, j, energy, latency = i[promising], j[promising], energy[promising], latency[promising]
     memories = left.done.shape[1]
     own = np.zeros((len(i), memories, joint.zones))
@@ -156,7 +156,11 @@ def join_rows(
     done[:, :, joint.zones] = np.maximum(done[:, :, joint.zones], leaf)
     _, total = fold(own, done, 0)
     own, done = fold(own, done, joint.open_zones)
-    fits = np.flatnonzero((total[:, :, 0] + persistent <= sizes * (1 + 1e-12)).all(axis=1))
+    usage = total[:, :, 0] + persistent
+    fit = (usage <= sizes * (1 + 1e-12)).all(axis=1)
+    if wanted.incumbents.watched is not None:
+        fit &= wanted.incumbents.promising(energy, latency, wanted.least, usage[:, wanted.incumbents.watched])
+    fits = np.flatnonzero(fit)
     done[:, settled, 0] = 0.0
     i, j = i[fits], j[fits]
     nothing = np.zeros(len(i), np.int64)

@@ -147,6 +147,11 @@ class Joiner:
             found[key] = found.get(key, IMPOSSIBLE) | least
         return found
 
+    def watch(self, memory: str) -> int:
+        """A memory whose usage is an objective: what was needed beside all open loops is kept in mind."""
+        self.settled[self.memories.index(memory)] = False
+        return self.memories.index(memory)
+
     def live(self, done: frozenset[str]) -> frozenset[str]:
         """Tensors used by an Einsum of the set and by one outside it."""
         users = self.spec.info.users
@@ -307,7 +312,7 @@ class Joiner:
                 if not incumbents.possible(*best, least.plus(self.least_right[einsum][n])):
                     continue
                 right_form, right_rows = self.right[einsum][n]
-                wanted = Filter(least, incumbents.promising)
+                wanted = Filter(least, incumbents)
                 for k, joint in enumerate(self.joints(form, right_form, einsum, shared, live)):
                     self.compatible += len(rows) * len(right_rows)
                     bounds = [form.loops[a].bound for a, _ in joint.matched]

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fusiest.errors import FusiestError
-from fusiest.joining.bounds import Incumbents
+from fusiest.errors import FusiestError, SpecError, did_you_mean
+from fusiest.joining.bounds import Incumbents, Least
+from fusiest.joining.rows import PartialRows
 from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.diagnose import why_not_joined
 from fusiest.mapper.joiner import Joiner, OutOfTime, State
@@ -23,7 +24,8 @@ from fusiest.mapper.trace import picks, trace
 from fusiest.mapper.windows import WORTHWHILE_EINSUMS, windowed_bounds
 from fusiest.model.evaluate import evaluate
 from fusiest.pmapping.diagnose import NoMapping
-from fusiest.pmapping.pareto import pareto_rows
+from fusiest.pmapping.explore import shared_memories
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.spec.spec import Spec
 
 MOST_DOWN_SETS = 10_000
@@ -66,6 +68,7 @@ def run(
 class _Candidate:
     energy: float
     latency: float
+    usage: float
     states: dict[frozenset[str], State]
     row: int
 
@@ -78,12 +81,16 @@ class _Run:
     executor: concurrent.futures.Executor | None
     stats: Stats = field(default_factory=Stats)
     found: list[_Candidate] = field(default_factory=list)
+    watched: int | None = None
+    """The memory whose usage is an objective, too."""
     cut_nothing: bool = False
     """Whether the last pass kept all that could matter in the orders it looked at."""
 
     def run(self) -> Result:
         begin, cpu = time.perf_counter(), cpu_seconds()
         self.deadline = begin + self.options.time_limit if self.options.time_limit is not None else None
+        if self.options.usage is not None:
+            check_usage(self.spec, self.options.usage)
         tables = explore_all(
             self.spec,
             self.options,
@@ -96,7 +103,9 @@ class _Run:
         self.stats.explored = {name: table.explored for name, table in tables.items()}
         self.stats.groups = {name: len(table.forms) for name, table in tables.items()}
         joiner = Joiner(self.spec, tables, self._all_orders(), self.options.objective)
-        self.incumbents = Incumbents(self.options.objective, weights=joiner.weights)
+        if self.options.usage is not None:
+            self.watched = joiner.watch(self.options.usage)
+        self.incumbents = self._no_incumbents(joiner)
         optimal, gap, interrupted = self._search(joiner)
         if not self.found:
             raise why_not_joined(joiner)
@@ -105,6 +114,9 @@ class _Run:
         self.stats.cpu_seconds = cpu_seconds() - cpu
         self.stats.peak_rss_bytes = peak_rss_bytes()
         return Result(self.spec, self.options.objective, mappings, optimal, gap, self.stats, interrupted, self.options)
+
+    def _no_incumbents(self, joiner: Joiner) -> Incumbents:
+        return Incumbents(self.options.objective, weights=joiner.weights, watched=self.watched)
 
     def _all_orders(self) -> bool:
         """All orders, unless the workload has too many sets of finished Einsums."""
@@ -133,7 +145,7 @@ class _Run:
 
     def _bound(self, joiner: Joiner) -> None:
         """Better bounds for a long workload, cut where the best mapping known is not fused."""
-        if not self.options.bounds or not self.found or len(joiner.order) < WORTHWHILE_EINSUMS:
+        if not self.options.bounds or not self.found or len(joiner.order) < WORTHWHILE_EINSUMS or self.options.usage:
             return
         self.say(Step("bounding stretches of Einsums"))
         scores = self.incumbents.score(
@@ -150,9 +162,7 @@ class _Run:
 
     def _pass(self, joiner: Joiner, beam: int | None) -> None:
         name = "joining" if beam is None else "first pass"
-        incumbents = (
-            self.incumbents if self.options.bounds else Incumbents(self.options.objective, weights=joiner.weights)
-        )
+        incumbents = self.incumbents if self.options.bounds else self._no_incumbents(joiner)
 
         def report(step: FunnelStep) -> None:
             self.stats.funnel.append(step)
@@ -167,10 +177,13 @@ class _Run:
         if state is None or not len(state):
             return
         rows = state.rows[0]
-        for row in pareto_rows(np.zeros(len(rows), np.int64), np.column_stack([rows.energy, rows.latency])):
-            candidate = _Candidate(float(rows.energy[row]), float(rows.latency[row]), states, int(row))
+        usage = np.zeros(len(rows)) if self.watched is None else rows.usage()[:, self.watched]
+        for row in pareto_rows(np.zeros(len(rows), np.int64), np.column_stack([rows.energy, rows.latency, usage])):
+            candidate = _Candidate(
+                float(rows.energy[row]), float(rows.latency[row]), float(usage[row]), states, int(row)
+            )
             self.found.append(candidate)
-            self.incumbents.add(candidate.energy, candidate.latency)
+            self.incumbents.add(candidate.energy, candidate.latency, candidate.usage)
 
     def _run_pass(
         self, joiner: Joiner, incumbents: Incumbents, beam: int | None, report: Callable[[FunnelStep], None]
@@ -192,6 +205,16 @@ class _Run:
     def _gap(self, joiner: Joiner) -> float:
         """How much better, relatively, a mapping could be than the best known one."""
         open_rows = [(rows, least) for rows, least in joiner.frontier_bounds(self.incumbents) if len(rows)]
+        return max(self._gap_of_costs(open_rows), self._gap_of_usage(open_rows))
+
+    def _gap_of_usage(self, open_rows: list[tuple[PartialRows, Least]]) -> float:
+        if self.watched is None:
+            return 0.0
+        found = min(c.usage for c in self.found)
+        least = min((float(rows.usage()[:, self.watched].min()) for rows, _ in open_rows), default=found)
+        return max(0.0, 1 - least / found) if found else 0.0
+
+    def _gap_of_costs(self, open_rows: list[tuple[PartialRows, Least]]) -> float:
         if len(self.options.objective) > 1:
             energy, latency = min(c.energy for c in self.found), min(c.latency for c in self.found)
             least_energy = min((float(rows.energy.min()) + least.energy for rows, least in open_rows), default=energy)
@@ -207,8 +230,11 @@ class _Run:
         """The best candidates as LoopTrees, each evaluated by the model, which must agree."""
         energy = np.array([c.energy for c in self.found])
         latency = np.array([c.latency for c in self.found])
+        usage = np.array([c.usage for c in self.found])
         if len(self.options.objective) > 1:
-            chosen = pareto_rows(np.zeros(len(energy), np.int64), np.column_stack([energy, latency]))
+            chosen = pareto_rows(np.zeros(len(energy), np.int64), np.column_stack([energy, latency, usage]))
+        elif self.watched is not None:
+            chosen = _least_by_usage(self.incumbents.score(energy, latency), usage)
         else:
             score = self.incumbents.score(energy, latency)
             close = np.flatnonzero(score <= score.min() * (1 + 1e-9))
@@ -218,6 +244,14 @@ class _Run:
             order, tree = trace(joiner, self.found[i].states, self.found[i].row)
             mappings.append(checked_mapping(self.spec, order, tree, float(energy[i]), float(latency[i])))
         return sorted(mappings, key=lambda m: (m.energy, m.latency))
+
+
+def _least_by_usage(score: Floats, usage: Floats) -> Ints:
+    """Mappings from the best down, each with less usage than all before it."""
+    order = np.lexsort((usage, score))
+    least = np.minimum.accumulate(usage[order])
+    chosen: Ints = order[np.r_[True, least[1:] < least[:-1] * (1 - 1e-12)]]
+    return chosen
 
 
 def checked_mapping(spec: Spec, order: tuple[str, ...], tree: LoopTree, energy: float, latency: float) -> Mapping:
@@ -232,6 +266,15 @@ def checked_mapping(spec: Spec, order: tuple[str, ...], tree: LoopTree, energy: 
             f"{cost.energy} J, {cost.latency} s"
         )
     return Mapping(tree, order, cost)
+
+
+def check_usage(spec: Spec, memory: str) -> None:
+    known = shared_memories(spec)
+    if memory not in known:
+        raise SpecError(
+            f"the usage of {memory} cannot be an objective: it is below a fanout, unlimited, or no memory"
+            f"{did_you_mean(memory, known)}"
+        )
 
 
 def count_down_sets(spec: Spec, most: int) -> int:

@@ -14,6 +14,8 @@ class Options:
     """How to search. The switches `coarse` and `bounds` change the time, never the result."""
 
     objective: tuple[str, ...] = ("energy", "latency")
+    usage: str | None = None
+    """A memory of which as little as possible is to be used: all mappings that are best for some size of it."""
     orders: str = "all"
     max_fused_loops: int | None = None
     max_fused_loops_per_variable: int = 1

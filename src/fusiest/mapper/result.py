@@ -169,6 +169,7 @@ class Result:
             "edp": mapping.edp,
             "einsum_order": list(mapping.einsum_order),
             "mapping": dump_mapping(mapping.looptree),
+            "peak_occupancy_bits": dict(mapping.evaluation.peak_occupancy_bits),
             "energy_by_component": mapping.evaluation.energy_by_component(),
             "fused_sets": [list(fused.einsums) for fused in fused_sets(self.spec, mapping.looptree)],
         }

@@ -35,6 +35,7 @@ def explore_all(
         max_fused_loops=options.max_fused_loops,
         max_fused_loops_per_variable=options.max_fused_loops_per_variable,
         imperfect=options.imperfect,
+        usage=options.usage is not None,
     )
     for name, table in _explore(explore, list(first_of.values()), options.jobs, executor):
         if not len(table):

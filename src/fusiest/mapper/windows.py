@@ -169,7 +169,7 @@ def _search(
             if best * (1 + _SLACK) <= most:
                 break
             most = min(least * (1 + more), best * (1 + _SLACK))
-            end = _run(own, start, Incumbents(("energy",), [(most, 0.0)]), check)
+            end = _run(own, start, Incumbents(("energy",), [(most, 0.0, 0.0)]), check)
             found = _transitions(own, end, signatures)
     except _TooLarge:
         return None

@@ -36,17 +36,19 @@ def pmappings(
     rules: Rules | None = None,
     imperfect: bool = False,
     general: bool = False,
+    usage: bool = False,
 ) -> Table:
     """Every pmapping of an Einsum that is Pareto-optimal in energy, latency and space, by how it meets other Einsums.
 
-    `imperfect`: also tiles that do not divide. `general`: the general search also where the fast one applies.
+    `imperfect`: also tiles that do not divide. `general`: the general search also where the fast one applies. `usage`:
+    space counts even where Einsums do not meet on chip.
     """
     architecture = spec.require_arch()
     info = spec.info.einsums[einsum]
     limits = FusedLimits(max_fused_loops, max_fused_loops_per_variable)
     pieces: dict[Form, list[Rows]] = {}
     origins: list[Origin] = []
-    apart = not can_fuse(spec)
+    apart = not usage and not can_fuse(spec)
     memories = [] if apart else shared_memories(spec)
     for compute in computes(architecture):
         path = bind(spec, einsum, compute)

@@ -27,7 +27,7 @@ def result_parts(result: Result, tree: bool = False) -> list[Part]:
     best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
     parts: list[Part] = [_headline(result)]
     if len(result.mappings) > 1:
-        parts += ["", _front(result.mappings, best)]
+        parts += ["", _front(result.mappings, best, result.options.usage)]
     if tree:
         bounds = {name: dict(info.bounds) for name, info in result.spec.info.einsums.items()}
         parts += ["", draw_text(best.looptree, bounds)]
@@ -47,15 +47,15 @@ def _headline(result: Result) -> Text:
     return text
 
 
-def _front(mappings: Sequence[Mapping], best: Mapping) -> Grid:
-    """The front, at most a dozen points of it: both ends, the best and others evenly between."""
-    table = grid("?>", ">energy", ">latency", ">EDP", "?<")
+def _front(mappings: Sequence[Mapping], best: Mapping, memory: str | None) -> Grid:
+    """The front, at most a dozen points of it: both ends, the best and others evenly between; with a memory's usage."""
+    table = grid("?>", ">energy", ">latency", ">EDP", *([f">{memory}"] if memory is not None else []), "?<")
     for i in chosen_points(len(mappings), next(i for i, m in enumerate(mappings) if m is best)):
         m = mappings[i]
+        used = [bits(m.evaluation.peak_occupancy_bits.get(memory, 0))] if memory is not None else []
         mark = "shown below" if m is best else ""
-        table.add(
-            str(i + 1), si(m.energy, "J"), si(m.latency, "s"), si(m.edp, "Js"), mark, style="bold" if m is best else ""
-        )
+        costs = si(m.energy, "J"), si(m.latency, "s"), si(m.edp, "Js")
+        table.add(str(i + 1), *costs, *used, mark, style="bold" if m is best else "")
     return table
 
 
