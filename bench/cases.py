@@ -134,6 +134,13 @@ CASES = (
         for n in (8, 64)
     ),
     Case(
+        name="gpt3-32-layers-edp",
+        about="32 layers of GPT-3 6.7B (320 Einsums), 64 x 4096 tokens, energy-delay product",
+        files=("tpu_v4i", str(HERE / "gpt3_layers.yaml")),
+        defines={"N_LAYERS": 32, **_GPT3_LARGE},
+        objective="edp",
+    ),
+    Case(
         name="cold-start",
         about="1 matmul, 8192 x 4096 x 4096, front, on first use: the search is compiled",
         files=("tpu_v4i", "matmuls"),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fusiest.mapper.mapper import map
     from fusiest.mapper.result import Result
     from fusiest.pmapping.diagnose import NoMapping
-    from fusiest.pmapping.explore import pmappings
+    from fusiest.pmapping.remembered import pmappings
 
 __version__ = "0.1.0"
 __all__ = [
@@ -36,7 +36,7 @@ _LATER = {
     "map": "fusiest.mapper.mapper",
     "Result": "fusiest.mapper.result",
     "NoMapping": "fusiest.pmapping.diagnose",
-    "pmappings": "fusiest.pmapping.explore",
+    "pmappings": "fusiest.pmapping.remembered",
 }
 
 

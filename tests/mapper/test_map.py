@@ -154,7 +154,7 @@ def test_incumbents_keep_a_front() -> None:
     incumbents = Incumbents(("energy", "latency"))
     for point in ((2.0, 2.0), (1.0, 3.0), (3.0, 3.0), (2.0, 1.0)):
         incumbents.add(*point)
-    assert sorted(incumbents.points) == [(1.0, 3.0), (2.0, 1.0)]
+    assert sorted(incumbents.points) == [(1.0, 3.0, 0.0), (2.0, 1.0, 0.0)]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 
@@ -49,7 +50,7 @@ def pmappings(
     pieces: dict[Form, list[Rows]] = {}
     origins: list[Origin] = []
     apart = not usage and not can_fuse(spec)
-    memories = [] if apart else shared_memories(spec)
+    memories = [] if apart else list(shared_memories(spec))
     for compute in computes(architecture):
         path = bind(spec, einsum, compute)
         if not path.compute.enabled and not info.is_copy_operation:
@@ -67,7 +68,8 @@ def pmappings(
     return Table(info.name, tuple(memories), forms, origins, explored)
 
 
-def shared_memories(spec: Spec) -> list[str]:
+@functools.lru_cache(maxsize=4)
+def shared_memories(spec: Spec) -> tuple[str, ...]:
     """Memories of limited size where tensors of several Einsums can meet: outside every fanout, or all."""
     found: list[str] = []
     first = next(iter(spec.info.einsums))
@@ -78,7 +80,7 @@ def shared_memories(spec: Spec) -> list[str]:
                 break
             if component.kind == "memory" and math.isfinite(component.size) and component.name not in found:
                 found.append(component.name)
-    return found
+    return tuple(found)
 
 
 def meet_below_fanouts(spec: Spec) -> bool:
@@ -99,6 +101,7 @@ def meet_below_fanouts(spec: Spec) -> bool:
     return False
 
 
+@functools.lru_cache(maxsize=4)
 def can_fuse(spec: Spec) -> bool:
     """Whether a tensor of several Einsums, or a persistent one, may be backed elsewhere than in an unlimited outermost
     memory: where not, Einsums do not meet on chip."""

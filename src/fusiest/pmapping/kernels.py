@@ -10,6 +10,7 @@ import numba
 import numpy as np
 
 SLACK = 1.0 + 1e-12
+SMALL_GROUP = 8
 
 
 @numba.njit(cache=True)
@@ -19,6 +20,26 @@ def _dominates(a, b):  # type: ignore[no-untyped-def]
         if a[c] > b[c] * SLACK:
             return False
     return True
+
+
+@numba.njit(cache=True)
+def by_group(groups, count, criteria):  # type: ignore[no-untyped-def]
+    """Rows by group, of `count` groups, and where each group starts; cheapest first in all but the smallest."""
+    starts = np.zeros(count + 1, np.int64)
+    for group in groups:
+        starts[group + 1] += 1
+    for g in range(count):
+        starts[g + 1] += starts[g]
+    order = np.empty(len(groups), np.int64)
+    used = starts[:-1].copy()
+    for row in range(len(groups)):
+        order[used[groups[row]]] = row
+        used[groups[row]] += 1
+    for g in range(count):
+        if starts[g + 1] - starts[g] > SMALL_GROUP:
+            own = order[starts[g] : starts[g + 1]].copy()
+            order[starts[g] : starts[g + 1]] = own[np.argsort(criteria[own, 0])]
+    return order, starts
 
 
 @numba.njit(cache=True)

@@ -19,10 +19,15 @@ def pareto_rows(groups: Ints, criteria: Floats) -> Ints:
         criteria = criteria[:, (criteria != criteria[0]).any(axis=0)]
     if criteria.shape[1] == 0:
         criteria = np.zeros((len(groups), 1))
-    order = np.lexsort((criteria.sum(axis=1) if criteria.shape[1] > 1 else criteria[:, 0], criteria[:, 0], groups))
-    sorted_groups = groups[order]
-    starts = np.flatnonzero(np.r_[True, sorted_groups[1:] != sorted_groups[:-1], True])
+    criteria = np.ascontiguousarray(criteria)
+    count = int(groups.max()) + 1
+    if groups.min() >= 0 and count <= 4 * len(groups) + 1024:
+        order, starts = kernels.by_group(groups, count, criteria)
+    else:
+        order = np.lexsort((criteria[:, 0], groups))
+        sorted_groups = groups[order]
+        starts = np.flatnonzero(np.r_[True, sorted_groups[1:] != sorted_groups[:-1], True])
     keep = np.zeros(len(groups), np.bool_)
-    kernels.prune_sorted(order, starts, np.ascontiguousarray(criteria), keep)
+    kernels.prune_sorted(order, starts, criteria, keep)
     result: Ints = order[keep[order]]
     return result

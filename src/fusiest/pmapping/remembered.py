@@ -1,0 +1,44 @@
+"""The pmappings of an Einsum for users who want to look at them: Einsums that differ only by names are explored once."""
+
+from __future__ import annotations
+
+import weakref
+
+from fusiest.pmapping import explore
+from fusiest.pmapping.identical import common_key, renamed_table
+from fusiest.pmapping.table import Table
+from fusiest.spec.spec import Spec
+
+_TABLES: weakref.WeakKeyDictionary[Spec, weakref.WeakValueDictionary[object, Table]] = weakref.WeakKeyDictionary()
+"""Tables that someone still holds, by spec."""
+
+
+def pmappings(
+    spec: Spec,
+    einsum: str,
+    *,
+    max_fused_loops: int | None = None,
+    max_fused_loops_per_variable: int = 1,
+    imperfect: bool = False,
+) -> Table:
+    """Every pmapping of an Einsum that is Pareto-optimal in energy, latency and space, by how it meets other Einsums.
+
+    `imperfect`: also tiles that do not divide.
+
+    >>> from fusiest import load
+    >>> table = pmappings(load("simple", "matmuls", N_EINSUMS=2, M=64, KN=64), "Matmul0")
+    >>> len(table.forms) > 1
+    True
+    """
+    tables = _TABLES.setdefault(spec, weakref.WeakValueDictionary())
+    key = common_key(spec, einsum), max_fused_loops, max_fused_loops_per_variable, imperfect
+    known = tables.get(key)
+    if known is None:
+        known = tables[key] = explore.pmappings(
+            spec,
+            einsum,
+            max_fused_loops=max_fused_loops,
+            max_fused_loops_per_variable=max_fused_loops_per_variable,
+            imperfect=imperfect,
+        )
+    return known if known.einsum == einsum else renamed_table(spec, known, einsum)
