@@ -26,7 +26,7 @@ def move(s, w, r, genes, candidate):  # type: ignore[no-untyped-def]
     for _ in range(MOST_TRIES):
         candidate[:] = genes
         if change(s, w, candidate):
-            score = judge(s, w, r, candidate, genes, genes, False)
+            score = judge(s, w, r, candidate, genes, False)
             if not np.isnan(score):
                 return score
     r.amounts[SPENT] += 1.0

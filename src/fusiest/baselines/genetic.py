@@ -58,7 +58,10 @@ def _offspring(s, w, r, population, scores, child):  # type: ignore[no-untyped-d
     for _ in range(MOST_TRIES):
         a, b = choose_parents(w, scores)
         if vary(s, w, population[a], population[b], child):
-            score = judge(s, w, r, child, population[a], population[b], False)
+            if (child == population[a]).all():  # known already
+                r.amounts[SPENT] += 1.0
+                return scores[a]
+            score = judge(s, w, r, child, population[a], False)
             if not np.isnan(score):
                 return score
     r.amounts[SPENT] += 1.0

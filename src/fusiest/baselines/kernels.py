@@ -311,15 +311,10 @@ def change(s, w, genes):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _same_group(s, a, b):  # type: ignore[no-untyped-def]
-    return s.form[a] == s.form[b] and s.group[a] == s.group[b]
-
-
-@numba.njit(cache=True)
-def price(s, genes, known, other, fresh):  # type: ignore[no-untyped-def]
-    """Evaluations for the groups of pmappings that neither `known` nor `other` has; all if `fresh`; at least one."""
+def price(s, genes, known, fresh):  # type: ignore[no-untyped-def]
+    """Evaluations for the groups of pmappings that `known` does not have yet; for all if `fresh`; at least one."""
     total = 0.0
     for e in range(len(genes)):
-        if fresh or not (_same_group(s, genes[e], known[e]) or _same_group(s, genes[e], other[e])):
+        if fresh or s.form[genes[e]] != s.form[known[e]] or s.group[genes[e]] != s.group[known[e]]:
             total += s.price[e]
     return max(total, 1.0)

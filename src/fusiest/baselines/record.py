@@ -13,7 +13,7 @@ from fusiest.baselines.kernels import INCOMPATIBLE, VALID, evaluate, price
 ENERGY, LATENCY, EDP = 0, 1, 2
 OBJECTIVES: dict[tuple[str, ...], int] = {("energy",): ENERGY, ("latency",): LATENCY}
 """Everything else is minimized as the product."""
-SPENT, BUDGET, BEST, CURRENT, STOPPED = 0, 1, 2, 3, 4
+SPENT, BUDGET, BEST, CURRENT, STOPPED, TARGET = 0, 1, 2, 3, 4, 5
 RECORDED, VALID_ONES, INVALID_ONES, SINCE_BEST, INVALID_RUN, PHASE = 0, 1, 2, 3, 4, 5
 _HISTORY, _ROOM = 2048, 256
 
@@ -22,7 +22,8 @@ class Record(NamedTuple):
     """Compiled code counts here."""
 
     amounts: npt.NDArray[np.float64]
-    """Evaluations spent, the budget, the best score, the current score, when a stop rule first applied."""
+    """Evaluations spent, the budget, the best score, the current score, when a stop rule first applied, and the score
+    that is good enough."""
     counts: npt.NDArray[np.int64]
     best: npt.NDArray[np.int64]
     history: npt.NDArray[np.float64]
@@ -30,8 +31,8 @@ class Record(NamedTuple):
     objective: int
 
 
-def make_record(einsums: int, budget: float, objective: tuple[str, ...]) -> Record:
-    amounts = np.array([0.0, budget, np.inf, np.inf, 0.0])
+def make_record(einsums: int, budget: float, objective: tuple[str, ...], target: float = 0.0) -> Record:
+    amounts = np.array([0.0, budget, np.inf, np.inf, 0.0, target])
     return Record(
         amounts, np.zeros(6, np.int64), np.zeros(einsums, np.int64), np.zeros((_HISTORY, 3)),
         OBJECTIVES.get(objective, EDP),
@@ -41,19 +42,20 @@ def make_record(einsums: int, budget: float, objective: tuple[str, ...]) -> Reco
 @numba.njit(cache=True)
 def goes_on(r, until):  # type: ignore[no-untyped-def]
     """Whether to do more before returning to the caller."""
-    return r.amounts[SPENT] < until and r.counts[RECORDED] < len(r.history) - _ROOM
+    room = r.counts[RECORDED] < len(r.history) - _ROOM
+    return r.amounts[SPENT] < until and r.amounts[BEST] > r.amounts[TARGET] and room
 
 
 @numba.njit(cache=True)
-def judge(s, w, r, genes, known, other, fresh):  # type: ignore[no-untyped-def]
+def judge(s, w, r, genes, known, fresh):  # type: ignore[no-untyped-def]
     """Evaluate, charge and note a choice: its score, inf if it does not fit into memory, nan if it fits no neighbours.
 
-    A choice that is not compatible costs nothing. Groups that `known` or `other` have are paid for, unless `fresh`.
+    A choice that is not compatible costs nothing. Groups that `known` has are paid for, unless `fresh`.
     """
     status = evaluate(s, w, genes)
     if status == INCOMPATIBLE:
         return np.nan
-    r.amounts[SPENT] += price(s, genes, known, other, fresh)
+    r.amounts[SPENT] += price(s, genes, known, fresh)
     if status != VALID:
         r.counts[INVALID_ONES] += 1
         r.counts[INVALID_RUN] += 1

@@ -12,7 +12,18 @@ from fusiest.baselines.annealing import anneal
 from fusiest.baselines.genetic import POPULATION, evolve
 from fusiest.baselines.kernels import Work, make_work
 from fusiest.baselines.options import BaselineOptions
-from fusiest.baselines.record import BEST, EDP, OBJECTIVES, RECORDED, SPENT, STOPPED, Record, make_record
+from fusiest.baselines.record import (
+    BEST,
+    EDP,
+    INVALID_ONES,
+    OBJECTIVES,
+    RECORDED,
+    SPENT,
+    STOPPED,
+    VALID_ONES,
+    Record,
+    make_record,
+)
 from fusiest.baselines.sampling import timeloop
 from fusiest.baselines.space import Genome, Space, make_genome
 from fusiest.baselines.structures import structure_search
@@ -44,6 +55,8 @@ class Found:
     history: list[Improvement]
     stopped: float | None = None
     """When its own stop rules ended the search, or would have."""
+    tried: int = 0
+    """Mappings that were evaluated, valid or not."""
 
 
 def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progress: Progress | None = None) -> Result:
@@ -75,14 +88,19 @@ def our_evaluations(spec: Spec, tables: dict[str, Table]) -> int:
 
 
 def search(
-    genome: Genome, objective: tuple[str, ...], baseline: BaselineOptions, ours: int, say: Progress | None = None
+    genome: Genome,
+    objective: tuple[str, ...],
+    baseline: BaselineOptions,
+    ours: int,
+    say: Progress | None = None,
+    target: float = 0.0,
 ) -> Found:
-    """Run a baseline on a genome until its budget is spent, or its own rules stop it."""
+    """Run a baseline until its budget is spent, its own rules stop it, or it found a score of at most `target`."""
     space = genome.space
     if not all(np.diff(space.first)):
         return Found(None, 0.0, [])
     budget = float(ours if baseline.budget is None else baseline.budget)
-    record = make_record(len(space.forms), budget, objective)
+    record = make_record(len(space.forms), budget, objective, target)
     work = make_work_for(space, baseline.seed)
     step = _stepper(genome, work, record, baseline)
     history: list[Improvement] = []
@@ -93,10 +111,11 @@ def search(
         if say is not None:
             best = f"best {record.amounts[BEST]:.6g}" if history else "nothing valid yet"
             say(Step(baseline.mapper, f"{record.amounts[SPENT]:,.0f} of {budget:,.0f} evaluations, {best}"))
-        if record.amounts[STOPPED] and baseline.stop_rules:
+        if (record.amounts[STOPPED] and baseline.stop_rules) or record.amounts[BEST] <= target:
             break
     genes = record.best.copy() if history else None
-    return Found(genes, float(record.amounts[SPENT]), history, float(record.amounts[STOPPED]) or None)
+    tried = int(record.counts[VALID_ONES] + record.counts[INVALID_ONES])
+    return Found(genes, float(record.amounts[SPENT]), history, float(record.amounts[STOPPED]) or None, tried)
 
 
 def make_work_for(space: Space, seed: int) -> Work:

@@ -18,7 +18,7 @@ MOST_INVALID, MOST_WITHOUT_BETTER = 1_000, 500
 def draw(s, w, r, genes):  # type: ignore[no-untyped-def]
     """One random choice: its score, inf if it is invalid."""
     if sample(s, w, genes):
-        score = judge(s, w, r, genes, genes, genes, True)
+        score = judge(s, w, r, genes, genes, True)
         if not np.isnan(score):
             return score
     r.amounts[SPENT] += 1.0

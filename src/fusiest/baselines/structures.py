@@ -9,7 +9,7 @@ import numpy as np
 from fusiest.baselines.annealing import MOST_TRIES
 from fusiest.baselines.genetic import choose_parents, vary
 from fusiest.baselines.kernels import INCOMPATIBLE, Work, evaluate
-from fusiest.baselines.record import BUDGET, PHASE, SPENT, Record
+from fusiest.baselines.record import BEST, BUDGET, PHASE, SPENT, TARGET, Record
 from fusiest.baselines.sampling import draw
 from fusiest.baselines.space import Genome
 from fusiest.baselines.tree_search import make_structure, make_tree, search_tiles
@@ -51,7 +51,7 @@ def structure_search(
         population[:], scores[:] = children, marks
 
     def advance(until: float) -> None:
-        while record.amounts[SPENT] < until:
+        while record.amounts[SPENT] < until and record.amounts[BEST] > record.amounts[TARGET]:
             missing = int(record.counts[PHASE])
             if missing < len(population):
                 scores[missing] = first(population[missing])

@@ -161,7 +161,7 @@ def _finish(s, w, r, t, at, decided, genes, ends, known, scale):  # type: ignore
             return WORST_REWARD, np.inf
         if at[0] < len(genes):
             _decide(t, at, decided, genes, ends, below(w, count))
-    score = judge(s, w, r, genes, known, known, False)
+    score = judge(s, w, r, genes, known, False)
     if not score < np.inf:
         return WORST_REWARD, np.inf
     known[:] = genes

@@ -11,6 +11,7 @@ from fusiest.cli.compare import compare_command
 from fusiest.cli.evaluate import evaluate_command
 from fusiest.cli.map import map_command
 from fusiest.cli.output import complain, echo, silence_stdout
+from fusiest.cli.reproduce import reproduce_command
 from fusiest.cli.show import list_command, show_command
 from fusiest.errors import FusiestError
 
@@ -92,6 +93,9 @@ app.command(
         "fusiest compare large.json small.json --report comparison.html",
     ),
 )(compare_command)
+app.command("reproduce", epilog="Example: fusiest reproduce edge-transformer --quick --out reproduced")(
+    reproduce_command
+)
 app.command("list")(list_command)
 
 

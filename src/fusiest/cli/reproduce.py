@@ -1,0 +1,54 @@
+"""`fusiest reproduce`: the paper's experiments."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fusiest.cli.completion import one_of
+from fusiest.cli.output import echo
+from fusiest.errors import SpecError
+from fusiest.reproduce.names import ALL, EXPERIMENTS
+
+
+def reproduce_command(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help=f"{', '.join(EXPERIMENTS)}, or all", autocompletion=one_of(*EXPERIMENTS, ALL)
+        ),
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="smaller and fewer runs: all within minutes")] = False,
+    out: Annotated[str, typer.Option(metavar="DIR", help="where results go, and where a run goes on")] = "reproduced",
+    times: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="evaluations that a baseline may spend, as a multiple of fusiest's"),
+    ] = None,
+    runs: Annotated[int | None, typer.Option(metavar="N", help="runs per baseline")] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Repeat the paper's experiments: tables, figures, and a summary with our numbers beside the paper's.
+
+    Finished pieces are kept in DIR: a run that was stopped goes on where it was.
+    """
+    from fusiest.mapper.progress import Step
+    from fusiest.terminal.progress import Progress
+
+    for option, value in (("times", times), ("runs", runs), ("jobs", jobs)):
+        if value is not None and not value > 0:
+            raise SpecError(f"{option} must be positive, but is {value}")
+    os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
+    with Progress(sys.stderr, quiet) as progress:
+        progress(Step("loading the compiled search (compiled once, on first use)"))
+        from fusiest.reproduce.pieces import Study
+        from fusiest.reproduce.run import reproduce
+
+        study = Study(Path(out), quick, jobs or os.cpu_count() or 1, times, runs, progress)
+        written = reproduce(name, study)
+    for file in written:
+        echo(str(file))

@@ -1,0 +1,14 @@
+"""The experiments by name, apart from what they need, so that the command line can list them at once."""
+
+from __future__ import annotations
+
+EXPERIMENTS = {
+    "convergence": "how fast baselines come near the optimum",
+    "scaling": "time per Einsum for chains of 1 to 64 matrix products",
+    "mapping": "what the optimal mapping of GPT-3 6.7B does",
+    "edge-transformer": "the edge accelerator against TransFusion, FLAT and no fusion",
+    "energy-breakdown": "its energy by component and by kind of tensor",
+    "fusion-sets": "which Einsums it fuses, and their computational intensity",
+    "ablation": "what each part of the search is good for",
+}
+ALL = "all"

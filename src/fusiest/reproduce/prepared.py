@@ -1,0 +1,79 @@
+"""A case, explored once per process: its tables, the baselines' genome, and the optimum."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fusiest.baselines.kernels import VALID, evaluate, sample
+from fusiest.baselines.run import make_work_for, our_evaluations
+from fusiest.baselines.space import Genome, make_genome
+from fusiest.mapper.joiner import Joiner
+from fusiest.mapper.mapper import run
+from fusiest.mapper.options import Options
+from fusiest.mapper.tables import explore_all
+from fusiest.reproduce.pieces import Settings
+from fusiest.spec.load import load
+from fusiest.spec.spec import Spec
+
+
+@dataclass(frozen=True)
+class Optimum:
+    edp: float
+    seconds: float
+
+
+class Prepared:
+    """What baselines need to run, and what they are compared with."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.tables = explore_all(spec, Options(), None, lambda *_: None)
+        self.ours = our_evaluations(spec, self.tables)
+        self.pmappings = sum(map(len, self.tables.values()))
+
+    @cached_property
+    def genome(self) -> Genome:
+        return make_genome(self.spec, Joiner(self.spec, self.tables, False))
+
+    @cached_property
+    def optimum(self) -> Optimum:
+        begin = time.perf_counter()
+        best = run(self.spec, Options(objective=("edp",))).best("edp")
+        return Optimum(best.edp, time.perf_counter() - begin)
+
+    @property
+    def kept(self) -> int:
+        """Rows that can be part of a mapping, as far as neighbours can tell."""
+        return len(self.genome.space.energy)
+
+    def random_scores(self, count: int) -> list[float]:
+        """Energy-delay products of random valid mappings."""
+        space = self.genome.space
+        work, genes = make_work_for(space, 0), np.zeros(len(space.forms), np.int64)
+        scores: list[float] = []
+        for _ in range(100 * count):
+            if sample(space, work, genes) and evaluate(space, work, genes) == VALID:
+                scores.append(float(work.cost[0] * work.cost[1]))
+                if len(scores) == count:
+                    break
+        return scores
+
+
+_prepared: dict[str, Prepared] = {}
+
+
+def prepare(case: Settings) -> Prepared:
+    """The case of these settings; kept, so that processes forked later have it."""
+    defines = case["defines"]
+    assert isinstance(defines, dict)
+    key = json.dumps([case["architecture"], case["workload"], defines])
+    if key not in _prepared:
+        _prepared.clear()
+        _prepared[key] = Prepared(load(str(case["architecture"]), str(case["workload"]), defines=defines))
+        _ = _prepared[key].genome
+    return _prepared[key]

@@ -1,0 +1,32 @@
+"""Which experiments there are, and running them one after the other."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from fusiest.errors import SpecError, did_you_mean
+from fusiest.mapper.progress import Step
+from fusiest.reproduce.names import ALL, EXPERIMENTS
+from fusiest.reproduce.output import write
+from fusiest.reproduce.pieces import Study
+
+
+def chosen(name: str) -> list[str]:
+    """The experiments that a name stands for."""
+    if name != ALL and name not in EXPERIMENTS:
+        raise SpecError(f"experiment '{name}' is not known{did_you_mean(name, [*EXPERIMENTS, ALL])}")
+    return list(EXPERIMENTS) if name == ALL else [name]
+
+
+def reproduce(name: str, study: Study) -> list[Path]:
+    """Run one experiment, or all; returns the files written."""
+    from fusiest.report.figures import check_matplotlib
+
+    check_matplotlib()
+    written = []
+    for experiment in chosen(name):
+        study.say(Step(experiment, EXPERIMENTS[experiment]))
+        module = importlib.import_module(f"fusiest.reproduce.{experiment.replace('-', '_')}")
+        written += write(study, experiment, module.TITLE, module.run(study))
+    return written
