@@ -47,7 +47,7 @@ def run(
         for mapper in NAMES
         for seed in range(runs)
     }
-    if any(study._known(name, settings) is None for name, settings in wanted.items()):
+    if not study.has(wanted):
         study.say(Step("convergence", "preparing the tables for the baselines"))
         prepare(case)
     found = study.pieces(wanted, _one_run)
@@ -161,6 +161,7 @@ def _reasons(curves: dict[str, Floats], grid: Floats, optimum: Data, first: Sequ
     evaluations = [data["spent"] * optimum["evaluations"] / max(data["tried"], 1) for data in first]
     tried = [f"{name} {optimum['evaluations'] / n:,.0f}" for name, n in zip(NAMES.values(), evaluations, strict=True)]
     stopped = first[list(NAMES).index("timeloop")]["stopped"]
+    stop = "later" if stopped is None else f"at {stopped:.2g}×"
     return f"""## Beside the paper
 
 At 1×: {"; ".join(apart) or "no run went that far, or not all had found a mapping by then"}. What is behind it, from the data of this run:
@@ -168,7 +169,7 @@ At 1×: {"; ".join(apart) or "no run went that far, or not all had found a mappi
 - A unit of evaluations buys many mappings here. In 1×, mappings tried: {", ".join(tried)}. The unit is what fusiest needs,
   {optimum["evaluations"]:,} evaluations; the paper's is 1.5 CPU hours of them.
 - Baselines see less that is bad. Of {optimum["pmappings"]:,} Pareto-optimal pmappings, {optimum["kept"]:,} remain once those that fit no
-  neighbour are dropped. Of {len(random):,} random valid mappings, half are less than {percent(float(np.median(random)))} above the optimum, a tenth
-  less than {percent(float(np.quantile(random, 0.1)))}, the best {percent(float(random[0]))}.
+  neighbour are dropped. Of {len(random):,} random valid mappings, half are less than {percent(np.median(random))} above the
+  optimum, a tenth less than {percent(np.quantile(random, 0.1))}, the best {percent(random[0])}.
 - Groups that the mapping it was changed from already has are free here; the paper does not say so.
-- Timeloop's own stop rules would have ended its first run at {"a later time" if stopped is None else f"{stopped:.2g}×"}; it is run on without them."""
+- Timeloop's own stop rules would have ended its first run {stop}; it is run on without them."""

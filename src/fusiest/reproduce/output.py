@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fusiest.files import write_atomically
 from fusiest.reproduce.pieces import Study, make_folder
 
@@ -21,7 +23,6 @@ STYLE: Any = {
     "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 9, "legend.fontsize": 8, "xtick.labelsize": 8, "ytick.labelsize": 8,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.grid": True, "legend.frameon": False,
     "grid.color": "#e4e8ed", "grid.linewidth": 0.6, "lines.linewidth": 1.6, "svg.fonttype": "none", "svg.hashsalt": "fusiest",
-    "text.parse_math": False,
 }  # fmt: skip
 _DOTS_PER_INCH = 200
 
@@ -68,7 +69,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
-def percent(value: float | None) -> str:
+def percent(value: float | np.floating[Any] | None) -> str:
     """Three significant digits at most.
 
     >>> percent(0.0123), percent(1.5), percent(None)

@@ -49,6 +49,10 @@ class Study:
             self.say(Step(name, f"{done} of {len(wanted)} done"))
         return found
 
+    def has(self, wanted: Mapping[str, Settings]) -> bool:
+        """Whether all of these results are there already."""
+        return all(self._known(name, settings) is not None for name, settings in wanted.items())
+
     def _computed(self, wanted: Mapping[str, Settings], compute: Callable[[Settings], Data]) -> Any:
         if self.jobs == 1 or len(wanted) < 2 or "fork" not in multiprocessing.get_all_start_methods():
             for name, settings in wanted.items():

@@ -1,0 +1,141 @@
+"""Which Einsums the optimum fuses on the edge accelerator, beside their computational intensity."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from fusiest.report.palette import SETS
+from fusiest.reproduce.edge import OURS, best_mapping, lengths, thousands
+from fusiest.reproduce.output import Output, Row, table
+from fusiest.reproduce.pieces import Data, Study
+from fusiest.spec.load import load
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "Fused sets on the edge accelerator"
+ALONE = "#222222"
+
+
+def run(study: Study) -> Output:
+    """The shortest and the longest sequence."""
+    tokens = lengths(study)[0], lengths(study)[-1]
+    found = {n: best_mapping(study, n, OURS) for n in tokens}
+    rows: list[Row] = [row for n, data in found.items() for row in _rows(n, data)]
+    return Output(rows, _summary(rows, tokens), lambda figure: _draw(figure, rows, tokens), (7.4, 2.8))
+
+
+def intensity(tokens: int) -> dict[str, float]:
+    """Operations per byte of an Einsum's tensors, each moved once. A copy has none."""
+    spec = load("edge_transformer", "gpt3_6.7B", N_TOKENS=tokens, BATCH_SIZE=1)
+    found = {}
+    for name, info in spec.info.einsums.items():
+        if info.is_copy_operation:
+            continue
+        values = [
+            math.prod(1 + sum(abs(a) * (info.bounds[v] - 1) for v, a in r.coefficients.items()) for r in access.ranks.values())
+            * info.bits_per_value[tensor] / 8
+            for tensor, access in info.accesses.items()
+        ]  # fmt: skip
+        found[name] = math.prod(info.bounds.values()) / sum(values)
+    return found
+
+
+def _rows(tokens: int, data: Data) -> list[Row]:
+    of = {einsum: i for i, fused in enumerate(data["fused"]) for einsum in fused}
+    sizes = {i: len(fused) for i, fused in enumerate(data["fused"])}
+    return [
+        {
+            "tokens": tokens,
+            "einsum": name,
+            "operations_per_byte": value,
+            "fused_set": of[name] if sizes[of[name]] > 1 else "",
+        }
+        for name, value in intensity(tokens).items()
+    ]
+
+
+def _draw(figure: Figure, rows: list[Row], tokens: tuple[int, ...]) -> None:
+    panels = figure.subplots(1, len(tokens), sharey=True)
+    for axes, n in zip(panels, tokens, strict=True):
+        own = [row for row in rows if row["tokens"] == n]
+        sets = list(dict.fromkeys(row["fused_set"] for row in own if row["fused_set"] != ""))
+        colours = [ALONE if row["fused_set"] == "" else SETS[sets.index(row["fused_set"])] for row in own]
+        axes.bar(range(len(own)), [float(str(row["operations_per_byte"])) for row in own], color=colours)
+        axes.set_xticks(
+            range(len(own)),
+            [str(row["einsum"]).replace("QK_softmax", "softmax") for row in own],
+            rotation=45,
+            ha="right",
+        )
+        axes.set_yscale("log")
+        axes.grid(axis="x", visible=False)
+        for i, name in enumerate(sets):
+            members = ", ".join(
+                str(r["einsum"]).replace("QK_softmax", "softmax") for r in own if r["fused_set"] == name
+            )
+            axes.bar([0], [0], color=SETS[i], label=f"fused: {members}")
+        if any(row["fused_set"] == "" for row in own):
+            axes.bar([0], [0], color=ALONE, label="not fused")
+        legend = axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2, handlelength=1)
+        legend.set_title(f"{thousands(n)} tokens", {"size": 9, "weight": "bold"})
+        legend.set_alignment("left")
+    panels[0].set_ylabel("MACs per byte")
+
+
+def _summary(rows: list[Row], tokens: tuple[int, ...]) -> str:
+    lines = [
+        [
+            thousands(n),
+            row["einsum"],
+            f"{float(str(row['operations_per_byte'])):.4g}",
+            "alone" if row["fused_set"] == "" else f"set {row['fused_set']}",
+        ]
+        for n in tokens
+        for row in rows
+        if row["tokens"] == n
+    ]
+    return f"""
+MACs (or element-wise operations) per byte of an Einsum's tensors, each moved once, and what the optimal mapping fuses.
+
+{table(["tokens", "Einsum", "MACs per byte", "fused"], lines)}
+
+## Beside the paper
+
+The paper shows this as a figure without numbers. What it says of it, checked on these mappings:
+
+{chr(10).join(f"- {claim}: {'yes' if holds else 'no'}" for claim, holds in _claims(rows, tokens))}
+"""
+
+
+def _claims(rows: list[Row], tokens: tuple[int, ...]) -> list[tuple[str, bool]]:
+    def sets(n: int) -> dict[str, object]:
+        return {str(row["einsum"]): row["fused_set"] for row in rows if row["tokens"] == n}
+
+    def together(n: int, a: str, b: str) -> bool:
+        return sets(n)[a] == sets(n)[b] != ""
+
+    found = []
+    for n in tokens:
+        own = sorted(
+            (row for row in rows if row["tokens"] == n), key=lambda row: float(str(row["operations_per_byte"]))
+        )
+        fused = [row["fused_set"] != "" for row in own]
+        found.append(
+            (f"at {thousands(n)} tokens, the Einsum of least intensity ({own[0]['einsum']}) is fused", fused[0])
+        )
+        first = fused == sorted(fused, reverse=True)
+        found.append((f"at {thousands(n)} tokens, every fused Einsum has less intensity than every unfused one", first))
+    found.append((f"AV and Z are fused at {thousands(tokens[0])} tokens", together(tokens[0], "AV", "Z")))
+    found.append((f"AV and Z are not fused at {thousands(tokens[-1])} tokens", not together(tokens[-1], "AV", "Z")))
+    changes = set(map(tuple, _partition(sets(tokens[0])))) != set(map(tuple, _partition(sets(tokens[-1]))))
+    found.append(("the best fusion depends on the length", changes))
+    return found
+
+
+def _partition(sets: dict[str, object]) -> list[list[str]]:
+    groups: dict[object, list[str]] = {}
+    for einsum, number in sets.items():
+        groups.setdefault(number if number != "" else einsum, []).append(einsum)
+    return list(groups.values())
