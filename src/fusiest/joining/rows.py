@@ -42,6 +42,8 @@ class PartialRows:
     entry: Ints
     """Which of the given beginnings it has, and with how much space taken at first: more is better."""
     taken: Ints
+    apart: Floats
+    """Space that is not consolidated, per Einsum and memory: only where that is switched off."""
 
     def __len__(self) -> int:
         return len(self.energy)
@@ -59,7 +61,7 @@ class PartialRows:
                 columns += [above, above + self.done[:, m, z]]
         columns.append(-self.taken.astype(np.float64))
         varying = [c for c in columns if len(c) and (c != c[0]).any()]
-        return np.column_stack([self.energy, self.latency, *varying])
+        return np.column_stack([self.energy, self.latency, *varying, self.apart])
 
     def usage(self) -> Floats:
         """What each memory needs at least (rows × memories)."""
@@ -71,7 +73,7 @@ def start_rows(memories: int) -> PartialRows:
     one = np.zeros(1, np.int64)
     return PartialRows(
         np.empty((1, 0), np.int64), np.zeros(1), np.zeros(1), np.zeros((1, memories, 0)), np.zeros((1, memories, 1)),
-        np.zeros((1, memories)), one, one, one, one, one, one, one, one,
+        np.zeros((1, memories)), one, one, one, one, one, one, one, one, np.empty((1, 0)),
     )  # fmt: skip
 
 
@@ -106,6 +108,13 @@ def matching_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     return i, order[first[i] + offset]
 
 
+def compared_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
+    """All (i, j) with equal rows of tiles, found by comparing each with each."""
+    found = [np.flatnonzero((right == row).all(axis=1)) for row in left]
+    counts = [len(own) for own in found]
+    return np.repeat(np.arange(len(left)), counts), np.concatenate([np.empty(0, np.int64), *found])
+
+
 @dataclass(frozen=True)
 class Filter:
     """Which pairs are worth keeping: what is still to come at least, and the test against known mappings."""
@@ -123,6 +132,8 @@ def join_rows(
     sizes: Floats,
     settled: npt.NDArray[np.bool_],
     wanted: Filter,
+    grouping: bool = True,
+    consolidation: bool = True,
 ) -> PartialRows:
     """Every fitting pair of rows that the memories can hold and that can still beat what is known.
 
@@ -131,7 +142,8 @@ def join_rows(
     compared with the size once and for all: nothing else will ever be held at the same time.
     """
     columns = [a for a, _ in joint.matched], [b for _, b in joint.matched]
-    i, j = matching_pairs(*tile_keys(left.tiles[:, columns[0]], right.tiles[:, columns[1]], bounds))
+    tiles = left.tiles[:, columns[0]], right.tiles[:, columns[1]]
+    i, j = matching_pairs(*tile_keys(*tiles, bounds)) if grouping else compared_pairs(*tiles)
     energy, latency = left.energy[i] + right.energy[j], left.latency[i] + right.latency[j]
     promising = np.flatnonzero(wanted.incumbents.promising(energy, latency, wanted.least))
     i, j, energy, latency = i[promising], j[promising], energy[promising], latency[promising]
@@ -161,12 +173,14 @@ def join_rows(
     if wanted.incumbents.watched is not None:
         fit &= wanted.incumbents.promising(energy, latency, wanted.least, usage[:, wanted.incumbents.watched])
     fits = np.flatnonzero(fit)
-    done[:, settled, 0] = 0.0
+    if consolidation:
+        done[:, settled, 0] = 0.0
     i, j = i[fits], j[fits]
+    apart = left.apart[i] if consolidation else np.column_stack([left.apart[i], leaf[fits]])
     nothing = np.zeros(len(i), np.int64)
     return PartialRows(
         right.tiles[j][:, list(joint.tiles)], energy[fits], latency[fits], own[fits], done[fits],
-        persistent[fits], nothing, nothing.copy(), i, nothing.copy(), j, nothing.copy(), left.entry[i], left.taken[i],
+        persistent[fits], nothing, nothing.copy(), i, nothing.copy(), j, nothing.copy(), left.entry[i], left.taken[i], apart,
     )  # fmt: skip
 
 

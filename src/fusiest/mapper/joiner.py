@@ -82,6 +82,7 @@ class Joiner:
         self.window: frozenset[str] | None = None
         self._joints: dict[object, tuple[Joint, ...]] = {}
         self.exact = False
+        self.grouping = self.consolidation = True
         self.compatible = 0
         """Pairs of partial mappings and pmappings in the groups that the last step brought together."""
         self.frontier: list[State] = []
@@ -287,6 +288,14 @@ class Joiner:
         parts = [np.flatnonzero(chosen[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
         state.rows = [rows.take(part) for rows, part in zip(state.rows, parts, strict=True)]
 
+    def _agreeing(
+        self, by_signature: dict[object, list[tuple[int, Signatures]]], wanted: object
+    ) -> list[tuple[int, Signatures]]:
+        """Forms of an Einsum with this signature, looked up, or without grouping compared one by one."""
+        if self.grouping:
+            return by_signature.get(wanted, [])
+        return [n for signature, forms in by_signature.items() for n in forms if signature == wanted]
+
     def _join(
         self, state: State, einsum: str, incumbents: Incumbents, check: Callable[[], None]
     ) -> Iterator[tuple[OpenForm, PartialRows]]:
@@ -306,7 +315,7 @@ class Joiner:
                 continue
             best = float(rows.energy.min()), float(rows.latency.min())
             lasting = left_signature(form, live)
-            for n, own in by_signature.get(left_signature(form, shared), []):
+            for n, own in self._agreeing(by_signature, left_signature(form, shared)):
                 after = tuple(sorted({*lasting, *own}, key=lambda item: item[0]))
                 least = self.bounds.least(state.done | {einsum}, after)
                 if not incumbents.possible(*best, least.plus(self.least_right[einsum][n])):
@@ -317,7 +326,10 @@ class Joiner:
                     self.compatible += len(rows) * len(right_rows)
                     bounds = [form.loops[a].bound for a, _ in joint.matched]
                     exchanged = self.exchanged(joint, right_rows)
-                    joined = join_rows(rows, right_rows, joint, bounds, exchanged, self.sizes, self.settled, wanted)
+                    joined = join_rows(
+                        rows, right_rows, joint, bounds, exchanged, self.sizes, self.settled, wanted,
+                        self.grouping, self.consolidation,
+                    )  # fmt: skip
                     if len(joined):
                         joined.left_form[:], joined.right_form[:], joined.joint[:] = number, n, k
                         yield joint.form, joined

@@ -103,6 +103,7 @@ class _Run:
         self.stats.explored = {name: table.explored for name, table in tables.items()}
         self.stats.groups = {name: len(table.forms) for name, table in tables.items()}
         joiner = Joiner(self.spec, tables, self._all_orders(), self.options.objective)
+        joiner.grouping, joiner.consolidation = self.options.grouping, self.options.consolidation
         if self.options.usage is not None:
             self.watched = joiner.watch(self.options.usage)
         self.incumbents = self._no_incumbents(joiner)

@@ -11,7 +11,7 @@ OBJECTIVES = ("energy", "latency", "edp")
 
 @dataclass(frozen=True)
 class Options:
-    """How to search. The switches `coarse` and `bounds` change the time, never the result."""
+    """How to search. The switches at the end change the time, never the result: what each is good for can be measured."""
 
     objective: tuple[str, ...] = ("energy", "latency")
     usage: str | None = None
@@ -24,6 +24,10 @@ class Options:
     time_limit: float | None = None
     coarse: bool = True
     bounds: bool = True
+    grouping: bool = True
+    """Partial mappings are joined group by group; else each is compared with each."""
+    consolidation: bool = True
+    """Space that finished Einsums take is summed up; else each Einsum's stays a criterion of its own."""
 
     def __post_init__(self) -> None:
         for name in self.objective:

@@ -164,12 +164,14 @@ def _reasons(curves: dict[str, Floats], grid: Floats, optimum: Data, first: Sequ
     stop = "later" if stopped is None else f"at {stopped:.2g}×"
     return f"""## Beside the paper
 
-At 1×: {"; ".join(apart) or "no run went that far, or not all had found a mapping by then"}. What is behind it, from the data of this run:
+At 1×: {"; ".join(apart) or "no run went that far, or not all had found a mapping by then"}.
+What is behind it, from the data of this run:
 
-- A unit of evaluations buys many mappings here. In 1×, mappings tried: {", ".join(tried)}. The unit is what fusiest needs,
-  {optimum["evaluations"]:,} evaluations; the paper's is 1.5 CPU hours of them.
+- A unit of evaluations buys many mappings here. In 1×, mappings tried: {", ".join(tried)}.
+  The unit is what fusiest needs, {optimum["evaluations"]:,} evaluations; the paper's is 1.5 CPU hours of them.
 - Baselines see less that is bad. Of {optimum["pmappings"]:,} Pareto-optimal pmappings, {optimum["kept"]:,} remain once those that fit no
   neighbour are dropped. Of {len(random):,} random valid mappings, half are less than {percent(np.median(random))} above the
   optimum, a tenth less than {percent(np.quantile(random, 0.1))}, the best {percent(random[0])}.
+- SET cools over its whole budget, so its curve depends on where it ends.
 - Groups that the mapping it was changed from already has are free here; the paper does not say so.
 - Timeloop's own stop rules would have ended its first run {stop}; it is run on without them."""

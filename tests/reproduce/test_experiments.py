@@ -1,0 +1,160 @@
+"""Every experiment in miniature: what it writes, that it goes on where it stopped, and what its summary says."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from fusiest.errors import FusiestError, SpecError
+from fusiest.reproduce import (
+    ablation,
+    convergence,
+    edge,
+    edge_transformer,
+    energy_breakdown,
+    fusion_sets,
+    mapping,
+    scaling,
+)
+from fusiest.reproduce.names import EXPERIMENTS
+from fusiest.reproduce.output import Output, write
+from fusiest.reproduce.pieces import Study
+from fusiest.reproduce.run import chosen, reproduce
+from tests.command_line import run
+
+SMALL = {"N_EINSUMS": 2, "M": 64, "KN": 64}
+
+
+def files(study: Study, name: str, output: Output) -> tuple[list[dict[str, str]], str]:
+    """The rows of the CSV file and the summary, once all files are written."""
+    written = {path.name for path in write(study, name, "Title", output)}
+    assert {f"{name}.csv", f"{name}.svg", f"{name}.md"} <= written
+    assert (study.out / f"{name}.svg").read_text(encoding="utf-8").rstrip().endswith("</svg>")
+    rows = list(csv.DictReader((study.out / f"{name}.csv").open(encoding="utf-8")))
+    text = (study.out / f"{name}.md").read_text(encoding="utf-8")
+    assert f"{name}.svg" in text
+    assert "paper" in text
+    return rows, text
+
+
+def test_convergence(tmp_path: Path) -> None:
+    study = Study(tmp_path, quick=True, times=1.0, runs=2)
+    rows, text = files(study, "convergence", convergence.run(study, "tpu_v4i", "matmuls", SMALL))
+    last = {row["mapper"]: row for row in rows}
+    assert set(last) == set(convergence.NAMES)
+    assert all(float(row[run]) >= 0 for row in last.values() for run in ("run0", "run1"))
+    assert "Mean ± standard deviation of 2 runs" in text
+    assert "| SET |" in text
+
+
+def test_scaling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling, "QUICK_COUNTS", (1, 2))
+    study = Study(tmp_path, quick=True, times=5.0, runs=2)
+    rows, text = files(study, "scaling", scaling.run(study, {"M": 64, "KN": 64}))
+    ours = [row for row in rows if row["mapper"] == "fusiest"]
+    assert [row["einsums"] for row in ours] == ["1", "2"]
+    assert all(float(row["seconds"]) > 0 for row in ours)
+    assert "| 2 |" in text
+
+
+def test_scaling_counts_timeouts_as_the_paper() -> None:
+    ours = {"seconds": 2.0, "edp": 1.0}
+    assert scaling._seconds([3.0, None], 1, ours, 2) == 4.0
+    assert scaling._seconds([None, None], 2, ours, 2) is None
+    assert scaling._seconds([None, None, 5.0], 2, ours, 3) is None
+
+
+def test_mapping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapping, "QUICK", {"BATCH_SIZE": 1, "N_TOKENS": 128})
+    study = Study(tmp_path, quick=True)
+    rows, text = files(study, "mapping", mapping.run(study))
+    assert len(rows) == 10
+    assert {row["holds"] for row in rows} <= {"True", "False"}
+    assert next(row for row in rows if "cores" in row["observation"])["holds"] == "True"
+    assert f"{sum(row['holds'] == 'True' for row in rows)} of 10 observations hold" in text
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Mappings for short sequences, made once for the three experiments about the edge accelerator."""
+    edge.QUICK_LENGTHS = (128, 256)
+    return Study(tmp_path_factory.mktemp("edge"), quick=True)
+
+
+def test_edge_transformer(short: Study) -> None:
+    rows, text = files(short, "edge-transformer", edge_transformer.run(short))
+    edp = {(row["tokens"], row["dataflow"]): float(row["edp"]) for row in rows if row["mac_energy"] == "per bit"}
+    assert len(edp) == 8
+    for (tokens, _), value in edp.items():
+        assert value >= edp[tokens, "fusiest"] * (1 - 1e-9)
+    worst = max(edp[tokens, "transfusion"] / edp[tokens, "fusiest"] for tokens in ("128", "256"))
+    assert f"up to {worst:.2f}× the optimum" in text
+    assert "1.8×" in text
+
+
+def test_energy_breakdown(short: Study) -> None:
+    rows, text = files(short, "energy-breakdown", energy_breakdown.run(short))
+    for row in rows:
+        kinds = sum(float(row[kind]) for kind in energy_breakdown.KINDS)
+        assert kinds == pytest.approx(float(row["off-chip memory"]))
+    assert "TransFusion keeps other intermediates on chip: yes" in text
+
+
+def test_fusion_sets(short: Study) -> None:
+    rows, text = files(short, "fusion-sets", fusion_sets.run(short))
+    assert {row["einsum"] for row in rows} == {"V", "K", "Q", "QK", "QK_softmax", "AV", "Z", "FFA", "FFB"}
+    softmax = next(row for row in rows if row["einsum"] == "QK_softmax")
+    assert float(softmax["operations_per_byte"]) == 0.5
+    assert "the Einsum of least intensity (QK_softmax) is fused" in text
+
+
+def test_ablation(tmp_path: Path) -> None:
+    study = Study(tmp_path, quick=True)
+    cases: dict[str, dict[str, object]] = {"two": {"workload": "matmuls", "defines": SMALL}}
+    rows, text = files(study, "ablation", ablation.run(study, cases))
+    assert [row["search"] for row in rows] == list(ablation.SWITCHES)
+    assert len({row["edp"] for row in rows}) == 1
+    assert all(row["finished"] == "True" for row in rows)
+    assert "yes, checked for all searches that finished" in text
+
+
+def test_pieces_are_computed_once(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def compute() -> dict[str, int]:
+        calls.append(1)
+        return {"n": len(calls)}
+
+    study = Study(tmp_path)
+    assert study.piece("a/b", {"x": 1}, compute) == {"n": 1}
+    assert study.piece("a/b", {"x": 1}, compute) == {"n": 1}
+    assert study.piece("a/b", {"x": 2}, compute) == {"n": 2}
+    (tmp_path / "pieces" / "a" / "b.json").write_text("{ half", encoding="utf-8")
+    assert study.piece("a/b", {"x": 2}, compute) == {"n": 3}
+
+
+def doubled(settings: dict[str, int]) -> int:
+    return 2 * settings["x"]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_pieces_in_processes(tmp_path: Path, jobs: int) -> None:
+    study = Study(tmp_path, jobs=jobs)
+    wanted = {f"p/{x}": {"x": x} for x in range(3)}
+    assert study.pieces(wanted, doubled) == {"p/0": 0, "p/1": 2, "p/2": 4}  # type: ignore[arg-type]
+    assert study.has(wanted)
+    assert not study.has({"p/0": {"x": 5}})
+
+
+def test_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert chosen("all") == list(EXPERIMENTS)
+    with pytest.raises(SpecError, match="did you mean 'scaling'"):
+        chosen("scalin")
+    status, _, err = run(capsys, "reproduce", "mapping", "--runs", "0")
+    assert (status, err) == (2, "runs must be positive, but is 0\n")
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(FusiestError, match="cannot be made"):
+        reproduce("ablation", Study(blocked / "below", quick=True))
