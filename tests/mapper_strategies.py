@@ -140,10 +140,10 @@ def _neighbour(name: str, target: Target, tensor: str, writes: bool) -> Einsum:
     return _einsum(name, bounds, {tensor: ranks, other: dict(ranks)}, tensor if writes else other)
 
 
-def _workload(dice: Dice, target: Target) -> Workload:
+def _workload(dice: Dice, target: Target, deep: bool) -> Workload:
     einsums = []
     for tensor in target.accesses:
-        if dice.chance(45):
+        if dice.chance(75 if deep else 45):
             target.shared.append(tensor)
     for i, tensor in enumerate(target.shared):
         if tensor != target.output:
@@ -175,6 +175,8 @@ class Drawer:
     tolls: int = 0
     unusual: bool = False
     """Often what only the general search does: memories out of order, tensors backed below a fanout."""
+    deep: bool = False
+    """Often tensors that Einsums exchange below a fanout, memories in order."""
     nodes: list[arch.ArchitectureNode] = field(default_factory=list)
 
     def tensors(self, empty: bool = True) -> str:
@@ -191,7 +193,7 @@ class Drawer:
         return ["All", *(f"{t}.rank_variables" for t in self.target.accesses), *names]
 
     def dimensions(self, percent: int) -> tuple[arch.Dimension, ...]:
-        if not self.fanouts or not self.dice.chance(percent):
+        if not self.fanouts or not self.dice.chance(min(100, 2 * percent) if self.deep else percent):
             return ()
         self.fanouts -= 1
         self.inside = True
@@ -282,6 +284,9 @@ class Drawer:
 
     def _first_tensors(self) -> arch.Tensors:
         dice = self.dice
+        if self.deep:
+            keep, may_keep = dice.one_of(["~Intermediates", "~Shared", "Z"]), dice.one_of(["All", "~Shared"])
+            return arch.Tensors(keep=keep, may_keep=may_keep, **self._constraints(first=True))  # type: ignore[arg-type]
         keep = dice.one_of(["~Intermediates", "~Shared", "All", None, "~Intermediates", self.tensors()])
         return arch.Tensors(keep=keep, may_keep="All", **self._constraints(first=True))  # type: ignore[arg-type]
 
@@ -289,6 +294,11 @@ class Drawer:
         dice = self.dice
         within = "Above" if self.inside and not dice.chance(60 if self.unusual else 6) else "All"
         outer = [str(n.name) for n in self.nodes if isinstance(n, arch.Memory)]
+        if self.deep:
+            homeless = " & ".join(f"~{name}" for name in outer)
+            keep = dice.one_of([homeless, "Nothing", f"{homeless} | Outputs", f"{homeless} & Shared"])
+            may_keep = dice.one_of(["All", "Shared", "Nothing"])
+            return arch.Tensors(keep=keep, may_keep=may_keep, **self._constraints(first=False))  # type: ignore[arg-type]
         choice = dice.number(0, 3)
         if choice == 0:
             keep, may_keep = ("Nothing" if within == "Above" else f"~{outer[0]}"), within
@@ -322,7 +332,7 @@ class Drawer:
             found["tensor_order_options"] = tuple(options)
         if dice.chance(10):
             found["no_fused_loops"] = dice.one_of(self.variables())
-        if dice.chance(40 if self.unusual else 4) and not first:
+        if dice.chance(40 if self.unusual else 0 if self.deep else 4) and not first:
             found["force_memory_hierarchy_order"] = False
         return found
 
@@ -344,8 +354,10 @@ class Drawer:
 
     def architecture(self) -> arch.Architecture:
         dice = self.dice
-        self.fanouts = dice.one_of([0, 1, 1, 2])
+        self.fanouts = dice.one_of([1, 2] if self.deep else [0, 1, 1, 2])
         self.memory("DRAM", first=True)
+        if self.deep:
+            self.container()
         self.toll()
         self.memory("GLB")
         self.toll()
@@ -366,14 +378,14 @@ class Drawer:
         return arch.Architecture(nodes=tuple(self.nodes))
 
 
-def draw_mapper_case(dice: Dice, sizes: Sizes = SIZES, unusual: bool = False) -> MapperCase:
+def draw_mapper_case(dice: Dice, sizes: Sizes = SIZES, unusual: bool = False, deep: bool = False) -> MapperCase:
     target = _target(dice, sizes)
-    workload = _workload(dice, target)
-    architecture = Drawer(dice, target, unusual=unusual).architecture()
+    workload = _workload(dice, target, deep)
+    architecture = Drawer(dice, target, unusual=unusual, deep=deep).architecture()
     return MapperCase(Spec(arch=architecture, workload=workload))
 
 
 @st.composite
-def mapper_cases(draw: st.DrawFn, sizes: Sizes = SIZES, unusual: bool = False) -> MapperCase:
+def mapper_cases(draw: st.DrawFn, sizes: Sizes = SIZES, unusual: bool = False, deep: bool = False) -> MapperCase:
     """A spec without a mapping; the Einsum to map is `E1`."""
-    return draw_mapper_case(Dice(draw), sizes, unusual)
+    return draw_mapper_case(Dice(draw), sizes, unusual, deep)

@@ -8,6 +8,7 @@ from fusiest.errors import SpecError
 from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.table import Table
 from fusiest.reference.exhaustive import Limits, TooManyTrees, count_trees, exhaustive
+from tests.load_text import load_text
 from tests.mapper_strategies import ODD_SIZES, MapperCase, mapper_cases
 from tests.pmapping.fronts import differences, exhaustive_fronts, search_fronts
 from tests.pmapping.test_exhaustive import TREES, run
@@ -67,3 +68,47 @@ def test_two_imperfect_fused_loops_per_variable(case: MapperCase) -> None:
 @given(case=mapper_cases(unusual=True))
 def test_general_search_with_two_fused_loops_per_variable(case: MapperCase) -> None:
     check_fronts(case, Limits(fused_loops_per_variable=2, trees=TREES), general=True)
+
+
+@run(60)
+@given(case=mapper_cases(deep=True))
+def test_fused_spatial_loops(case: MapperCase) -> None:
+    check_fronts(case, Limits(trees=TREES))
+
+
+@run(20)
+@given(case=mapper_cases(sizes=ODD_SIZES, deep=True))
+def test_imperfect_fused_spatial_loops(case: MapperCase) -> None:
+    check_fronts(case, Limits(trees=TREES, imperfect=True))
+
+
+@run(20)
+@given(case=mapper_cases(deep=True))
+def test_two_fused_loops_per_variable_some_spatial(case: MapperCase) -> None:
+    check_fronts(case, Limits(fused_loops_per_variable=2, trees=TREES))
+
+
+HOLDER_BELOW_A_FANOUT = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: ~Intermediates, may_keep: All},
+             actions: [{name: read, energy: 1, throughput: 2}, {name: write, energy: 2, throughput: 5}]}
+  - !Container {name: Array, spatial: [{name: X, fanout: 2}]}
+  - !Memory {name: Reg, size: 16, component_class: Dummy, tensors: {keep: ~DRAM, may_keep: ~Shared},
+             actions: [{name: read, energy: 0, throughput: 5}, {name: write, energy: 20, throughput: 5}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 1, throughput: inf}]}
+workload:
+  rank_sizes: {M: 2, K: 2}
+  bits_per_value: {All: 8}
+  einsums:
+  - {name: P0, tensor_accesses: [{name: X, projection: [m, k]}, {name: A, projection: [m, k], output: true}]}
+  - {name: E1, tensor_accesses: [{name: A, projection: [m, k]}, {name: Z, projection: [m], output: true}]}
+"""
+
+
+def test_a_holder_stays_between_a_spatial_loop_and_a_temporal_one() -> None:
+    """Z would do as well below the loop over m. But that loop would then stand above the Spatial loop, not below it."""
+    spec = load_text(HOLDER_BELOW_A_FANOUT)
+    table = pmappings(spec, "E1")
+    expected = exhaustive(spec, "E1", table.memories, Limits())
+    assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []

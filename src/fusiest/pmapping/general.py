@@ -135,7 +135,7 @@ def _lowerings(
         elif place + 1 > skeleton.last_fused:
             options.append([frozenset(full) | last for last in partial or [frozenset[str]()]])
         else:
-            if skeleton.sinks(place) and per_variable == 1:
+            if skeleton.sinks(place) and per_variable == 1 and place not in skeleton.dimension_gaps:
                 full = []
             runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
             options.append([run | last for run in runs for last in [frozenset[str](), *partial]])
@@ -270,7 +270,8 @@ class _Nests:
     def _sunk(self, gap: int, fused: np.ndarray) -> np.ndarray:
         """Rows in which rule 1 moves the holder above a gap to below that gap's Temporal loops.
 
-        Not below a loop that might then meet another one over its variable, and not if a neighbour may need it here.
+        Not below a loop that might then meet another one over its variable or move above Spatial ones, and not if a
+        neighbour may need it here.
         """
         holder = self.skeleton.holders[gap - 1]
         if not self.skeleton.sinks(gap - 1) or holder.tensor in self.skeleton.facts.agreed:
@@ -278,6 +279,8 @@ class _Nests:
         full = self.skeleton.facts.full[holder.tensor]
         some, stays = np.zeros(len(fused), np.bool_), np.zeros(len(fused), np.bool_)
         for i, (v, slot) in enumerate(self.fused):
+            if slot.gap == gap - 1 and slot.dimension is not None:
+                stays |= fused[:, i]
             if slot == Slot(gap):
                 outer = [fused[:, j] for j, (other, _) in enumerate(self.fused[:i]) if other == v]
                 some |= fused[:, i]
