@@ -15,7 +15,7 @@ SOURCE = Path(fusiest.__file__).parent
 EXTENDING = SOURCE.parents[1] / "docs" / "extending.md"
 ORDER = [
     "errors", "frozen", "files", "looptree", "spec", "model", "show", "pmapping", "joining", "mapper", "baselines",
-    "comparison", "report", "terminal", "cli",
+    "comparison", "report", "reproduce", "terminal", "cli",
 ]  # fmt: skip
 SEARCH = {"pmapping", "joining", "mapper", "baselines"}
 
