@@ -105,7 +105,8 @@ def _draw(figure: Figure, curves: dict[str, Floats], grid: Floats) -> None:
     for mapper, colour in zip(NAMES, (TENSORS[0], TENSORS[2], TENSORS[3], TENSORS[1]), strict=True):
         known = ~np.isnan(curves[mapper]).any(axis=0)
         mean, spread = curves[mapper].mean(axis=0)[known], curves[mapper].std(axis=0)[known]
-        low, high = np.maximum(mean - spread, FLOOR), np.maximum(mean + spread, FLOOR)
+        least = np.maximum(curves[mapper].min(axis=0)[known], FLOOR)  # not below any run: the axis is logarithmic
+        low, high = np.maximum(mean - spread, least), np.maximum(mean + spread, FLOOR)
         axes.fill_between(grid[known], 100 * low, 100 * high, color=colour, alpha=0.18, linewidth=0)
         axes.plot(grid[known], 100 * np.maximum(mean, FLOOR), color=colour, label=NAMES[mapper])
     axes.axvline(1, color="black", linewidth=1, linestyle=(0, (4, 3)))

@@ -20,7 +20,8 @@ PAPER = 1.8
 COLOURS = dict(zip(DATAFLOWS, (TENSORS[0], TENSORS[5], TENSORS[2], TENSORS[7]), strict=True))
 MARKERS = dict(zip(DATAFLOWS, "osD^", strict=True))
 Found = dict[tuple[int, str], Data]
-METRICS = {"edp": "EDP (Js)", "latency": "latency (s)", "energy": "energy (J)"}
+METRICS = {"edp": "EDP (nJs)", "latency": "latency (µs)", "energy": "energy (µJ)"}
+SCALE = {"edp": 1e9, "latency": 1e6, "energy": 1e6}
 
 
 def run(study: Study) -> Output:
@@ -60,17 +61,21 @@ def _draw(figure: Figure, rows: list[Row]) -> None:
 
 
 def _panel(axes: Axes, rows: list[Row], metric: str, label: str) -> None:
+    from matplotlib.ticker import LogLocator
+
     for dataflow, name in DATAFLOWS.items():
         points = [(int(str(row["tokens"])), row[metric]) for row in rows if row["dataflow"] == dataflow]
-        known = [(tokens, value) for tokens, value in points if value is not None]
+        known = [(tokens, SCALE[metric] * float(str(value))) for tokens, value in points if value is not None]
         axes.plot(
-            [tokens for tokens, _ in known], [value for _, value in known], color=COLOURS[dataflow],  # type: ignore[arg-type]
+            [tokens for tokens, _ in known], [value for _, value in known], color=COLOURS[dataflow],
             marker=MARKERS[dataflow], markersize=4, label=name, zorder=3 if dataflow == OURS else 2,
         )  # fmt: skip
     tokens = sorted({int(str(row["tokens"])) for row in rows})[::2]
     axes.set(xscale="log", yscale="log", xlabel="tokens", ylabel=f"{label} per token")
     axes.set_xticks(tokens, [thousands(n) for n in tokens])
     axes.minorticks_off()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if metric == "edp" else (1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
 def _ratio(found: Found, tokens: int, dataflow: str, metric: str) -> float | None:
