@@ -167,6 +167,7 @@ class _Run:
 
         def report(step: FunnelStep) -> None:
             self.stats.funnel.append(step)
+            self.stats.most_survivors = max(self.stats.most_survivors, step.kept)
             left = f"{step.kept:,} partial mappings" if step.kept or not self.found else "nothing better is left"
             self.say(Step(name, left, step.finished, len(joiner.order)))
 

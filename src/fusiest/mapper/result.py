@@ -76,6 +76,8 @@ class Stats:
     joined: list[int] = field(default_factory=list)
     funnel: list[FunnelStep] = field(default_factory=list)
     orders: str = "all"
+    most_survivors: int = 0
+    """Partial mappings that survived a join: the most, over all passes."""
     evaluations: float | None = None
     """Of a baseline: pmappings that it was charged for."""
     history: list[Improvement] = field(default_factory=list)
