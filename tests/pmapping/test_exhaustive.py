@@ -21,6 +21,7 @@ from fusiest.pmapping.search import Rules
 from fusiest.pmapping.table import Table
 from fusiest.reference.exhaustive import Limits, Pmapping, TooManyTrees, exhaustive
 from fusiest.spec.binding import bind
+from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.pmapping.fronts import branch_nodes, differences, exhaustive_fronts, search_fronts
 
@@ -126,3 +127,33 @@ def test_rows_are_nests(case: MapperCase) -> None:
             for (memory, _), bits in found.occupancy_bits.items():
                 total[memory] += bits  # type: ignore[assignment]
             assert all(bits <= path.components[path.index(memory)].size for memory, bits in total.items())
+
+
+TWO_ORDERS = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: Nothing, may_keep: All},
+             actions: [{name: read, energy: 2, throughput: 2}, {name: write, energy: 5, throughput: inf}]}
+  - !Memory {name: GLB, size: 92, component_class: Dummy,
+             tensors: {keep: ~DRAM, may_keep: Shared, tensor_order_options: [[B, A], [Z, A]]},
+             actions: [{name: read, energy: 5, throughput: inf}, {name: write, energy: 20, throughput: inf}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 5, throughput: 1}]}
+workload:
+  rank_sizes: {B: 2, K: 2, M: 2, N: 2}
+  bits_per_value: {All: 8}
+  einsums:
+  - {name: P0, tensor_accesses: [{name: XB, projection: [b, k, n]}, {name: B, projection: [b, k, n], output: true}]}
+  - name: E1
+    tensor_accesses:
+    - {name: A, projection: [b, m, k]}
+    - {name: B, projection: [b, k, n]}
+    - {name: Z, projection: [b, m, n], output: true}
+"""
+
+
+def test_one_and_the_same_order_option_is_met() -> None:
+    """A above B above Z meets neither: B must not stand below A, or else Z must not."""
+    spec = load_text(TWO_ORDERS)
+    table = pmappings(spec, "E1")
+    expected = exhaustive(spec, "E1", table.memories, Limits())
+    assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []

@@ -216,11 +216,15 @@ class _LoopClass:
                 yield order
 
     def _order_allowed(self, order: tuple[Holder, ...]) -> bool:
-        search = self.search
+        """`tensor_order_options`: in each memory, one of them agrees with the order of all holders."""
+        search, seed = self.search, self.part.seed
+        options = {seed.holder[0]: seed.options}
         for i, (index, t) in enumerate(order):
             left = [o for k, o in order[i + 1 :] if k == index]
             held = [o for o, chain in enumerate(search.nested) if index in chain]
-            if not search._order_allows(index, frozenset(held) - frozenset(left) - {t}, t, held):
+            before = options[index] if index in options else search.order_options(index)
+            options[index] = search.options_left(index, before, frozenset(held) - frozenset(left) - {t}, t)
+            if not options[index]:
                 return False
         return True
 

@@ -66,6 +66,8 @@ class Seed:
     holder: Holder
     remaining: tuple[Holder, ...]
     """Holders that stand above it, but for those of the outermost memory."""
+    options: frozenset[int] = frozenset()
+    """Of the holder's memory, the `tensor_order_options` that what is placed so far agrees with."""
 
 
 @dataclass
@@ -203,41 +205,57 @@ class Search:
 
     def _level(self, index: int, held: list[int], states: dict[Holder | None, int]) -> dict[Holder | None, int]:
         """Place all holders of one memory, in every order."""
-        frontier: dict[tuple[frozenset[int], Holder | None], int] = {
-            (frozenset(), last): s for last, s in states.items()
+        options = self.order_options(index)
+        frontier: dict[tuple[frozenset[int], Holder | None, frozenset[int]], int] = {
+            (frozenset(), last, options): s for last, s in states.items()
         }
         for _ in held:
-            reached: dict[tuple[frozenset[int], Holder | None], list[Layer]] = {}
-            for (placed, last), state in frontier.items():
+            reached: dict[tuple[frozenset[int], Holder | None, frozenset[int]], list[Layer]] = {}
+            for (placed, last, options), state in frontier.items():
                 for t in held:
-                    if t in placed or not self._order_allows(index, placed, t, held):
+                    left = self.options_left(index, options, placed, t) if t not in placed else None
+                    if not left:
                         continue
                     layers = list(self._place(index, t, placed, last, state, held))
                     if self._is_backing(index, t) and self.problem.tensors[t].name in self.shared:
-                        self._seed(index, t, placed, held, layers)
+                        self._seed(index, t, placed, held, layers, left)
                     else:
-                        reached.setdefault((placed | {t}, (index, t)), []).extend(layers)
+                        done = len(placed) + 1 == len(held)
+                        after = placed | {t}, (index, t), frozenset[int]() if done else left
+                        reached.setdefault(after, []).extend(layers)
             frontier = {}
             for key, layers in reached.items():
                 merged = self._worthwhile(self._union(layers), index, key[0])
                 if len(merged.shape):
                     frontier[key] = self._add(merged)
-        return {last: self._close(index, state) for (_, last), state in frontier.items()}
+        return {last: self._close(index, state) for (_, last, _), state in frontier.items()}
 
-    def _order_allows(self, index: int, placed: frozenset[int], t: int, held: list[int]) -> bool:
-        """`tensor_order_options`: whatever must stand below t is placed already, in at least one option."""
+    def order_options(self, index: int) -> frozenset[int]:
+        """`tensor_order_options` that a memory's holders above all loops agree with: none stands too far out."""
+        found = set()
+        for i, rank in enumerate(self._ranks(index)):
+            top = [rank[t] for t, chain in enumerate(self.chains) if t in rank and chain[0] == index and self.on_top[t]]
+            nested = [rank[t] for t, chain in enumerate(self.nested) if t in rank and index in chain]
+            if all(outer <= inner for outer in top for inner in nested):
+                found.add(i)
+        return frozenset(found)
+
+    def options_left(self, index: int, options: frozenset[int], placed: frozenset[int], t: int) -> frozenset[int]:
+        """Of these options, those with nothing to be placed further out than t that must stand below it."""
+        above = [o for o, chain in enumerate(self.nested) if index in chain and o != t and o not in placed]
+        ranks = self._ranks(index)
+        return frozenset(
+            i for i in options if t not in ranks[i] or all(ranks[i].get(o, -1) <= ranks[i][t] for o in above)
+        )
+
+    def _ranks(self, index: int) -> list[dict[int, int]]:
+        """Per option of a memory, the rank of each tensor that it lists. Without options, one that lists none."""
         sets = self.placement.sets[index]
-        if sets is None or not sets.order_options:
-            return True
-        names = self.problem.tensors
-        for option in sets.order_options:
-            rank = {name: i for i, part in enumerate(option) for name in part}
-            own = rank.get(names[t].name)
-            if own is None:
-                return True
-            if all(rank.get(names[o].name, -1) <= own for o in held if o != t and o not in placed):
-                return True
-        return False
+        number = {tensor.name: t for t, tensor in enumerate(self.problem.tensors)}
+        return [
+            {number[name]: rank for rank, part in enumerate(option) for name in part if name in number}
+            for option in (sets.order_options if sets is not None and sets.order_options else [()])
+        ]
 
     def _is_backing(self, index: int, t: int) -> bool:
         """Whether a holder inside the nest is its tensor's outermost. Those on top of all loops are not in the nest."""
@@ -591,14 +609,16 @@ class Search:
 
     # --- the ends -----------------------------------------------------------------------------------------------------
 
-    def _seed(self, index: int, t: int, placed: frozenset[int], held: list[int], layers: list[Layer]) -> None:
+    def _seed(
+        self, index: int, t: int, placed: frozenset[int], held: list[int], layers: list[Layer], options: frozenset[int]
+    ) -> None:
         """The innermost shared backing holder is placed: what stands above it is the fused part."""
         merged = self._union(layers)
         if not len(merged.shape):
             return
         same = [(index, o) for o in held if o != t and o not in placed]
         outer = [(k, o) for o, chain in enumerate(self.nested) for k in chain if k < index]
-        self.seeds.append(Seed(self._add(merged), (index, t), (*same, *sorted(outer, reverse=True))))
+        self.seeds.append(Seed(self._add(merged), (index, t), (*same, *sorted(outer, reverse=True)), options))
 
     def _finish(self, states: dict[Holder | None, int]) -> int | None:
         """Nothing shared is backed on chip: grow to the whole Einsum below the outermost memory."""
