@@ -1,0 +1,61 @@
+"""Bounds of windows change the time, never the result: with windows of a single Einsum, on random small workloads."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import event, given
+
+import fusiest
+from fusiest.mapper import mapper, windows
+from tests.mapper.test_exhaustive_workload import found, run, same_front
+from tests.workload_strategies import WorkloadCase, workload_cases
+
+
+@pytest.fixture
+def _everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first pass that cuts nearly everything off, then windows as small as can be."""
+    monkeypatch.setattr(mapper, "_BEAM", 2)
+    monkeypatch.setattr(mapper, "WORTHWHILE_EINSUMS", 2)
+    monkeypatch.setattr(windows, "_LEAST_EINSUMS", 1)
+    monkeypatch.setattr(windows, "_LEAST_FUSED_EINSUMS", 1)
+
+
+@pytest.mark.usefixtures("_everywhere")
+@pytest.mark.parametrize("objective", [("energy",), ("latency",), ("edp",), ("energy", "latency")], ids=",".join)
+@run(15)
+@given(case=workload_cases())
+def test_windows_lose_nothing(case: WorkloadCase, objective: tuple[str, ...]) -> None:
+    cuts: list[int] = []
+    original = windows.windowed_bounds
+
+    def counting(joiner: object, *rest: object) -> None:
+        original(joiner, *rest)  # type: ignore[arg-type]
+        cuts.append(len(joiner.bounds.cuts))  # type: ignore[attr-defined]
+
+    mapper.windowed_bounds = counting  # type: ignore[assignment]
+    try:
+        with_windows, without = found(case, objective), found(case, objective, bounds=False)
+    finally:
+        mapper.windowed_bounds = original  # type: ignore[assignment]
+    event(f"{max(cuts, default=0)} cuts")
+    assert (with_windows is None) == (without is None)
+    if with_windows is not None and without is not None:
+        if len(objective) > 1:
+            assert same_front(with_windows, without)
+        else:
+            assert len(with_windows) == len(without)
+            score = {"energy": lambda p: p[0], "latency": lambda p: p[1], "edp": lambda p: p[0] * p[1]}[objective[0]]
+            assert all(
+                math.isclose(score(a), score(b), rel_tol=1e-9) for a, b in zip(with_windows, without, strict=True)
+            )
+
+
+@pytest.mark.usefixtures("_everywhere")
+@pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
+def test_windows_of_a_fused_chain(objective: str) -> None:
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=5, M=32, KN=16, MainMemoryEnergy=100)
+    with_windows = fusiest.map(spec, objective).best(objective)
+    without = fusiest.map(spec, objective, bounds=False).best(objective)
+    assert math.isclose(getattr(with_windows, objective), getattr(without, objective), rel_tol=1e-9)
