@@ -46,7 +46,13 @@ class PartialRows:
     """Space that is not consolidated, per Einsum and memory: only where that is switched off."""
 
     def __len__(self) -> int:
-        return len(self.energy)
+        return len(self.source)
+
+    def forget(self) -> None:
+        """Keep only where rows came from: all that is needed once others have been joined to them."""
+        self.tiles = np.empty((0, 0), np.int64)
+        self.energy = self.latency = self.persistent = self.own = self.done = np.empty(0)
+        self.entry = self.taken = np.empty(0, np.int64)
 
     def take(self, which: Ints) -> PartialRows:
         return PartialRows(*(getattr(self, name)[which] for name in self.__dataclass_fields__))

@@ -31,6 +31,8 @@ from fusiest.pmapping.table import Form, Rows, Table
 from fusiest.spec.binding import bind, computes
 from fusiest.spec.spec import Spec
 
+_MOST_JOINTS = 100_000
+"""Ways of joining that are remembered."""
 Pair = tuple[frozenset[str], str]
 """A set of finished Einsums and the Einsum joined to it."""
 
@@ -199,7 +201,9 @@ class Joiner:
             for state in level:
                 if beam is not None:
                     self._narrow(state, incumbents, beam)
-            self.frontier = [state for state in level if len(state)]
+            before, self.frontier = self.frontier, [state for state in level if len(state)]
+            for rows in (rows for state in before if state is not first for rows in state.rows):
+                rows.forget()
             states.update({state.done: state for state in self.frontier})
             kept = sum(len(state) for state in self.frontier)
             forms = sum(len(state.forms) for state in self.frontier)
@@ -339,6 +343,8 @@ class Joiner:
     ) -> tuple[Joint, ...]:
         key = left, right, einsum, shared, live
         if key not in self._joints:
+            if len(self._joints) >= _MOST_JOINTS:
+                self._joints.clear()
             self._joints[key] = join_forms(left, right, self.views[einsum], shared, live, self.persistent)
         return self._joints[key]
 
