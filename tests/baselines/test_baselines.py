@@ -156,3 +156,11 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert stats["history"][-1]["evaluations"] <= stats["evaluations"]
     status, _, err = run(capsys, *arguments, "--budget", "0")
     assert (status, err) == (2, "budget must be at least 1 evaluation\n")
+
+
+@pytest.mark.parametrize("mapper", BASELINES)
+def test_where_nothing_can_be_fused(mapper: str) -> None:
+    """One form per Einsum, without fused loops."""
+    spec = load("simple", "matmuls", "unfused", N_EINSUMS=2, M=16, KN=16)
+    best = map(spec, "edp", jobs=1).best("edp").edp
+    assert baseline(spec, mapper, 2_000).mappings[0].edp >= best * (1 - 1e-9)

@@ -140,7 +140,7 @@ def test_mapper_finds_the_best_by_one_objective(case: WorkloadCase) -> None:
             assert math.isclose(score(points[0]), min(score(p) for p in front), rel_tol=1e-9)
 
 
-@pytest.mark.parametrize("switch", ["coarse", "bounds"])
+@pytest.mark.parametrize("switch", ["coarse", "bounds", "grouping", "consolidation"])
 @run(15)
 @given(case=workload_cases())
 def test_switches_change_nothing(case: WorkloadCase, switch: str) -> None:

@@ -66,9 +66,10 @@ def make_structure(genome: Genome, genes: Ints) -> Structure:
         source.append([matched.get(c, -1) for c in order] + [-2] * (columns - loops))
         place.append([written[c] for c in order] + [-1] * (columns - loops))
         open_places = [written[c] for c in edge.joint.tiles]
+    shape = len(genes), columns
     return Structure(
         np.array(first), np.concatenate(rows), np.concatenate(tiles),
-        np.array(source, np.int64).reshape(-1, columns), np.array(place, np.int64).reshape(-1, columns), places,
+        np.array(source, np.int64).reshape(shape), np.array(place, np.int64).reshape(shape), places,
     )  # fmt: skip
 
 
