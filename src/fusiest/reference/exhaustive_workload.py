@@ -8,6 +8,7 @@ choices are tried from the least energy up, and those that a valid mapping alrea
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fusiest.errors import SpecError
-from fusiest.looptree.nodes import Compute, LoopTree, Node, Storage
+from fusiest.looptree.nodes import Compute, LoopTree, Node, Storage, Toll
 from fusiest.model.evaluate import evaluate, evaluate_einsum
 from fusiest.model.exchange import check_exchange
 from fusiest.model.leakage import bind_all
@@ -131,7 +132,8 @@ def classes(spec: Spec, einsum: str, limits: WorkloadLimits) -> dict[Shape, list
         if prefix not in prefixes:
             prefixes[prefix] = _described(spec, nodes, len(prefix))
         shape, held = prefixes[prefix]
-        own = found.setdefault(shape, {}).setdefault((held, bits), Class(nodes))
+        below = _right_below(nodes[len(prefix) :], spec.info.shared)
+        own = found.setdefault(shape, {}).setdefault((held, below, bits), Class(nodes))
         own.points.setdefault((energy, latency), nodes)
     return {shape: list(own.values()) for shape, own in found.items()}
 
@@ -145,6 +147,12 @@ def _fused_part(nodes: tuple[Node, ...], shared: frozenset[str]) -> tuple[Node, 
             seen.add(node.tensors[0])
             end = i + 1
     return nodes[:end]
+
+
+def _right_below(nodes: Sequence[Node], shared: frozenset[str]) -> tuple[Node, ...]:
+    """Holders of shared tensors below the fused part, with no loop between: another Einsum may have to share them."""
+    first = itertools.takewhile(lambda node: isinstance(node, (Storage, Toll)), nodes)
+    return tuple(node for node in first if isinstance(node, Storage) and node.tensors[0] in shared)
 
 
 def _described(spec: Spec, nodes: tuple[Node, ...], end: int) -> tuple[Shape, object]:
