@@ -134,10 +134,10 @@ CASES = (
         for n in (8, 64)
     ),
     Case(
-        name="gpt3-8-layers-edp",
-        about="8 layers of GPT-3 6.7B (80 Einsums), 64 x 4096 tokens, energy-delay product",
+        name="gpt3-32-layers-edp",
+        about="32 layers of GPT-3 6.7B (320 Einsums), 64 x 4096 tokens, energy-delay product",
         files=("tpu_v4i", str(HERE / "gpt3_layers.yaml")),
-        defines={"N_LAYERS": 8, **_GPT3_LARGE},
+        defines={"N_LAYERS": 32, **_GPT3_LARGE},
         objective="edp",
     ),
     Case(

@@ -104,19 +104,35 @@ BUCKETS = 8
 """In so many steps, how much of a memory is reserved above the loops that are open at a cut."""
 
 
+Entry = tuple[str, tuple[frozenset[str], ...]]
+"""How a tensor crosses a cut: its memory, and the ranks stepped above it, zone by zone."""
+
+
 @dataclass
 class Cut:
     """A point between two Einsums of the listed order at which one tensor alone is live.
 
-    `least[signature][bucket]`: what comes after needs at least this, if so much of the memory is taken already.
+    `relaxed`: what comes after needs at least this, by the tensor's signature. `least[entry][bucket]`: the same, if loops
+    are open in these zones and so much of the memory is taken already.
     """
 
     done: frozenset[str]
     tensor: str
-    least: dict[Signature, list[Least]]
+    relaxed: dict[Signature, Least]
+    least: dict[Entry, list[Least]] = field(default_factory=dict)
 
-    def any_bucket(self) -> dict[Signatures, Least]:
-        return {((self.tensor, signature),): least[0] for signature, least in self.least.items()}
+    def after(self, entry: Entry, bucket: int) -> Least:
+        """What comes after needs at least this."""
+        if entry in self.least:
+            return self.least[entry][bucket]
+        return self.relaxed.get(signature_of(entry), IMPOSSIBLE)
+
+    def signatures(self) -> dict[Signatures, Least]:
+        return {((self.tensor, signature),): least for signature, least in self.relaxed.items()}
+
+
+def signature_of(entry: Entry) -> Signature:
+    return entry[0], frozenset(rank for zone in entry[1] for rank in zone)
 
 
 class WindowedBounds:
@@ -133,7 +149,7 @@ class WindowedBounds:
     def least(self, done: frozenset[str], live: Signatures) -> Least:
         cut = self.cuts.get(done)
         if cut is not None:
-            return cut.least[live[0][1]][0] if live[0][1] in cut.least else IMPOSSIBLE
+            return cut.relaxed.get(live[0][1], IMPOSSIBLE)
         if done not in self.places:
             self.places[done] = self._place(done)
         return self.places[done].least(done, live)

@@ -11,7 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fusiest.errors import FusiestError
-from fusiest.joining.bounds import BUCKETS, IMPOSSIBLE, Cut, Incumbents, Least, LowerBounds, Signatures, WindowedBounds
+from fusiest.joining.bounds import (
+    BUCKETS,
+    IMPOSSIBLE,
+    Cut,
+    Entry,
+    Incumbents,
+    Least,
+    LowerBounds,
+    Signatures,
+    WindowedBounds,
+)
 from fusiest.joining.forms import (
     EMPTY,
     PERSISTENT,
@@ -243,22 +253,23 @@ class Joiner:
 
     def _at_cut(self, cut: Cut, form: OpenForm, rows: PartialRows, incumbents: Incumbents) -> PartialRows:
         """Those that are still promising, given the space that each has taken."""
-        ((_, signature),) = left_signature(form, frozenset({cut.tensor}))
+        entry = entry_of(form)
         buckets = self.buckets(form, rows)
         keep = np.zeros(len(rows), np.bool_)
         for bucket in np.unique(buckets):
             which = np.flatnonzero(buckets == bucket)
-            least = cut.least[signature][bucket] if signature in cut.least else IMPOSSIBLE
+            least = cut.after(entry, int(bucket))
             keep[which] = incumbents.promising(rows.energy[which], rows.latency[which], least)
         return rows.take(np.flatnonzero(keep))
 
     def buckets(self, form: OpenForm, rows: PartialRows) -> Ints:
-        """Of the memory in which the one live tensor lies: how much is reserved above all open loops, in steps."""
+        """Of the memory in which the one live tensor lies: how much is reserved above and between open loops, in steps."""
         memory = form.backings[0].memory
         if not form.zones or memory not in self.memories:
             return np.zeros(len(rows), np.int64)
         m = self.memories.index(memory)
-        taken: Ints = np.minimum(rows.own[:, m, 0] / self.sizes[m] * BUCKETS, BUCKETS - 1).astype(np.int64)
+        used = rows.own[:, m, :].sum(axis=1) / self.sizes[m]
+        taken: Ints = np.minimum(used * BUCKETS, BUCKETS - 1).astype(np.int64)
         return taken
 
     def frontier_bounds(self, incumbents: Incumbents) -> Iterator[tuple[PartialRows, Least]]:
@@ -398,6 +409,13 @@ def _without_room(rows: Rows, missing: Floats) -> Rows:
     bits = rows.bits.copy()
     bits[:, :, -1] += missing
     return dataclasses.replace(rows, bits=bits)
+
+
+def entry_of(form: OpenForm) -> Entry:
+    """How the one live tensor of a form crosses a cut."""
+    (backing,) = form.backings
+    zones = tuple(frozenset(r for loop in zone for t, r in loop.ranks if t == backing.tensor) for zone in form.zones)
+    return backing.memory, zones
 
 
 def least_of(rows: Rows, weights: tuple[float, float]) -> Least:

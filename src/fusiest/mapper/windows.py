@@ -9,25 +9,27 @@ bounds that hardly fall behind the truth, however many layers there are. Equal l
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Container
+import itertools
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fusiest.joining.bounds import (
     BUCKETS,
-    NOTHING,
     Cut,
+    Entry,
     Incumbents,
     Least,
     LowerBounds,
     Signature,
     Signatures,
     WindowedBounds,
+    signature_of,
 )
-from fusiest.joining.forms import OpenForm, OpenLoop, left_signature
+from fusiest.joining.forms import OpenForm, OpenLoop
 from fusiest.joining.rows import PartialRows, start_rows
-from fusiest.mapper.joiner import Joiner, State
+from fusiest.mapper.joiner import Joiner, State, entry_of
 from fusiest.mapper.result import FunnelStep
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.table import Backing, Rows, merge_rows
@@ -43,7 +45,7 @@ _STEPS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 _SEARCHED = {
     ("energy",): ["energy"],
     ("latency",): ["latency"],
-    ("edp",): ["both"],
+    ("edp",): ["energy", "both"],
     ("energy", "latency"): ["energy", "latency"],
 }
 """Which bounds are worth a search, by objective."""
@@ -53,26 +55,32 @@ class _TooLarge(Exception):
     """A window is not worth its own search."""
 
 
+_Found = dict[tuple[Entry, int, Entry | None, int], float]
+"""Least costs by the first tensor's entry and space taken, and the last tensor's entry and space taken."""
+
+
 @dataclass
 class _Transitions:
-    """Least costs of a window by how its first tensor comes in, and how its last one goes out; the rest needs more."""
+    """Least costs of a window by how its first tensor comes in and its last one goes out; what is not found needs more."""
 
-    found: dict[tuple[Signature, int, Signature | None, int], float]
-    """First tensor's signature and space taken, last tensor's signature and space taken."""
-    others: float
+    found: _Found
+    entries: list[Entry]
+    most: float
+    """With what comes after, reckoned by `potentials`, all others cost at least this."""
+    potentials: dict[Signature, float]
 
-    def least(self, entry: Signature, taken: int, after: Cut | None, name: str) -> float:
+    def least(self, entry: Entry, taken: int, after: Cut | None, name: str) -> float:
         """The least cost of the window and all that comes after it."""
         if after is None:
-            rest: dict[tuple[Signature | None, int], float] = {(None, 0): 0.0}
+            others = [self.most]
         else:
-            rest = {(s, b): getattr(x, name) for s, least in after.least.items() for b, x in enumerate(least)}
-        own = [
-            value + rest[out]
-            for (signature, space, *out_), value in self.found.items()
-            if signature == entry and space >= taken and (out := (out_[0], out_[1])) in rest
-        ]
-        return min([self.others + min(rest.values(), default=np.inf), *own])
+            rest = {signature: getattr(least, name) for signature, least in after.relaxed.items()}
+            others = [max(0.0, self.most - self.potentials.get(s, self.most)) + cost for s, cost in rest.items()]
+        for (first, space, last, bucket), cost in self.found.items():
+            if first == entry and space >= taken:
+                more = getattr(after.after(last, bucket), name) if after is not None and last is not None else 0.0
+                others.append(cost + more)
+        return min(others, default=np.inf)
 
 
 def windowed_bounds(
@@ -89,17 +97,15 @@ def windowed_bounds(
     windows: list[tuple[Cut | None, frozenset[str], LowerBounds]] = []
     after: Cut | None = None
     for done, einsums in reversed(stretches):
-        own = _own_bounds(joiner, einsums, after.any_bucket() if after is not None else None)
+        own = _own_bounds(joiner, einsums, after.signatures() if after is not None else None)
         cut = None
         if done:
             (tensor,) = joiner.live(done)
-            cut = Cut(done, tensor, {})
-            for signatures, least in own.table(done).items():
-                cut.least[signatures[0][1]] = [least] * BUCKETS
+            cut = Cut(done, tensor, {signatures[0][1]: least for signatures, least in own.table(done).items()})
             for name in names:
                 key = name, _key(joiner, done, einsums)
                 if key not in known:
-                    known[key] = _search(joiner, name, done, einsums, check)
+                    known[key] = _search(joiner, name, done, einsums, after, check)
                 _improve(cut, known[key], after, name)
         windows.append((cut, frozenset(einsums), own))
         after = cut
@@ -128,11 +134,21 @@ def _own_bounds(joiner: Joiner, einsums: list[str], end: dict[Signatures, Least]
 def _improve(cut: Cut, transitions: _Transitions | None, after: Cut | None, name: str) -> None:
     if transitions is None:
         return
-    for signature, least in cut.least.items():
-        cut.least[signature] = [
-            old._replace(**{name: max(getattr(old, name), transitions.least(signature, bucket, after, name))})
-            for bucket, old in enumerate(least)
+    by_signature: dict[Signature, float] = {}
+    for entry in transitions.entries:
+        signature = signature_of(entry)
+        if signature not in cut.relaxed:
+            continue
+        relaxed = cut.relaxed[signature]
+        costs = [transitions.least(entry, bucket, after, name) for bucket in range(BUCKETS)]
+        old = cut.least.get(entry, [relaxed] * BUCKETS)
+        cut.least[entry] = [
+            least._replace(**{name: max(getattr(relaxed, name), cost)}) for least, cost in zip(old, costs, strict=True)
         ]
+        by_signature[signature] = min(by_signature.get(signature, np.inf), costs[0])
+    for signature, cost in by_signature.items():
+        relaxed = cut.relaxed[signature]
+        cut.relaxed[signature] = relaxed._replace(**{name: max(getattr(relaxed, name), cost)})
 
 
 def _key(joiner: Joiner, done: frozenset[str], einsums: list[str]) -> object:
@@ -151,46 +167,47 @@ def _key(joiner: Joiner, done: frozenset[str], einsums: list[str]) -> object:
 
 
 def _search(
-    joiner: Joiner, name: str, done: frozenset[str], einsums: list[str], check: Callable[[], None]
+    joiner: Joiner, name: str, done: frozenset[str], einsums: list[str], after: Cut | None, check: Callable[[], None]
 ) -> _Transitions | None:
     """All transitions up to a little above the best; None if that is too large a search."""
     weights = {"energy": (1.0, 0.0), "latency": (0.0, 1.0), "both": joiner.weights}[name]
-    own = _with_one_cost(joiner, weights, done, einsums)
-    entries = _entries(own, done, einsums)
-    if entries is None:
+    potentials = {s: getattr(least, name) for s, least in after.relaxed.items()} if after is not None else {}
+    base = min(potentials.values(), default=0.0)
+    own = _with_one_cost(joiner, weights, einsums)
+    usual = _SLACK * sum(min(least.energy for least in own.options[e].values()) for e in einsums)
+    potentials = {s: min(cost - base, usual) for s, cost in potentials.items()}
+    end: dict[Signatures, Least] | None = None
+    if after is not None:
+        end = {((after.tensor, s),): Least(cost, 0.0, 0.0) for s, cost in potentials.items()}
+    own.bounds = LowerBounds(own.options, joiner.spec.info.users, einsums, end)
+    start = _start(own, done, einsums)
+    if start is None:
         return None
-    signatures, start = entries
     least = own.bounds.least_of_all(done).energy
-    found: dict[tuple[Signature, int, Signature | None, int], float] = {}
+    entries = [entry_of(form) for form in start.forms]
+    found: _Found = {}
     most = least
     try:
         for more in _STEPS:
-            best = min(found.values(), default=np.inf)
+            totals = (
+                cost + (potentials[signature_of(last)] if last else 0.0) for (_, _, last, _), cost in found.items()
+            )
+            best = min(totals, default=np.inf)
             if best * (1 + _SLACK) <= most:
                 break
             most = min(least * (1 + more), best * (1 + _SLACK))
-            end = _run(own, start, Incumbents(("energy",), [(most, 0.0, 0.0)]), check)
-            found = _transitions(own, end, signatures)
+            found = _transitions(own, _run(own, start, Incumbents(("energy",), [(most, 0.0, 0.0)]), check), entries)
     except _TooLarge:
         return None
-    return _Transitions(found, most * (1 - 2e-9))
+    return _Transitions(found, entries, most * (1 - 2e-9), potentials)
 
 
-def _with_one_cost(joiner: Joiner, weights: tuple[float, float], done: frozenset[str], einsums: list[str]) -> Joiner:
+def _with_one_cost(joiner: Joiner, weights: tuple[float, float], einsums: list[str]) -> Joiner:
     """The window by itself, its costs summed up in place of energy."""
     own = copy.copy(joiner)
     own.window = frozenset(einsums)
     own.right = {e: [(form, _one_cost(rows, weights)) for form, rows in joiner.right[e]] for e in einsums}
-    relaxed = own.bound((0.0, 0.0))
-    after = done | own.window
-    last = joiner.live(after)
-    end = {
-        tuple(s for s in signatures if s[0] in last): NOTHING
-        for e in einsums
-        for signatures in relaxed.options[e]
-        if last <= {t for t, _ in signatures}
-    }
-    own.bounds = LowerBounds(relaxed.options, relaxed.users, einsums, end if last else None)
+    own.bound((0.0, 0.0))
     return own
 
 
@@ -209,24 +226,21 @@ def _run(joiner: Joiner, start: State, incumbents: Incumbents, check: Callable[[
     return joiner.run(incumbents, None, report, check, start).get(start.done | joiner.window)
 
 
-def _transitions(
-    joiner: Joiner, end: State | None, signatures: list[Signature]
-) -> dict[tuple[Signature, int, Signature | None, int], float]:
-    found: dict[tuple[Signature, int, Signature | None, int], float] = {}
+def _transitions(joiner: Joiner, end: State | None, entries: list[Entry]) -> _Found:
+    found: _Found = {}
     for form, rows in zip(end.forms, end.rows, strict=True) if end is not None else ():
-        last = form.backings[0].tensor if form.backings else None
-        out = left_signature(form, frozenset({last}))[0][1] if last is not None else None
-        left = joiner.buckets(form, rows) if last is not None else np.zeros(len(rows), np.int64)
+        last = entry_of(form) if form.backings else None
+        left = joiner.buckets(form, rows) if form.backings else np.zeros(len(rows), np.int64)
         kinds, which = np.unique(np.column_stack([rows.entry, rows.taken, left]), axis=0, return_inverse=True)
         least = np.full(len(kinds), np.inf)
         np.minimum.at(least, which.reshape(-1), rows.energy)
         for (entry, taken, bucket), cost in zip(kinds.tolist(), least.tolist(), strict=True):
-            key = signatures[entry], taken, out, bucket
+            key = entries[entry], taken, last, bucket
             found[key] = min(found.get(key, np.inf), cost)
     return found
 
 
-def _entries(joiner: Joiner, done: frozenset[str], einsums: list[str]) -> tuple[list[Signature], State] | None:
+def _start(joiner: Joiner, done: frozenset[str], einsums: list[str]) -> State | None:
     """The one live tensor in every way that its first user knows, for free, with more or less space taken."""
     (tensor,) = joiner.live(done)
     user = next(e for e in einsums if tensor in joiner.spec.info.einsums[e].accesses)
@@ -244,18 +258,26 @@ def _entries(joiner: Joiner, done: frozenset[str], einsums: list[str]) -> tuple[
         columns = [column for _, column in loops]
         tiles.setdefault((backing.memory, tuple(loop for loop, _ in loops)), []).append(rows.tiles[:, columns])
     start = State(done)
-    signatures: list[Signature] = []
     for (memory, open_loops), own in tiles.items():
-        zones = (open_loops,) if open_loops else ()
-        entry = OpenForm(zones, (Backing(tensor, memory, len(zones)),))
-        start.forms.append(entry)
-        start.rows.append(_free_rows(np.unique(np.concatenate(own), axis=0), entry, joiner, len(signatures)))
-        signatures.append(left_signature(entry, frozenset({tensor}))[0][1])
-    return signatures, start
+        combinations = np.unique(np.concatenate(own), axis=0)
+        for zones in _in_zones(open_loops):
+            columns = [open_loops.index(loop) for zone in zones for loop in zone]
+            entry = OpenForm(zones, (Backing(tensor, memory, len(zones)),))
+            start.rows.append(_free_rows(combinations[:, columns], entry, joiner, len(start.forms)))
+            start.forms.append(entry)
+    return start
+
+
+def _in_zones(loops: tuple[OpenLoop, ...]) -> Iterator[tuple[tuple[OpenLoop, ...], ...]]:
+    """All in one zone, and in every way in two."""
+    yield (loops,) if loops else ()
+    for count in range(1, len(loops)):
+        for outer in itertools.combinations(loops, count):
+            yield outer, tuple(loop for loop in loops if loop not in outer)
 
 
 def _free_rows(tiles: Ints, form: OpenForm, joiner: Joiner, entry: int) -> PartialRows:
-    """Rows that cost nothing, each with every amount of space taken above the open loops."""
+    """Rows that cost nothing, each with every amount of space taken above the innermost zone."""
     memory = form.backings[0].memory
     buckets = BUCKETS if form.zones and memory in joiner.memories else 1
     rows = start_rows(len(joiner.memories)).take(np.zeros(len(tiles) * buckets, np.int64))
@@ -266,5 +288,5 @@ def _free_rows(tiles: Ints, form: OpenForm, joiner: Joiner, entry: int) -> Parti
     rows.done = np.zeros((len(rows), len(joiner.memories), len(form.zones) + 1))
     if buckets > 1:
         m = joiner.memories.index(memory)
-        rows.own[:, m, 0] = rows.taken * (joiner.sizes[m] / BUCKETS)
+        rows.own[:, m, -1] = rows.taken * (joiner.sizes[m] / BUCKETS)
     return rows
