@@ -187,7 +187,7 @@ def test_interrupted(tmp_path: Path) -> None:
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     try:
-        _, error = process.communicate(timeout=10)
+        _, error = process.communicate(timeout=60)
     except subprocess.TimeoutExpired:  # Python drops an interruption that comes in the middle of a finalizer
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=120)
