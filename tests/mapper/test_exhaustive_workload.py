@@ -6,12 +6,11 @@ FUSIEST_PROVE=1 tries hundreds of cases instead of some dozen, and new ones each
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, currently_in_test_context, event, given, settings
+from hypothesis import currently_in_test_context, event, given, settings
 
 from fusiest import load
 from fusiest.errors import FusiestError
@@ -21,9 +20,9 @@ from fusiest.mapper.mapper import NoMapping, map
 from fusiest.reference.exhaustive import TooManyTrees
 from fusiest.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
 from fusiest.reference.joined_tree import NoTree, joined_tree
+from tests.proving import PROVE, cases
 from tests.workload_strategies import WorkloadCase, workload_cases
 
-PROVE = os.environ.get("FUSIEST_PROVE") == "1"
 LIMITS = (
     WorkloadLimits(trees=40_000, combinations=10_000_000, trials=100_000)
     if PROVE
@@ -34,13 +33,7 @@ Point = tuple[float, float]
 
 
 def run(examples: int) -> settings:
-    return settings(
-        max_examples=int(os.environ.get("FUSIEST_PROVE_EXAMPLES", "500")) if PROVE else examples,
-        derandomize=not PROVE,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        print_blob=PROVE,
-    )
+    return cases(examples, proving=500)
 
 
 def count(what: str) -> None:

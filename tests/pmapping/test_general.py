@@ -6,11 +6,10 @@ FUSIEST_PROVE=1 tries thousands of cases instead of some dozens, and new ones ea
 from __future__ import annotations
 
 import math
-import os
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given, settings
 
 from fusiest.errors import SpecError
 from fusiest.model.evaluate import evaluate_einsum
@@ -26,19 +25,13 @@ from fusiest.spec.binding import bind
 from tests.load_text import load_text
 from tests.mapper_strategies import ODD_SIZES, MapperCase, mapper_cases
 from tests.pmapping.fronts import branch_nodes, differences, exhaustive_fronts, search_fronts
+from tests.proving import PROVE, cases
 
-PROVE = os.environ.get("FUSIEST_PROVE") == "1"
 TREES = 10_000 if PROVE else 1_500
 
 
 def run(examples: int) -> settings:
-    return settings(
-        max_examples=int(os.environ.get("FUSIEST_PROVE_EXAMPLES", "2000")) if PROVE else examples,
-        derandomize=not PROVE,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        print_blob=PROVE,
-    )
+    return cases(examples, proving=2000)
 
 
 def general_table(case: MapperCase, imperfect: bool, rules: Rules | None = None) -> Table | None:

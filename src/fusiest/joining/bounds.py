@@ -154,9 +154,6 @@ class WindowedBounds:
             self.places[done] = self._place(done)
         return self.places[done].least(done, live)
 
-    def least_of_all(self, done: frozenset[str]) -> Least:
-        return self.whole.least_of_all(done)
-
     def _place(self, done: frozenset[str]) -> LowerBounds:
         """The bounds of the window that is being worked on; of the whole, if there are several."""
         begun = [own for cut, einsums, own in self.windows if not einsums <= done and (cut is None or cut.done < done)]

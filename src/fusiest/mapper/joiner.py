@@ -272,7 +272,7 @@ class Joiner:
         taken: Ints = np.minimum(used * BUCKETS, BUCKETS - 1).astype(np.int64)
         return taken
 
-    def frontier_bounds(self, incumbents: Incumbents) -> Iterator[tuple[PartialRows, Least]]:
+    def frontier_bounds(self) -> Iterator[tuple[PartialRows, Least]]:
         """All that the last unfinished pass could still reach from: rows, and the least that each needs more."""
         for state in self.frontier:
             for form, rows in zip(state.forms, state.rows, strict=True):

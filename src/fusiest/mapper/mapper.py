@@ -206,7 +206,7 @@ class _Run:
 
     def _gap(self, joiner: Joiner) -> float:
         """How much better, relatively, a mapping could be than the best known one."""
-        open_rows = [(rows, least) for rows, least in joiner.frontier_bounds(self.incumbents) if len(rows)]
+        open_rows = [(rows, least) for rows, least in joiner.frontier_bounds() if len(rows)]
         return max(self._gap_of_costs(open_rows), self._gap_of_usage(open_rows))
 
     def _gap_of_usage(self, open_rows: list[tuple[PartialRows, Least]]) -> float:

@@ -45,8 +45,8 @@ class Mapping:
 
 @dataclass(frozen=True)
 class FunnelStep:
-    """One join: how many Einsums are then finished; pairs of compatible groups; those whose tiles match, that fit the
-    memories and may still lead to something better; what no other dominates, in how many forms."""
+    """One join: how many Einsums are then finished; pairs of compatible groups that may still lead to something better;
+    those whose tiles match, that fit the memories and may do so themselves; what no other dominates, in how many forms."""
 
     finished: int
     compatible: int
