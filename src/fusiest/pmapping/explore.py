@@ -132,7 +132,7 @@ def explore_path(
     agreed = agreed_tensors(spec, path.einsum.name)
     names = [c.name for c in path.components]
     index = tuple(names.index(m) if m in names else NOT_ON_PATH for m in memories)
-    fallback = GeneralSearch(spec, problem, index, shared, limits, rules, imperfect)
+    fallback: GeneralSearch | None = None
     choices = [] if imperfect or general else spatial_choices(problem)
     watts = leakage(spec, problem, choices)
     inner: dict[object, tuple[list[Layer], dict[Holder | None, int]]] = {}
@@ -140,6 +140,7 @@ def explore_path(
         if not _top_fits(path, placement):
             continue
         if imperfect or general or not _is_plain(problem, placement):
+            fallback = fallback or GeneralSearch(spec, problem, index, shared, limits, rules, imperfect)
             yield from fallback.pieces(placement)
             continue
         if apart:

@@ -8,70 +8,92 @@ from __future__ import annotations
 
 import numba
 import numpy as np
+from numba.core.registry import cpu_target
+
+cpu_target.target_context.refresh()  # what Numba else loads with the first kernel: part of the import, not of a search
 
 SLACK = 1.0 + 1e-12
 SMALL_GROUP = 8
 
 
 @numba.njit(cache=True)
-def _dominates(a, b):  # type: ignore[no-untyped-def]
+def _dominates(criteria, a, b):  # type: ignore[no-untyped-def]
     """Whether row a is at least as good as row b in every criterion."""
-    for c in range(len(a)):  # noqa: SIM110
-        if a[c] > b[c] * SLACK:
+    for c in range(criteria.shape[1]):  # noqa: SIM110
+        if criteria[a, c] > criteria[b, c] * SLACK:
             return False
     return True
 
 
 @numba.njit(cache=True)
-def by_group(groups, count, criteria):  # type: ignore[no-untyped-def]
-    """Rows by group, of `count` groups, and where each group starts; cheapest first in all but the smallest."""
+def pareto(groups, count, criteria):  # type: ignore[no-untyped-def]
+    """Rows that no other row of their group dominates, ordered by group. Groups are numbered from 0 to `count` - 1."""
     starts = np.zeros(count + 1, np.int64)
     for group in groups:
         starts[group + 1] += 1
+    longest = 0
     for g in range(count):
+        longest = max(longest, starts[g + 1])
         starts[g + 1] += starts[g]
     order = np.empty(len(groups), np.int64)
     used = starts[:-1].copy()
     for row in range(len(groups)):
         order[used[groups[row]]] = row
         used[groups[row]] += 1
+    columns = _varying(criteria)
+    compared = np.empty((longest, len(columns)))
+    front = np.empty(longest, np.int64)
+    total = 0
+    result = np.empty(len(groups), np.int64)
     for g in range(count):
-        if starts[g + 1] - starts[g] > SMALL_GROUP:
-            own = order[starts[g] : starts[g + 1]].copy()
-            order[starts[g] : starts[g + 1]] = own[np.argsort(criteria[own, 0])]
-    return order, starts
+        own = order[starts[g] : starts[g + 1]]
+        if len(own) > SMALL_GROUP:
+            own = own[np.argsort(criteria[own, 0])]
+        for i in range(len(own)):
+            for c in range(len(columns)):
+                compared[i, c] = criteria[own[i], columns[c]]
+        for f in range(_front(compared, len(own), front)):
+            result[total] = own[front[f]]
+            total += 1
+    return result[:total].copy()
 
 
 @numba.njit(cache=True)
-def prune_sorted(order, starts, criteria, keep):  # type: ignore[no-untyped-def]
-    """Mark the rows that no other row of their group dominates. Groups are runs of `order`, cheapest first inside."""
-    longest = 0
-    for g in range(len(starts) - 1):
-        longest = max(longest, starts[g + 1] - starts[g])
-    front = np.empty(longest, np.int64)
-    for g in range(len(starts) - 1):
-        size = 0
-        for position in range(starts[g], starts[g + 1]):
-            row = order[position]
-            dominated = False
-            for f in range(size):
-                if _dominates(criteria[front[f]], criteria[row]):
-                    dominated = True
-                    if f > 0:  # move a successful dominator forward: it will likely succeed again
-                        front[f], front[f // 2] = front[f // 2], front[f]
-                    break
-            if dominated:
-                continue
-            kept = 0
-            for f in range(size):
-                if _dominates(criteria[row], criteria[front[f]]):
-                    keep[front[f]] = False
-                else:
-                    front[kept] = front[f]
-                    kept += 1
-            front[kept] = row
-            size = kept + 1
-            keep[row] = True
+def _varying(criteria):  # type: ignore[no-untyped-def]
+    """Columns in which not all rows are the same."""
+    columns = np.empty(criteria.shape[1], np.int64)
+    count = 0
+    for c in range(criteria.shape[1]):
+        for row in range(1, len(criteria)):
+            if criteria[row, c] != criteria[0, c]:
+                columns[count] = c
+                count += 1
+                break
+    return columns[:count]
+
+
+@numba.njit(cache=True)
+def _front(criteria, count, front):  # type: ignore[no-untyped-def]
+    """Put into `front` those of the first rows that none dominates; returns how many."""
+    size = 0
+    for row in range(count):
+        dominated = False
+        for f in range(size):
+            if _dominates(criteria, front[f], row):
+                dominated = True
+                if f > 0:  # move a successful dominator forward: it will likely succeed again
+                    front[f], front[f // 2] = front[f // 2], front[f]
+                break
+        if dominated:
+            continue
+        kept = 0
+        for f in range(size):
+            if not _dominates(criteria, row, front[f]):
+                front[kept] = front[f]
+                kept += 1
+        front[kept] = row
+        size = kept + 1
+    return size
 
 
 @numba.njit(cache=True)
@@ -107,14 +129,14 @@ def grow(shapes, stride, radix, before_start, before, start, rows, criteria):  #
                 row = out[position]
                 dominated = False
                 for f in range(base, used):
-                    if out[f] == row or _dominates(criteria[out[f]], criteria[row]):
+                    if out[f] == row or _dominates(criteria, out[f], row):
                         dominated = True
                         break
                 if dominated:
                     continue
                 kept = base
                 for f in range(base, used):
-                    if not _dominates(criteria[row], criteria[out[f]]):
+                    if not _dominates(criteria, row, out[f]):
                         out[kept] = out[f]
                         kept += 1
                 out[kept] = row

@@ -13,8 +13,9 @@ Rule 2 (hoist).  for n … [A in M] → [A in M] for n …     where n does not 
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,6 +54,15 @@ class Layer:
     row: Ints
     note: Ints
     """For a crossing: which Spatial choice. For a holder or its space: the partially relevant variable right below it, or -1."""
+    grown: dict[object, tuple[Ints, Ints]] = field(default_factory=dict)
+    """Rows per shape after loops over some variables, where that is known already."""
+
+    @functools.cached_property
+    def compared(self) -> Floats:
+        """Criteria in which rows differ."""
+        varies = (self.criteria != self.criteria[:1]).any(axis=0)
+        varies[ENERGY] = True
+        return np.ascontiguousarray(self.criteria[:, varies])
 
     def start(self, shapes: int) -> Ints:
         return np.searchsorted(self.shape, np.arange(shapes + 1)).astype(np.int64)
@@ -107,7 +117,8 @@ class Search:
         self.skippable = [float(math.prod(p.variables[v].bound for v in t.relevant)) for t in p.tensors]
         self.traffic = p.traffic
         self.complete = p.complete
-        self._least_cache: dict[Holder, Floats] = {}
+        self._increments: dict[Holder, Floats] = {}
+        self.limits = self._limits()
         self.edges: dict[Holder, EdgeCost] = {}
         for t, chain in enumerate(self.chains):
             ends = [*chain, len(p.path.components) - 1]
@@ -124,6 +135,7 @@ class Search:
     def forget(self) -> None:
         """Free the layers; `run` makes the same ones again."""
         self.layers, self.seeds, self.final = [], [], None
+        self._increments.clear()
 
     # --- the run ------------------------------------------------------------------------------------------------------
 
@@ -225,7 +237,7 @@ class Search:
                         reached.setdefault(after, []).extend(layers)
             frontier = {}
             for key, layers in reached.items():
-                merged = self._worthwhile(self._union(layers), index, key[0])
+                merged = self._worthwhile(self._placed(layers), index, key[0])
                 if len(merged.shape):
                     frontier[key] = self._add(merged)
         return {last: self._close(index, state) for (_, last, _), state in frontier.items()}
@@ -287,9 +299,9 @@ class Search:
             reserved = self._reserved(index, t, state, growing - sinking, lowering, increment)
             increment = increment.copy()
             increment[:, self.columns.first_bits :] = 0
-            yield self._grown(index, t, reserved, sinking, increment, allowed)
+            yield self._grown(index, t, reserved, sinking, increment, allowed, self._whole(index, t))
             return
-        yield self._grown(index, t, state, growing - set(lowering), increment, allowed)
+        yield self._grown(index, t, state, growing - set(lowering), increment, allowed, self._whole(index, t))
         for first in lowering:
             yield from self._grown_first(index, t, state, growing, first, increment, allowed)
 
@@ -345,14 +357,8 @@ class Search:
         allowed = np.ones(p.shapes, np.bool_)
         sets = self.placement.sets[index]
         assert sets is not None
-        if self._is_backing(index, t) or p.tensors[t].name in sets.no_refetch_from_above:
-            for v in range(len(p.variables)):
-                if v not in p.tensors[t].full:
-                    allowed &= self.complete[v]
-        if self._is_backing(index, t) and p.tensors[t].name in self.shared:
-            for v, variable in enumerate(p.variables):
-                if sets.no_fused_loops.issuperset(variable.members):
-                    allowed &= self.complete[v]
+        for v in self._whole(index, t):
+            allowed &= self.complete[v]
         if outermost_of_memory and sets.tile_shape:
             for shape in np.flatnonzero(allowed):
                 extents = {
@@ -361,8 +367,24 @@ class Search:
                 allowed[shape] = all(satisfies(c, extents) for c in sets.tile_shape)
         return allowed
 
+    def _whole(self, index: int, t: int) -> frozenset[int]:
+        """Variables without a loop above the holder."""
+        tensor, sets = self.problem.tensors[t], self.placement.sets[index]
+        assert sets is not None
+        backing, whole = self._is_backing(index, t), set[int]()
+        if backing or tensor.name in sets.no_refetch_from_above:
+            whole |= set(range(len(self.problem.variables))) - tensor.full
+        if backing and tensor.name in self.shared:
+            whole |= {v for v, var in enumerate(self.problem.variables) if sets.no_fused_loops.issuperset(var.members)}
+        return frozenset(whole)
+
     def _increment(self, index: int, t: int) -> Floats:
         """Per shape, what placing the holder adds to each criterion."""
+        if (index, t) not in self._increments:
+            self._increments[index, t] = self._make_increment(index, t)
+        return self._increments[index, t]
+
+    def _make_increment(self, index: int, t: int) -> Floats:
         p = self.problem
         increment = np.zeros((p.shapes, self.columns.count))
         inside = index >= self.costs.outermost
@@ -397,28 +419,53 @@ class Search:
             limits[column] = self.problem.path.components[memory].size - kept
         return limits
 
-    def _grow(self, state: int, growing: Sequence[int]) -> tuple[Ints, Ints]:
-        """Rows of a layer per shape, after loops over these variables."""
-        p = self.problem
-        layer = self.layers[state]
-        start, rows = layer.start(p.shapes), np.arange(len(layer.shape))
-        varies = (layer.criteria != layer.criteria[:1]).any(axis=0)
-        varies[ENERGY] = True
-        compared = np.ascontiguousarray(layer.criteria[:, varies])
-        for v in growing:
+    def _grow(self, state: int, growing: frozenset[int], whole: frozenset[int] = frozenset()) -> tuple[Ints, Ints]:
+        """Rows of a layer per shape, after loops over these variables. Variables in `whole` must be complete then."""
+        p, layer = self.problem, self.layers[state]
+        chain = sorted(growing - whole)
+        keys = [(growing & whole, whole - growing, tuple(chain[:i])) for i in range(len(chain) + 1)]
+        known = max((i for i, key in enumerate(keys) if key in layer.grown), default=0)
+        if keys[known] not in layer.grown:
+            layer.grown[keys[0]] = self._completed(layer, growing & whole, whole - growing)
+        start, rows = layer.grown[keys[known]]
+        for v, key in zip(chain[known:], keys[known + 1 :], strict=True):
             before_start = np.cumsum([0, *(len(b) for b in p.variables[v].before)]).astype(np.int64)
             before = np.array([i for b in p.variables[v].before for i in b], np.int64)
-            start, rows = kernels.grow(
-                p.shapes, p.strides[v], p.variables[v].radix, before_start, before, start, rows, compared
+            start, rows = layer.grown[key] = kernels.grow(
+                p.shapes, p.strides[v], p.variables[v].radix, before_start, before, start, rows, layer.compared
             )
         return start, rows
 
+    def _completed(self, layer: Layer, growing: frozenset[int], already: frozenset[int]) -> tuple[Ints, Ints]:
+        """Rows of a layer per shape that are complete in some variables already, after loops that complete others."""
+        p = self.problem
+        if not growing and not already:
+            return layer.start(p.shapes), np.arange(len(layer.shape))
+        complete = np.ones(len(layer.shape), np.bool_)
+        for v in already:
+            complete &= self.complete[v][layer.shape]
+        rows = np.flatnonzero(complete)
+        shape = layer.shape[rows]
+        for v in growing:
+            shape = shape + (p.variables[v].radix - 1 - p.digits[v][shape]) * p.strides[v]
+        if growing:
+            best = pareto_rows(shape, layer.compared[rows])
+            rows, shape = rows[best], shape[best]
+        return np.searchsorted(shape, np.arange(p.shapes + 1)).astype(np.int64), rows
+
     def _grown(
-        self, index: int, t: int, state: int, growing: frozenset[int], increment: Floats, allowed: np.ndarray
+        self,
+        index: int,
+        t: int,
+        state: int,
+        growing: frozenset[int],
+        increment: Floats,
+        allowed: np.ndarray,
+        whole: frozenset[int] = frozenset(),
     ) -> Layer:
-        start, rows = self._grow(state, sorted(growing))
+        start, rows = self._grow(state, growing, whole)
         shape, parent, criteria = kernels.place(
-            start, rows, self.layers[state].criteria, increment, allowed, self._limits()
+            start, rows, self.layers[state].criteria, increment, allowed, self.limits
         )
         return Layer("hold", (index, t), shape, criteria, np.full(len(shape), state), parent, np.full(len(shape), -1))
 
@@ -434,7 +481,7 @@ class Search:
     ) -> Iterator[Layer]:
         """A partially relevant loop stands right below the holder: its space is that of the tile below that loop."""
         p = self.problem
-        start, rows = self._grow(state, sorted(growing - {first}))
+        start, rows = self._grow(state, growing - {first})
         shape = np.repeat(np.arange(p.shapes), np.diff(start))
         variable, stride = p.variables[first], p.strides[first]
         column = self.columns.bits_column(index)
@@ -450,7 +497,7 @@ class Search:
                     extents = [p.extents[v][grown] for v in range(len(p.variables))]
                     extents[first] = p.extents[first][shape[chosen]]
                     criteria[:, column] += p.tensors[t].footprint(extents) * bits - increment[grown, column]
-                ok = allowed[grown] & (criteria <= self._limits()).all(axis=1)
+                ok = allowed[grown] & (criteria <= self.limits).all(axis=1)
                 count = int(ok.sum())
                 yield Layer(
                     "hold",
@@ -462,7 +509,12 @@ class Search:
                     np.full(count, first),
                 )
 
+    def _placed(self, layers: list[Layer]) -> Layer:
+        """All ways to place a holder. One alone is pruned: a holder adds the same to all rows of a shape."""
+        return layers[0] if len(layers) == 1 else self._union(layers)
+
     def _union(self, layers: list[Layer]) -> Layer:
+        """All rows of these layers, pruned."""
         shape = np.concatenate([layer.shape for layer in layers])
         criteria = np.concatenate([layer.criteria for layer in layers])
         keep = pareto_rows(shape, criteria)
@@ -524,11 +576,9 @@ class Search:
 
     def _least(self, index: int, t: int) -> Floats:
         """The least that a holder adds to energy and busy times."""
-        if (index, t) not in self._least_cache:
-            least = self._increment(index, t).min(axis=0)
-            least[self.columns.first_carried :] = 0
-            self._least_cache[index, t] = least
-        return self._least_cache[index, t]
+        least: Floats = self._increment(index, t).min(axis=0)
+        least[self.columns.first_carried :] = 0
+        return least
 
     # --- fanouts ------------------------------------------------------------------------------------------------------
 
@@ -613,7 +663,7 @@ class Search:
         self, index: int, t: int, placed: frozenset[int], held: list[int], layers: list[Layer], options: frozenset[int]
     ) -> None:
         """The innermost shared backing holder is placed: what stands above it is the fused part."""
-        merged = self._union(layers)
+        merged = self._placed(layers)
         if not len(merged.shape):
             return
         same = [(index, o) for o in held if o != t and o not in placed]
