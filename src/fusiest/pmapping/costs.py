@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,12 +21,27 @@ from fusiest.pmapping.spatial import SpatialChoice, fanout_levels, reused
 from fusiest.spec.binding import BoundComponent
 
 
+class Busy(NamedTuple):
+    """A column of time that a component is busy; or, for a `total_latency` of its own kind, of calls."""
+
+    component: int
+    action: str | None
+    """None: all actions, one after the other."""
+    counts: bool
+
+    def amount(self, component: int, action: str, calls: float, throughput: float) -> float:
+        """What calls of one component add to this column."""
+        if component != self.component or self.action not in (None, action):
+            return 0.0
+        return calls if self.counts else calls / throughput
+
+
 @dataclass(frozen=True)
 class Columns:
     """The criteria of a row: dynamic energy, busy times, leakage, traffic still unpaid, and bits per memory."""
 
-    busy: tuple[tuple[int, str | None], ...]
-    """(component, action): one column per component, or per action where `total_latency` needs them apart."""
+    busy: tuple[Busy, ...]
+    """One column per component, or per action where `total_latency` needs them apart."""
     carried: tuple[int, ...]
     """Tensors whose traffic across the outermost fanout is paid when the fanout is crossed."""
     bits: tuple[int, ...]
@@ -54,16 +70,19 @@ ENERGY, WATTS = 0, 1
 _SEPARATE_PORTS = "max(a.n_calls/a.throughputforainactions)"
 
 
-def busy_columns(problem: Problem) -> tuple[tuple[int, str | None], ...]:
+def busy_columns(problem: Problem) -> tuple[Busy, ...]:
     """Components that can be a bottleneck."""
-    found: list[tuple[int, str | None]] = []
+    found: list[Busy] = []
     for index, component in enumerate(problem.path.components):
         if component.kind == "container":
             continue
-        if component.total_latency is not None:
-            found += [(index, action) for action in component.actions]
-        elif any(math.isfinite(a.throughput) for a in component.actions.values()):
-            found.append((index, None))
+        finite = [name for name, action in component.actions.items() if math.isfinite(action.throughput)]
+        if component.total_latency is None:
+            found += [Busy(index, None, False)] if finite else []
+        elif "".join(component.total_latency.split()) == _SEPARATE_PORTS:
+            found += [Busy(index, action, False) for action in finite]
+        else:
+            found += [Busy(index, action, True) for action in component.actions]
     return tuple(found)
 
 
@@ -134,11 +153,8 @@ class Costs:
         actions = count * a.actions_scale / a.values_per_action[tensor]
         into[ENERGY] += actions * a.energy
         units = math.prod(math.prod(self.fixed.total(k)) for k in self.inner_levels if k <= at)
-        for column, (component, only) in enumerate(self.columns.busy, start=2):
-            if component == at and only is None and math.isfinite(a.throughput):
-                into[column] += actions / a.throughput / units
-            elif component == at and only == action:
-                into[column] += actions / units
+        for column, busy in enumerate(self.columns.busy, start=2):
+            into[column] += busy.amount(at, action, actions / units, a.throughput)
 
 
 def spatial_factors(problem: Problem, choice: SpatialChoice, tensor: int, level: int) -> tuple[int, int, int]:
@@ -150,13 +166,14 @@ def spatial_factors(problem: Problem, choice: SpatialChoice, tensor: int, level:
 def finish(problem: Problem, columns: Columns, criteria: Floats) -> tuple[Floats, Floats]:
     """Total energy and latency of complete rows, `n_instances` included."""
     latency = np.zeros(len(criteria))
-    for index, component in enumerate(problem.path.components):
-        own = {action: criteria[:, 2 + i] for i, (c, action) in enumerate(columns.busy) if c == index}
-        calls = {action: n for action, n in own.items() if action is not None}
-        if None in own:
-            latency = np.maximum(latency, own[None])
-        elif calls:
-            latency = np.maximum(latency, expression_latency(component, calls))
+    calls: dict[int, dict[str, Floats]] = {}
+    for column, busy in enumerate(columns.busy, start=2):
+        if not busy.counts:
+            np.maximum(latency, criteria[:, column], out=latency)
+        elif busy.action is not None:
+            calls.setdefault(busy.component, {})[busy.action] = criteria[:, column]
+    for index, own in calls.items():
+        np.maximum(latency, expression_latency(problem.path.components[index], own), out=latency)
     instances = problem.info.n_instances
     energy = criteria[:, ENERGY] + criteria[:, WATTS] * latency
     return energy * instances, latency * instances
@@ -165,11 +182,7 @@ def finish(problem: Problem, columns: Columns, criteria: Floats) -> tuple[Floats
 def expression_latency(component: BoundComponent, calls: Mapping[str, Floats]) -> Floats:
     """A component's `total_latency` over arrays of calls."""
     assert component.total_latency is not None
-    result: Floats
-    if "".join(component.total_latency.split()) == _SEPARATE_PORTS:
-        result = np.maximum.reduce([calls[a.name] / a.throughput for a in component.actions.values()])
-        return result
-    result = np.asarray(component.evaluate_latency(calls), np.float64)
+    result: Floats = np.asarray(component.evaluate_latency(calls), np.float64)
     if not (result >= 0).all():
         raise SpecError(f"total_latency of {component.name} is negative for some mappings", component.total_latency)
     return result

@@ -6,12 +6,12 @@ each factor counts is exactly what `fusiest.model.accesses` and `fusiest.model.o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from fusiest.pmapping.costs import Busy
 from fusiest.pmapping.general_chains import COUNTED, FIRST, PAST, Chains
 from fusiest.pmapping.general_nest import Facts, Held, Skeleton, Slot
 from fusiest.pmapping.pareto import Floats
@@ -117,7 +117,7 @@ class Charges:
 
     skeleton: Skeleton
     slots: Mapping[str, tuple[Slot, ...]]
-    busy: tuple[tuple[int, str | None], ...]
+    busy: tuple[Busy, ...]
     terms: Terms
     footprints: Footprints
 
@@ -140,11 +140,10 @@ class Charges:
 
     def _busy(self, level: int, action: str, calls: float, throughput: float) -> dict[Hashable, float]:
         found: dict[Hashable, float] = {}
-        for i, (component, only) in enumerate(self.busy):
-            if component == level and only is None and math.isfinite(throughput):
-                found["busy", i] = calls / throughput
-            elif component == level and only == action:
-                found["busy", i] = calls
+        for i, busy in enumerate(self.busy):
+            amount = busy.amount(level, action, calls, throughput)
+            if amount:
+                found["busy", i] = amount
         return found
 
     def _tensor(self, tensor: str) -> None:

@@ -10,7 +10,9 @@ import numba
 import numpy as np
 from numba.core.registry import cpu_target
 
-cpu_target.target_context.refresh()  # what Numba else loads with the first kernel: part of the import, not of a search
+# What Numba would load with the first kernel is part of the import, not of a search.
+cpu_target.target_context.refresh()
+numba.typeof(np.empty(0))  # type: ignore[no-untyped-call]
 
 SLACK = 1.0 + 1e-12
 SMALL_GROUP = 8

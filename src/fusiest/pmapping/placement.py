@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -27,15 +28,26 @@ class Placement:
         return [i for i, c in enumerate(path.components) if c.kind == "toll" and tensor in self.held[i]]
 
 
-def placements(spec: Spec, path: Path) -> list[Placement]:
-    """All placements, each once."""
+_FOUND: weakref.WeakKeyDictionary[Spec, dict[tuple[str, str], tuple[Placement, ...]]] = weakref.WeakKeyDictionary()
+
+
+def placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
+    """All placements, each once. They are asked for by many, and found once."""
+    found = _FOUND.setdefault(spec, {})
+    key = path.einsum.name, path.compute.name
+    if key not in found:
+        found[key] = _placements(spec, path)
+    return found[key]
+
+
+def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
     nodes = path_nodes(spec.require_arch().nodes, path.compute.name)
     assert nodes is not None
     found: dict[tuple[frozenset[str], ...], Placement] = {}
     for placement in _choose(nodes, path, 0, architecture_names(spec, path.einsum), (), ()):
         if _is_complete(placement, path):
             found.setdefault(placement.held, placement)
-    return list(found.values())
+    return tuple(found.values())
 
 
 def _choose(

@@ -194,10 +194,9 @@ class Search:
         action = compute.actions["compute"]
         criteria[0, ENERGY] = self.total * action.actions_scale * action.energy
         units = math.prod(math.prod(self.fixed.total(k)) for k in self.costs.inner_levels)
-        for column, (component, only) in enumerate(self.columns.busy, start=2):
-            if component == len(self.problem.path.components) - 1:
-                steps = self.total * action.actions_scale / units
-                criteria[0, column] = steps / action.throughput if only is None else steps
+        steps, at = self.total * action.actions_scale / units, len(self.problem.path.components) - 1
+        for column, busy in enumerate(self.columns.busy, start=2):
+            criteria[0, column] = busy.amount(at, "compute", steps, action.throughput)
         for t in range(len(self.problem.tensors)):
             criteria[0] += self.total * self.edges[len(self.problem.path.components) - 1, t].inside
         one = np.zeros(1, np.int64)
@@ -649,8 +648,8 @@ class Search:
                     criteria += self.total / shared * edge.outside
                 elif column is not None and self._crosses(child, t):
                     criteria += layer.criteria[rows, column][:, None] / shared * edge.outside
-        for column, (component, _) in enumerate(self.columns.busy, start=2):
-            if component >= at:
+        for column, busy in enumerate(self.columns.busy, start=2):
+            if busy.component >= at:
                 criteria[:, column] /= math.prod(choice.total(at))
         first = self.columns.first_carried
         criteria[:, first : first + len(self.columns.carried)] = 0

@@ -90,6 +90,10 @@ def reused(problem: Problem, choice: SpatialChoice, tensor: int, level: int) -> 
 
 
 def _undominated(usages: set[tuple[float, ...]]) -> set[tuple[float, ...]]:
+    best = tuple(map(max, zip(*usages, strict=True)))
+    if best in usages:
+        return {best}
+
     def dominated(a: tuple[float, ...]) -> bool:
         return any(b != a and all(y >= x for x, y in zip(a, b, strict=True)) for b in usages)
 
@@ -132,6 +136,8 @@ def _dimension(problem: Problem, dimension: BoundDimension, left: tuple[int, ...
 
 def _obeys(problem: Problem, dimension: BoundDimension, factors: tuple[int, ...]) -> bool:
     """`loop_bounds`. Merged variables are in a compared set all or none, and then only products or 1 are compared."""
+    if not dimension.loop_bounds:
+        return True
     values = {}
     for variable, factor in zip(problem.variables, factors, strict=True):
         values.update(dict.fromkeys(variable.members, 1))
