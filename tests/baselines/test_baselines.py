@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from fusiest import Result, Spec, load
 from fusiest.baselines.kernels import VALID, evaluate
+from fusiest.baselines.kernels import price as price_of
 from fusiest.baselines.options import BaselineOptions
-from fusiest.baselines.record import make_record
+from fusiest.baselines.record import SPENT, make_record
 from fusiest.baselines.run import make_work_for, run_baseline, search
+from fusiest.baselines.sampling import draw
 from fusiest.baselines.space import make_genome
 from fusiest.baselines.tree_search import make_structure, make_tree, search_tiles
 from fusiest.errors import FusiestError, SpecError
@@ -93,7 +95,7 @@ def test_finds_the_optimum_of_a_small_problem_and_says_how(mapper: str) -> None:
 
 def test_the_tree_search_finds_the_best_tiles_of_a_structure() -> None:
     spec = matmuls(2)
-    tables = explore_all(spec, Options(jobs=1), None, lambda *_: None)
+    tables = explore_all(spec, Options(jobs=1), None, lambda *_: None, counted=True)
     genome = make_genome(spec, Joiner(spec, tables, False))
     found = search(genome, ("edp",), BaselineOptions("set", 0, 300_000), 1)
     assert found.genes is not None
@@ -108,6 +110,31 @@ def test_the_tree_search_finds_the_best_tiles_of_a_structure() -> None:
     assert score == pytest.approx(best, rel=1e-9)
     assert evaluate(genome.space, work, other) == VALID
     assert work.cost[0] * work.cost[1] == score
+
+
+def test_what_a_group_costs() -> None:
+    """All groups together cost what fusiest evaluated, whatever an Einsum's names; a mapping costs its groups' prices."""
+    spec = matmuls(3)
+    tables = explore_all(spec, Options(jobs=1), None, lambda *_: None, counted=True)
+    for table in tables.values():
+        total = 0
+        for form, rows in table.forms.items():
+            price: dict[tuple[int, ...], set[int]] = {}
+            for tiles, candidates in zip(rows.tiles.tolist(), table.candidates[form].tolist(), strict=True):
+                price.setdefault(tuple(tiles), set()).add(candidates)
+            total += sum(candidates for (candidates,) in price.values())
+        assert total == table.explored
+    genome = make_genome(spec, Joiner(spec, tables, False))
+    space, genes = genome.space, np.zeros(3, np.int64)
+    work, record = make_work_for(space, 0), make_record(3, 1e6, ("edp",))
+    while np.isinf(draw(space, work, record, genes)):
+        record.amounts[SPENT] = 0
+    wanted = 0
+    for level, edge, gene in zip(genome.levels, genome.edges(genes), genes, strict=True):
+        form, _ = genome.joiner.right[level.einsum][edge.form]
+        wanted += tables[level.einsum].candidates[form][space.in_form[gene]]
+    assert record.amounts[SPENT] == wanted
+    assert price_of(space, genes, genes, False) == 1
 
 
 def test_gap_bounds_what_is_missed() -> None:

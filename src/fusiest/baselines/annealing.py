@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from fusiest.baselines.compiled import copy, kernel
 from fusiest.baselines.kernels import change, uniform
 from fusiest.baselines.record import BEST, BUDGET, CURRENT, PHASE, SPENT, goes_on, judge
 from fusiest.baselines.sampling import draw
@@ -20,11 +20,11 @@ MOST_TRIES = 1_000
 RETURN_TO_BEST = 0.9
 
 
-@numba.njit(cache=True)
+@kernel
 def move(s, w, r, genes, candidate):  # type: ignore[no-untyped-def]
     """A compatible neighbour of `genes`, in `candidate`: its score, inf if it is invalid."""
     for _ in range(MOST_TRIES):
-        candidate[:] = genes
+        copy(candidate, genes)
         if change(s, w, candidate):
             score = judge(s, w, r, candidate, genes, False)
             if not np.isnan(score):
@@ -33,10 +33,9 @@ def move(s, w, r, genes, candidate):  # type: ignore[no-untyped-def]
     return np.inf
 
 
-@numba.njit(cache=True)
-def anneal(s, w, r, genes, until):  # type: ignore[no-untyped-def]
-    """Go on annealing from `genes` until so many evaluations are spent."""
-    candidate = genes.copy()
+@kernel
+def anneal(s, w, r, genes, candidate, until):  # type: ignore[no-untyped-def]
+    """Go on annealing from `genes` until so many evaluations are spent; `candidate` is scratch space."""
     while goes_on(r, until):
         current = r.amounts[CURRENT]
         if np.isinf(current):
@@ -45,13 +44,13 @@ def anneal(s, w, r, genes, until):  # type: ignore[no-untyped-def]
         x = min(r.amounts[SPENT] / r.amounts[BUDGET], 1.0)
         if x >= RETURN_TO_BEST and not r.counts[PHASE]:
             r.counts[PHASE] = 1
-            genes[:] = r.best
+            copy(genes, r.best)
             current = r.amounts[BEST]
         score = move(s, w, r, genes, candidate)
         temperature = 0.07 * (1 - x) / (1 + 8 * x)
         if score < current or (
             temperature > 0 and uniform(w) < math.exp(-((score - current) / max(current, 1e-300)) / temperature)
         ):
-            genes[:] = candidate
+            copy(genes, candidate)
             current = score
         r.amounts[CURRENT] = current

@@ -5,10 +5,10 @@ S. Zheng et al., "TileFlow: A Framework for Modeling Fusion Dataflow via Tree-ba
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from fusiest.baselines.annealing import MOST_TRIES
+from fusiest.baselines.compiled import copy, kernel
 from fusiest.baselines.kernels import below, change, repair, uniform
 from fusiest.baselines.record import PHASE, SPENT, goes_on, judge
 from fusiest.baselines.sampling import draw
@@ -18,7 +18,7 @@ CROSSOVER, MUTATION = 0.7, 0.2
 TOURNAMENT = 3
 
 
-@numba.njit(cache=True)
+@kernel
 def _winner(w, scores):  # type: ignore[no-untyped-def]
     """The best of a few at random."""
     best = below(w, len(scores))
@@ -29,36 +29,44 @@ def _winner(w, scores):  # type: ignore[no-untyped-def]
     return best
 
 
-@numba.njit(cache=True)
+@kernel
 def _cross(s, w, mother, father, child):  # type: ignore[no-untyped-def]
     """The first Einsums from one parent, the others from the other, changed where they do not fit."""
     cut = 1 + below(w, max(len(mother) - 1, 1))
-    child[:cut] = mother[:cut]
-    child[cut:] = father[cut:]
-    return repair(s, w, np.arange(len(child)), child)
+    for e in range(len(child)):
+        child[e] = mother[e] if e < cut else father[e]
+    return repair(s, w, w.order, child)
 
 
-@numba.njit(cache=True)
+@kernel
 def vary(s, w, mother, father, child):  # type: ignore[no-untyped-def]
     """A child by crossover and mutation. False if its genes do not agree."""
-    child[:] = mother
+    copy(child, mother)
     if uniform(w) < CROSSOVER and not _cross(s, w, mother, father, child):
         return False
     return uniform(w) >= MUTATION or change(s, w, child)
 
 
-@numba.njit(cache=True)
+@kernel
 def choose_parents(w, scores):  # type: ignore[no-untyped-def]
     return _winner(w, scores), _winner(w, scores)
 
 
-@numba.njit(cache=True)
+@kernel
+def _same(a, b):  # type: ignore[no-untyped-def]
+    for i in range(len(a)):  # noqa: SIM110
+        if a[i] != b[i]:
+            return False
+    return True
+
+
+@kernel
 def _offspring(s, w, r, population, scores, child):  # type: ignore[no-untyped-def]
     """A compatible child: its score, inf if it is invalid."""
     for _ in range(MOST_TRIES):
         a, b = choose_parents(w, scores)
         if vary(s, w, population[a], population[b], child):
-            if (child == population[a]).all():  # known already
+            if _same(child, population[a]):  # known already
                 r.amounts[SPENT] += 1.0
                 return scores[a]
             score = judge(s, w, r, child, population[a], False)
@@ -68,10 +76,12 @@ def _offspring(s, w, r, population, scores, child):  # type: ignore[no-untyped-d
     return np.inf
 
 
-@numba.njit(cache=True)
-def evolve(s, w, r, population, scores, until):  # type: ignore[no-untyped-def]
-    """Fill the population with valid mappings, then breed generation after generation; the best survives as it is."""
-    children, marks = population.copy(), scores.copy()
+@kernel
+def evolve(s, w, r, population, scores, children, marks, until):  # type: ignore[no-untyped-def]
+    """Fill the population with valid mappings, then breed generation after generation; the best survives as it is.
+
+    `children` and `marks` are scratch space for the next generation.
+    """
     while goes_on(r, until):
         if r.counts[PHASE] < len(population):
             scores[r.counts[PHASE]] = draw(s, w, r, population[r.counts[PHASE]])
@@ -79,9 +89,10 @@ def evolve(s, w, r, population, scores, until):  # type: ignore[no-untyped-def]
                 r.counts[PHASE] += 1
             continue
         best = np.argmin(scores)
-        children[0] = population[best]
+        copy(children[0], population[best])
         marks[0] = scores[best]
         for i in range(1, len(population)):
             marks[i] = _offspring(s, w, r, population, scores, children[i])
-        population[:] = children
-        scores[:] = marks
+        for i in range(len(population)):
+            copy(population[i], children[i])
+            scores[i] = marks[i]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from fusiest.baselines.compiled import find, inlined, kernel
 
 VALID, INCOMPATIBLE, TOO_LARGE = 0, 1, 2
 PLACEMENT, LOOPS, INSIDE = 0, 1, 2
@@ -18,7 +19,10 @@ PLACEMENT, LOOPS, INSIDE = 0, 1, 2
 _A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 _DRAWS = 64
-_LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+INDEX_BITS, EARLY = 7, 64
+"""Rows are looked up by Einsum, by which of their interfaces are given (a bit for each slot; or EARLY: those of tensors that
+earlier Einsums use, and the form), and by the values of these."""
 
 
 class Work(NamedTuple):
@@ -34,12 +38,14 @@ class Work(NamedTuple):
     tiles: npt.NDArray[np.int64]
     tiles_before: npt.NDArray[np.int64]
     settled: npt.NDArray[np.int64]
+    order: npt.NDArray[np.int64]
+    """All Einsums."""
     ranges: npt.NDArray[np.int64]
     cost: npt.NDArray[np.float64]
     """Energy and latency of the last valid choice."""
 
 
-def make_work(seed: int, memories: int, zones: int, columns: int, tensors: int, choices: int) -> Work:
+def make_work(seed: int, einsums: int, memories: int, zones: int, columns: int, tensors: int, choices: int) -> Work:
     """`seed` may be any whole number; then the largest numbers of each in the space."""
     space = memories, zones + 2
     return Work(
@@ -47,11 +53,11 @@ def make_work(seed: int, memories: int, zones: int, columns: int, tensors: int, 
         own=np.zeros(space), done=np.zeros(space), own_before=np.zeros(space), done_before=np.zeros(space),
         leaf=np.zeros(memories), kept=np.zeros(memories),
         tiles=np.zeros(columns + 1, np.int64), tiles_before=np.zeros(columns + 1, np.int64),
-        settled=np.zeros(tensors + 1, np.int64), ranges=np.zeros((choices, 2), np.int64), cost=np.zeros(2),
+        settled=np.zeros(tensors + 1, np.int64), order=np.arange(einsums), ranges=np.zeros((choices, 2), np.int64), cost=np.zeros(2),
     )  # fmt: skip
 
 
-@numba.njit(cache=True)
+@inlined
 def mix(key, value):  # type: ignore[no-untyped-def]
     """A key for `key` and one more value (the finalizer of SplitMix64)."""
     z = (key ^ value) + _A
@@ -60,7 +66,7 @@ def mix(key, value):  # type: ignore[no-untyped-def]
     return z ^ (z >> _31)
 
 
-@numba.njit(cache=True)
+@inlined
 def uniform(w):  # type: ignore[no-untyped-def]
     """A random number from 0 up to 1 (SplitMix64)."""
     w.random[0] += _A
@@ -71,13 +77,13 @@ def uniform(w):  # type: ignore[no-untyped-def]
     return (z >> _11) * (1.0 / (1 << 53))
 
 
-@numba.njit(cache=True)
+@inlined
 def below(w, n):  # type: ignore[no-untyped-def]
     """A random whole number from 0 to n - 1."""
     return min(int(uniform(w) * n), n - 1)
 
 
-@numba.njit(cache=True)
+@inlined
 def edge_for(s, e, state, row, tiles):  # type: ignore[no-untyped-def]
     """The edge that joins a row of Einsum e to an open form with these open tiles; -1 if it does not fit."""
     edge = s.edge_of[s.edge_start[e] + state * s.forms[e] + s.form[row]]
@@ -93,7 +99,7 @@ def edge_for(s, e, state, row, tiles):  # type: ignore[no-untyped-def]
     return -1
 
 
-@numba.njit(cache=True)
+@inlined
 def open_tiles(s, w, edge, row):  # type: ignore[no-untyped-def]
     """Tiles of the loops that stay open after an edge."""
     for c in range(s.open_tiles[edge, 0]):
@@ -102,7 +108,7 @@ def open_tiles(s, w, edge, row):  # type: ignore[no-untyped-def]
         w.tiles[c] = w.tiles_before[c]
 
 
-@numba.njit(cache=True)
+@kernel
 def evaluate(s, w, genes):  # type: ignore[no-untyped-def]
     """Join the chosen rows one after the other, as `joining.rows.join_rows` does; costs go to `w.cost`."""
     memories = len(s.sizes)
@@ -126,7 +132,7 @@ def evaluate(s, w, genes):  # type: ignore[no-untyped-def]
     return VALID
 
 
-@numba.njit(cache=True)
+@inlined
 def _reserve(s, w, edge, row, memories):  # type: ignore[no-untyped-def]
     """Take space for one more Einsum; whether all memories can give it."""
     zones, still_open = s.zones[edge, 0], s.zones[edge, 1]
@@ -165,34 +171,13 @@ def _reserve(s, w, edge, row, memories):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(cache=True)
-def _find(keys, lo, hi, key):  # type: ignore[no-untyped-def]
-    """The first of the sorted keys lo … hi - 1 that is at least `key`."""
-    while lo < hi:
-        middle = (lo + hi) // 2
-        if keys[middle] < key:
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo
-
-
-@numba.njit(cache=True)
-def _range(keys, lo, hi, key):  # type: ignore[no-untyped-def]
-    """Where the sorted keys lo … hi - 1 are equal to `key`."""
-    first = _find(keys, lo, hi, key)
-    if first == hi or keys[first] != key:
-        return first, first
-    return first, hi if key == _LAST else _find(keys, first, hi, key + np.uint64(1))
-
-
-@numba.njit(cache=True)
+@inlined
 def _settle(s, w, e, row):  # type: ignore[no-untyped-def]
     for i in range(s.slots[e]):
         w.settled[s.tensors[e, i]] = s.interface[row, i]
 
 
-@numba.njit(cache=True)
+@kernel
 def sample(s, w, genes):  # type: ignore[no-untyped-def]
     """Random genes that fit together: Einsum by Einsum, any row that fits is as likely. False in a dead end."""
     state = 0
@@ -215,18 +200,18 @@ def sample(s, w, genes):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(cache=True)
+@inlined
 def _fitting_row(s, w, e, state):  # type: ignore[no-untyped-def]
     """A random row of the forms that can follow, with the interfaces that are settled; -1 if there is none."""
     first = s.choice_start[s.choice_first[e] + state]
     count = s.choice_start[s.choice_first[e] + state + 1] - first
     total = 0
     for k in range(count):
-        key = mix(np.uint64(0), np.uint64(s.choices[first + k]))
+        key = mix(mix(np.uint64(0), np.uint64(e << INDEX_BITS | EARLY)), np.uint64(s.choices[first + k]))
         for i in range(s.slots[e]):
             if s.early[e] >> i & 1:
                 key = mix(key, np.uint64(w.settled[s.tensors[e, i]]))
-        w.ranges[k, 0], w.ranges[k, 1] = _range(s.early_key, s.first[e], s.first[e + 1], key)
+        w.ranges[k, 0], w.ranges[k, 1] = find(s.lookup, key)
         total += w.ranges[k, 1] - w.ranges[k, 0]
     if total == 0:
         return -1
@@ -234,12 +219,12 @@ def _fitting_row(s, w, e, state):  # type: ignore[no-untyped-def]
     for k in range(count):
         length = w.ranges[k, 1] - w.ranges[k, 0]
         if which < length:
-            return s.by_early[w.ranges[k, 0] + which]
+            return s.by_key[w.ranges[k, 0] + which]
         which -= length
     return -1
 
 
-@numba.njit(cache=True)
+@kernel
 def repair(s, w, order, genes):  # type: ignore[no-untyped-def]
     """Change genes so that users of each tensor agree. The first Einsum of `order` stays as it is, later ones give way.
 
@@ -263,42 +248,41 @@ def repair(s, w, order, genes):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(cache=True)
+@kernel
 def _equivalent(s, w, e, old, must):  # type: ignore[no-untyped-def]
     """A row with the settled interfaces (`must`, by slot), and as many of the old row's others as possible."""
     for subset in s.subsets:
         if subset >= 1 << s.slots[e] or subset & must != must:
             continue
-        key = np.uint64(0)
+        key = mix(np.uint64(0), np.uint64(e << INDEX_BITS | subset))
         for i in range(s.slots[e]):
             if subset >> i & 1:
                 known = w.settled[s.tensors[e, i]] if must >> i & 1 else s.interface[old, i]
                 key = mix(key, np.uint64(known))
-        row = _by_subset(s, w, e, subset, key)
+        row = _any_row(s, w, key)
         if row >= 0:
             return row
     return -1
 
 
-@numba.njit(cache=True)
-def _by_subset(s, w, e, subset, key):  # type: ignore[no-untyped-def]
-    """A random row with these interfaces in these slots; -1 if there is none."""
-    start = s.subset_start[e] + subset * (s.first[e + 1] - s.first[e])
-    first, last = _range(s.subset_key, start, start + s.first[e + 1] - s.first[e], key)
-    return s.by_subset[first + below(w, last - first)] if last > first else -1
+@inlined
+def _any_row(s, w, key):  # type: ignore[no-untyped-def]
+    """A random one of the rows that have this key; -1 if there is none."""
+    first, last = find(s.lookup, key)
+    return s.by_key[first + below(w, last - first)] if last > first else -1
 
 
-@numba.njit(cache=True)
+@kernel
 def change(s, w, genes):  # type: ignore[no-untyped-def]
     """Change one Einsum at random (its placement, its loops, or only its inside), then its neighbours to fit."""
     e = below(w, len(s.forms))
     kind = below(w, 3)
     row = genes[e]
     if kind == INSIDE:
-        key = np.uint64(0)
+        key = mix(np.uint64(0), np.uint64(e << INDEX_BITS | (1 << s.slots[e]) - 1))
         for i in range(s.slots[e]):
             key = mix(key, np.uint64(s.interface[row, i]))
-        genes[e] = _by_subset(s, w, e, (1 << s.slots[e]) - 1, key)
+        genes[e] = _any_row(s, w, key)
     else:
         places = s.place_first[e + 1] - s.place_first[e]
         place = s.place[row]
@@ -310,11 +294,11 @@ def change(s, w, genes):  # type: ignore[no-untyped-def]
     return genes[e] != row and repair(s, w, s.spread[e], genes)
 
 
-@numba.njit(cache=True)
+@kernel
 def price(s, genes, known, fresh):  # type: ignore[no-untyped-def]
     """Evaluations for the groups of pmappings that `known` does not have yet; for all if `fresh`; at least one."""
     total = 0.0
     for e in range(len(genes)):
-        if fresh or s.form[genes[e]] != s.form[known[e]] or s.group[genes[e]] != s.group[known[e]]:
-            total += s.price[e]
+        if fresh or s.group[genes[e]] != s.group[known[e]]:
+            total += s.price[genes[e]]
     return max(total, 1.0)

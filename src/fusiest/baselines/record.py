@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from fusiest.baselines.compiled import copy, kernel
 from fusiest.baselines.kernels import INCOMPATIBLE, VALID, evaluate, price
 
 ENERGY, LATENCY, EDP = 0, 1, 2
@@ -39,14 +39,14 @@ def make_record(einsums: int, budget: float, objective: tuple[str, ...], target:
     )  # fmt: skip
 
 
-@numba.njit(cache=True)
+@kernel
 def goes_on(r, until):  # type: ignore[no-untyped-def]
     """Whether to do more before returning to the caller."""
     room = r.counts[RECORDED] < len(r.history) - _ROOM
     return r.amounts[SPENT] < until and r.amounts[BEST] > r.amounts[TARGET] and room
 
 
-@numba.njit(cache=True)
+@kernel
 def judge(s, w, r, genes, known, fresh):  # type: ignore[no-untyped-def]
     """Evaluate, charge and note a choice: its score, inf if it does not fit into memory, nan if it fits no neighbours.
 
@@ -68,7 +68,7 @@ def judge(s, w, r, genes, known, fresh):  # type: ignore[no-untyped-def]
         score = w.cost[r.objective]
     if score < r.amounts[BEST]:
         r.amounts[BEST] = score
-        r.best[:] = genes
+        copy(r.best, genes)
         r.counts[SINCE_BEST] = 0
         r.history[r.counts[RECORDED], 0] = r.amounts[SPENT]
         r.history[r.counts[RECORDED], 1] = w.cost[0]

@@ -68,6 +68,7 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
         options,
         None,
         lambda name, table, done, total: say(Step("exploring", f"{name} has {len(table):,} pmappings", done, total)),
+        counted=True,
     )
     genome = make_genome(spec, Joiner(spec, tables, False))
     found = search(genome, options.objective, baseline, our_evaluations(spec, tables), say)
@@ -121,7 +122,7 @@ def search(
 def make_work_for(space: Space, seed: int) -> Work:
     """Scratch arrays that are large enough for a space."""
     return make_work(
-        seed, len(space.sizes), int(space.zones.max()), space.tiles.shape[1], int(space.tensors.max(initial=0)) + 1,
+        seed, len(space.forms), len(space.sizes), int(space.zones.max()), space.tiles.shape[1], int(space.tensors.max(initial=0)) + 1,
         int(np.diff(space.choice_start).max()),
     )  # fmt: skip
 
@@ -132,11 +133,12 @@ def _stepper(genome: Genome, work: Work, record: Record, baseline: BaselineOptio
         genes = np.zeros(count, np.int64)
         return lambda until: timeloop(space, work, record, genes, until, baseline.stop_rules)
     if baseline.mapper == "set":
-        genes = np.zeros(count, np.int64)
-        return lambda until: anneal(space, work, record, genes, until)
+        genes, candidate = np.zeros((2, count), np.int64)
+        return lambda until: anneal(space, work, record, genes, candidate, until)
     population, scores = np.zeros((POPULATION, count), np.int64), np.full(POPULATION, np.inf)
     if baseline.mapper == "tileflow":
-        return lambda until: evolve(space, work, record, population, scores, until)
+        children, marks = population.copy(), scores.copy()
+        return lambda until: evolve(space, work, record, population, scores, children, marks, until)
     return structure_search(genome, work, record, population, scores, least_score(genome, record.objective))
 
 

@@ -5,16 +5,16 @@ A. Parashar et al., "Timeloop: A Systematic Approach to DNN Accelerator Evaluati
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from fusiest.baselines.compiled import kernel
 from fusiest.baselines.kernels import sample
 from fusiest.baselines.record import INVALID_RUN, SINCE_BEST, SPENT, STOPPED, goes_on, judge
 
 MOST_INVALID, MOST_WITHOUT_BETTER = 1_000, 500
 
 
-@numba.njit(cache=True)
+@kernel
 def draw(s, w, r, genes):  # type: ignore[no-untyped-def]
     """One random choice: its score, inf if it is invalid."""
     if sample(s, w, genes):
@@ -26,7 +26,7 @@ def draw(s, w, r, genes):  # type: ignore[no-untyped-def]
     return np.inf
 
 
-@numba.njit(cache=True)
+@kernel
 def timeloop(s, w, r, genes, until, stop):  # type: ignore[no-untyped-def]
     """Sample until so many evaluations are spent or, if `stop`, a stop rule applies."""
     while goes_on(r, until):

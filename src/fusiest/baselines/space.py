@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from fusiest.baselines.kernels import mix
+from fusiest.baselines.compiled import Keys, make_lookup
+from fusiest.baselines.kernels import EARLY, INDEX_BITS, mix
 from fusiest.baselines.paths import Edge, Level, paths
 from fusiest.errors import FusiestError
 from fusiest.mapper.joiner import Joiner
@@ -23,8 +23,6 @@ from fusiest.spec.spec import Spec
 
 MOST_SHARED = 6
 """Tensors that one Einsum may share with others: rows are indexed by every subset of them."""
-
-Keys = npt.NDArray[np.uint64]
 
 
 class Space(NamedTuple):
@@ -53,11 +51,8 @@ class Space(NamedTuple):
     place_start: Ints
     by_place: Ints
     early: Ints
-    early_key: Keys
-    by_early: Ints
-    subset_start: Ints
-    subset_key: Keys
-    by_subset: Ints
+    lookup: Keys
+    by_key: Ints
     subsets: Ints
     # edges of the graph of forms
     forms: Ints
@@ -191,7 +186,7 @@ class _Flattening:
         energy, latency = np.zeros(total), np.zeros(total)
         tiles = np.zeros((total, columns), np.int64)
         bits, kept = np.zeros((total, memories, zones + 1)), np.zeros((total, memories))
-        group, price = np.zeros(total, np.int64), np.zeros(len(self.order))
+        group, price = np.zeros(total, np.int64), np.zeros(total)
         for e, (rows, table) in enumerate(zip(self.rows, tables, strict=True)):
             groups = 0
             for number, (form, own) in enumerate(table):
@@ -203,7 +198,7 @@ class _Flattening:
                 distinct, inverse = np.unique(group_numbers(own.tiles), return_inverse=True)
                 group[at] = groups + inverse.reshape(-1)[row]
                 groups += len(distinct)
-            price[e] = self.joiner.tables[self.order[e]].explored / max(groups, 1)
+                price[at] = self.joiner.tables[self.order[e]].candidates[form][row]
         return {
             "sizes": self.joiner.sizes * (1 + 1e-12), "first": first, "energy": energy, "latency": latency,
             "form": np.concatenate([rows.form for rows in self.rows]),
@@ -236,9 +231,8 @@ class _Flattening:
 
     def _indexes(self) -> dict[str, np.ndarray]:
         place, starts, place_first, by_place = [], [], [0], []
-        early, early_key, by_early = [], [], []
-        subset_start, subset_key, by_subset = [], [], []
-        begin = at = 0
+        early, lookups = [], _Lookups()
+        begin = 0
         for e, (rows, slots) in enumerate(zip(self.rows, self.slots, strict=True)):
             own, start, sorted_rows = self._places(e, rows)
             place.append(own)
@@ -248,24 +242,16 @@ class _Flattening:
             before = {t for earlier in self.slots[:e] for t in earlier}
             known = [i for i, t in enumerate(slots) if t in before]
             early.append(sum(1 << i for i in known))
-            key = hashed([rows.form, *(rows.interface[:, i] for i in known)])
-            order = np.argsort(key, kind="stable")
-            early_key.append(key[order])
-            by_early.append(begin + order)
-            subset_start.append(at)
+            given = [rows.form, *(rows.interface[:, i] for i in known)]
+            lookups.add(e << INDEX_BITS | EARLY, given, begin, len(rows.form))
             for subset in range(1 << len(slots)):
-                key = hashed([rows.interface[:, i] for i in range(len(slots)) if subset >> i & 1], len(rows.form))
-                order = np.argsort(key, kind="stable")
-                subset_key.append(key[order])
-                by_subset.append(begin + order)
-                at += len(rows.form)
+                given = [rows.interface[:, i] for i in range(len(slots)) if subset >> i & 1]
+                lookups.add(e << INDEX_BITS | subset, given, begin, len(rows.form))
             begin += len(rows.form)
         return {
             "place": np.concatenate(place), "place_first": np.array(place_first),
             "place_start": np.concatenate([*starts, [begin]]), "by_place": np.concatenate(by_place),
-            "early": np.array(early), "early_key": np.concatenate(early_key), "by_early": np.concatenate(by_early),
-            "subset_start": np.array(subset_start), "subset_key": np.concatenate(subset_key),
-            "by_subset": np.concatenate(by_subset),
+            "early": np.array(early), **lookups.arrays(),
         }  # fmt: skip
 
     def _places(self, e: int, rows: _Rows) -> tuple[Ints, Ints, Ints]:
@@ -336,12 +322,36 @@ class _Flattening:
         }  # fmt: skip
 
 
-def hashed(columns: list[Ints], length: int = 0) -> Keys:
+class _Lookups:
+    """Rows by keys: a key stands for the kind of lookup and the values that are given."""
+
+    def __init__(self) -> None:
+        self.keys: list[Keys] = []
+        self.ranges: list[Ints] = []
+        self.rows: list[Ints] = []
+        self.end = 0
+
+    def add(self, kind: int, given: list[Ints], begin: int, count: int) -> None:
+        """Rows from `begin`, so many, by these values of each."""
+        key = hashed([np.full(count, kind), *given])
+        order = np.argsort(key, kind="stable")
+        distinct, first = np.unique(key[order], return_index=True)
+        self.keys.append(distinct)
+        self.ranges.append(self.end + np.column_stack([first, np.append(first[1:], count)]).reshape(-1, 2))
+        self.rows.append(begin + order)
+        self.end += count
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        table = make_lookup(np.concatenate(self.keys), np.concatenate(self.ranges))
+        return {"lookup": table, "by_key": np.concatenate(self.rows)}
+
+
+def hashed(columns: list[Ints]) -> Keys:
     """One number per row for the values of some columns, as `kernels.mix` computes it value by value."""
-    key = np.zeros(len(columns[0]) if columns else length, np.uint64)
+    key = np.zeros(len(columns[0]), np.uint64)
     with np.errstate(over="ignore"):
         for column in columns:
-            key = mix.py_func(key, column.astype(np.uint64))  # type: ignore[no-untyped-call]
+            key = mix.py_func(key, column.astype(np.uint64))
     return key
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+from fusiest.baselines.compiled import copy, inlined, kernel
 from fusiest.baselines.kernels import below
 from fusiest.baselines.record import SPENT, goes_on, judge
 from fusiest.baselines.space import Genome
@@ -73,7 +74,7 @@ def make_structure(genome: Genome, genes: Ints) -> Structure:
     )  # fmt: skip
 
 
-@numba.njit(cache=True)
+@inlined
 def _end(tiles, column, lo, hi):  # type: ignore[no-untyped-def]
     """Where the value that stands at `lo` in a sorted column ends."""
     value = tiles[lo, column]
@@ -86,7 +87,7 @@ def _end(tiles, column, lo, hi):  # type: ignore[no-untyped-def]
     return lo
 
 
-@numba.njit(cache=True)
+@inlined
 def _options(t, column, lo, hi, ends):  # type: ignore[no-untyped-def]
     """How many values rows lo … hi - 1 have in a column; `ends`: where each of them ends."""
     count = 0
@@ -97,7 +98,7 @@ def _options(t, column, lo, hi, ends):  # type: ignore[no-untyped-def]
     return count
 
 
-@numba.njit(cache=True)
+@inlined
 def _narrow(t, e, column, lo, hi, decided):  # type: ignore[no-untyped-def]
     """The rows that agree with a tile decided before."""
     wanted = decided[t.source[e, column]]
@@ -109,7 +110,7 @@ def _narrow(t, e, column, lo, hi, decided):  # type: ignore[no-untyped-def]
     return lo, lo
 
 
-@numba.njit(cache=True)
+@kernel
 def _next_decision(t, at, decided, genes, ends):  # type: ignore[no-untyped-def]
     """Go on to where there is something to decide: how many values there are; 1 at the end, 0 in a dead end.
 
@@ -135,7 +136,7 @@ def _next_decision(t, at, decided, genes, ends):  # type: ignore[no-untyped-def]
     return 1
 
 
-@numba.njit(cache=True)
+@kernel
 def _decide(t, at, decided, genes, ends, option):  # type: ignore[no-untyped-def]
     """Take one of the values that `_next_decision` found."""
     e, column = at[0], at[1]
@@ -152,7 +153,7 @@ def _decide(t, at, decided, genes, ends, option):  # type: ignore[no-untyped-def
     at[1] += 1
 
 
-@numba.njit(cache=True)
+@kernel
 def _finish(s, w, r, t, at, decided, genes, ends, known, scale):  # type: ignore[no-untyped-def]
     """Decide the rest at random: reward and score."""
     while at[0] < len(genes):
@@ -165,11 +166,11 @@ def _finish(s, w, r, t, at, decided, genes, ends, known, scale):  # type: ignore
     score = judge(s, w, r, genes, known, False)
     if not score < np.inf:
         return WORST_REWARD, np.inf
-    known[:] = genes
+    copy(known, genes)
     return max(-math.log10(max(score / scale, 1e-300)), WORST_REWARD), score
 
 
-@numba.njit(cache=True)
+@kernel
 def _chosen_child(w, tree, node, count):  # type: ignore[no-untyped-def]
     """The child with the best bound, or -1 if not all options were tried."""
     tried = 0
@@ -184,7 +185,7 @@ def _chosen_child(w, tree, node, count):  # type: ignore[no-untyped-def]
     return best if tried == count else -1
 
 
-@numba.njit(cache=True)
+@kernel
 def _untried(w, tree, node, count):  # type: ignore[no-untyped-def]
     """A random option that has no child yet."""
     option = below(w, count)

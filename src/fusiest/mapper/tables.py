@@ -24,8 +24,12 @@ def explore_all(
     options: Options,
     executor: concurrent.futures.Executor | None,
     report: Callable[[str, Table, int, int], None],
+    counted: bool = False,
 ) -> dict[str, Table]:
-    """The table of every Einsum, by name in listed order. `report` hears of each: how many are done, of how many."""
+    """The table of every Einsum, by name in listed order. `report` hears of each: how many are done, of how many.
+
+    `counted`: tables say how many candidates each group had.
+    """
     first_of: dict[object, str] = {}
     representative = {name: first_of.setdefault(common_key(spec, name), name) for name in spec.info.einsums}
     found: dict[str, Table] = {}
@@ -36,6 +40,7 @@ def explore_all(
         max_fused_loops_per_variable=options.max_fused_loops_per_variable,
         imperfect=options.imperfect,
         usage=options.usage is not None,
+        counted=counted,
     )
     for name, table in _explore(explore, list(first_of.values()), options.jobs, executor):
         if not len(table):

@@ -19,7 +19,7 @@ from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.problem import Problem, make_problem
 from fusiest.pmapping.search import Holder, Layer, Rules, Search
 from fusiest.pmapping.spatial import SpatialChoice, fanout_levels, reused, satisfies, spatial_choices
-from fusiest.pmapping.table import Backing, Form, FusedLimits, Origin, Rows, Table, merge_rows
+from fusiest.pmapping.table import Backing, Form, FusedLimits, Origin, Rows, Table, group_sizes, merge_rows
 from fusiest.pmapping.unfold import SearchOrigin
 from fusiest.spec.binding import Path, bind, computes
 from fusiest.spec.spec import Spec
@@ -38,11 +38,12 @@ def pmappings(
     imperfect: bool = False,
     general: bool = False,
     usage: bool = False,
+    counted: bool = False,
 ) -> Table:
     """Every pmapping of an Einsum that is Pareto-optimal in energy, latency and space, by how it meets other Einsums.
 
     `imperfect`: also tiles that do not divide. `general`: the general search also where the fast one applies. `usage`:
-    space counts even where Einsums do not meet on chip.
+    space counts even where Einsums do not meet on chip. `counted`: the table says how many candidates each group had.
     """
     architecture = spec.require_arch()
     info = spec.info.einsums[einsum]
@@ -65,7 +66,8 @@ def pmappings(
             pieces.setdefault(form, []).append(rows)
     forms = {form: merge_rows(parts) for form, parts in pieces.items()}
     explored = sum(len(rows) for parts in pieces.values() for rows in parts)
-    return Table(info.name, tuple(memories), forms, origins, explored)
+    candidates = {form: group_sizes(parts, forms[form]) for form, parts in pieces.items()} if counted else {}
+    return Table(info.name, tuple(memories), forms, origins, explored, candidates)
 
 
 @functools.lru_cache(maxsize=4)

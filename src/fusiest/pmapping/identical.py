@@ -114,13 +114,16 @@ class RenamedOrigin:
 def renamed_table(spec: Spec, table: Table, einsum: str) -> Table:
     """The table of one Einsum, for another with the same key."""
     new = dict(zip(names_of(spec, table.einsum), names_of(spec, einsum), strict=True))
-    forms = {}
+    forms, candidates = {}, {}
     for form, rows in table.forms.items():
         zones = tuple(tuple(_renamed_loop(loop, new) for loop in zone) for zone in form.zones)
         parts = (_renamed_backings(part, new) for part in (form.backings, form.holdings, form.lowered))
-        forms[Form(zones, *parts)] = rows
+        renamed = Form(zones, *parts)
+        forms[renamed] = rows
+        if form in table.candidates:
+            candidates[renamed] = table.candidates[form]
     origins: list[Origin] = [RenamedOrigin(origin, new) for origin in table.origins]
-    return Table(einsum, table.memories, forms, origins, table.explored)
+    return Table(einsum, table.memories, forms, origins, table.explored, candidates)
 
 
 def _renamed_loop(loop: FusedLoop, new: Mapping[str, str]) -> FusedLoop:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -114,6 +114,8 @@ class Table:
     forms: dict[Form, Rows]
     origins: list[Origin]
     explored: int = 0
+    candidates: dict[Form, Ints] = field(default_factory=dict)
+    """Per row, how many pmappings its group had before pruning; empty unless asked for."""
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self.forms.values())
@@ -137,3 +139,12 @@ def merge_rows(parts: list[Rows]) -> Rows:
     """All parts of one form, pruned group by group."""
     rows = Rows(*(np.concatenate([getattr(p, name) for p in parts]) for name in Rows.__dataclass_fields__))
     return rows.take(pareto_rows(group_numbers(rows.tiles), rows.criteria()))
+
+
+def group_sizes(parts: list[Rows], merged: Rows) -> Ints:
+    """For each row of the merged parts, how many rows all parts have in its group."""
+    groups = group_numbers(np.concatenate([merged.tiles, *(part.tiles for part in parts)]))
+    _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    own = inverse.reshape(-1)[: len(merged)]
+    result: Ints = (counts - np.bincount(own, minlength=len(counts)))[own]
+    return result

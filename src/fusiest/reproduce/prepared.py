@@ -32,7 +32,7 @@ class Prepared:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.tables = explore_all(spec, Options(), None, lambda *_: None)
+        self.tables = explore_all(spec, Options(), None, lambda *_: None, counted=True)
         self.ours = our_evaluations(spec, self.tables)
         self.pmappings = sum(map(len, self.tables.values()))
 
