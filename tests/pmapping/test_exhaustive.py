@@ -16,7 +16,7 @@ from fusiest.model.evaluate import evaluate_einsum
 from fusiest.model.leakage import bind_all
 from fusiest.model.nest import TreeNode, build_nest
 from fusiest.pmapping.explore import pmappings
-from fusiest.pmapping.search import Rules
+from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.table import Table
 from fusiest.reference.exhaustive import Limits, Pmapping, TooManyTrees, exhaustive
 from fusiest.spec.binding import bind

@@ -18,7 +18,7 @@ from fusiest.model.nest import TreeNode, build_nest
 from fusiest.pmapping import general
 from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.general_chains import tile_options
-from fusiest.pmapping.search import Rules
+from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.table import Table
 from fusiest.reference.exhaustive import Limits, TooManyTrees, count_trees, exhaustive
 from fusiest.spec.binding import bind

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fusiest.errors import FusiestError
 from fusiest.pmapping import explore
 from fusiest.pmapping.general_limits import can_spread
+from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.placement import placements
 from fusiest.pmapping.problem import make_problem
-from fusiest.pmapping.search import Rules
 from fusiest.pmapping.spatial import spatial_choices
 from fusiest.pmapping.table import FusedLimits
 from fusiest.spec.binding import Path, bind, computes

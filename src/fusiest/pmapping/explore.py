@@ -14,10 +14,12 @@ from fusiest.pmapping.copy import copy_pmappings
 from fusiest.pmapping.costs import Columns, busy_columns, finish, limited_memories
 from fusiest.pmapping.fused import FusedPart, agreed_tensors, persistent_columns
 from fusiest.pmapping.general import GeneralSearch
+from fusiest.pmapping.layers import Holder, Layer
+from fusiest.pmapping.nest import Nest, Rules
 from fusiest.pmapping.pareto import pareto_rows
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.problem import Problem, make_problem
-from fusiest.pmapping.search import Holder, Layer, Rules, Search
+from fusiest.pmapping.search import Search
 from fusiest.pmapping.spatial import SpatialChoice, fanout_levels, reused, satisfies, spatial_choices
 from fusiest.pmapping.table import Backing, Form, FusedLimits, Origin, Rows, Table, group_sizes, merge_rows
 from fusiest.pmapping.unfold import SearchOrigin
@@ -278,7 +280,8 @@ def make_search(
         if levels and any(reused(problem, choice, t, levels[0]) > 1 for choice in crossings)
     )
     columns = Columns(busy_columns(problem), carried, limited_memories(problem))
-    return Search(problem, placement, columns, fixed, crossings, tuple(watts[c] for c in crossings), shared, rules)
+    nest = Nest(problem, placement, shared, rules)
+    return Search(nest, columns, fixed, crossings, tuple(watts[c] for c in crossings))
 
 
 def _is_plain(problem: Problem, placement: Placement) -> bool:

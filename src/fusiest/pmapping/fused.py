@@ -17,8 +17,9 @@ import numpy as np
 
 from fusiest.pmapping.costs import finish
 from fusiest.pmapping.fused_tiles import split_members, with_chains
+from fusiest.pmapping.layers import Holder, Seed
 from fusiest.pmapping.pareto import Floats, Ints
-from fusiest.pmapping.search import Holder, Search, Seed
+from fusiest.pmapping.search import Search
 from fusiest.pmapping.spatial import satisfies
 from fusiest.pmapping.table import Backing, Form, FusedLimits, FusedLoop, Rows
 from fusiest.spec.spec import Spec
@@ -38,7 +39,9 @@ class Piece:
 
 def persistent_columns(search: Search, memories: tuple[int, ...], count: int) -> Floats:
     """Bits of persistent tensors of this Einsum alone, per row and memory."""
-    return np.tile([search.persistent_bits(memory, shared=False) for memory in memories], (count, 1)).reshape(count, -1)
+    return np.tile([search.nest.persistent_bits(memory, shared=False) for memory in memories], (count, 1)).reshape(
+        count, -1
+    )
 
 
 def agreed_tensors(spec: Spec, einsum: str) -> frozenset[str]:
@@ -86,7 +89,7 @@ class FusedPart:
         self.criteria = layer.criteria[self.rows]
         self.bounds = np.array([self.problem.info.bounds[m] for m in self.members], np.int64)
         self.persistent = persistent_columns(search, memories, 1)
-        shared = [search.persistent_bits(memory, shared=True) for memory in memories]
+        shared = [search.nest.persistent_bits(memory, shared=True) for memory in memories]
         sizes = [self.problem.path.components[memory].size for memory in memories]
         self.room = np.array(sizes) - self.persistent[0] - np.array(shared)
         """Per memory, what persistent tensors leave."""
@@ -165,8 +168,8 @@ class _LoopClass:
         for i, (index, t) in enumerate(order):
             left = [o for k, o in order[i + 1 :] if k == index]
             held = [o for o, chain in enumerate(search.nested) if index in chain]
-            before = options[index] if index in options else search.order_options(index)
-            options[index] = search.options_left(index, before, frozenset(held) - frozenset(left) - {t}, t)
+            before = options[index] if index in options else search.nest.order_options(index)
+            options[index] = search.nest.options_left(index, before, frozenset(held) - frozenset(left) - {t}, t)
             if not options[index]:
                 return False
         return True
@@ -194,7 +197,7 @@ class _LoopClass:
         sets = search.placement.sets[index]
         assert sets is not None
         name = self.problem.tensors[t].name
-        backing = search._is_backing(index, t)
+        backing = search.nest.is_backing(index, t)
         if (backing or name in sets.no_refetch_from_above) and not above <= self.full(holder):
             return False
         if backing and name in search.shared and any(loop.variable in sets.no_fused_loops for loop in above):
@@ -211,7 +214,7 @@ class _LoopClass:
         search = self.search
         if any(loop.number for loop in zone):
             return False
-        return search.rules.sink and not search._is_backing(*holder) and not search._fixed_tile(holder[0])
+        return search.nest.rules.sink and not search.nest.is_backing(*holder) and not search.nest.fixed_tile(holder[0])
 
     def _resends(self, order: tuple[Holder, ...], cuts: tuple[Cut, ...]) -> bool:
         """`no_resend_to_below`: a loop that does not index a tensor fully stands between a holder and the next below."""
@@ -252,7 +255,7 @@ class _LoopClass:
         below = [frozenset(self.loops), *cuts[:-1]] if cuts else []
         options: list[list[Cut]] = []
         for holder, cut, outer in zip(order, cuts, below, strict=True):
-            backing, zone = self.search._is_backing(*holder), outer - cut
+            backing, zone = self.search.nest.is_backing(*holder), outer - cut
             full = [] if backing or self._sinks(holder, zone) else sorted(zone & self.full(holder))
             partial = [] if backing else sorted(zone & self.partial(holder))
             runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
@@ -287,7 +290,7 @@ class _LoopClass:
         extents = self._extents(above)
         footprint = p.tensors[t].footprint(extents) * np.ones(len(self.rows))
         increment = np.zeros((len(self.rows), search.columns.count))
-        if not search._is_backing(index, t):
+        if not search.nest.is_backing(index, t):
             edge = search.edges[index, t]
             counts = [v.bound / e for v, e in zip(p.variables, extents, strict=True)]
             increment = math.prod(counts, start=footprint)[:, None] * edge.outside
@@ -311,7 +314,7 @@ class _LoopClass:
                 footprint = p.tensors[holder[1]].footprint(self._extents(reserved)) * np.ones(len(self.rows))
             bits = footprint * p.path.components[holder[0]].bits_per_value[p.tensors[holder[1]].name]
             shared = p.tensors[holder[1]].name in search.shared
-            if search._is_backing(*holder) and shared:
+            if search.nest.is_backing(*holder) and shared:
                 exchanged.append((holder, reserved, bits))
             elif shared and not passed and cut != everything:
                 held.append((holder, cut, bits))

@@ -26,10 +26,10 @@ from fusiest.pmapping.general_nest import Facts, Held, Skeleton, Slot
 from fusiest.pmapping.general_orders import skeletons
 from fusiest.pmapping.general_origin import GeneralOrigin, fused_loops
 from fusiest.pmapping.general_terms import Charges, Factor, Footprints, Terms, reservations
+from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.problem import Problem
-from fusiest.pmapping.search import Rules
 from fusiest.pmapping.table import Backing, Form, FusedLimits, FusedLoop, Origin, Rows, group_numbers
 from fusiest.spec.spec import Spec
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.placement import Placement
-from fusiest.pmapping.search import Rules
 from fusiest.spec.binding import BoundDimension, Path, PlacementSets
 
 

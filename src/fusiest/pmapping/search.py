@@ -1,19 +1,12 @@
 """The search for one Einsum, one compute, one placement: from compute outwards, one holder at a time.
 
 State: the holders placed, the last of them, and the tile shape there; value: a Pareto set of criteria. Between two
-holders any variable may grow that the two pruning rules below allow; placing a holder then adds its cost, which depends
+holders any variable may grow that `nest` allows; placing a holder then adds its cost, which depends
 on the shape alone. All holder orders share their common inner nests, and nothing is evaluated twice.
-
-Rule 1 (sink).   [A in M] for m … → for m … [A in M]     where m indexes A fully and A is not backed here:
-                 the same traffic, and the reservation would sink below m anyway. So no such m grows right below A.
-Rule 2 (hoist).  for n … [A in M] → [A in M] for n …     where n does not index A: less traffic, the same space.
-                 So a variable that grows right above A indexes A; except one that is partially relevant to the next
-                 holder up, whose reservation it may lower.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,75 +15,22 @@ import numpy as np
 
 from fusiest.pmapping import kernels
 from fusiest.pmapping.costs import ENERGY, WATTS, Columns, Costs, EdgeCost, finish, spatial_factors
+from fusiest.pmapping.layers import Holder, Layer, Seed, all_ways, grow, union
+from fusiest.pmapping.nest import Nest
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
-from fusiest.pmapping.placement import Placement
-from fusiest.pmapping.problem import Problem
-from fusiest.pmapping.spatial import SpatialChoice, satisfies
+from fusiest.pmapping.spatial import SpatialChoice
 
 _FIRST_LOOK_CROSSINGS = 48
-Holder = tuple[int, int]
-"""(component, tensor)"""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Pruning rules, each lossless; the tests switch them off to show it."""
-
-    sink: bool = True
-    hoist: bool = True
-
-
-@dataclass
-class Layer:
-    """Rows after one step, ordered by shape, each with the row of an earlier layer that it extends."""
-
-    kind: str
-    """begin, reserve, hold, close, cross or finish."""
-    item: Holder | None
-    """The holder placed, or (component, -1) for a crossing."""
-    shape: Ints
-    criteria: Floats
-    source: Ints
-    row: Ints
-    note: Ints
-    """For a crossing: which Spatial choice. For a holder or its space: the partially relevant variable right below it, or -1."""
-    grown: dict[object, tuple[Ints, Ints]] = field(default_factory=dict)
-    """Rows per shape after loops over some variables, where that is known already."""
-
-    @functools.cached_property
-    def compared(self) -> Floats:
-        """Criteria in which rows differ."""
-        varies = (self.criteria != self.criteria[:1]).any(axis=0)
-        varies[ENERGY] = True
-        return np.ascontiguousarray(self.criteria[:, varies])
-
-    def start(self, shapes: int) -> Ints:
-        return np.searchsorted(self.shape, np.arange(shapes + 1)).astype(np.int64)
-
-
-@dataclass
-class Seed:
-    """Where the fused part begins: the innermost shared backing holder has just been placed."""
-
-    layer: int
-    holder: Holder
-    remaining: tuple[Holder, ...]
-    """Holders that stand above it, but for those of the outermost memory."""
-    options: frozenset[int] = frozenset()
-    """Of the holder's memory, the `tensor_order_options` that what is placed so far agrees with."""
 
 
 @dataclass
 class Search:
-    problem: Problem
-    placement: Placement
+    nest: Nest
     columns: Columns
     fixed: SpatialChoice
     crossings: tuple[SpatialChoice, ...]
     """Choices for the outermost fanout; each agrees with `fixed` on all others."""
     watts: tuple[float, ...]
-    shared: frozenset[str]
-    rules: Rules = field(default_factory=Rules)
     tracked: frozenset[int] | None = None
     """Memories whose bits stay a criterion to the end; by default all outside every fanout."""
     known: tuple[tuple[float, float], ...] = ()
@@ -102,16 +42,14 @@ class Search:
     final: int | None = None
 
     def __post_init__(self) -> None:
-        p = self.problem
-        self.costs = Costs(p, self.placement, self.columns, self.fixed)
-        self.chains = [self.placement.holders(t.name, p.path) for t in p.tensors]
-        self.persistent = [t.name in p.info.persistent for t in p.tensors]
-        self.on_top = [kept or chain[0] == 0 for kept, chain in zip(self.persistent, self.chains, strict=True)]
-        self.nested = [chain[1:] if top else chain for top, chain in zip(self.on_top, self.chains, strict=True)]
+        nest, p = self.nest, self.nest.problem
+        self.problem, self.placement, self.shared = p, nest.placement, nest.shared
+        self.chains, self.nested, self.on_top = nest.chains, nest.nested, nest.on_top
+        self.costs = Costs(p, nest.placement, self.columns, self.fixed)
         self.top_bits = sum(
             p.footprints[i, -1] * p.path.components[0].bits_per_value[t.name]
             for i, t in enumerate(p.tensors)
-            if self.chains[i][0] == 0 and t.name not in self.shared and not self.persistent[i]
+            if self.chains[i][0] == 0 and t.name not in self.shared and not nest.persistent[i]
         )
         self.total = float(math.prod(v.bound for v in p.variables))
         self.skippable = [float(math.prod(p.variables[v].bound for v in t.relevant)) for t in p.tensors]
@@ -128,8 +66,7 @@ class Search:
     def __reduce__(self) -> tuple[object, ...]:
         """Travels between processes without its layers, which `run` makes again."""
         return Search, (
-            self.problem, self.placement, self.columns, self.fixed, self.crossings, self.watts, self.shared, self.rules,
-            self.tracked, self.known, self.beam,
+            self.nest, self.columns, self.fixed, self.crossings, self.watts, self.tracked, self.known, self.beam
         )  # fmt: skip
 
     def forget(self) -> None:
@@ -216,7 +153,7 @@ class Search:
 
     def _level(self, index: int, held: list[int], states: dict[Holder | None, int]) -> dict[Holder | None, int]:
         """Place all holders of one memory, in every order."""
-        options = self.order_options(index)
+        options = self.nest.order_options(index)
         frontier: dict[tuple[frozenset[int], Holder | None, frozenset[int]], int] = {
             (frozenset(), last, options): s for last, s in states.items()
         }
@@ -224,11 +161,11 @@ class Search:
             reached: dict[tuple[frozenset[int], Holder | None, frozenset[int]], list[Layer]] = {}
             for (placed, last, options), state in frontier.items():
                 for t in held:
-                    left = self.options_left(index, options, placed, t) if t not in placed else None
+                    left = self.nest.options_left(index, options, placed, t) if t not in placed else None
                     if not left:
                         continue
                     layers = list(self._place(index, t, placed, last, state, held))
-                    if self._is_backing(index, t) and self.problem.tensors[t].name in self.shared:
+                    if self.nest.is_backing(index, t) and self.problem.tensors[t].name in self.shared:
                         self._seed(index, t, placed, held, layers, left)
                     else:
                         done = len(placed) + 1 == len(held)
@@ -236,61 +173,19 @@ class Search:
                         reached.setdefault(after, []).extend(layers)
             frontier = {}
             for key, layers in reached.items():
-                merged = self._worthwhile(self._placed(layers), index, key[0])
+                merged = self._worthwhile(all_ways(layers), index, key[0])
                 if len(merged.shape):
                     frontier[key] = self._add(merged)
         return {last: self._close(index, state) for (_, last, _), state in frontier.items()}
-
-    def order_options(self, index: int) -> frozenset[int]:
-        """`tensor_order_options` that a memory's holders above all loops agree with: none stands too far out."""
-        found = set()
-        for i, rank in enumerate(self._ranks(index)):
-            top = [rank[t] for t, chain in enumerate(self.chains) if t in rank and chain[0] == index and self.on_top[t]]
-            nested = [rank[t] for t, chain in enumerate(self.nested) if t in rank and index in chain]
-            if all(outer <= inner for outer in top for inner in nested):
-                found.add(i)
-        return frozenset(found)
-
-    def options_left(self, index: int, options: frozenset[int], placed: frozenset[int], t: int) -> frozenset[int]:
-        """Of these options, those with nothing to be placed further out than t that must stand below it."""
-        above = [o for o, chain in enumerate(self.nested) if index in chain and o != t and o not in placed]
-        ranks = self._ranks(index)
-        return frozenset(
-            i for i in options if t not in ranks[i] or all(ranks[i].get(o, -1) <= ranks[i][t] for o in above)
-        )
-
-    def _ranks(self, index: int) -> list[dict[int, int]]:
-        """Per option of a memory, the rank of each tensor that it lists. Without options, one that lists none."""
-        sets = self.placement.sets[index]
-        number = {tensor.name: t for t, tensor in enumerate(self.problem.tensors)}
-        return [
-            {number[name]: rank for rank, part in enumerate(option) for name in part if name in number}
-            for option in (sets.order_options if sets is not None and sets.order_options else [()])
-        ]
-
-    def _is_backing(self, index: int, t: int) -> bool:
-        """Whether a holder inside the nest is its tensor's outermost. Those on top of all loops are not in the nest."""
-        return not self.on_top[t] and self.chains[t][0] == index
-
-    def persistent_bits(self, memory: int, shared: bool) -> float:
-        """Bits that persistent tensors, which are (not) shared, take in a memory throughout."""
-        p = self.problem
-        return float(
-            sum(
-                p.footprints[t, -1] * p.path.components[memory].bits_per_value[p.tensors[t].name] * p.info.n_instances
-                for t, chain in enumerate(self.chains)
-                if self.persistent[t] and chain[0] == memory and (p.tensors[t].name in self.shared) == shared
-            )
-        )
 
     def _place(
         self, index: int, t: int, placed: frozenset[int], last: Holder | None, state: int, held: list[int]
     ) -> Iterator[Layer]:
         """All ways to grow the tile and then put tensor t in this memory."""
         tensor = self.problem.tensors[t]
-        growing = self._growing(index, t, placed, last)
-        allowed = self._allowed(index, t, len(placed) + 1 == len(held))
-        backing = self._is_backing(index, t)
+        growing = self.nest.growing(index, t, placed, last)
+        allowed = self.nest.allowed(index, t, len(placed) + 1 == len(held))
+        backing = self.nest.is_backing(index, t)
         lowering = [] if backing else sorted(growing & tensor.partial)
         sinking = frozenset() if backing else growing & tensor.full
         increment = self._increment(index, t)
@@ -298,9 +193,9 @@ class Search:
             reserved = self._reserved(index, t, state, growing - sinking, lowering, increment)
             increment = increment.copy()
             increment[:, self.columns.first_bits :] = 0
-            yield self._grown(index, t, reserved, sinking, increment, allowed, self._whole(index, t))
+            yield self._grown(index, t, reserved, sinking, increment, allowed, self.nest.whole(index, t))
             return
-        yield self._grown(index, t, state, growing - set(lowering), increment, allowed, self._whole(index, t))
+        yield self._grown(index, t, state, growing - set(lowering), increment, allowed, self.nest.whole(index, t))
         for first in lowering:
             yield from self._grown_first(index, t, state, growing, first, increment, allowed)
 
@@ -314,68 +209,8 @@ class Search:
         layers = [self._grown(index, t, state, growing - set(lowering), bits, anywhere)]
         for first in lowering:
             layers += self._grown_first(index, t, state, growing, first, bits, anywhere)
-        merged = self._union(layers)
+        merged = union(layers)
         return self._add(Layer("reserve", None, merged.shape, merged.criteria, merged.source, merged.row, merged.note))
-
-    def _growing(self, index: int, t: int, placed: frozenset[int], last: Holder | None) -> frozenset[int]:
-        """Variables that may have a loop between the last holder and the next, tensor t in memory `index`."""
-        tensors = self.problem.tensors
-        growing = frozenset(v for v, variable in enumerate(self.problem.variables) if variable.radix > 1)
-        if self.rules.sink and not self._is_backing(index, t) and not self._fixed_tile(index):
-            growing -= tensors[t].full
-        if self.rules.hoist and last is not None and not self._fixed_tile(last[0]) and not self._keeps_loops(last):
-            growing &= tensors[last[1]].relevant | tensors[t].partial
-        return self._constrained(growing, index, placed)
-
-    def _constrained(self, growing: frozenset[int], index: int, placed: frozenset[int]) -> frozenset[int]:
-        """No loop that would recompute a tensor backed below, nor resend one that must not be."""
-        tensors = self.problem.tensors
-        for o, chain in enumerate(self.chains):
-            inner = [k for k in self.nested[o] if k > index or (k == index and o in placed)]
-            if inner and inner[0] == chain[0]:
-                growing &= tensors[o].full
-            outer = [k for k in chain if k not in inner]
-            if outer:
-                sets = self.placement.sets[outer[-1]]
-                if sets is not None and tensors[o].name in sets.no_resend_to_below:
-                    growing &= tensors[o].full
-        return growing
-
-    def _fixed_tile(self, index: int) -> bool:
-        sets = self.placement.sets[index]
-        return sets is not None and bool(sets.tile_shape)
-
-    def _keeps_loops(self, holder: Holder) -> bool:
-        """Whether loops must not move from above this holder to below it."""
-        sets = self.placement.sets[holder[0]]
-        return sets is not None and self.problem.tensors[holder[1]].name in sets.no_resend_to_below
-
-    def _allowed(self, index: int, t: int, outermost_of_memory: bool) -> np.ndarray:
-        """Shapes at which the holder may stand."""
-        p = self.problem
-        allowed = np.ones(p.shapes, np.bool_)
-        sets = self.placement.sets[index]
-        assert sets is not None
-        for v in self._whole(index, t):
-            allowed &= self.complete[v]
-        if outermost_of_memory and sets.tile_shape:
-            for shape in np.flatnonzero(allowed):
-                extents = {
-                    v.members[0]: int(v.divisors[d]) for v, d in zip(p.variables, p.digits[:, shape], strict=True)
-                }
-                allowed[shape] = all(satisfies(c, extents) for c in sets.tile_shape)
-        return allowed
-
-    def _whole(self, index: int, t: int) -> frozenset[int]:
-        """Variables without a loop above the holder."""
-        tensor, sets = self.problem.tensors[t], self.placement.sets[index]
-        assert sets is not None
-        backing, whole = self._is_backing(index, t), set[int]()
-        if backing or tensor.name in sets.no_refetch_from_above:
-            whole |= set(range(len(self.problem.variables))) - tensor.full
-        if backing and tensor.name in self.shared:
-            whole |= {v for v, var in enumerate(self.problem.variables) if sets.no_fused_loops.issuperset(var.members)}
-        return frozenset(whole)
 
     def _increment(self, index: int, t: int) -> Floats:
         """Per shape, what placing the holder adds to each criterion."""
@@ -387,7 +222,7 @@ class Search:
         p = self.problem
         increment = np.zeros((p.shapes, self.columns.count))
         inside = index >= self.costs.outermost
-        if not self._is_backing(index, t):
+        if not self.nest.is_backing(index, t):
             edge = self.edges[index, t]
             increment += self.traffic[t][:, None] * edge.inside
             carried = self.columns.carried_column(t) if inside else None
@@ -414,43 +249,9 @@ class Search:
         limits = np.full(self.columns.count, np.inf)
         for memory in self.columns.bits:
             column = self.columns.bits_column(memory)
-            kept = self.persistent_bits(memory, True) + self.persistent_bits(memory, False)
+            kept = self.nest.persistent_bits(memory, True) + self.nest.persistent_bits(memory, False)
             limits[column] = self.problem.path.components[memory].size - kept
         return limits
-
-    def _grow(self, state: int, growing: frozenset[int], whole: frozenset[int] = frozenset()) -> tuple[Ints, Ints]:
-        """Rows of a layer per shape, after loops over these variables. Variables in `whole` must be complete then."""
-        p, layer = self.problem, self.layers[state]
-        chain = sorted(growing - whole)
-        keys = [(growing & whole, whole - growing, tuple(chain[:i])) for i in range(len(chain) + 1)]
-        known = max((i for i, key in enumerate(keys) if key in layer.grown), default=0)
-        if keys[known] not in layer.grown:
-            layer.grown[keys[0]] = self._completed(layer, growing & whole, whole - growing)
-        start, rows = layer.grown[keys[known]]
-        for v, key in zip(chain[known:], keys[known + 1 :], strict=True):
-            before_start = np.cumsum([0, *(len(b) for b in p.variables[v].before)]).astype(np.int64)
-            before = np.array([i for b in p.variables[v].before for i in b], np.int64)
-            start, rows = layer.grown[key] = kernels.grow(
-                p.shapes, p.strides[v], p.variables[v].radix, before_start, before, start, rows, layer.compared
-            )
-        return start, rows
-
-    def _completed(self, layer: Layer, growing: frozenset[int], already: frozenset[int]) -> tuple[Ints, Ints]:
-        """Rows of a layer per shape that are complete in some variables already, after loops that complete others."""
-        p = self.problem
-        if not growing and not already:
-            return layer.start(p.shapes), np.arange(len(layer.shape))
-        complete = np.ones(len(layer.shape), np.bool_)
-        for v in already:
-            complete &= self.complete[v][layer.shape]
-        rows = np.flatnonzero(complete)
-        shape = layer.shape[rows]
-        for v in growing:
-            shape = shape + (p.variables[v].radix - 1 - p.digits[v][shape]) * p.strides[v]
-        if growing:
-            best = pareto_rows(shape, layer.compared[rows])
-            rows, shape = rows[best], shape[best]
-        return np.searchsorted(shape, np.arange(p.shapes + 1)).astype(np.int64), rows
 
     def _grown(
         self,
@@ -462,7 +263,7 @@ class Search:
         allowed: np.ndarray,
         whole: frozenset[int] = frozenset(),
     ) -> Layer:
-        start, rows = self._grow(state, growing, whole)
+        start, rows = grow(self.problem, self.layers[state], growing, whole)
         shape, parent, criteria = kernels.place(
             start, rows, self.layers[state].criteria, increment, allowed, self.limits
         )
@@ -480,7 +281,7 @@ class Search:
     ) -> Iterator[Layer]:
         """A partially relevant loop stands right below the holder: its space is that of the tile below that loop."""
         p = self.problem
-        start, rows = self._grow(state, growing - {first})
+        start, rows = grow(p, self.layers[state], growing - {first})
         shape = np.repeat(np.arange(p.shapes), np.diff(start))
         variable, stride = p.variables[first], p.strides[first]
         column = self.columns.bits_column(index)
@@ -507,20 +308,6 @@ class Search:
                     rows[chosen][ok],
                     np.full(count, first),
                 )
-
-    def _placed(self, layers: list[Layer]) -> Layer:
-        """All ways to place a holder. One alone is pruned: a holder adds the same to all rows of a shape."""
-        return layers[0] if len(layers) == 1 else self._union(layers)
-
-    def _union(self, layers: list[Layer]) -> Layer:
-        """All rows of these layers, pruned."""
-        shape = np.concatenate([layer.shape for layer in layers])
-        criteria = np.concatenate([layer.criteria for layer in layers])
-        keep = pareto_rows(shape, criteria)
-        source = np.concatenate([layer.source for layer in layers])
-        row = np.concatenate([layer.row for layer in layers])
-        note = np.concatenate([layer.note for layer in layers])
-        return Layer(layers[0].kind, layers[0].item, shape[keep], criteria[keep], source[keep], row[keep], note[keep])
 
     def _close(self, index: int, state: int) -> int:
         """A memory that no other Einsum's data can share is full or not: once it fits, its bits matter no more."""
@@ -617,7 +404,7 @@ class Search:
                 for part in self._crossed(state, i)
             ]
             if parts:
-                merged = self._union(parts)
+                merged = union(parts)
                 if len(merged.shape):
                     crossed[last] = self._add(merged)
         return crossed
@@ -662,7 +449,7 @@ class Search:
         self, index: int, t: int, placed: frozenset[int], held: list[int], layers: list[Layer], options: frozenset[int]
     ) -> None:
         """The innermost shared backing holder is placed: what stands above it is the fused part."""
-        merged = self._placed(layers)
+        merged = all_ways(layers)
         if not len(merged.shape):
             return
         same = [(index, o) for o in held if o != t and o not in placed]
@@ -677,9 +464,14 @@ class Search:
         parts = []
         for last, state in states.items():
             growing = frozenset(v for v, variable in enumerate(p.variables) if variable.radix > 1)
-            if self.rules.hoist and last is not None and not self._fixed_tile(last[0]) and not self._keeps_loops(last):
+            if (
+                self.nest.rules.hoist
+                and last is not None
+                and not self.nest.fixed_tile(last[0])
+                and not self.nest.keeps_loops(last)
+            ):
                 growing &= p.tensors[last[1]].relevant
-            growing = self._constrained(growing, 0, frozenset())
+            growing = self.nest.constrained(growing, 0, frozenset())
             layer = self.layers[state]
             done = np.ones(len(layer.shape), np.bool_)
             for v in range(len(p.variables)):
@@ -691,7 +483,7 @@ class Search:
             parts.append(Layer("finish", None, full, layer.criteria[rows], source, rows, note))
         if not parts:
             return None
-        merged = self._union(parts)
+        merged = union(parts)
         return self._add(merged) if len(merged.shape) else None
 
 

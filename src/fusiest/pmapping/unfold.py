@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
+from fusiest.pmapping.layers import Holder, Layer
 from fusiest.pmapping.problem import Problem, primes
-from fusiest.pmapping.search import Holder, Layer, Search
+from fusiest.pmapping.search import Search
 from fusiest.pmapping.table import Branch, FusedLoop
 
 
@@ -39,7 +40,7 @@ class SearchOrigin:
 
 def _storage(search: Search, holder: Holder) -> Storage:
     index, t = holder
-    persistent = search.persistent[t] and index == search.chains[t][0]
+    persistent = search.nest.persistent[t] and index == search.chains[t][0]
     name = search.problem.tensors[t].name
     return Storage(tensors=(name,), component=search.problem.path.components[index].name, persistent=persistent)
 

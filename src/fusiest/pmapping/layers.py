@@ -1,0 +1,106 @@
+"""Rows of the search for one placement: a layer per step, ordered by tile shape, with pointers back; how tiles grow."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fusiest.pmapping import kernels
+from fusiest.pmapping.costs import ENERGY
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.problem import Problem
+
+Holder = tuple[int, int]
+"""(component, tensor)"""
+
+
+@dataclass
+class Layer:
+    """Rows after one step, ordered by shape, each with the row of an earlier layer that it extends."""
+
+    kind: str
+    """begin, reserve, hold, close, cross or finish."""
+    item: Holder | None
+    """The holder placed, or (component, -1) for a crossing."""
+    shape: Ints
+    criteria: Floats
+    source: Ints
+    row: Ints
+    note: Ints
+    """For a crossing: which Spatial choice. For a holder or its space: the partially relevant variable right below it, or -1."""
+    grown: dict[object, tuple[Ints, Ints]] = field(default_factory=dict)
+    """Rows per shape after loops over some variables, where that is known already."""
+
+    @functools.cached_property
+    def compared(self) -> Floats:
+        """Criteria in which rows differ."""
+        varies = (self.criteria != self.criteria[:1]).any(axis=0)
+        varies[ENERGY] = True
+        return np.ascontiguousarray(self.criteria[:, varies])
+
+    def start(self, shapes: int) -> Ints:
+        return np.searchsorted(self.shape, np.arange(shapes + 1)).astype(np.int64)
+
+
+@dataclass
+class Seed:
+    """Where the fused part begins: the innermost shared backing holder has just been placed."""
+
+    layer: int
+    holder: Holder
+    remaining: tuple[Holder, ...]
+    """Holders that stand above it, but for those of the outermost memory."""
+    options: frozenset[int] = frozenset()
+    """Of the holder's memory, the `tensor_order_options` that what is placed so far agrees with."""
+
+
+def all_ways(layers: list[Layer]) -> Layer:
+    """All ways to place a holder. One alone is pruned: a holder adds the same to all rows of a shape."""
+    return layers[0] if len(layers) == 1 else union(layers)
+
+
+def union(layers: list[Layer]) -> Layer:
+    """All rows of these layers, pruned."""
+    shape = np.concatenate([layer.shape for layer in layers])
+    criteria = np.concatenate([layer.criteria for layer in layers])
+    keep = pareto_rows(shape, criteria)
+    source = np.concatenate([layer.source for layer in layers])
+    row = np.concatenate([layer.row for layer in layers])
+    note = np.concatenate([layer.note for layer in layers])
+    return Layer(layers[0].kind, layers[0].item, shape[keep], criteria[keep], source[keep], row[keep], note[keep])
+
+
+def grow(p: Problem, layer: Layer, growing: frozenset[int], whole: frozenset[int] = frozenset()) -> tuple[Ints, Ints]:
+    """Rows of a layer per shape, after loops over these variables. Variables in `whole` must be complete then."""
+    chain = sorted(growing - whole)
+    keys = [(growing & whole, whole - growing, tuple(chain[:i])) for i in range(len(chain) + 1)]
+    known = max((i for i, key in enumerate(keys) if key in layer.grown), default=0)
+    if keys[known] not in layer.grown:
+        layer.grown[keys[0]] = _completed(p, layer, growing & whole, whole - growing)
+    start, rows = layer.grown[keys[known]]
+    for v, key in zip(chain[known:], keys[known + 1 :], strict=True):
+        before_start = np.cumsum([0, *(len(b) for b in p.variables[v].before)]).astype(np.int64)
+        before = np.array([i for b in p.variables[v].before for i in b], np.int64)
+        start, rows = layer.grown[key] = kernels.grow(
+            p.shapes, p.strides[v], p.variables[v].radix, before_start, before, start, rows, layer.compared
+        )
+    return start, rows
+
+
+def _completed(p: Problem, layer: Layer, growing: frozenset[int], already: frozenset[int]) -> tuple[Ints, Ints]:
+    """Rows of a layer per shape that are complete in some variables already, after loops that complete others."""
+    if not growing and not already:
+        return layer.start(p.shapes), np.arange(len(layer.shape))
+    complete = np.ones(len(layer.shape), np.bool_)
+    for v in already:
+        complete &= p.complete[v][layer.shape]
+    rows = np.flatnonzero(complete)
+    shape = layer.shape[rows]
+    for v in growing:
+        shape = shape + (p.variables[v].radix - 1 - p.digits[v][shape]) * p.strides[v]
+    if growing:
+        best = pareto_rows(shape, layer.compared[rows])
+        rows, shape = rows[best], shape[best]
+    return np.searchsorted(shape, np.arange(p.shapes + 1)).astype(np.int64), rows
