@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import event, given
 
 import fusiest
+from fusiest.joining.rows import merge_partial, start_rows
 from fusiest.mapper import mapper, windows
 from tests.mapper.test_exhaustive_workload import found, run, same_front
 from tests.workload_strategies import WorkloadCase, workload_cases
@@ -59,3 +61,14 @@ def test_windows_of_a_fused_chain(objective: str) -> None:
     with_windows = fusiest.map(spec, objective).best(objective)
     without = fusiest.map(spec, objective, bounds=False).best(objective)
     assert math.isclose(getattr(with_windows, objective), getattr(without, objective), rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("taken", "energy", "kept"),
+    [([3, 3, 1], [5.0, 5.0, 2.0], [1, 3]), ([3, 3, 1], [5.0, 6.0, 2.0], [1, 3]), ([3, 1, 1], [5.0, 6.0, 5.0], [3])],
+)
+def test_equal_space_taken_keeps_no_dominated_row(taken: list[int], energy: list[float], kept: list[int]) -> None:
+    """Of rows with the same beginning, one is kept for each amount of space taken, and none if more costs no more."""
+    rows = start_rows(1).take(np.zeros(3, np.int64))
+    rows.taken, rows.energy = np.array(taken), np.array(energy)
+    assert sorted(merge_partial([rows]).taken.tolist()) == kept

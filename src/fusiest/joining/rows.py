@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fusiest.joining.bounds import Incumbents, Least
+from fusiest.joining.bounds import BUCKETS, Incumbents, Least
 from fusiest.joining.forms import PERSISTENT, Joint
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.table import Rows, group_numbers
@@ -65,7 +65,7 @@ class PartialRows:
             for z in range(self.done.shape[2]):
                 above = above + self.own[:, m, z - 1] if z else above
                 columns += [above, above + self.done[:, m, z]]
-        columns.append(-self.taken.astype(np.float64))
+        columns.append((BUCKETS - self.taken).astype(np.float64))  # never negative: dominance has a relative slack
         varying = [c for c in columns if len(c) and (c != c[0]).any()]
         return np.column_stack([self.energy, self.latency, *varying, self.apart])
 
