@@ -54,6 +54,7 @@ def test_evaluation_json(good: str, tmp_path: Path, capsys: Capture) -> None:
     found = json.loads((tmp_path / "result.json").read_text())
     assert list(found) == [
         "format", "energy", "dynamic_energy", "leak_energy", "latency", "edp", "peak_occupancy_bits", "einsums",
+        "warnings",
     ]  # fmt: skip
     assert found["format"] == "fusiest-evaluation/1"
     assert found["edp"] == found["energy"] * found["latency"]

@@ -30,6 +30,7 @@ def complete(capsys: Capture, monkeypatch: pytest.MonkeyPatch, words: str) -> li
         ("fusiest show tpu_v4i gpt3_1", ["gpt3_175B", "gpt3_175B_kv_cache"]),
         ("fusiest map simple matmuls --objective ed", ["edp"]),
         ("fusiest map simple matmuls --orders ", ["all", "given"]),
+        ("fusiest map simple matmuls --exchange ", ["finished", "any"]),
         ("fusiest map nothing_like_it", []),
     ],
 )

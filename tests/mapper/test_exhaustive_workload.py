@@ -58,10 +58,10 @@ def found(
     return [(m.energy, m.latency) for m in result.mappings]
 
 
-def expected(case: WorkloadCase) -> list[Point] | None:
+def expected(case: WorkloadCase, exchange: str = "finished") -> list[Point] | None:
     """The exhaustive front; None if there is too much to try."""
     try:
-        front = exhaustive_front(case.spec, case.orders, LIMITS)
+        front = exhaustive_front(case.spec, case.orders, LIMITS, exchange)
     except (TooManyTrees, TooManyCombinations) as error:
         count(type(error).__name__)
         return None
@@ -107,9 +107,9 @@ def test_mapper_finds_the_front_where_it_once_did_not(name: str) -> None:
     check_front(WorkloadCase(load(FOUND / name)))
 
 
-def check_front(case: WorkloadCase) -> None:
-    own = found(case)
-    front = expected(case) if own is not None else None
+def check_front(case: WorkloadCase, exchange: str = "finished") -> None:
+    own = found(case, exchange=exchange)
+    front = expected(case, exchange) if own is not None else None
     if own is not None and front is not None:
         missed = [p for p in front if not covers(own, p)]
         too_good = [p for p in own if not covers(front, p)]

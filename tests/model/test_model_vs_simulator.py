@@ -13,7 +13,7 @@ from typing import TypeVar
 from hypothesis import HealthCheck, given, settings
 
 import fusiest
-from fusiest.reference.simulator import simulate
+from fusiest.reference.simulator import Simulation, simulate
 from tests.strategies import Case, cases
 
 PROVE = os.environ.get("FUSIEST_PROVE") == "1"
@@ -38,7 +38,11 @@ def differences(model: Mapping[K, float], simulated: Mapping[K, float]) -> dict[
 @given(cases())
 def test_model_equals_simulator(case: Case) -> None:
     evaluation = fusiest.evaluate(case.spec, case.tree)
-    simulation = simulate(case.spec, case.tree)
+    assert evaluation.warnings == ()
+    check_costs(evaluation, simulate(case.spec, case.tree))
+
+
+def check_costs(evaluation: fusiest.Evaluation, simulation: Simulation) -> None:
     for name, simulated in simulation.einsums.items():
         model = evaluation.einsums[name]
         assert differences(model.actions, simulated.actions) == {}, name

@@ -70,7 +70,7 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
         lambda name, table, done, total: say(Step("exploring", f"{name} has {len(table):,} pmappings", done, total)),
         counted=True,
     )
-    genome = make_genome(spec, Joiner(spec, tables, False))
+    genome = make_genome(spec, Joiner(spec, tables, False, finished=options.finished))
     found = search(genome, options.objective, baseline, our_evaluations(spec, tables), say)
     stats = Stats(
         pmappings={name: len(table) for name, table in tables.items()},
@@ -150,7 +150,8 @@ def to_result(
         raise NoMapping(f"{mapper} found no valid mapping in {found.spent:,.0f} evaluations")
     best = found.history[-1]
     order, picks = _picks(genome, found.genes)
-    mapping = checked_mapping(spec, order, picked_tree(genome.joiner, picks), best.energy, best.latency)
+    tree = picked_tree(genome.joiner, picks)
+    mapping = checked_mapping(spec, order, tree, best.energy, best.latency, genome.joiner.finished)
     kind = OBJECTIVES.get(objective, EDP)
     bound, score = least_score(genome, kind), (best.energy, best.latency, best.energy * best.latency)[kind]
     return Result(spec, objective, [mapping], False, max(0.0, 1 - bound / score) if score else 0.0, stats)

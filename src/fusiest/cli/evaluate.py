@@ -13,7 +13,7 @@ from fusiest.cli.arguments import (
     read_defines,
     require,
 )
-from fusiest.cli.output import present
+from fusiest.cli.output import present, warn
 from fusiest.files import write_atomically
 
 
@@ -34,5 +34,6 @@ def evaluate_command(
     result = evaluate(spec)
     if json_file is not None:
         write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
+    warn(result.warnings)
     assert spec.mapping is not None
     present(evaluation_parts(spec, spec.mapping, result))

@@ -11,7 +11,7 @@ import typer
 
 from fusiest.cli.arguments import ArchArgument, DefineOption, JsonOption, WorkloadArgument, read_defines, require
 from fusiest.cli.completion import complete, one_of
-from fusiest.cli.output import present
+from fusiest.cli.output import present, warn
 from fusiest.cli.report import check_report, write_report
 from fusiest.files import write_atomically
 
@@ -57,6 +57,14 @@ def map_command(
     max_fused_loops_per_variable: Annotated[
         int, typer.Option(metavar="N", help="at most this many per rank variable")
     ] = 1,
+    exchange: Annotated[
+        str,
+        typer.Option(
+            metavar="finished|any",
+            help="any: also mappings that use tensors before they are finished, whose values are wrong",
+            autocompletion=one_of("finished", "any"),
+        ),
+    ] = "finished",
     imperfect: Annotated[bool, typer.Option("--imperfect", help="also tiles that do not divide")] = False,
     jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
     time_limit: Annotated[
@@ -102,6 +110,7 @@ def map_command(
         orders=orders,
         max_fused_loops=max_fused_loops,
         max_fused_loops_per_variable=max_fused_loops_per_variable,
+        exchange=exchange,
         imperfect=imperfect,
         jobs=jobs,
         time_limit=time_limit,
@@ -123,14 +132,15 @@ def map_command(
             result = run_baseline(spec, options, baseline, progress)
     if json_file is not None:
         write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
+    best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
     if mapping is not None:
-        best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
         write_atomically(mapping, dump_mapping(best.looptree))
     if report is not None or charts is not None:
         with Progress(sys.stderr, quiet) as progress:
             write_report(result, f"{workload} on {arch}", define or [], report, charts, progress)
     from fusiest.terminal.summary import result_parts
 
+    warn(best.evaluation.warnings)
     present(result_parts(result, tree))
     if result.interrupted:
         raise typer.Exit(130)

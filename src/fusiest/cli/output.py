@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NoReturn
 
-from fusiest.errors import FusiestError
+from fusiest.errors import FusiestError, Located
 from fusiest.terminal.console import fitting, printable, render
 
 if TYPE_CHECKING:
@@ -35,8 +36,19 @@ def _print(text: str) -> None:
 
 def complain(message: str, status: int) -> NoReturn:
     """End with one line on stderr."""
-    print(fitting(printable(" ".join(message.split())), sys.stderr), file=sys.stderr)
+    _to_stderr(message)
     sys.exit(status)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """A line on stderr for each, with its place if it has one."""
+    for warning in warnings:
+        place = f"{warning.source}: " if isinstance(warning, Located) and warning.source else ""
+        _to_stderr(f"{place}warning: {warning}")
+
+
+def _to_stderr(message: str) -> None:
+    print(fitting(printable(" ".join(message.split())), sys.stderr), file=sys.stderr)
 
 
 def silence_stdout() -> None:

@@ -157,9 +157,14 @@ def join_forms(
     shared: frozenset[str],
     live: frozenset[str],
     persistent: frozenset[str] = frozenset(),
+    finished: bool = True,
 ) -> tuple[Joint, ...]:
-    """All ways to join two forms that agree by signature; none if their loops cannot be put in one order."""
-    joints = (_join(left, right, view, match, live, persistent) for match in _matches(left, right, view, shared))
+    """All ways to join two forms that agree by signature; none if their loops cannot be put in one order.
+
+    `finished`: Einsums use only tensors that are finished.
+    """
+    matches = _matches(left, right, view, shared)
+    joints = (_join(left, right, view, match, live, persistent, finished) for match in matches)
     return tuple(joint for joint in joints if joint is not None)
 
 
@@ -170,6 +175,7 @@ def _join(
     match: Mapping[int, FusedLoop],
     live: frozenset[str],
     persistent: frozenset[str],
+    finished: bool,
 ) -> Joint | None:
     """Join two forms, given which of the Einsum's loops each open loop is."""
     left_zone = {i: z for z, i in _columns(left.zones)}
@@ -202,7 +208,7 @@ def _join(
         inside |= dict.fromkeys(view.info.accesses, open_zones)
     users = [*zip(old, (user for _, user in left.holdings), strict=True), *((b, view.info.name) for b in own)]
     holdings = [(b, user) for b, user in users if b.tensor in live and b.zones < open_zones]
-    zones = _open_zones(left, match, view, blocks[:open_zones], alive, [*own, *own_lowered], holdings)
+    zones = _open_zones(left, match, view, blocks[:open_zones], alive, [*own, *own_lowered], holdings, finished)
     order = [[right_columns[v] for v, _ in zone] for zone in zones]
     form = OpenForm(
         tuple(tuple(loop for _, loop in zone) for zone in zones),
@@ -380,8 +386,12 @@ def _open_zones(
     alive: Mapping[str, tuple[str, int]],
     held: list[Backing],
     holdings: list[tuple[Backing, str]],
+    finished: bool,
 ) -> list[list[tuple[FusedLoop, OpenLoop]]]:
-    """The loops that stay open, each with the ranks of the live tensors below it, in a canonical order per zone."""
+    """The loops that stay open, each with the ranks of the live tensors below it, in a canonical order per zone.
+
+    If tensors need not be finished, nothing is said of what is produced inside.
+    """
     column_of = {v: i for i, v in match.items()}
     zones = []
     for z, block in enumerate(blocks):
@@ -392,7 +402,7 @@ def _open_zones(
             names |= {n for n in left.loops[column_of[v]].names if n[0] in users} if v in column_of else set()
             ranks: set[tuple[str, str]] = set()
             produced = {p for p in left.loops[column_of[v]].produced if p[0] in alive} if v in column_of else set()
-            if view.info.output in alive and alive[view.info.output][1] <= z:
+            if finished and view.info.output in alive and alive[view.info.output][1] <= z:
                 apart = any(b.tensor == view.info.output and b.zones <= z for b in held)
                 produced.add((view.info.output, "" if apart else view.rank_of(view.info.output, v.variable) or ""))
             for t, (_, depth) in alive.items():

@@ -68,8 +68,15 @@ class State:
 class Joiner:
     """What does not change between passes: tables, bounds, sizes."""
 
-    def __init__(self, spec: Spec, tables: dict[str, Table], all_orders: bool, objective: tuple[str, ...] = ()) -> None:
-        self.spec, self.tables = spec, tables
+    def __init__(
+        self,
+        spec: Spec,
+        tables: dict[str, Table],
+        all_orders: bool,
+        objective: tuple[str, ...] = (),
+        finished: bool = True,
+    ) -> None:
+        self.spec, self.tables, self.finished = spec, tables, finished
         self.order = list(spec.info.einsums)
         self.all_orders = all_orders
         self.views = {name: EinsumView(info) for name, info in spec.info.einsums.items()}
@@ -356,7 +363,9 @@ class Joiner:
         if key not in self._joints:
             if len(self._joints) >= _MOST_JOINTS:
                 self._joints.clear()
-            self._joints[key] = join_forms(left, right, self.views[einsum], shared, live, self.persistent)
+            self._joints[key] = join_forms(
+                left, right, self.views[einsum], shared, live, self.persistent, self.finished
+            )
         return self._joints[key]
 
     def exchanged(self, joint: Joint, rows: Rows) -> list[tuple[int, int, Floats]]:

@@ -102,7 +102,7 @@ class _Run:
         self.stats.pmappings = {name: len(table) for name, table in tables.items()}
         self.stats.explored = {name: table.explored for name, table in tables.items()}
         self.stats.groups = {name: len(table.forms) for name, table in tables.items()}
-        joiner = Joiner(self.spec, tables, self._all_orders(), self.options.objective)
+        joiner = Joiner(self.spec, tables, self._all_orders(), self.options.objective, self.options.finished)
         joiner.grouping, joiner.consolidation = self.options.grouping, self.options.consolidation
         if self.options.usage is not None:
             self.watched = joiner.watch(self.options.usage)
@@ -244,7 +244,8 @@ class _Run:
         mappings = []
         for i in chosen:
             order, tree = trace(joiner, self.found[i].states, self.found[i].row)
-            mappings.append(checked_mapping(self.spec, order, tree, float(energy[i]), float(latency[i])))
+            costs = float(energy[i]), float(latency[i])
+            mappings.append(checked_mapping(self.spec, order, tree, *costs, self.options.finished))
         return sorted(mappings, key=lambda m: (m.energy, m.latency))
 
 
@@ -256,12 +257,19 @@ def _least_by_usage(score: Floats, usage: Floats) -> Ints:
     return chosen
 
 
-def checked_mapping(spec: Spec, order: tuple[str, ...], tree: LoopTree, energy: float, latency: float) -> Mapping:
-    """A mapping that was found at this cost, evaluated by the model, which must agree."""
+def checked_mapping(
+    spec: Spec, order: tuple[str, ...], tree: LoopTree, energy: float, latency: float, finished: bool = True
+) -> Mapping:
+    """A mapping that was found at this cost, evaluated by the model, which must agree.
+
+    `finished`: it must use only tensors that are finished.
+    """
     try:
         cost = evaluate(spec, tree)
     except FusiestError as error:
         raise FusiestError(f"internal error: the model rejects a mapping that was found: {error}") from error
+    if finished and cost.warnings:
+        raise FusiestError(f"internal error: a mapping was found that the model warns of: {cost.warnings[0]}")
     if not np.allclose([cost.energy, cost.latency], [energy, latency], rtol=1e-9, atol=0):
         raise FusiestError(
             f"internal error: a mapping was found at {energy} J, {latency} s, but the model says "

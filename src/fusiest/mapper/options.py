@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fusiest.errors import SpecError, did_you_mean
 
 OBJECTIVES = ("energy", "latency", "edp")
+EXCHANGES = ("finished", "any")
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class Options:
     max_fused_loops: int | None = None
     max_fused_loops_per_variable: int = 1
     imperfect: bool = False
+    exchange: str = "finished"
+    """Whether Einsums use only what is `finished`, or `any` tensor: then the costs are right, but not the values."""
     jobs: int | None = None
     time_limit: float | None = None
     coarse: bool = True
@@ -29,6 +32,11 @@ class Options:
     consolidation: bool = True
     """Space that finished Einsums take is summed up; else each Einsum's stays a criterion of its own."""
 
+    @property
+    def finished(self) -> bool:
+        """Whether Einsums use only tensors that are finished."""
+        return self.exchange == "finished"
+
     def __post_init__(self) -> None:
         for name in self.objective:
             if name not in OBJECTIVES:
@@ -37,6 +45,8 @@ class Options:
             raise SpecError("objective: give energy, latency, edp, or energy,latency for the whole front")
         if self.orders not in ("all", "given"):
             raise SpecError(f"orders '{self.orders}' is neither all nor given")
+        if self.exchange not in EXCHANGES:
+            raise SpecError(f"exchange '{self.exchange}' is not known{did_you_mean(self.exchange, EXCHANGES)}")
         for name in ("jobs", "time_limit", "max_fused_loops", "max_fused_loops_per_variable"):
             value = getattr(self, name)
             if value is not None and value < (1 if name in ("jobs", "max_fused_loops_per_variable") else 0):

@@ -40,7 +40,9 @@ class Mapping:
         return self.evaluation.edp
 
     def _repr_html_(self) -> str:
-        return self.looptree._repr_html_()
+        from fusiest.report.notebook import warnings_html
+
+        return warnings_html(self) + self.looptree._repr_html_()
 
 
 @dataclass(frozen=True)
@@ -173,5 +175,6 @@ class Result:
             "mapping": dump_mapping(mapping.looptree),
             "peak_occupancy_bits": dict(mapping.evaluation.peak_occupancy_bits),
             "energy_by_component": mapping.evaluation.energy_by_component(),
+            "warnings": list(mapping.evaluation.warnings),
             "fused_sets": [list(fused.einsums) for fused in fused_sets(self.spec, mapping.looptree)],
         }

@@ -31,7 +31,9 @@ def explore_all(
     `counted`: tables say how many candidates each group had.
     """
     first_of: dict[object, str] = {}
-    representative = {name: first_of.setdefault(common_key(spec, name), name) for name in spec.info.einsums}
+    representative = {
+        name: first_of.setdefault(common_key(spec, name, options.finished), name) for name in spec.info.einsums
+    }
     found: dict[str, Table] = {}
     explore = functools.partial(
         pmappings,
@@ -41,6 +43,7 @@ def explore_all(
         imperfect=options.imperfect,
         usage=options.usage is not None,
         counted=counted,
+        finished=options.finished,
     )
     for name, table in _explore(explore, list(first_of.values()), options.jobs, executor):
         if not len(table):

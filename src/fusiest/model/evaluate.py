@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fusiest.errors import InvalidMapping, SpecError, did_you_mean
+from fusiest.errors import InvalidMapping, Located, SpecError, did_you_mean
 from fusiest.looptree.nodes import Compute, Loop, LoopTree, Sequential, Spatial, Storage, Temporal, Toll
 from fusiest.model.accesses import Accesses, Key, count_accesses
-from fusiest.model.exchange import check_exchange
+from fusiest.model.exchange import check_backings, unfinished
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
 from fusiest.model.occupancy import Occupancy, occupancy, reservations, sharing
@@ -43,6 +43,10 @@ class Evaluation:
     latency: float
     peak_occupancy_bits: dict[str, int | float]
     einsums: dict[str, EinsumEvaluation]
+    warnings: tuple[str, ...] = ()
+    """Tensors that are used before they are finished: what such a mapping computes is wrong, whatever it costs.
+
+    Each is `Located`, and knows its place in the mapping's file."""
 
     @property
     def edp(self) -> float:
@@ -78,6 +82,7 @@ class Evaluation:
                 }
                 for name, e in self.einsums.items()
             },
+            "warnings": list(self.warnings),
         }
 
 
@@ -108,6 +113,7 @@ class Anatomy:
     bound: Mapping[str, Mapping[str, BoundComponent]]
     """Einsum → component → the component, evaluated for that Einsum."""
     held: Occupancy
+    warnings: tuple[Located, ...]
 
 
 def take_apart(spec: Spec, tree: LoopTree) -> Anatomy:
@@ -120,8 +126,8 @@ def take_apart(spec: Spec, tree: LoopTree) -> Anatomy:
         _check_fanout(nest)
     order = {name: i for i, name in enumerate(names)}
     common = sharing(nests, {t: sorted(order[u] for u in users) for t, users in spec.info.users.items()})
-    check_exchange(common, spec.info.producer)
-    return Anatomy(paths, nests, bound, occupancy(common))
+    check_backings(nests)
+    return Anatomy(paths, nests, bound, occupancy(common), unfinished(common, spec.info.producer))
 
 
 def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:
@@ -131,7 +137,8 @@ def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:
     einsums = {nest.einsum.name: evaluate_einsum(spec, nest, bound[nest.einsum.name]) for nest in parts.nests}
     leak = sum(j for e in einsums.values() for (_, _, action), j in e.energies.items() if action == "leak")
     dynamic = sum(j for e in einsums.values() for (_, _, action), j in e.energies.items() if action != "leak")
-    return Evaluation(dynamic + leak, dynamic, leak, sum(e.latency for e in einsums.values()), peaks, einsums)
+    latency = sum(e.latency for e in einsums.values())
+    return Evaluation(dynamic + leak, dynamic, leak, latency, peaks, einsums, parts.warnings)
 
 
 def check_tree(spec: Spec, tree: LoopTree) -> None:

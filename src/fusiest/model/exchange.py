@@ -1,32 +1,40 @@
-"""Whether tensors are finished before they are used, and found where they were put.
+"""Whether tensors are found where they were put, and finished before they are used.
 
 A loop that a producer and a consumer share makes them take turns. What they exchange above that loop must then be
 finished piece by piece: the loop steps one and the same rank of the tensor in both, and neither keeps it elsewhere
-above the loop meanwhile.
+above the loop meanwhile. If not, the costs are still well defined, but the values are wrong: that is a warning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from fusiest.errors import SpecError
-from fusiest.model.nest import EinsumNest, Loop
+from fusiest.errors import Located, SpecError
+from fusiest.model.nest import EinsumNest, Holder, Loop
 from fusiest.model.occupancy import Sharing
 
 
-def check_exchange(common: Sharing, producer: Mapping[str, str]) -> None:
-    """Raise if a tensor is backed in two places, or used before it is finished."""
+def check_backings(nests: Sequence[EinsumNest]) -> None:
+    """Raise if a tensor is backed in two places."""
     backing: dict[str, EinsumNest] = {}
-    position = {nest.einsum.name: i for i, nest in enumerate(common.nests)}
-    for j, nest in enumerate(common.nests):
+    for nest in nests:
         for tensor in nest.tensors:
-            other = backing.setdefault(tensor, nest)
-            _check_backing(other, nest, tensor)
-            source = position.get(producer.get(tensor, ""), j)
-            if source < j:
-                shared = common.loops(source, j)
-                for made, used in zip(common.nests[source].loops[:shared], nest.loops[:shared], strict=True):
-                    _check_turns(common.nests[source], nest, tensor, made, used)
+            _check_backing(backing.setdefault(tensor, nest), nest, tensor)
+
+
+def unfinished(common: Sharing, producer: Mapping[str, str]) -> tuple[Located, ...]:
+    """A warning, with its place in the file, per Einsum and tensor that it uses before the tensor is finished."""
+    position = {nest.einsum.name: i for i, nest in enumerate(common.nests)}
+    found = []
+    for j, user in enumerate(common.nests):
+        for tensor in user.tensors:
+            i = position.get(producer.get(tensor, ""), j)
+            if i < j:
+                source, shared = common.nests[i], common.loops(i, j)
+                turns = zip(source.loops[:shared], user.loops[:shared], strict=True)
+                wrong = (_out_of_turn(source, user, tensor, made, used) for made, used in turns)
+                found += [warning for warning in wrong if warning is not None][:1]
+    return tuple(found)
 
 
 def _check_backing(a: EinsumNest, b: EinsumNest, tensor: str) -> None:
@@ -46,26 +54,32 @@ def _check_backing(a: EinsumNest, b: EinsumNest, tensor: str) -> None:
         )
 
 
-def _check_turns(source: EinsumNest, user: EinsumNest, tensor: str, made: Loop, used: Loop) -> None:
-    """A loop that producer and consumer share must not come between a tensor and its completion."""
+def _out_of_turn(source: EinsumNest, user: EinsumNest, tensor: str, made: Loop, used: Loop) -> Located | None:
+    """What is wrong if a loop that producer and consumer share comes between a tensor and its completion."""
     made_nest, used_nest = source.tensors[tensor], user.tensors[tensor]
     if made.iterations == 1 or any(loop.number == made.number for loop in made_nest.gaps[0]):
-        return
+        return None
+    begin = f"Einsum {user.einsum.name} uses {tensor} before Einsum {source.einsum.name} has finished it"
     rank = _rank(source, tensor, made.variable)
     if rank is None or rank != _rank(user, tensor, used.variable):
-        raise SpecError(
-            f"Einsum {user.einsum.name} would use {tensor} before Einsum {source.einsum.name} has finished it: they share "
-            f"the {used}, which does not step one rank of {tensor} in both; hold {tensor} below that loop, or split above it",
-            used_nest.holders[0].tensor,
+        return _at(
+            used_nest.holders[0],
+            f"{begin}: they share the {used}, which does not step one rank of {tensor} in both; hold {tensor} below that "
+            "loop, or split above it",
         )
     for nest, own, loop in ((source, made_nest, made), (user, used_nest, used)):
         for holder in own.holders[1:]:
             if holder.position < loop.position:
-                raise SpecError(
-                    f"Einsum {nest.einsum.name} holds {tensor} in {holder.component.name} above the {loop}, through which "
-                    f"it is exchanged piece by piece; hold it below that loop",
-                    holder.tensor,
+                return _at(
+                    holder,
+                    f"{begin}: Einsum {nest.einsum.name} holds it in {holder.component.name} above the {loop}, through which "
+                    "it is exchanged piece by piece; hold it below that loop, or split above it",
                 )
+    return None
+
+
+def _at(holder: Holder, message: str) -> Located:
+    return Located(message, holder.tensor.source if isinstance(holder.tensor, Located) else None)
 
 
 def _rank(nest: EinsumNest, tensor: str, variable: str) -> str | None:

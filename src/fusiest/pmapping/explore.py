@@ -41,11 +41,13 @@ def pmappings(
     general: bool = False,
     usage: bool = False,
     counted: bool = False,
+    finished: bool = True,
 ) -> Table:
     """Every pmapping of an Einsum that is Pareto-optimal in energy, latency and space, by how it meets other Einsums.
 
     `imperfect`: also tiles that do not divide. `general`: the general search also where the fast one applies. `usage`:
     space counts even where Einsums do not meet on chip. `counted`: the table says how many candidates each group had.
+    `finished`: Einsums will use only tensors that are finished.
     """
     architecture = spec.require_arch()
     info = spec.info.einsums[einsum]
@@ -61,7 +63,7 @@ def pmappings(
         if info.is_copy_operation:
             found: Iterator[tuple[Form, Rows, Origin]] = copy_pmappings(spec, path, memories, limits, imperfect)
         else:
-            found = explore_path(spec, path, memories, limits, rules or Rules(), imperfect, general, apart)
+            found = explore_path(spec, path, memories, limits, rules or Rules(), imperfect, general, apart, finished)
         for form, rows, origin in found:
             rows.origin[:] = len(origins)
             origins.append(origin)
@@ -129,11 +131,12 @@ def explore_path(
     imperfect: bool = False,
     general: bool = False,
     apart: bool = False,
+    finished: bool = True,
 ) -> Iterator[tuple[Form, Rows, Origin]]:
     """Pieces of the table for one compute. `apart`: Einsums do not meet on chip."""
     problem = make_problem(path, *constrained_variables(spec, path))
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
-    agreed = agreed_tensors(spec, path.einsum.name)
+    agreed = agreed_tensors(spec, path.einsum.name, finished)
     names = [c.name for c in path.components]
     index = tuple(names.index(m) if m in names else NOT_ON_PATH for m in memories)
     fallback: GeneralSearch | None = None
@@ -144,7 +147,7 @@ def explore_path(
         if not _top_fits(path, placement):
             continue
         if imperfect or general or not _is_plain(problem, placement):
-            fallback = fallback or GeneralSearch(spec, problem, index, shared, limits, rules, imperfect)
+            fallback = fallback or GeneralSearch(spec, problem, index, shared, agreed, limits, rules, imperfect)
             yield from fallback.pieces(placement)
             continue
         if apart:

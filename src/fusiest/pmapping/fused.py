@@ -44,11 +44,12 @@ def persistent_columns(search: Search, memories: tuple[int, ...], count: int) ->
     )
 
 
-def agreed_tensors(spec: Spec, einsum: str) -> frozenset[str]:
+def agreed_tensors(spec: Spec, einsum: str, finished: bool = True) -> frozenset[str]:
     """Tensors that another Einsum may have to hold above a loop that does not index them there, and that both can share.
 
     A holder above a common loop serves all Einsums inside, so this one must be able to hold the tensor there too. Not so
-    between producer and consumer: they exchange a tensor where nothing else holds it above their common loops.
+    between producer and consumer, if Einsums use only what is `finished`: they exchange a tensor where nothing else holds it
+    above their common loops.
     """
     einsums = spec.info.einsums
     found = set()
@@ -56,8 +57,9 @@ def agreed_tensors(spec: Spec, einsum: str) -> frozenset[str]:
         for name in spec.info.users[tensor]:
             other = einsums[name]
             loops = {v for v, bound in other.bounds.items() if bound > 1}
-            reads = tensor != other.output and not other.is_copy_operation
-            if name != einsum and not access.output and reads and loops - other.accesses[tensor].fully_relevant:
+            exchanged = finished and (access.output or tensor == other.output)
+            apart = exchanged or other.is_copy_operation
+            if name != einsum and not apart and loops - other.accesses[tensor].fully_relevant:
                 found.add(tensor)
     return frozenset(found)
 

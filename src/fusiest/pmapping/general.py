@@ -18,7 +18,6 @@ from fusiest.errors import SpecError
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.visits import footprint
 from fusiest.pmapping.costs import ENERGY, WATTS, Columns, busy_columns, finish
-from fusiest.pmapping.fused import agreed_tensors
 from fusiest.pmapping.general_chains import Chains, make_chains, tile_shapes
 from fusiest.pmapping.general_combine import Combiner, Partial
 from fusiest.pmapping.general_limits import Limit, Usages, best_usages, limits, usage
@@ -63,6 +62,7 @@ class GeneralSearch:
     memories: tuple[int, ...]
     """Memories to track, by index on the path (or -1)."""
     shared: frozenset[str]
+    agreed: frozenset[str]
     limits: FusedLimits
     rules: Rules
     imperfect: bool
@@ -72,8 +72,7 @@ class GeneralSearch:
 
     def __post_init__(self) -> None:
         self.path = self.problem.path
-        agreed = agreed_tensors(self.spec, self.path.einsum.name)
-        self.facts = Facts(self.path, self.shared, agreed, self.rules, self.imperfect)
+        self.facts = Facts(self.path, self.shared, self.agreed, self.rules, self.imperfect)
         self.footprints = Footprints(self.facts)
         self.busy = busy_columns(self.problem)
         self.bound = bind_all(self.spec, self.problem.info)

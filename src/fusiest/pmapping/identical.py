@@ -22,7 +22,7 @@ def names_of(spec: Spec, einsum: str) -> list[str]:
     return [*info.accesses, *info.bounds, einsum]
 
 
-def common_key(spec: Spec, einsum: str) -> object:
+def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
     """Equal for Einsums whose pmappings are the same up to names: structure, sharing, bits and evaluated constraints."""
     info = spec.info.einsums[einsum]
     number = {name: f"\0{i}" for i, name in enumerate(info.accesses)}
@@ -32,7 +32,7 @@ def common_key(spec: Spec, einsum: str) -> object:
         for a in info.accesses.values()
     ]
     shared = [t in spec.info.shared for t in info.accesses]
-    agreed = agreed_tensors(spec, einsum)
+    agreed = agreed_tensors(spec, einsum, finished)
     paths = []
     for compute in computes(spec.require_arch()):
         path = bind(spec, einsum, compute)

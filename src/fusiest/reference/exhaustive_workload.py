@@ -21,7 +21,7 @@ import numpy.typing as npt
 from fusiest.errors import SpecError
 from fusiest.looptree.nodes import Compute, LoopTree, Node, Storage, Toll
 from fusiest.model.evaluate import evaluate, evaluate_einsum
-from fusiest.model.exchange import check_exchange
+from fusiest.model.exchange import check_backings, unfinished
 from fusiest.model.leakage import bind_all
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
 from fusiest.model.occupancy import occupancy, reservations, sharing
@@ -277,6 +277,8 @@ class WorkloadMapper:
 
     spec: Spec
     limits: WorkloadLimits
+    exchange: str = "finished"
+    """`any`: Einsums may also use tensors that are not finished."""
     refused: Counter[str] = field(default_factory=Counter)
     trials: int = 0
 
@@ -312,7 +314,7 @@ class WorkloadMapper:
         return self.valid[key]
 
     def _try(self, choice: _Choice) -> bool:
-        """Whether the choice is a tree that exchanges its tensors in time and fits the memories, as the model says."""
+        """Whether the choice is a tree that exchanges its tensors as it should and fits the memories, as the model says."""
         try:
             tree = joined_tree([c.nodes for c in choice.classes], choice.common, self.tensors, self.copies)
         except NoTree:
@@ -323,9 +325,14 @@ class WorkloadMapper:
         users = {t: sorted(order[u] for u in own) for t, own in self.spec.info.users.items()}
         try:
             shared = sharing(nests, users)
-            check_exchange(shared, self.spec.info.producer)
+            check_backings(nests)
         except SpecError as error:
-            self.refused[_kind(error)] += 1
+            if "both must be held under the same loops" not in error.message:
+                raise
+            self.refused["copies apart"] += 1
+            return False
+        if self.exchange == "finished" and unfinished(shared, self.spec.info.producer):
+            self.refused["unfinished"] += 1
             return False
         for nest, held in zip(nests, occupancy(shared).totals(), strict=True):
             if any(bits > self.bound[nest.einsum.name][memory].size for memory, bits in held.items()):
@@ -350,13 +357,6 @@ class WorkloadMapper:
         assert math.isclose(cost.energy, choice.energy, rel_tol=1e-9)
         assert math.isclose(cost.latency, choice.latency, rel_tol=1e-9)
         return WorkloadMapping(cost.energy, cost.latency, choice.order, tree)
-
-
-def _kind(error: SpecError) -> str:
-    for words in ("before Einsum", "piece by piece", "both must be held under the same loops"):
-        if words in error.message:
-            return words
-    raise error
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +439,9 @@ def _sums(parts: Sequence[Floats]) -> Floats:
     return total
 
 
-def exhaustive_front(spec: Spec, orders: str = "all", limits: WorkloadLimits | None = None) -> list[WorkloadMapping]:
+def exhaustive_front(
+    spec: Spec, orders: str = "all", limits: WorkloadLimits | None = None, exchange: str = "finished"
+) -> list[WorkloadMapping]:
     """The energy-latency front over all mappings of a workload; `orders`: all, or only the given one."""
-    mapper = WorkloadMapper(spec, limits or WorkloadLimits())
+    mapper = WorkloadMapper(spec, limits or WorkloadLimits(), exchange)
     return mapper.front(einsum_orders(spec) if orders == "all" else [tuple(spec.info.einsums)])

@@ -32,7 +32,7 @@ def page_data(comparison: Comparison, title: str) -> dict[str, Any]:
         "note": "B against A",
         "version": __version__,
         "totals": [[name, unit, row.a, row.b] for name, unit, row in totals],
-        "facts": [["A", _about(a)], ["B", _about(b)]],
+        "facts": [["A", _about(a)], *_warnings(a), ["B", _about(b)], *_warnings(b)],
         "charts": {
             "energy-component": _bars("Energy by component", "energy", "J", comparison.energy_by_component()),
             "energy-einsum": _bars("Energy by Einsum", "energy", "J", energy),
@@ -52,6 +52,10 @@ def _about(saved: Saved) -> str:
     proof = "proven optimal" if saved.optimal else f"not proven optimal, at most {saved.gap:.2%} better is possible"
     count = f"one of {saved.mappings:,} mappings, " if saved.mappings > 1 else ""
     return f"{saved.file}: {count}least {','.join(saved.objective)}, {proof}"
+
+
+def _warnings(saved: Saved) -> list[list[str]]:
+    return [["Warning", warning] for warning in saved.evaluation.warnings]
 
 
 def _bars(title: str, axis: str, unit: str, rows: list[Row]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 
 from fusiest.looptree.svg import svg
-from fusiest.mapper.result import Result
+from fusiest.mapper.result import Mapping, Result
 from fusiest.show import si
 
 MOST_ROWS = 12
@@ -32,4 +32,9 @@ def result_html(result: Result) -> str:
     head = "".join(f"<th>{name}</th>" for name in ("", "energy", "latency", "EDP", ""))
     bounds = {name: dict(info.bounds) for name, info in result.spec.info.einsums.items()}
     count = f"{len(result.mappings)} mapping{'s' if len(result.mappings) != 1 else ''}, {state}"
-    return f"<p>{html.escape(count)}</p><table><tr>{head}</tr>{''.join(rows)}</table>{svg(best.looptree, bounds)}"
+    return f"<p>{html.escape(count)}</p><table><tr>{head}</tr>{''.join(rows)}</table>{warnings_html(best)}{svg(best.looptree, bounds)}"
+
+
+def warnings_html(mapping: Mapping) -> str:
+    """A paragraph for each."""
+    return "".join(f"<p>Warning: {html.escape(warning)}</p>" for warning in mapping.evaluation.warnings)

@@ -74,6 +74,7 @@ def mapping_view(
         "dynamic": evaluation.dynamic_energy,
         "leak": evaluation.leak_energy,
         "order": [str(e) for e in evaluation.einsums],
+        "warnings": list(evaluation.warnings),
         "peaks": [
             [m, evaluation.peak_occupancy_bits[m] / 8, size / 8 if (size := memory_size(parts, m)) < math.inf else None]
             for m in names.memories

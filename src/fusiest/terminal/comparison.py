@@ -19,7 +19,7 @@ _UNITS = {"energy": "J", "latency": "s", "edp": "Js"}
 def comparison_parts(comparison: Comparison) -> list[Part]:
     """Who is who, costs, fused sets, tensors that moved, then what differs in LoopTrees and specs."""
     a, b = comparison.a, comparison.b
-    parts: list[Part] = [_who("A", a), _who("B", b), "", _totals(comparison), ""]
+    parts: list[Part] = [*_who("A", a), *_who("B", b), "", _totals(comparison), ""]
     parts += [_rows("energy by component", comparison.energy_by_component(), "J"), ""]
     parts += [_rows("energy by Einsum", comparison.energy_by_einsum(), "J"), "", _limits(comparison), ""]
     parts += [Text("fused sets", "bold"), *_sets("A", a), *_sets("B", b)]
@@ -31,12 +31,13 @@ def comparison_parts(comparison: Comparison) -> list[Part]:
     return [*parts, "", *_difference("specs", comparison.spec_difference())]
 
 
-def _who(name: str, saved: Saved) -> Text:
+def _who(name: str, saved: Saved) -> list[Part]:
     proof = "proven optimal" if saved.optimal else f"at most {saved.gap:.2%} better is possible"
     of = f", one of {saved.mappings:,} mappings" if saved.mappings > 1 else ""
     text = Text(f"{name}  ", "bold")
     text.append(saved.file, "cyan")
-    return text.append(f"  ({','.join(saved.objective)}{of}, {proof})", "dim")
+    text.append(f"  ({','.join(saved.objective)}{of}, {proof})", "dim")
+    return [text, *(Text(f"   warning: {warning}", "yellow") for warning in saved.evaluation.warnings)]
 
 
 def _totals(comparison: Comparison) -> Grid:

@@ -20,6 +20,7 @@ from fusiest.terminal.grid import Grid, Part, grid
 
 MOST_POINTS = 12
 MOST_CONSUMERS = 5
+UNFINISHED = "uses tensors before they are finished"
 
 
 def result_parts(result: Result, tree: bool = False) -> list[Part]:
@@ -53,9 +54,9 @@ def _front(mappings: Sequence[Mapping], best: Mapping, memory: str | None) -> Gr
     for i in chosen_points(len(mappings), next(i for i, m in enumerate(mappings) if m is best)):
         m = mappings[i]
         used = [bits(m.evaluation.peak_occupancy_bits.get(memory, 0))] if memory is not None else []
-        mark = "shown below" if m is best else ""
+        marks = ["shown below"] * (m is best) + [UNFINISHED] * bool(m.evaluation.warnings)
         costs = si(m.energy, "J"), si(m.latency, "s"), si(m.edp, "Js")
-        table.add(str(i + 1), *costs, *used, mark, style="bold" if m is best else "")
+        table.add(str(i + 1), *costs, *used, ", ".join(marks), style="bold" if m is best else "")
     return table
 
 
@@ -93,6 +94,8 @@ def _totals(evaluation: Evaluation) -> Grid:
     table.add(Text("energy"), Text(si(evaluation.energy, "J"), "bold"), Text(shares, "dim"))
     table.add("latency", Text(si(evaluation.latency, "s"), "bold"))
     table.add("EDP", Text(si(evaluation.edp, "Js"), "bold"))
+    if evaluation.warnings:
+        table.add("warnings", Text(str(len(evaluation.warnings)), "bold yellow"), Text(UNFINISHED, "yellow"))
     return table
 
 

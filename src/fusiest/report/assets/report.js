@@ -48,6 +48,7 @@ function drawFound() {
   const facts = [
     ["Objective", DATA.objective.length > 1 ? "the whole energy-latency front" : `least ${WORDS[DATA.aim]}`],
     ["Shown", shownWords()],
+    ...view.warnings.map((text) => ["Warning", text]),
     ["Order of Einsums", shortened(view.order).join(" → ")],
     ["Unfused optimum", unfused.missing ? `none: ${unfused.missing}` : `least ${WORDS[DATA.aim]} with every intermediate in ${DATA.outermost}: ${quantity(unfused.energy, "J")}, ${quantity(unfused.latency, "s")}, ${quantity(unfused.edp, "Js")}`],
     ["Roofline", rooflineWords()],
