@@ -7,10 +7,12 @@ import math
 import numpy as np
 import pytest
 from hypothesis import event, given
+from hypothesis import strategies as st
 
 import fusiest
 from fusiest.joining.rows import merge_partial, start_rows
 from fusiest.mapper import mapper, windows
+from tests.mapper.test_exchange import diamonds
 from tests.mapper.test_exhaustive_workload import found, run, same_front
 from tests.workload_strategies import WorkloadCase, workload_cases
 
@@ -29,6 +31,22 @@ def _everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 @run(15)
 @given(case=workload_cases())
 def test_windows_lose_nothing(case: WorkloadCase, objective: tuple[str, ...]) -> None:
+    check_windows(case, objective)
+
+
+@pytest.mark.usefixtures("_everywhere")
+@run(10)
+@given(
+    case=diamonds(),
+    objective=st.sampled_from([("energy",), ("latency",), ("edp",), ("energy", "latency")]),
+)
+def test_windows_lose_nothing_where_tensors_need_not_be_finished(
+    case: WorkloadCase, objective: tuple[str, ...]
+) -> None:
+    check_windows(case, objective, "any")
+
+
+def check_windows(case: WorkloadCase, objective: tuple[str, ...], exchange: str = "finished") -> None:
     cuts: list[int] = []
     original = windows.windowed_bounds
 
@@ -38,7 +56,8 @@ def test_windows_lose_nothing(case: WorkloadCase, objective: tuple[str, ...]) ->
 
     mapper.windowed_bounds = counting  # type: ignore[assignment]
     try:
-        with_windows, without = found(case, objective), found(case, objective, bounds=False)
+        with_windows = found(case, objective, exchange=exchange)
+        without = found(case, objective, exchange=exchange, bounds=False)
     finally:
         mapper.windowed_bounds = original  # type: ignore[assignment]
     event(f"{max(cuts, default=0)} cuts")
