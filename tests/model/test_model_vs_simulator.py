@@ -6,24 +6,17 @@ FUSIEST_PROVE=1 tries thousands of cases instead of some hundred, and new ones e
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from typing import TypeVar
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 import fusiest
 from fusiest.reference.simulator import Simulation, simulate
+from tests import proving
 from tests.strategies import Case, cases
 
-PROVE = os.environ.get("FUSIEST_PROVE") == "1"
-run = settings(
-    max_examples=int(os.environ.get("FUSIEST_PROVE_EXAMPLES", "5000")) if PROVE else 150,
-    derandomize=not PROVE,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=PROVE,
-)
+run = proving.cases(150, proving=5000)
 
 K = TypeVar("K")
 

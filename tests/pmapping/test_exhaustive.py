@@ -28,8 +28,8 @@ from tests.proving import PROVE, cases
 TREES = 20_000 if PROVE else 3_000
 
 
-def run(examples: int) -> settings:
-    return cases(examples, proving=3000)
+def run(examples: int, proving: int = 500) -> settings:
+    return cases(examples, proving)
 
 
 def search(case: MapperCase, rules: Rules | None = None) -> Table | None:
@@ -56,7 +56,7 @@ def check_fronts(case: MapperCase, rules: Rules | None = None) -> None:
     assert differences(search_fronts(case.spec, table), exhaustive_fronts(expected)) == []
 
 
-@run(100)
+@run(100, proving=2500)
 @given(case=mapper_cases())
 def test_search_finds_the_fronts(case: MapperCase) -> None:
     check_fronts(case)

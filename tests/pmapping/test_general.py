@@ -31,7 +31,7 @@ TREES = 10_000 if PROVE else 1_500
 
 
 def run(examples: int) -> settings:
-    return cases(examples, proving=2000)
+    return cases(examples, proving=500)
 
 
 def general_table(case: MapperCase, imperfect: bool, rules: Rules | None = None) -> Table | None:
