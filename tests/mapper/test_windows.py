@@ -10,6 +10,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import fusiest
+from fusiest.joining.coarse import Coarse
 from fusiest.joining.rows import merge_partial, start_rows
 from fusiest.mapper import mapper, windows
 from tests.mapper.test_exchange import diamonds
@@ -20,7 +21,7 @@ from tests.workload_strategies import WorkloadCase, workload_cases
 @pytest.fixture
 def _everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """A first pass that cuts nearly everything off, then windows as small as can be."""
-    monkeypatch.setattr(mapper, "_BEAM", 2)
+    monkeypatch.setattr(mapper, "FIRST_PASS", Coarse(most=2))
     monkeypatch.setattr(mapper, "WORTHWHILE_EINSUMS", 2)
     monkeypatch.setattr(windows, "_LEAST_EINSUMS", 1)
     monkeypatch.setattr(windows, "_LEAST_FUSED_EINSUMS", 1)

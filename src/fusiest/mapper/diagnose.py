@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fusiest.joining.bounds import Incumbents
+from fusiest.joining.coarse import Coarse
 from fusiest.mapper.joiner import Joiner
 from fusiest.pmapping.diagnose import NoMapping
 
@@ -16,7 +17,7 @@ def why_not_joined(joiner: Joiner) -> NoMapping:
     for m, memory in enumerate(joiner.memories):
         joiner.sizes = limits.copy()
         joiner.sizes[m] = np.inf
-        states = joiner.run(Incumbents(("energy",)), 4000, lambda step: None, lambda: None)
+        states = joiner.run(Incumbents(("energy",)), Coarse(), lambda step: None, lambda: None)
         state = states.get(frozenset(joiner.order))
         if state is not None and len(state):
             need = min(float(rows.usage()[:, m].min()) for rows in state.rows if len(rows))
@@ -29,7 +30,7 @@ def why_not_joined(joiner: Joiner) -> NoMapping:
                 f"{limits[m]:,.0f}{note}"
             )
     joiner.sizes = limits
-    states = joiner.run(Incumbents(("energy",)), 4000, lambda step: None, lambda: None)
+    states = joiner.run(Incumbents(("energy",)), Coarse(), lambda step: None, lambda: None)
     most = max(states, key=len)
     blocked = ", ".join(joiner.next_einsums(most))
     done = ", ".join(e for e in joiner.order if e in most)

@@ -1,4 +1,4 @@
-"""Joining the tables of all Einsums, over sets of finished Einsums, exactly or as a narrow first pass."""
+"""Joining the tables of all Einsums, over sets of finished Einsums, exactly or as a coarse first pass."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from fusiest.joining.bounds import (
     Signatures,
     WindowedBounds,
 )
+from fusiest.joining.coarse import Coarse, thinned
 from fusiest.joining.forms import (
     EMPTY,
     PERSISTENT,
@@ -196,14 +197,14 @@ class Joiner:
     def run(
         self,
         incumbents: Incumbents,
-        beam: int | None,
+        coarse: Coarse | None,
         report: Callable[[FunnelStep], None],
         check: Callable[[], None],
         start: State | None = None,
     ) -> dict[frozenset[str], State]:
-        """Join everything. With a beam, keep only that many partial mappings per finished set: valid, not exact.
+        """Join everything, exactly or with coarse pruning: still valid, not always the best.
 
-        `exact` then says whether anything was cut off. Begins with `start`, by default with nothing.
+        `exact` then says whether nothing was pruned so. Begins with `start`, by default with nothing.
         """
         first = self.restart(start)
         states = {first.done: first}
@@ -216,8 +217,8 @@ class Joiner:
             ]
             tried = sum(state.tried for state in level)
             for state in level:
-                if beam is not None:
-                    self._narrow(state, incumbents, beam)
+                if coarse is not None:
+                    self._thin(state, incumbents, coarse)
             before, self.frontier = self.frontier, [state for state in level if len(state)]
             for rows in (rows for state in before if state is not first for rows in state.rows):
                 rows.forget()
@@ -285,30 +286,13 @@ class Joiner:
             for form, rows in zip(state.forms, state.rows, strict=True):
                 yield rows, self.bounds.least(state.done, left_signature(form, self.live(state.done)))
 
-    def _narrow(self, state: State, incumbents: Incumbents, beam: int) -> None:
-        """Keep the most promising rows: by the objective's bound, and some by space."""
-        sizes = np.array([len(rows) for rows in state.rows])
-        if sizes.sum() <= beam:
-            return
-        self.exact = False
-        energies, latencies, scores, usages = [], [], [], []
-        for form, rows in zip(state.forms, state.rows, strict=True):
-            least = self.bounds.least(state.done, left_signature(form, self.live(state.done)))
-            energies.append(rows.energy + least.energy)
-            latencies.append(rows.latency + least.latency)
-            scores.append(incumbents.least_score(rows.energy, rows.latency, least))
-            usages.append(rows.usage().sum(axis=1))
-        energy, latency, usage = np.concatenate(energies), np.concatenate(latencies), np.concatenate(usages)
-        measures = [np.concatenate(scores)]
-        if len(incumbents.objective) > 1:
-            measures += [energy, latency]
-        chosen = np.zeros(len(energy), np.bool_)
-        for measure in measures:
-            chosen[np.lexsort((usage, measure))[: beam // len(measures)]] = True
-        chosen[np.argsort(usage)[: beam // 8]] = True
-        ends = np.cumsum(sizes)
-        parts = [np.flatnonzero(chosen[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
-        state.rows = [rows.take(part) for rows, part in zip(state.rows, parts, strict=True)]
+    def _thin(self, state: State, incumbents: Incumbents, coarse: Coarse) -> None:
+        """Prune a large set coarsely."""
+        if len(state) > coarse.most:
+            self.exact = False
+            live = self.live(state.done)
+            least = [self.bounds.least(state.done, left_signature(form, live)) for form in state.forms]
+            state.rows = thinned(list(zip(state.rows, least, strict=True)), incumbents, coarse, len(self.order))
 
     def _agreeing(
         self, by_signature: dict[object, list[tuple[int, Signatures]]], wanted: object

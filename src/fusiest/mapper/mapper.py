@@ -12,6 +12,7 @@ import numpy as np
 
 from fusiest.errors import FusiestError, SpecError, did_you_mean
 from fusiest.joining.bounds import Incumbents, Least
+from fusiest.joining.coarse import Coarse
 from fusiest.joining.rows import PartialRows
 from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.diagnose import why_not_joined
@@ -29,7 +30,7 @@ from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.spec.spec import Spec
 
 MOST_DOWN_SETS = 10_000
-_BEAM = 4_000
+FIRST_PASS = Coarse()
 
 
 def map(
@@ -128,13 +129,12 @@ class _Run:
         return self.options.orders == "all"
 
     def _search(self, joiner: Joiner) -> tuple[bool, float, bool]:
-        """A narrow pass for good mappings, wider while it finds none; then the exact pass, which they bound."""
+        """A coarse pass for good mappings, finer while it finds none; then the exact pass, which they bound."""
         try:
-            if self.options.coarse:
-                width = _BEAM
-                while not self.found and not self.cut_nothing:
-                    self._pass(joiner, width)
-                    width *= 8
+            coarse = FIRST_PASS if self.options.coarse else None
+            while coarse is not None and not self.found and not self.cut_nothing:
+                self._pass(joiner, coarse)
+                coarse = coarse.finer()
             if not joiner.exact:
                 self._bound(joiner)
                 self._pass(joiner, None)
@@ -161,8 +161,8 @@ class _Run:
         unfused = {state.done for state, form, *_ in joins if not state.forms[form].zones}
         windowed_bounds(joiner, self.options.objective, unfused, self._check)
 
-    def _pass(self, joiner: Joiner, beam: int | None) -> None:
-        name = "joining" if beam is None else "first pass"
+    def _pass(self, joiner: Joiner, coarse: Coarse | None) -> None:
+        name = "joining" if coarse is None else "first pass"
         incumbents = self.incumbents if self.options.bounds else self._no_incumbents(joiner)
 
         def report(step: FunnelStep) -> None:
@@ -172,8 +172,8 @@ class _Run:
             self.say(Step(name, left, step.finished, len(joiner.order)))
 
         self.stats.funnel.clear()
-        states = self._run_pass(joiner, incumbents, beam, report)
-        if beam is None or joiner.exact:
+        states = self._run_pass(joiner, incumbents, coarse, report)
+        if coarse is None or joiner.exact:
             self.stats.joined = [step.kept for step in self.stats.funnel]
         state = states.get(frozenset(joiner.order))
         if state is None or not len(state):
@@ -188,17 +188,17 @@ class _Run:
             self.incumbents.add(candidate.energy, candidate.latency, candidate.usage)
 
     def _run_pass(
-        self, joiner: Joiner, incumbents: Incumbents, beam: int | None, report: Callable[[FunnelStep], None]
+        self, joiner: Joiner, incumbents: Incumbents, coarse: Coarse | None, report: Callable[[FunnelStep], None]
     ) -> dict[frozenset[str], State]:
-        """The narrow pass takes the listed order: good enough for mappings to beat, and far fewer joins."""
+        """The coarse pass takes the listed order: good enough for mappings to beat, and far fewer joins."""
         everything = joiner.all_orders
-        joiner.all_orders = everything and beam is None
+        joiner.all_orders = everything and coarse is None
         try:
-            return joiner.run(incumbents, beam, report, self._check)
+            return joiner.run(incumbents, coarse, report, self._check)
         finally:
             joiner.all_orders = everything
             self.cut_nothing = joiner.exact
-            joiner.exact = joiner.exact and (beam is None or not everything)
+            joiner.exact = joiner.exact and (coarse is None or not everything)
 
     def _check(self) -> None:
         if self.deadline is not None and self.found and time.perf_counter() > self.deadline:
@@ -214,7 +214,7 @@ class _Run:
             return 0.0
         found = min(c.usage for c in self.found)
         least = min((float(rows.usage()[:, self.watched].min()) for rows, _ in open_rows), default=found)
-        return max(0.0, 1 - least / found) if found else 0.0
+        return _saving(least, found)
 
     def _gap_of_costs(self, open_rows: list[tuple[PartialRows, Least]]) -> float:
         if len(self.options.objective) > 1:
@@ -223,10 +223,10 @@ class _Run:
             least_latency = min(
                 (float(rows.latency.min()) + least.latency for rows, least in open_rows), default=latency
             )
-            return max(0.0, 1 - least_energy / energy, 1 - least_latency / latency)
+            return max(_saving(least_energy, energy), _saving(least_latency, latency))
         best = min(float(self.incumbents.score(np.array([c.energy]), np.array([c.latency]))[0]) for c in self.found)
         scores = (self.incumbents.least_score(rows.energy, rows.latency, least).min() for rows, least in open_rows)
-        return max(0.0, 1 - float(min(scores, default=best)) / best)
+        return _saving(float(min(scores, default=best)), best)
 
     def _mappings(self, joiner: Joiner) -> list[Mapping]:
         """The best candidates as LoopTrees, each evaluated by the model, which must agree."""
@@ -247,6 +247,11 @@ class _Run:
             costs = float(energy[i]), float(latency[i])
             mappings.append(checked_mapping(self.spec, order, tree, *costs, self.options.finished))
         return sorted(mappings, key=lambda m: (m.energy, m.latency))
+
+
+def _saving(least: float, known: float) -> float:
+    """Which part of a known cost could be saved, if it has to be at least so much; nothing of what is free."""
+    return max(0.0, 1 - least / known) if known > 0 else 0.0
 
 
 def _least_by_usage(score: Floats, usage: Floats) -> Ints:

@@ -107,13 +107,14 @@ The result is the same each time: {_same(rows)}.
 - Grouping: partial mappings meet only pmappings with the same interface; without it each is compared with each.
 - Consolidation: space taken by finished Einsums is summed up; without it each Einsum's stays a criterion, and fewer partial
   mappings dominate others.
-- First pass: mappings to beat, from a narrow search. Bounds: partial mappings that cannot beat them are dropped.
+- First pass: mappings to beat, from a coarse search. Bounds: partial mappings that cannot beat them are dropped.
 - Orders: with the given order only, fewer sets of finished Einsums are visited; the optimum may then be worse.
 
 ## Beside the paper
 
 The paper describes these parts (its section 6.3 the ε pass) but measures none of them alone, so there is no number to compare
-with. Its ε pass prunes coarsely by ε; our first pass keeps a fixed number of the most promising partial mappings instead.
+with. Our first pass prunes by ε = 0.2 as the paper's does, but shares it out over the joins and keeps a few thousand partial
+mappings per set at most: one for each way to tile the exchanged tensors would already be too many.
 """
 
 

@@ -184,7 +184,7 @@ function drawSearchLead() {
   const fitting = !stats.compatible ? "" : stats.pairs
     ? `${quantity(stats.pairs, "")} of them fit the memories and could, by the bounds, still lead to something better; ${quantity(stats.partial, "")} partial mappings in up to ${quantity(stats.forms, "")} groups were dominated by no other.`
     : "The bounds ruled out all of them.";
-  const proven = "In the end nothing was left that could beat what a first, narrow pass had found: that proves it.";
+  const proven = "In the end nothing was left that could beat what a first, coarse pass had found: that proves it.";
   const end = stats.evaluations !== null ? `A baseline mapper looked at them; it was charged for ${quantity(stats.evaluations, "")} evaluations.`
     : !DATA.optimal ? "The search was not finished." : stats.complete ? "" : proven;
   const joins = [joined, fitting, end].filter(Boolean).join(" ");

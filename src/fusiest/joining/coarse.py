@@ -1,0 +1,99 @@
+"""Coarse pruning, for a first pass that is quick and yields valid mappings: of many that are nearly as good, one is kept.
+
+Rows keep their exact values, so what fits, fits; only which of them are kept is coarse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from fusiest.joining.bounds import Incumbents, Least
+from fusiest.joining.rows import PartialRows
+from fusiest.pmapping.pareto import Floats, Ints
+from fusiest.pmapping.table import group_numbers
+
+_LEAST_EPSILON = 0.02
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """How coarsely sets with more than `most` partial mappings are pruned: to within 1 + epsilon, and to so many."""
+
+    epsilon: float = 0.2
+    most: int = 4_000
+
+    def finer(self) -> Coarse | None:
+        """What to try if no mapping was found; None if that would be nearly exact."""
+        return Coarse(self.epsilon / 2, self.most * 8) if self.epsilon >= 2 * _LEAST_EPSILON else None
+
+
+def thinned(
+    parts: Sequence[tuple[PartialRows, Least]], incumbents: Incumbents, coarse: Coarse, joins: int
+) -> list[PartialRows]:
+    """The rows of each form, with the least that they still need, after coarse pruning.
+
+    Epsilon is shared out over all joins: what is lost at one is lost again at the next.
+    """
+    share = (1 + coarse.epsilon) ** (1 / joins)
+    rows = [_without_nearly_dominated(own, incumbents.score(own.energy, own.latency), share) for own, _ in parts]
+    if sum(len(own) for own in rows) <= coarse.most:
+        return rows
+    return _most_promising([(own, least) for own, (_, least) in zip(rows, parts, strict=True)], incumbents, coarse.most)
+
+
+def _without_nearly_dominated(rows: PartialRows, score: Floats, slack: float) -> PartialRows:
+    groups = group_numbers(np.column_stack([rows.tiles, rows.entry]))
+    order = np.lexsort((score, groups))
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1, append=-1))
+    keep = np.zeros(len(rows), np.bool_)
+    prune_within(order, starts, np.ascontiguousarray(rows.criteria()), slack, keep)
+    return rows.take(np.flatnonzero(keep))
+
+
+@numba.njit(cache=True)
+def prune_within(order, starts, criteria, slack, keep):  # type: ignore[no-untyped-def]
+    """Mark rows, from the best of each group on, unless one that is marked is no worse by more than the factor `slack`.
+
+    Of rows that agree to within that factor at most one is marked, so there are no more than cells in a grid of such steps.
+    """
+    front = np.empty(len(order), np.int64)
+    for g in range(len(starts) - 1):
+        size = 0
+        for position in range(starts[g], starts[g + 1]):
+            row = order[position]
+            covered = False
+            for f in range(size):
+                covered = True
+                for c in range(criteria.shape[1]):
+                    if criteria[front[f], c] > criteria[row, c] * slack:
+                        covered = False
+                        break
+                if covered:
+                    front[f], front[f // 2] = front[f // 2], front[f]  # it will likely cover others, too
+                    break
+            if not covered:
+                front[size] = row
+                size += 1
+                keep[row] = True
+
+
+def _most_promising(parts: Sequence[tuple[PartialRows, Least]], incumbents: Incumbents, most: int) -> list[PartialRows]:
+    """The best by the objective's bound, and some that take little space."""
+    energy = np.concatenate([rows.energy + least.energy for rows, least in parts])
+    latency = np.concatenate([rows.latency + least.latency for rows, least in parts])
+    usage = np.concatenate([rows.usage().sum(axis=1) for rows, _ in parts])
+    measures = [np.concatenate([incumbents.least_score(rows.energy, rows.latency, least) for rows, least in parts])]
+    if len(incumbents.objective) > 1:
+        measures += [energy, latency]
+    chosen = np.zeros(len(usage), np.bool_)
+    for measure in measures:
+        chosen[np.lexsort((usage, measure))[: most // len(measures)]] = True
+    chosen[np.argsort(usage)[: most // 8]] = True
+    ends: Ints = np.cumsum([len(rows) for rows, _ in parts])
+    return [
+        rows.take(np.flatnonzero(chosen[end - len(rows) : end])) for (rows, _), end in zip(parts, ends, strict=True)
+    ]
