@@ -305,7 +305,7 @@ class _Flattening:
         end = 0
         for einsum, edge in edges:
             rows = self.joiner.right[einsum][edge.form][1]
-            for at_memory, at_zone, bits in self.joiner.exchanged(edge.joint, rows):
+            for at_memory, at_zone, bits in self.joiner.space.exchanged(edge.joint, rows):
                 key = bits.tobytes()
                 if key not in known:
                     known[key] = end

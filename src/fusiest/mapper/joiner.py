@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from fusiest.errors import FusiestError
 from fusiest.joining.bounds import (
     BUCKETS,
     IMPOSSIBLE,
@@ -25,21 +23,18 @@ from fusiest.joining.bounds import (
 from fusiest.joining.coarse import Coarse, thinned
 from fusiest.joining.forms import (
     EMPTY,
-    PERSISTENT,
     EinsumView,
-    Exchanged,
     Joint,
     OpenForm,
-    Stepped,
     join_forms,
     left_signature,
     right_signature,
 )
-from fusiest.joining.rows import Filter, PartialRows, footprint_constants, join_rows, merge_partial, start_rows
+from fusiest.joining.rows import Filter, PartialRows, join_rows, merge_partial, start_rows
 from fusiest.mapper.result import FunnelStep
+from fusiest.mapper.space import Space
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.table import Form, Rows, Table
-from fusiest.spec.binding import bind, computes
 from fusiest.spec.spec import Spec
 
 _MOST_JOINTS = 100_000
@@ -82,16 +77,14 @@ class Joiner:
         self.all_orders = all_orders
         self.views = {name: EinsumView(info) for name, info in spec.info.einsums.items()}
         self.memories = next(iter(tables.values())).memories
-        sizes = self._sizes()
+        self.space = Space(spec, self.memories)
+        sizes = self.space.sizes
         self.sizes: Floats = np.max(list(sizes.values()), axis=0)
         self.smallest: Floats = np.min(list(sizes.values()), axis=0)
         self.right: dict[str, list[tuple[Form, Rows]]] = {
             name: [(form, _without_room(rows, self.sizes - sizes[name])) for form, rows in table.forms.items()]
             for name, table in tables.items()
         }
-        self.bits = self._bits()
-        self.extents = {t: tuple(self._extents(u, t) for u in users) for t, users in spec.info.users.items()}
-        self.same = _copies(spec)
         self.persistent = frozenset(t for info in spec.info.einsums.values() for t in info.persistent)
         self.settled = self._settled()
         self.bounds: LowerBounds | WindowedBounds = self.bound((0.0, 0.0))
@@ -107,33 +100,6 @@ class Joiner:
         """Pairs of partial mappings and pmappings in the groups that the last step brought together."""
         self.frontier: list[State] = []
 
-    def _sizes(self) -> dict[str, Floats]:
-        """Per Einsum, the size of each memory while it runs."""
-        found: dict[str, Floats] = {}
-        limited: dict[str, bool] = {}
-        for einsum in self.order:
-            components = {
-                c.name: c for p in computes(self.spec.require_arch()) for c in bind(self.spec, einsum, p).components
-            }
-            for name, component in components.items():
-                finite = math.isfinite(component.size)
-                if component.kind == "memory" and limited.setdefault(name, finite) != finite:
-                    raise FusiestError(
-                        f"{name} has a size for some Einsums and none for others: not supported by the mapper"
-                    )
-            found[einsum] = np.array([components[m].size for m in self.memories], np.float64)
-        return found
-
-    def _bits(self) -> dict[tuple[str, str], float]:
-        """Bits per value by (memory, tensor)."""
-        found: dict[tuple[str, str], float] = {}
-        for einsum in self.order:
-            for compute in computes(self.spec.require_arch()):
-                for component in bind(self.spec, einsum, compute).components:
-                    if component.name in self.memories:
-                        found.update({(component.name, t): bits for t, bits in component.bits_per_value.items()})
-        return found
-
     def _settled(self) -> npt.NDArray[np.bool_]:
         """Memories that hold nothing persistent."""
         settled = np.ones(len(self.memories), np.bool_)
@@ -143,14 +109,6 @@ class Joiner:
                 backed = {b.memory for b in form.backings if b.tensor in self.persistent}
                 settled &= np.array([m not in backed for m in self.memories], np.bool_)
         return settled
-
-    def _extents(self, einsum: str, tensor: str) -> dict[str, int]:
-        """Per rank of a tensor, how many elements an Einsum touches."""
-        info = self.spec.info.einsums[einsum]
-        return {
-            rank: 1 + sum(abs(a) * (info.bounds[v] - 1) for v, a in affine.coefficients.items())
-            for rank, affine in info.accesses[tensor].ranks.items()
-        }
 
     def bound(self, weights: tuple[float, float]) -> LowerBounds:
         """Relaxed bounds on completions, and on their costs weighted so."""
@@ -331,7 +289,7 @@ class Joiner:
                 for k, joint in enumerate(self.joints(form, right_form, einsum, shared, live)):
                     self.compatible += len(rows) * len(right_rows)
                     bounds = [form.loops[a].bound for a, _ in joint.matched]
-                    exchanged = self.exchanged(joint, right_rows)
+                    exchanged = self.space.exchanged(joint, right_rows)
                     joined = join_rows(
                         rows, right_rows, joint, bounds, exchanged, self.sizes, self.settled, wanted,
                         self.grouping, self.consolidation,
@@ -351,48 +309,6 @@ class Joiner:
                 left, right, self.views[einsum], shared, live, self.persistent, self.finished
             )
         return self._joints[key]
-
-    def exchanged(self, joint: Joint, rows: Rows) -> list[tuple[int, int, Floats]]:
-        """Per tensor to be charged: memory, zones above it, and bits per row of the Einsum. Copies count once."""
-        found = []
-        counted: set[tuple[str, str]] = set()
-        for e in joint.exchanged:
-            if e.memory not in self.memories:
-                continue
-            bits = self.bits[e.memory, e.tensor]
-            if e.user is not None:
-                found.append((self.memories.index(e.memory), e.zones, self._more(e, e.user, rows) * bits))
-                continue
-            group = self.same.get(e.tensor, e.tensor), e.memory
-            if group in counted:
-                continue
-            counted.add(group)
-            fused = frozenset(rank for rank, _ in e.columns)
-            size = np.full(len(rows), float(footprint_constants(self.extents[e.tensor], fused)))
-            if e.zones == PERSISTENT:
-                size *= max(self.spec.info.einsums[u].n_instances for u in self.spec.info.users[e.tensor])
-            for _, column in e.columns:
-                size = size * rows.tiles[:, column]
-            found.append((self.memories.index(e.memory), e.zones, size * bits))
-        return found
-
-    def _more(self, e: Exchanged, user: str, rows: Rows) -> Floats:
-        """Elements that an Einsum holds of a tensor beyond what the largest of those before it holds in the same place."""
-        before = np.zeros(len(rows))
-        for other, stepped in e.before:
-            before = np.maximum(before, self._footprint(other, e.tensor, stepped, rows))
-        return np.maximum(self._footprint(user, e.tensor, e.stepped, rows) - before, 0.0)
-
-    def _footprint(self, einsum: str, tensor: str, stepped: Stepped, rows: Rows) -> Floats:
-        """Elements of a tensor's tile in an Einsum, below loops over variables whose tiles are in these columns."""
-        info, columns = self.spec.info.einsums[einsum], dict(stepped)
-        size = np.ones(len(rows))
-        for affine in info.accesses[tensor].ranks.values():
-            extent = np.ones(len(rows))
-            for v, a in affine.coefficients.items():
-                extent = extent + abs(a) * ((rows.tiles[:, columns[v]] if v in columns else info.bounds[v]) - 1.0)
-            size = size * extent
-        return size
 
 
 def _without_room(rows: Rows, missing: Floats) -> Rows:
@@ -414,13 +330,3 @@ def entry_of(form: OpenForm) -> Entry:
 def least_of(rows: Rows, weights: tuple[float, float]) -> Least:
     both = weights[0] * rows.energy + weights[1] * rows.latency
     return Least(float(rows.energy.min()), float(rows.latency.min()), float(both.min()))
-
-
-def _copies(spec: Spec) -> dict[str, str]:
-    """Tensors that are copies of another, each with the first of its kind."""
-    same: dict[str, str] = {}
-    for info in spec.info.einsums.values():
-        if info.is_copy_operation:
-            source = next(t for t in info.accesses if t != info.output)
-            same[info.output] = same.get(source, source)
-    return same

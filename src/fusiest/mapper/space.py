@@ -1,0 +1,113 @@
+"""Space in memories: their sizes, and what tensors take that Einsums exchange."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fusiest.errors import FusiestError
+from fusiest.joining.forms import PERSISTENT, Exchanged, Joint, Stepped
+from fusiest.joining.rows import footprint_constants
+from fusiest.pmapping.pareto import Floats
+from fusiest.pmapping.table import Rows
+from fusiest.spec.binding import bind, computes
+from fusiest.spec.spec import Spec
+
+
+class Space:
+    """Sizes of memories by Einsum, bits of values, and the charge for each tensor of a join."""
+
+    def __init__(self, spec: Spec, memories: tuple[str, ...]) -> None:
+        self.spec, self.memories = spec, memories
+        self.sizes = self._sizes()
+        self.bits = self._bits()
+        self.extents = {t: tuple(self._extents(u, t) for u in users) for t, users in spec.info.users.items()}
+        self.same = _copies(spec)
+
+    def _sizes(self) -> dict[str, Floats]:
+        """Per Einsum, the size of each memory while it runs."""
+        found: dict[str, Floats] = {}
+        limited: dict[str, bool] = {}
+        for einsum in self.spec.info.einsums:
+            components = {
+                c.name: c for p in computes(self.spec.require_arch()) for c in bind(self.spec, einsum, p).components
+            }
+            for name, component in components.items():
+                finite = math.isfinite(component.size)
+                if component.kind == "memory" and limited.setdefault(name, finite) != finite:
+                    raise FusiestError(
+                        f"{name} has a size for some Einsums and none for others: not supported by the mapper"
+                    )
+            found[einsum] = np.array([components[m].size for m in self.memories], np.float64)
+        return found
+
+    def _bits(self) -> dict[tuple[str, str], float]:
+        """Bits per value by (memory, tensor)."""
+        found: dict[tuple[str, str], float] = {}
+        for einsum in self.spec.info.einsums:
+            for compute in computes(self.spec.require_arch()):
+                for component in bind(self.spec, einsum, compute).components:
+                    if component.name in self.memories:
+                        found.update({(component.name, t): bits for t, bits in component.bits_per_value.items()})
+        return found
+
+    def _extents(self, einsum: str, tensor: str) -> dict[str, int]:
+        """Per rank of a tensor, how many elements an Einsum touches."""
+        info = self.spec.info.einsums[einsum]
+        return {
+            rank: 1 + sum(abs(a) * (info.bounds[v] - 1) for v, a in affine.coefficients.items())
+            for rank, affine in info.accesses[tensor].ranks.items()
+        }
+
+    def exchanged(self, joint: Joint, rows: Rows) -> list[tuple[int, int, Floats]]:
+        """Per tensor to be charged: memory, zones above it, and bits per row of the Einsum. Copies count once."""
+        found = []
+        counted: set[tuple[str, str]] = set()
+        for e in joint.exchanged:
+            if e.memory not in self.memories:
+                continue
+            bits = self.bits[e.memory, e.tensor]
+            if e.user is not None:
+                found.append((self.memories.index(e.memory), e.zones, self._more(e, e.user, rows) * bits))
+                continue
+            group = self.same.get(e.tensor, e.tensor), e.memory
+            if group in counted:
+                continue
+            counted.add(group)
+            fused = frozenset(rank for rank, _ in e.columns)
+            size = np.full(len(rows), float(footprint_constants(self.extents[e.tensor], fused)))
+            if e.zones == PERSISTENT:
+                size *= max(self.spec.info.einsums[u].n_instances for u in self.spec.info.users[e.tensor])
+            for _, column in e.columns:
+                size = size * rows.tiles[:, column]
+            found.append((self.memories.index(e.memory), e.zones, size * bits))
+        return found
+
+    def _more(self, e: Exchanged, user: str, rows: Rows) -> Floats:
+        """Elements that an Einsum holds of a tensor beyond what the largest of those before it holds in the same place."""
+        before = np.zeros(len(rows))
+        for other, stepped in e.before:
+            before = np.maximum(before, self._footprint(other, e.tensor, stepped, rows))
+        return np.maximum(self._footprint(user, e.tensor, e.stepped, rows) - before, 0.0)
+
+    def _footprint(self, einsum: str, tensor: str, stepped: Stepped, rows: Rows) -> Floats:
+        """Elements of a tensor's tile in an Einsum, below loops over variables whose tiles are in these columns."""
+        info, columns = self.spec.info.einsums[einsum], dict(stepped)
+        size = np.ones(len(rows))
+        for affine in info.accesses[tensor].ranks.values():
+            extent = np.ones(len(rows))
+            for v, a in affine.coefficients.items():
+                extent = extent + abs(a) * ((rows.tiles[:, columns[v]] if v in columns else info.bounds[v]) - 1.0)
+            size = size * extent
+        return size
+
+
+def _copies(spec: Spec) -> dict[str, str]:
+    """Tensors that are copies of another, each with the first of its kind."""
+    same: dict[str, str] = {}
+    for info in spec.info.einsums.values():
+        if info.is_copy_operation:
+            source = next(t for t in info.accesses if t != info.output)
+            same[info.output] = same.get(source, source)
+    return same
