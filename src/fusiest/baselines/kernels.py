@@ -19,6 +19,8 @@ PLACEMENT, LOOPS, INSIDE = 0, 1, 2
 _A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 _DRAWS = 64
+UNKNOWN = -1
+"""A group that is charged again at every mapping."""
 
 INDEX_BITS, EARLY = 7, 64
 """Rows are looked up by Einsum, by which of their interfaces are given (a bit for each slot; or EARLY: those of tensors that
@@ -299,6 +301,7 @@ def price(s, genes, known, fresh):  # type: ignore[no-untyped-def]
     """Evaluations for the groups of pmappings that `known` does not have yet; for all if `fresh`; at least one."""
     total = 0.0
     for e in range(len(genes)):
-        if fresh or s.group[genes[e]] != s.group[known[e]]:
+        group = s.group[genes[e]]
+        if fresh or group != s.group[known[e]] or group == UNKNOWN:
             total += s.price[genes[e]]
     return max(total, 1.0)

@@ -42,8 +42,8 @@ from fusiest.spec.spec import Spec
 Advance = Callable[[float], None]
 """Go on until so many evaluations are spent."""
 
-_SLICES = 50
-"""How often a run comes back to say how far it is."""
+_SLICES, _LARGEST_SLICE = 50, 20.0
+"""How often a run comes back to say how far it is: so many times, but at least when it has spent so often fusiest's evaluations."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,9 @@ def search(
     work = make_work_for(space, baseline.seed)
     step = _stepper(genome, work, record, baseline)
     history: list[Improvement] = []
+    slice_size = min(budget / _SLICES, _LARGEST_SLICE * ours)
     while (spent := float(record.amounts[SPENT])) < budget:
-        step(min(budget, spent + budget / _SLICES))
+        step(min(budget, spent + slice_size))
         history += [Improvement(*row) for row in record.history[: record.counts[RECORDED]].tolist()]
         record.counts[RECORDED] = 0
         if say is not None:

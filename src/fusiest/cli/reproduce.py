@@ -29,6 +29,10 @@ def reproduce_command(
         typer.Option(metavar="X", help="evaluations that a baseline may spend, as a multiple of fusiest's"),
     ] = None,
     runs: Annotated[int | None, typer.Option(metavar="N", help="runs per baseline")] = None,
+    hours: Annotated[
+        float | None,
+        typer.Option(metavar="H", help="start runs of baselines for so long, then write what there is; 0: only write"),
+    ] = None,
     jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
@@ -42,13 +46,15 @@ def reproduce_command(
     for option, value in (("times", times), ("runs", runs), ("jobs", jobs)):
         if value is not None and not value > 0:
             raise SpecError(f"{option} must be positive, but is {value}")
+    if hours is not None and not hours >= 0:
+        raise SpecError(f"hours must not be negative, but is {hours}")
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     with Progress(sys.stderr, quiet) as progress:
         progress(Step("loading the compiled search (compiled once, on first use)"))
         from fusiest.reproduce.pieces import Study
         from fusiest.reproduce.run import reproduce
 
-        study = Study(Path(out), quick, jobs or os.cpu_count() or 1, times, runs, progress)
+        study = Study(Path(out), quick, jobs or os.cpu_count() or 1, times, runs, progress, hours)
         written = reproduce(name, study)
     for file in written:
         echo(str(file))

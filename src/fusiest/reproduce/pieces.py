@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
+import hashlib
 import json
 import multiprocessing
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -32,39 +35,66 @@ class Study:
     runs: int | None = None
     """Runs per baseline; None: as the experiment says."""
     say: Progress = lambda step: None
+    hours: float | None = None
+    """How long an experiment may start runs of baselines; None: until all are done."""
+    deadline: float | None = None
+    """When that is over, as `time.monotonic` counts."""
+
+    def in_time(self, seconds: float) -> bool:
+        """Whether something that takes so long would be done in time."""
+        return self.deadline is None or time.monotonic() + seconds <= self.deadline
 
     def piece(self, name: str, settings: Settings, compute: Callable[[], Data]) -> Data:
         """A result by name: from its file if it was made with the same settings, else computed and written."""
         known = self._known(name, settings)
         return known if known is not None else self._keep(name, settings, compute())
 
-    def pieces(self, wanted: Mapping[str, Settings], compute: Callable[[Settings], Data]) -> dict[str, Data]:
-        """Many results, in several processes. `compute` is a function of a module, and gets the settings."""
-        found = {name: self._known(name, settings) for name, settings in wanted.items()}
-        missing = [name for name, data in found.items() if data is None]
-        done = len(wanted) - len(missing)
-        for name, data in self._computed({name: wanted[name] for name in missing}, compute):
+    def pieces(
+        self,
+        wanted: Mapping[str, Settings],
+        compute: Callable[[Settings], Data],
+        seconds: Mapping[str, float] | None = None,
+        later: float = 0.0,
+    ) -> dict[str, Data]:
+        """Many results, in several processes. `compute` is a function of a module, and gets the settings.
+
+        `seconds`: how long each will take, about; those that would not be done in time are left out. `later`: seconds for
+        what comes after these.
+        """
+        known = {name: self._known(name, settings) for name, settings in wanted.items()}
+        found = {name: data for name, data in known.items() if data is not None}
+        expected = {name: (seconds or {}).get(name, 0.0) for name in wanted if name not in found}
+        for name, data in self._computed({name: wanted[name] for name in expected}, compute, expected):
             found[name] = self._keep(name, wanted[name], data)
-            done += 1
-            self.say(Step(name, f"{done} of {len(wanted)} done"))
+            left = (later + sum(own for other, own in expected.items() if other not in found)) / self.jobs
+            self.say(Step(name, f"{len(found)} of {len(wanted)} done" + (f", {duration(left)} left" if left else "")))
         return found
 
     def has(self, wanted: Mapping[str, Settings]) -> bool:
         """Whether all of these results are there already."""
         return all(self._known(name, settings) is not None for name, settings in wanted.items())
 
-    def _computed(self, wanted: Mapping[str, Settings], compute: Callable[[Settings], Data]) -> Any:
+    def _computed(
+        self, wanted: Mapping[str, Settings], compute: Callable[[Settings], Data], seconds: Mapping[str, float]
+    ) -> Iterator[tuple[str, Data]]:
         if self.jobs == 1 or len(wanted) < 2 or "fork" not in multiprocessing.get_all_start_methods():
             for name, settings in wanted.items():
-                self.say(Step(name))
-                yield name, compute(settings)
+                if self.in_time(seconds[name]):
+                    self.say(Step(name))
+                    yield name, compute(settings)
             return
         context = multiprocessing.get_context("fork")
         with concurrent.futures.ProcessPoolExecutor(self.jobs, mp_context=context) as pool:
-            futures = {pool.submit(compute, settings): name for name, settings in wanted.items()}
+            waiting, running = list(wanted), dict[concurrent.futures.Future[Data], str]()
             try:
-                for future in concurrent.futures.as_completed(futures):
-                    yield futures[future], future.result()
+                while waiting or running:
+                    while waiting and len(running) < self.jobs:
+                        name = waiting.pop(0)
+                        if self.in_time(seconds[name]):
+                            running[pool.submit(compute, wanted[name])] = name
+                    done, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+                    for future in done:
+                        yield running.pop(future), future.result()
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -93,5 +123,26 @@ def make_folder(folder: Path) -> None:
         raise FusiestError(f"{folder}: cannot be made: {error.strerror}") from None
 
 
+def duration(seconds: float) -> str:
+    """About how long.
+
+    >>> duration(50), duration(5000), duration(50000)
+    ('about 50 s', 'about 83 min', 'about 14 h')
+    """
+    if seconds < 100:
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 6000 else f"about {seconds / 3600:.0f} h"
+
+
+@functools.cache
+def _code() -> str:
+    """The package's own files in one number: what other code has computed is not taken for this one's."""
+    folder = Path(fusiest.__file__).parent
+    found = hashlib.sha256()
+    for file in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".yaml")):
+        found.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
+    return found.hexdigest()[:16]
+
+
 def _stamped(settings: Settings) -> dict[str, object]:
-    return {**json.loads(json.dumps(settings)), "version": fusiest.__version__}
+    return {**json.loads(json.dumps(settings)), "version": fusiest.__version__, "code": _code()}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import time
+from dataclasses import replace
 from pathlib import Path
 
 from fusiest.errors import SpecError, did_you_mean
@@ -28,5 +30,6 @@ def reproduce(name: str, study: Study) -> list[Path]:
     for experiment in chosen(name):
         study.say(Step(experiment, EXPERIMENTS[experiment]))
         module = importlib.import_module(f"fusiest.reproduce.{experiment.replace('-', '_')}")
-        written += write(study, experiment, module.TITLE, module.run(study))
+        limit = None if study.hours is None else time.monotonic() + 3600 * study.hours
+        written += write(study, experiment, module.TITLE, module.run(replace(study, deadline=limit)))
     return written
