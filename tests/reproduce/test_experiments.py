@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from fusiest.reproduce import (
     energy_breakdown,
     fusion_sets,
     mapping,
+    pieces,
     scaling,
 )
 from fusiest.reproduce.names import EXPERIMENTS
@@ -47,6 +49,55 @@ def test_convergence(tmp_path: Path) -> None:
     assert all(float(row[run]) >= 0 for row in last.values() for run in ("run0", "run1"))
     assert "Mean ± standard deviation of 2 runs" in text
     assert "| SET |" in text
+
+
+def test_convergence_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Larger budgets are added to smaller ones; without time, what is there is written, and how far it got."""
+    calls: list[tuple[object, ...]] = []
+    one_run = convergence._one_run
+
+    def counted(settings: dict[str, object]) -> object:
+        calls.append((settings["mapper"], settings["seed"], settings["times"], settings.get("free", True)))
+        return one_run(settings)
+
+    monkeypatch.setattr(convergence, "_one_run", counted)
+    case = ("tpu_v4i", "matmuls", SMALL)
+    small = Study(tmp_path, times=0.1, runs=2)
+    convergence.run(small, *case)
+    first = len(calls)
+    assert first == len(set(calls)) > 2 * len(convergence.NAMES)
+    out_of_time = Study(tmp_path, times=100.0, runs=2, hours=0.0, deadline=0.0)
+    text = convergence.run(out_of_time, *case).summary
+    assert len(calls) == first
+    assert "The experiment is not finished: all runs are done up to SET 0.1×" in text
+    assert "| not run | not run |" in text
+    convergence.run(Study(tmp_path, times=1.0, runs=2), *case)
+    assert len(calls) > first
+    assert not set(calls[:first]) & set(calls[first:])
+
+
+def test_a_run_that_found_the_optimum_is_not_made_again(tmp_path: Path) -> None:
+    study = Study(tmp_path, times=1000.0, runs=1)
+    tiny = {"N_EINSUMS": 1, "M": 4, "KN": 4}
+    text = convergence.run(study, "tpu_v4i", "matmuls", tiny).summary
+    assert "4 of 4 runs found the optimum" in text
+    made = {path.name for path in (tmp_path / "pieces" / "convergence").iterdir()}
+    assert "set-0-1000.json" not in made
+
+
+def test_pieces_of_other_code_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = Study(tmp_path)
+    assert study.piece("a", {}, lambda: 1) == 1
+    monkeypatch.setattr(pieces, "_code", lambda: "other")
+    assert study.piece("a", {}, lambda: 2) == 2
+
+
+def test_no_time_left(tmp_path: Path) -> None:
+    """Pieces that would take too long are left out; others are made."""
+    study = Study(tmp_path, deadline=time.monotonic() + 100)
+    wanted = {f"p/{x}": {"x": x} for x in range(3)}
+    found = study.pieces(wanted, doubled, {"p/0": 1.0, "p/1": 1000.0})  # type: ignore[arg-type]
+    assert found == {"p/0": 0, "p/2": 4}
 
 
 def test_scaling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +203,8 @@ def test_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert chosen("all") == list(EXPERIMENTS)
     with pytest.raises(SpecError, match="did you mean 'scaling'"):
         chosen("scalin")
+    status, _, err = run(capsys, "reproduce", "mapping", "--hours", "-1")
+    assert (status, err) == (2, "hours must not be negative, but is -1.0\n")
     status, _, err = run(capsys, "reproduce", "mapping", "--runs", "0")
     assert (status, err) == (2, "runs must be positive, but is 0\n")
     blocked = tmp_path / "file"

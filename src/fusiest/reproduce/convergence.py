@@ -126,8 +126,8 @@ def _all_runs(study: Study, case: Settings, optimum: Data, budgets: list[float],
         name = {pair: f"convergence/{pair[0]}-{pair[1]}-{budget:g}" for pair in pairs}
         wanted = {name[m, seed]: {**case, "mapper": m, "seed": seed, "times": budget} for m, seed in pairs}
         if not study.has(wanted):
-            prepare(case)
-        expected = {name[m, seed]: rates[m] * budget for m, seed in pairs}
+            prepare(case, NAMES)
+        expected = {name[m, seed]: rates[m] * budget if budget > 1 else 0.0 for m, seed in pairs}
         later = sum(rates[m] * larger for m, _ in pairs for larger in budgets[number + 1 :])
         found = study.pieces(wanted, _one_run, expected, later)
         last |= {pair: found[name[pair]] for pair in pairs if name[pair] in found}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from fusiest.baselines.kernels import UNKNOWN, VALID, evaluate, sample
-from fusiest.baselines.run import make_work_for, our_evaluations
+from fusiest.baselines.options import BaselineOptions
+from fusiest.baselines.run import make_work_for, our_evaluations, search
 from fusiest.baselines.space import Genome, make_genome
 from fusiest.mapper.joiner import Joiner
 from fusiest.mapper.mapper import cpu_seconds, run
@@ -74,8 +76,11 @@ class Prepared:
 _prepared: dict[str, Prepared] = {}
 
 
-def prepare(case: Settings) -> Prepared:
-    """The case of these settings; kept, so that processes forked later have it."""
+def prepare(case: Settings, mappers: Iterable[str] = ()) -> Prepared:
+    """The case of these settings; kept, so that processes forked later have it.
+
+    `mappers`: these are compiled, or loaded, so that it is not counted as time of the first run.
+    """
     defines = case["defines"]
     assert isinstance(defines, dict)
     key = json.dumps([case["architecture"], case["workload"], defines])
@@ -83,4 +88,6 @@ def prepare(case: Settings) -> Prepared:
         _prepared.clear()
         _prepared[key] = Prepared(load(str(case["architecture"]), str(case["workload"]), defines=defines))
         _ = _prepared[key].genome
+        for mapper in mappers:
+            search(_prepared[key].genome, ("edp",), BaselineOptions(mapper, budget=1.0), 1)
     return _prepared[key]
