@@ -136,7 +136,7 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 def test_edge_transformer(short: Study) -> None:
     rows, text = files(short, "edge-transformer", edge_transformer.run(short))
-    edp = {(row["tokens"], row["dataflow"]): float(row["edp"]) for row in rows if row["mac_energy"] == "per bit"}
+    edp = {(row["tokens"], row["dataflow"]): float(row["edp"]) for row in rows if row["mac_energy"] == "per MAC"}
     assert len(edp) == 8
     for (tokens, _), value in edp.items():
         assert value >= edp[tokens, "fusiest"] * (1 - 1e-9)
