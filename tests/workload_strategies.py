@@ -156,6 +156,21 @@ class Grower:
             self.read(draft, self.new_input([2]), [extra])
         return own
 
+    def weigh(self, draft: Draft, weight: str, extra: str) -> None:
+        """Read an input by any variables, in any order, of which one may have a halo with an extra one."""
+        if len(self.sizes[weight]) > len(draft.bounds):
+            return
+        chosen = self.dice.shuffled(list(draft.bounds))[: len(self.sizes[weight])]
+        terms: list[Terms] = [{v: 1} for v in chosen]
+        for term, size in zip(terms, self.sizes[weight], strict=True):
+            (v,) = term
+            if draft.bounds[v] < size and extra not in draft.bounds:
+                draft.bounds[extra] = size - draft.bounds[v] + 1
+                term[extra] = 1
+            elif draft.bounds[v] > size:
+                return
+        draft.accesses[weight] = terms
+
     def finish(self, draft: Draft, ranks: list[str]) -> None:
         draft.accesses[draft.output] = [{v: 1} for v in ranks]
         self.sizes[draft.output] = [draft.bounds[v] for v in ranks]
@@ -284,6 +299,79 @@ def draw_workload_case(
         grower.grow()
     spec = Spec(arch=_architecture(dice, grower, third, deep, uneven), workload=_workload(dice, grower))
     return WorkloadCase(spec, "given" if dice.chance(30) else "all")
+
+
+def draw_shared_input_case(dice: Dice) -> WorkloadCase:
+    """Einsums in a row that all read one input, each by other variables, where there is hardly any space.
+
+    A holder of the input above loops that they have in common then reserves its space at another depth for each.
+    """
+    size = dice.one_of([2, 4, 3, 2])
+    grower = Grower(dice, [size], [])
+    weights = [grower.new_input([size] * dice.one_of([1, 1, 2]))]
+    if dice.chance(25):
+        grower.sizes["W1"] = [size]
+        grower.inputs.append("W1")
+        weights.append("W1")
+    previous: str | None = None
+    for _ in range(dice.one_of([2, 2, 3])):
+        names = grower.names(3)
+        own = names[: 3 if previous is None and dice.chance(20) else 2]
+        draft = Draft(dict.fromkeys(own, size), {}, f"T{len(grower.drafts)}")
+        if size > 2 and dice.chance(30):
+            draft.bounds[own[0]] -= 1
+        if previous is not None:
+            own = own[: len(grower.sizes[previous])]
+            draft.bounds = dict(zip(own, grower.sizes[previous], strict=True))
+            draft.accesses[previous] = [{v: 1} for v in own]
+            if dice.chance(15):
+                draft.bounds[names[2]] = size
+        for weight in dice.shuffled(weights):
+            grower.weigh(draft, weight, "r")
+        if not draft.accesses:
+            draft.accesses[grower.new_input([size])] = [{own[0]: 1}]
+        ranks = [v for v in draft.bounds if v != "r" and dice.chance(85)] or own[:1]
+        ranks = dice.shuffled(ranks)[:2]
+        used = {v for terms in draft.accesses.values() for term in terms for v in term} | set(ranks)
+        draft.bounds = {v: bound for v, bound in draft.bounds.items() if v in used}
+        grower.finish(draft, ranks)
+        previous = draft.output
+    spec = Spec(arch=_small_architecture(dice), workload=_workload(dice, grower))
+    return WorkloadCase(spec, "given" if dice.chance(80) else "all")
+
+
+def _small_architecture(dice: Dice) -> arch.Architecture:
+    memories = [
+        arch.Memory(
+            name="DRAM",
+            size=math.inf,
+            tensors=arch.Tensors(keep="~Intermediates", may_keep="All" if dice.chance(50) else None),
+            **_figures(dice, [20, 20, 5], "read", "write"),  # type: ignore[arg-type]
+        ),
+        arch.Memory(
+            name="GLB",
+            size=8 * dice.number(2, 10),
+            tensors=arch.Tensors(
+                keep=dice.one_of(["~DRAM", "~DRAM | W0"]), may_keep=dice.one_of(["All", "~DRAM | W0", None])
+            ),
+            **_figures(dice, [1, 2, 0], "read", "write"),  # type: ignore[arg-type]
+        ),
+    ]
+    if dice.chance(15):
+        memories.append(
+            arch.Memory(
+                name="Reg",
+                size=8 * dice.number(1, 6) if dice.chance(80) else math.inf,
+                tensors=arch.Tensors(keep=dice.one_of(["~(DRAM | GLB)", "Nothing"]), may_keep="All"),
+                **_figures(dice, [0, 0.5], "read", "write"),  # type: ignore[arg-type]
+            )
+        )
+    return arch.Architecture(nodes=(*memories, arch.Compute(name="MAC", **_figures(dice, [1, 0], "compute"))))  # type: ignore[arg-type]
+
+
+@st.composite
+def shared_input_cases(draw: st.DrawFn) -> WorkloadCase:
+    return draw_shared_input_case(Dice(draw))
 
 
 @st.composite

@@ -21,7 +21,7 @@ from fusiest.reference.exhaustive import TooManyTrees
 from fusiest.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
 from fusiest.reference.joined_tree import NoTree, joined_tree
 from tests.proving import PROVE, cases
-from tests.workload_strategies import WorkloadCase, workload_cases
+from tests.workload_strategies import WorkloadCase, shared_input_cases, workload_cases
 
 LIMITS = (
     WorkloadLimits(trees=40_000, combinations=10_000_000, trials=100_000)
@@ -93,6 +93,12 @@ def same_front(a: Sequence[Point], b: Sequence[Point]) -> bool:
 @run(40)
 @given(case=workload_cases())
 def test_mapper_finds_the_front(case: WorkloadCase) -> None:
+    check_front(case)
+
+
+@run(40)
+@given(case=shared_input_cases())
+def test_holder_whose_space_sinks_for_each_einsum_through_other_loops(case: WorkloadCase) -> None:
     check_front(case)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fusiest.looptree.nodes import Node, Spatial, Temporal
 from fusiest.model.visits import footprint
-from fusiest.pmapping.table import Backing, Form, FusedLoop, Rows, Table
+from fusiest.pmapping.table import Form, FusedLoop, Holding, Rows, Table
 from fusiest.reference.exhaustive import Compatibility, Pmapping
 from fusiest.spec.binding import bind, computes
 from fusiest.spec.spec import Spec
@@ -45,8 +45,8 @@ class _Sizes:
             c.name: c for compute in computes(spec.require_arch()) for c in bind(spec, table.einsum, compute).components
         }
 
-    def bits(self, form: Form, rows: Rows, i: int, held: Backing) -> float:
-        above = [loop for zone in form.zones[: held.zones] for loop in zone]
+    def bits(self, form: Form, rows: Rows, i: int, held: Holding) -> float:
+        above = [loop for zone in form.zones[: held.depth] for loop in zone]
         tiles = dict(zip(form.loops, rows.tiles[i].tolist(), strict=True))
         extents = dict(self.info.bounds) | {loop.variable: tiles[loop] for loop in above}
         per_value = self.components[held.memory].bits_per_value[held.tensor]
@@ -65,7 +65,7 @@ def _criteria(form: Form, rows: Rows, i: int, sizes: _Sizes) -> tuple[float, ...
         levels = [0.0] * (depth[-1] + 1)
         for held in form.holdings:
             if held.memory == sizes.memories[m]:
-                levels[depth[held.zones]] += sizes.bits(form, rows, i, held)
+                levels[depth[held.depth]] += sizes.bits(form, rows, i, held)
         for z, bits in enumerate(memory):
             levels[depth[z]] += float(bits)
         criteria += itertools.accumulate([float(rows.persistent[i, m]), *levels])

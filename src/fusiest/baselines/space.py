@@ -16,6 +16,7 @@ from fusiest.baselines.compiled import Keys, make_lookup
 from fusiest.baselines.kernels import EARLY, INDEX_BITS, mix
 from fusiest.baselines.paths import Edge, Level, paths
 from fusiest.errors import FusiestError
+from fusiest.joining.held import ledger
 from fusiest.mapper.joiner import Joiner
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.table import Form, group_numbers
@@ -298,14 +299,18 @@ class _Flattening:
         }  # fmt: skip
 
     def _charges(self, edges: list[tuple[str, Edge]]) -> dict[str, np.ndarray]:
-        """What each edge adds to memories for exchanged tensors, per row of its form; equal columns once."""
+        """What each edge adds to memories for shared tensors, per row of its form; equal columns once.
+
+        With one account per memory: a holder that users have at several depths is charged at all of them.
+        """
+        simple = ledger((), self.joiner.memories)
         start, memory, zone, offset = [0], [], [], []
         columns: list[Floats] = []
         known: dict[bytes, int] = {}
         end = 0
         for einsum, edge in edges:
             rows = self.joiner.right[einsum][edge.form][1]
-            for at_memory, at_zone, bits in self.joiner.space.exchanged(edge.joint, rows):
+            for (at_memory,), at_zone, bits in self.joiner.space.charges(edge.joint, simple, rows):
                 key = bits.tobytes()
                 if key not in known:
                     known[key] = end

@@ -11,11 +11,11 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fusiest.pmapping.table import Backing, Form, FusedLoop
+from fusiest.joining.held import Held, Place, Split, User, agree, moved, orders, place_of, splits, still_held
+from fusiest.pmapping.table import Backing, Form, FusedLoop, Holding
 from fusiest.spec.analysis import EinsumInfo
 
 Names = frozenset[tuple[str, str]]
-Stepped = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,8 @@ class OpenForm:
 
     zones: tuple[tuple[OpenLoop, ...], ...]
     backings: tuple[Backing, ...]
-    holdings: tuple[tuple[Backing, str], ...] = ()
+    holdings: tuple[tuple[Holding, str], ...] = ()
     """Further holders of live tensors between the open loops, each with an Einsum that has it: they share its space."""
-    lowered: tuple[Backing, ...] = ()
-    """Those whose space is counted further in."""
     inside: tuple[tuple[str, int], ...] = ()
     """Live tensors that an Einsum inside open loops has used, each with the number of those zones. A holder above a common
     loop serves all Einsums inside: the next one that uses such a tensor must hold it above these zones just the same."""
@@ -76,12 +74,6 @@ class Exchanged:
     zones: int
     columns: tuple[tuple[str, int], ...]
     """Its ranks that are stepped above it, each with the Einsum's tile column."""
-    user: str | None = None
-    """The Einsum whose extents count; None for the largest of all users."""
-    stepped: Stepped = ()
-    """If there is a user: its variables that are stepped above, each with the Einsum's tile column; then no ranks."""
-    before: tuple[tuple[str, Stepped], ...] = ()
-    """Other users that hold the same in the same place: only what this one needs more than they do is to be charged."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +93,8 @@ class Joint:
     tiles: tuple[int, ...]
     """Tile columns of the Einsum that stay open, in the new form's order."""
     exchanged: tuple[Exchanged, ...]
+    held: tuple[Held, ...]
+    splits: tuple[Split, ...]
 
 
 @dataclass(frozen=True)
@@ -199,22 +193,24 @@ def _join(
         depth[b.tensor] = b.memory, at
     alive = {t: d for t, d in depth.items() if t in live}
     open_zones = max((zones for _, zones in alive.values()), default=0)
-    old, old_lowered = _moved([b for b, _ in left.holdings], left_boundary), _moved(left.lowered, left_boundary)
-    own, own_lowered = _moved(right.holdings, right_boundary), _moved(right.lowered, right_boundary)
+    old = [(moved(h, left_boundary), user) for h, user in left.holdings]
+    own = [moved(h, right_boundary) for h in right.holdings]
     inside = {t: left_boundary[zones] for t, zones in left.inside}
     if not view.info.is_copy_operation:  # whose further holders are ignored
-        if not _agree({*old, *old_lowered}, {*own, *own_lowered}, inside, view):
+        if not agree([h for h, _ in old], own, inside, view.info.accesses):
             return None
         inside |= dict.fromkeys(view.info.accesses, open_zones)
-    users = [*zip(old, (user for _, user in left.holdings), strict=True), *((b, view.info.name) for b in own)]
-    holdings = [(b, user) for b, user in users if b.tensor in live and b.zones < open_zones]
-    zones = _open_zones(left, match, view, blocks[:open_zones], alive, [*own, *own_lowered], holdings, finished)
+    above = orders([*(h for h, _ in old), *own])
+    if above is None:
+        return None
+    holdings = still_held([*old, *((h, view.info.name) for h in own)], above, live, open_zones)
+    users = _users(left, match, blocks, old, right_columns)
+    zones = _open_zones(left, match, view, blocks[:open_zones], alive, own, holdings, finished)
     order = [[right_columns[v] for v, _ in zone] for zone in zones]
     form = OpenForm(
         tuple(tuple(loop for _, loop in zone) for zone in zones),
         tuple(Backing(t, memory, at) for t, (memory, at) in sorted(alive.items())),
-        tuple(sorted(holdings, key=lambda item: (item[0].tensor, item[0].memory, item[0].zones, item[1]))),
-        _still_held((*old_lowered, *own_lowered), live, open_zones),
+        holdings,
         tuple(sorted((t, min(zones, open_zones)) for t, zones in inside.items() if t in live and open_zones)),
     )
     return Joint(
@@ -225,10 +221,9 @@ def _join(
         zones=len(blocks),
         open_zones=open_zones,
         tiles=tuple(c for zone in order for c in zone),
-        exchanged=(
-            *_exchanged(left, view, match, blocks, depth, left_boundary[-1], right_columns, persistent),
-            *_held(left, view, match, blocks, own, users, right_columns),
-        ),
+        exchanged=_exchanged(left, view, match, blocks, depth, left_boundary[-1], right_columns, persistent),
+        held=tuple(_held(view, blocks, own, users, right_columns)),
+        splits=splits(old, own, holdings, users, open_zones),
     )
 
 
@@ -242,53 +237,42 @@ def _finished(
                 continue
             if not rank or view.rank_of(tensor, match[i].variable) != rank:
                 return False
-            held = (*right.holdings, *right.lowered)
-            if any(b.tensor == tensor and b.zones <= right_zone[match[i]] for b in held):
+            if any(h.tensor == tensor and h.zones <= right_zone[match[i]] for h in right.holdings):
                 return False
     return True
 
 
-def _moved(held: Sequence[Backing], boundaries: tuple[int, ...]) -> list[Backing]:
-    return [Backing(b.tensor, b.memory, boundaries[b.zones]) for b in held]
-
-
-def _agree(old: set[Backing], own: set[Backing], inside: Mapping[str, int], view: EinsumView) -> bool:
-    """Whether both sides hold the same above every common loop, of each tensor that both use."""
-    for tensor, zones in inside.items():
-        if tensor in view.info.accesses:
-            before = {b for b in old if b.tensor == tensor and b.zones < zones}
-            now = {b for b in own if b.tensor == tensor and b.zones < zones}
-            if before != now:
-                return False
-    return True
-
-
-def _still_held(held: tuple[Backing, ...], live: frozenset[str], open_zones: int) -> tuple[Backing, ...]:
-    kept = {b for b in held if b.tensor in live and b.zones < open_zones}
-    return tuple(sorted(kept, key=lambda b: (b.tensor, b.memory, b.zones)))
+def _users(
+    left: OpenForm,
+    match: Mapping[int, FusedLoop],
+    blocks: list[list[FusedLoop]],
+    old: Sequence[tuple[Holding, str]],
+    right_columns: Mapping[FusedLoop, int],
+) -> dict[tuple[Place, int], tuple[User, ...]]:
+    """Einsums in the open loops that hold a tensor, by place and depth, with the tiles above that depth."""
+    found: dict[tuple[Place, int], tuple[User, ...]] = {}
+    for held, user in old:
+        above = {v for block in blocks[: held.depth] for v in block}
+        open_above = ((left.loops[i], right_columns[v]) for i, v in match.items() if v in above)
+        names = sorted((v, column) for loop, column in open_above for einsum, v in loop.names if einsum == user)
+        key = place_of(held), held.depth
+        found[key] = (*found.get(key, ()), (user, tuple(names)))
+    return found
 
 
 def _held(
-    left: OpenForm,
     view: EinsumView,
-    match: Mapping[int, FusedLoop],
     blocks: list[list[FusedLoop]],
-    own: list[Backing],
-    users: list[tuple[Backing, str]],
+    own: Sequence[Holding],
+    users: Mapping[tuple[Place, int], tuple[User, ...]],
     right_columns: Mapping[FusedLoop, int],
-) -> list[Exchanged]:
-    """The Einsum's further holders of shared tensors, each with the Einsums in the open loops that have it already."""
-    found = []
-    for b in own:
-        above = {v for block in blocks[: b.zones] for v in block}
-        open_above = [(left.loops[i], right_columns[v]) for i, v in match.items() if v in above]
-        before = []
-        for user in (user for other, user in users if other == b and user != view.info.name):
-            names = ((v, column) for loop, column in open_above for einsum, v in loop.names if einsum == user)
-            before.append((user, tuple(sorted(names))))
-        stepped = tuple((v.variable, right_columns[v]) for v in sorted(above))
-        found.append(Exchanged(b.tensor, b.memory, b.zones, (), view.info.name, stepped, tuple(before)))
-    return found
+) -> Iterator[Held]:
+    """The Einsum's further holders of shared tensors, each with the Einsums in the open loops that have the same."""
+    for h in own:
+        above = sorted(v for block in blocks[: h.depth] for v in block)
+        stepped = tuple((v.variable, right_columns[v]) for v in above)
+        place = place_of(h)
+        yield Held(place, h.depth, (view.info.name, stepped), users.get((place, h.depth), ()))
 
 
 def _exchanged(
@@ -384,8 +368,8 @@ def _open_zones(
     view: EinsumView,
     blocks: list[list[FusedLoop]],
     alive: Mapping[str, tuple[str, int]],
-    held: list[Backing],
-    holdings: list[tuple[Backing, str]],
+    held: Sequence[Holding],
+    holdings: Sequence[tuple[Holding, str]],
     finished: bool,
 ) -> list[list[tuple[FusedLoop, OpenLoop]]]:
     """The loops that stay open, each with the ranks of the live tensors below it, in a canonical order per zone.
@@ -397,7 +381,7 @@ def _open_zones(
     for z, block in enumerate(blocks):
         zone = []
         for v in block:
-            users = {user for b, user in holdings if b.zones > z}
+            users = {user for h, user in holdings if h.depth > z}
             names = {(user, v.variable) for user in users if user == view.info.name}
             names |= {n for n in left.loops[column_of[v]].names if n[0] in users} if v in column_of else set()
             ranks: set[tuple[str, str]] = set()

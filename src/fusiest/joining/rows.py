@@ -8,14 +8,15 @@ The usage of the whole is then  u[k] = max(done[k], own[k] + u[k + 1]),  u[last]
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from fusiest.joining.bounds import BUCKETS, Incumbents, Least
 from fusiest.joining.forms import PERSISTENT, Joint
+from fusiest.joining.held import Ledger, merge_accounts
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.table import Rows, group_numbers
 
@@ -29,8 +30,9 @@ class PartialRows:
     latency: Floats
     own: Floats
     done: Floats
+    """Rows × accounts × zones: of each memory the first account, then the others (`held`)."""
     persistent: Floats
-    """Bits that persistent tensors take in each memory throughout."""
+    """Bits that persistent tensors take in each account throughout."""
     source: Ints
     """Which pair (finished set, Einsum) was joined."""
     left_form: Ints
@@ -54,6 +56,10 @@ class PartialRows:
         self.energy = self.latency = self.persistent = self.own = self.done = np.empty(0)
         self.entry = self.taken = np.empty(0, np.int64)
 
+    def in_accounts(self, which: list[int]) -> PartialRows:
+        """With these accounts in place of its own."""
+        return replace(self, own=self.own[:, which], done=self.done[:, which], persistent=self.persistent[:, which])
+
     def take(self, which: Ints) -> PartialRows:
         return PartialRows(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
 
@@ -70,7 +76,7 @@ class PartialRows:
         return np.column_stack([self.energy, self.latency, *varying, self.apart])
 
     def usage(self) -> Floats:
-        """What each memory needs at least (rows × memories)."""
+        """What each account needs at least (rows × accounts)."""
         return fold(self.own, self.done, 0)[1][:, :, 0] + self.persistent
 
 
@@ -121,6 +127,10 @@ def compared_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     return np.repeat(np.arange(len(left)), counts), np.concatenate([np.empty(0, np.int64), *found])
 
 
+Charge = tuple[list[int], int, Floats]
+"""Accounts, zones above, and bits per row of the Einsum that is joined."""
+
+
 @dataclass(frozen=True)
 class Filter:
     """Which pairs are worth keeping: what is still to come at least, and the test against known mappings."""
@@ -134,7 +144,8 @@ def join_rows(
     right: Rows,
     joint: Joint,
     bounds: list[int],
-    exchanged: list[tuple[int, int, Floats]],
+    accounts: Ledger,
+    charges: Iterable[Charge],
     sizes: Floats,
     settled: npt.NDArray[np.bool_],
     wanted: Filter,
@@ -143,19 +154,22 @@ def join_rows(
 ) -> PartialRows:
     """Every fitting pair of rows that the memories can hold and that can still beat what is known.
 
-    `exchanged`: (memory, zones above, bits per row of the Einsum) of the tensors to be charged with this join.
+    `charges`: for the shared tensors that this join adds.
     `settled`: memories in which nothing persistent can come later. What a branch beside all open loops needs there is
     compared with the size once and for all: nothing else will ever be held at the same time.
     """
+    if accounts.splits:
+        left, right = left.in_accounts(accounts.left), right.in_accounts(accounts.memory)
+        sizes, settled = sizes[accounts.memory], settled[accounts.memory]
     columns = [a for a, _ in joint.matched], [b for _, b in joint.matched]
     tiles = left.tiles[:, columns[0]], right.tiles[:, columns[1]]
     i, j = matching_pairs(*tile_keys(*tiles, bounds)) if grouping else compared_pairs(*tiles)
     energy, latency = left.energy[i] + right.energy[j], left.latency[i] + right.latency[j]
     promising = np.flatnonzero(wanted.incumbents.promising(energy, latency, wanted.least))
     i, j, energy, latency = i[promising], j[promising], energy[promising], latency[promising]
-    memories = left.done.shape[1]
-    own = np.zeros((len(i), memories, joint.zones))
-    done = np.zeros((len(i), memories, joint.zones + 1))
+    count = left.done.shape[1]
+    own = np.zeros((len(i), count, joint.zones))
+    done = np.zeros((len(i), count, joint.zones + 1))
     for z in range(left.own.shape[2]):
         own[:, :, joint.left[z]] += left.own[i, :, z]
     for z in range(left.done.shape[2]):
@@ -164,29 +178,34 @@ def join_rows(
         own[:, :, joint.right[z]] += right.bits[j, :, z]
     leaf = right.bits[j, :, -1]
     persistent = left.persistent[i] + right.persistent[j]
-    for memory, at, bits in exchanged:
-        if at == PERSISTENT:
-            persistent[:, memory] += bits[j]
-        elif at == joint.zones:
-            leaf[:, memory] += bits[j]
-        else:
-            own[:, memory, at] += bits[j]
+    for charged, at, bits in charges:
+        for account in charged:
+            if at == PERSISTENT:
+                persistent[:, account] += bits[j]
+            elif at == joint.zones:
+                leaf[:, account] += bits[j]
+            else:
+                own[:, account, at] += bits[j]
     done[:, :, joint.zones] = np.maximum(done[:, :, joint.zones], leaf)
     _, total = fold(own, done, 0)
     own, done = fold(own, done, joint.open_zones)
     usage = total[:, :, 0] + persistent
     fit = (usage <= sizes * (1 + 1e-12)).all(axis=1)
     if wanted.incumbents.watched is not None:
-        fit &= wanted.incumbents.promising(energy, latency, wanted.least, usage[:, wanted.incumbents.watched])
+        watched = [k for k, memory in enumerate(accounts.memory) if memory == wanted.incumbents.watched]
+        fit &= wanted.incumbents.promising(energy, latency, wanted.least, usage[:, watched].max(axis=1))
     fits = np.flatnonzero(fit)
     if consolidation:
         done[:, settled, 0] = 0.0
-    i, j = i[fits], j[fits]
-    apart = left.apart[i] if consolidation else np.column_stack([left.apart[i], leaf[fits]])
+    i, j, own, done, persistent = i[fits], j[fits], own[fits], done[fits], persistent[fits]
+    if accounts.splits:
+        own, done = merge_accounts(own, done, accounts.after)
+        persistent = persistent[:, [accounts.after.index(k) for k in range(own.shape[1])]]
+    apart = left.apart[i] if consolidation else np.column_stack([left.apart[i], leaf[fits, : len(accounts.memories)]])
     nothing = np.zeros(len(i), np.int64)
     return PartialRows(
-        right.tiles[j][:, list(joint.tiles)], energy[fits], latency[fits], own[fits], done[fits],
-        persistent[fits], nothing, nothing.copy(), i, nothing.copy(), j, nothing.copy(), left.entry[i], left.taken[i], apart,
+        right.tiles[j][:, list(joint.tiles)], energy[fits], latency[fits], own, done,
+        persistent, nothing, nothing.copy(), i, nothing.copy(), j, nothing.copy(), left.entry[i], left.taken[i], apart,
     )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from fusiest.joining.forms import (
     left_signature,
     right_signature,
 )
+from fusiest.joining.held import ledger
 from fusiest.joining.rows import Filter, PartialRows, join_rows, merge_partial, start_rows
 from fusiest.mapper.result import FunnelStep
 from fusiest.mapper.space import Space
@@ -289,9 +290,10 @@ class Joiner:
                 for k, joint in enumerate(self.joints(form, right_form, einsum, shared, live)):
                     self.compatible += len(rows) * len(right_rows)
                     bounds = [form.loops[a].bound for a, _ in joint.matched]
-                    exchanged = self.space.exchanged(joint, right_rows)
+                    accounts = ledger(joint.splits, self.memories)
+                    charges = self.space.charges(joint, accounts, right_rows)
                     joined = join_rows(
-                        rows, right_rows, joint, bounds, exchanged, self.sizes, self.settled, wanted,
+                        rows, right_rows, joint, bounds, accounts, charges, self.sizes, self.settled, wanted,
                         self.grouping, self.consolidation,
                     )  # fmt: skip
                     if len(joined):

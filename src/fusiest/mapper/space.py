@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
 from fusiest.errors import FusiestError
-from fusiest.joining.forms import PERSISTENT, Exchanged, Joint, Stepped
-from fusiest.joining.rows import footprint_constants
+from fusiest.joining.forms import PERSISTENT, Joint
+from fusiest.joining.held import Ledger, Place, Stepped, User
+from fusiest.joining.rows import Charge, footprint_constants
 from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.table import Rows
 from fusiest.spec.binding import bind, computes
@@ -60,16 +62,16 @@ class Space:
             for rank, affine in info.accesses[tensor].ranks.items()
         }
 
-    def exchanged(self, joint: Joint, rows: Rows) -> list[tuple[int, int, Floats]]:
-        """Per tensor to be charged: memory, zones above it, and bits per row of the Einsum. Copies count once."""
-        found = []
+    def charges(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
+        """What is to be charged for shared tensors."""
+        yield from self._exchanged(joint, accounts, rows)
+        yield from self._held(joint, accounts, rows)
+
+    def _exchanged(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
+        """Tensors that begin to be exchanged. Copies count once."""
         counted: set[tuple[str, str]] = set()
         for e in joint.exchanged:
             if e.memory not in self.memories:
-                continue
-            bits = self.bits[e.memory, e.tensor]
-            if e.user is not None:
-                found.append((self.memories.index(e.memory), e.zones, self._more(e, e.user, rows) * bits))
                 continue
             group = self.same.get(e.tensor, e.tensor), e.memory
             if group in counted:
@@ -81,15 +83,24 @@ class Space:
                 size *= max(self.spec.info.einsums[u].n_instances for u in self.spec.info.users[e.tensor])
             for _, column in e.columns:
                 size = size * rows.tiles[:, column]
-            found.append((self.memories.index(e.memory), e.zones, size * bits))
-        return found
+            yield accounts.of(e.memory), e.zones, size * self.bits[e.memory, e.tensor]
 
-    def _more(self, e: Exchanged, user: str, rows: Rows) -> Floats:
-        """Elements that an Einsum holds of a tensor beyond what the largest of those before it holds in the same place."""
-        before = np.zeros(len(rows))
-        for other, stepped in e.before:
-            before = np.maximum(before, self._footprint(other, e.tensor, stepped, rows))
-        return np.maximum(self._footprint(user, e.tensor, e.stepped, rows) - before, 0.0)
+    def _held(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
+        """Further holders: what the Einsum needs more than the largest of those before it."""
+        for h in joint.held:
+            if h.place.memory in self.memories:
+                before = self._largest(h.before, h.place, rows)
+                more = np.maximum(self._largest((h.user,), h.place, rows) - before, 0.0)
+                yield accounts.counting(h.place, h.depth), h.depth, more
+        for split in accounts.splits:
+            yield accounts.opened(split), split.place.zones, -self._largest(split.unsunk, split.place, rows)
+
+    def _largest(self, users: tuple[User, ...], place: Place, rows: Rows) -> Floats:
+        """The most bits that one of these Einsums holds of a tensor."""
+        most = np.zeros(len(rows))
+        for einsum, stepped in users:
+            most = np.maximum(most, self._footprint(einsum, place.tensor, stepped, rows))
+        return most * self.bits[place.memory, place.tensor]
 
     def _footprint(self, einsum: str, tensor: str, stepped: Stepped, rows: Rows) -> Floats:
         """Elements of a tensor's tile in an Einsum, below loops over variables whose tiles are in these columns."""

@@ -49,7 +49,8 @@ def picked_tree(joiner: Joiner, picks: list[Pick]) -> LoopTree:
         numbers = {v: old[v] if v in old else next(fresh) for v in form.loops}
         origin = joiner.tables[einsum].origins[int(rows.origin[right_row])]
         branch = origin.branch(int(rows.row[right_row]), tiles)
-        steps.append(Step(einsum, branch, form.zones, tiles, old))
+        sunk = frozenset((h.tensor, h.memory) for h in form.holdings if h.depth > h.zones)
+        steps.append(Step(einsum, branch, form.zones, tiles, old, sunk))
         numbering.append(numbers)
         for b in form.backings:
             above = frozenset(numbers[v] for zone in form.zones[: b.zones] for v in zone)

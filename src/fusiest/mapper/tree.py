@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from fusiest.frozen import FrozenDict
-from fusiest.looptree.nodes import LoopTree, Nested, Node, Sequential, Spatial, Storage, Temporal
+from fusiest.looptree.nodes import LoopTree, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.table import Branch, FusedLoop
 
 
@@ -21,6 +21,8 @@ class Step:
     tiles: dict[FusedLoop, int]
     shared: dict[FusedLoop, int]
     """Loops that were open before this Einsum, each with its number in the tree."""
+    sunk: frozenset[tuple[str, str]]
+    """Holders (tensor, memory) whose space sinks into the loops right below: they stand last in their place."""
 
 
 @dataclass
@@ -108,18 +110,35 @@ class _TreeWriter:
             return (*nodes, *branches[0])
         return (*nodes, Sequential(nodes=tuple(Nested(nodes=branch) for branch in branches)))
 
+    def _holders(self, run: range, above: frozenset[int]) -> list[Storage | Toll]:
+        """Holders right below these loops, each once, in an order in which all that sink stand last for their Einsums."""
+        lists = {i: self._held_at(i, above) for i in run}
+        waits: dict[Storage | Toll, set[Storage | Toll]] = {}
+        for i, own in lists.items():
+            for n, holder in enumerate(own):
+                shared = any(holder in other for j, other in lists.items() if j != i)
+                sinks = (holder.tensors[0], holder.component) in self.steps[i].sunk
+                waits.setdefault(holder, set()).update(own[:n] if sinks or not shared else ())
+        nodes: list[Storage | Toll] = []
+        while len(nodes) < len(waits):
+            nodes.append(next(h for h, others in waits.items() if h not in nodes and others <= set(nodes)))
+        return nodes
+
+    def _held_at(self, i: int, above: frozenset[int]) -> list[Storage | Toll]:
+        """An Einsum's holders right below these loops, without those that are exchanged here."""
+        return [
+            holder
+            for holder, cut in self.steps[i].branch.between
+            if frozenset(self.numbering[i][v] for v in cut) == above
+            and self.backed.get(holder.tensors[0], ("", above))[0] != holder.component
+        ]
+
     def _loop_at(self, i: int, depth: int) -> int | None:
         return self.order[i][depth] if depth < len(self.order[i]) else None
 
     def _branch(self, depth: int, run: range, above: frozenset[int]) -> tuple[Node, ...]:
         """One branch: holders of its Einsums at this depth, then their next common loop, or the rest of a leaf."""
-        nodes: list[Node] = []
-        for i in run:
-            for holder, cut in self.steps[i].branch.between:
-                here = frozenset(self.numbering[i][v] for v in cut) == above
-                exchanged = holder.tensors[0] in self.backed and self.backed[holder.tensors[0]][0] == holder.component
-                if here and not exchanged and holder not in nodes:
-                    nodes.append(holder)
+        nodes = self._holders(run, above)
         loop = self._loop_at(run[0], depth)
         if loop is None:
             return (*nodes, *self.steps[run[0]].branch.inside)

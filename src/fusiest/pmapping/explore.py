@@ -10,9 +10,10 @@ import numpy as np
 
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.visits import footprint
+from fusiest.pmapping.agreed import agreed_loops
 from fusiest.pmapping.copy import copy_pmappings
 from fusiest.pmapping.costs import Columns, busy_columns, finish, limited_memories
-from fusiest.pmapping.fused import FusedPart, agreed_tensors, persistent_columns
+from fusiest.pmapping.fused import FusedPart, persistent_columns
 from fusiest.pmapping.general import GeneralSearch
 from fusiest.pmapping.layers import Holder, Layer
 from fusiest.pmapping.nest import Nest, Rules
@@ -136,7 +137,7 @@ def explore_path(
     """Pieces of the table for one compute. `apart`: Einsums do not meet on chip."""
     problem = make_problem(path, *constrained_variables(spec, path))
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
-    agreed = agreed_tensors(spec, path.einsum.name, finished)
+    agreed = agreed_loops(spec, path.einsum.name, finished)
     names = [c.name for c in path.components]
     index = tuple(names.index(m) if m in names else NOT_ON_PATH for m in memories)
     fallback: GeneralSearch | None = None
@@ -147,7 +148,9 @@ def explore_path(
         if not _top_fits(path, placement):
             continue
         if imperfect or general or not _is_plain(problem, placement):
-            fallback = fallback or GeneralSearch(spec, problem, index, shared, agreed, limits, rules, imperfect)
+            fallback = fallback or GeneralSearch(
+                spec, problem, index, shared, frozenset(agreed), limits, rules, imperfect
+            )
             yield from fallback.pieces(placement)
             continue
         if apart:

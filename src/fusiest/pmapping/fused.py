@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +21,7 @@ from fusiest.pmapping.layers import Holder, Seed
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.search import Search
 from fusiest.pmapping.spatial import satisfies
-from fusiest.pmapping.table import Backing, Form, FusedLimits, FusedLoop, Rows
-from fusiest.spec.spec import Spec
+from fusiest.pmapping.table import Backing, Form, FusedLimits, FusedLoop, Holding, Rows, make_form
 
 Cut = frozenset[FusedLoop]
 """The fused loops above a point."""
@@ -44,26 +43,6 @@ def persistent_columns(search: Search, memories: tuple[int, ...], count: int) ->
     )
 
 
-def agreed_tensors(spec: Spec, einsum: str, finished: bool = True) -> frozenset[str]:
-    """Tensors that another Einsum may have to hold above a loop that does not index them there, and that both can share.
-
-    A holder above a common loop serves all Einsums inside, so this one must be able to hold the tensor there too. Not so
-    between producer and consumer, if Einsums use only what is `finished`: they exchange a tensor where nothing else holds it
-    above their common loops.
-    """
-    einsums = spec.info.einsums
-    found = set()
-    for tensor, access in einsums[einsum].accesses.items():
-        for name in spec.info.users[tensor]:
-            other = einsums[name]
-            loops = {v for v, bound in other.bounds.items() if bound > 1}
-            exchanged = finished and (access.output or tensor == other.output)
-            apart = exchanged or other.is_copy_operation
-            if name != einsum and not apart and loops - other.accesses[tensor].fully_relevant:
-                found.add(tensor)
-    return frozenset(found)
-
-
 def _is_gap(above: Cut, loops: Cut) -> bool:
     """Whether loops may stand in one gap below others: one over a variable, and that the next one of it."""
     return all(loop.number == sum(o.variable == loop.variable for o in above) for loop in loops)
@@ -78,7 +57,7 @@ class FusedPart:
         seed: Seed,
         memories: tuple[int, ...],
         limits: FusedLimits,
-        agreed: frozenset[str] = frozenset(),
+        agreed: Mapping[str, frozenset[str]],
     ) -> None:
         self.search, self.seed, self.memories, self.limits = search, seed, memories, limits
         self.agreed = agreed
@@ -204,19 +183,20 @@ class _LoopClass:
             return False
         if backing and name in search.shared and any(loop.variable in sets.no_fused_loops for loop in above):
             return False
-        sinks = self._sinks(holder, zone) and name not in self.part.agreed
-        return not (sinks and zone and zone <= self.full(holder))
+        return not (zone and zone <= self.full(holder) and not self._staying(holder, zone))
 
-    def _sinks(self, holder: Holder, zone: Cut) -> bool:
-        """Whether rule 1 moves a holder below fully relevant loops right below it.
+    def _staying(self, holder: Holder, zone: Cut) -> Cut:
+        """Fully relevant loops right below a holder that rule 1 does not move it below.
 
-        Not below a loop that might then meet another one over its variable. For tensors that neighbours must agree on both
-        places are kept.
+        These are loops that neighbours may have to hold the tensor above, and all where one of them might then meet
+        another over its variable.
         """
-        search = self.search
-        if any(loop.number for loop in zone):
-            return False
-        return search.nest.rules.sink and not search.nest.is_backing(*holder) and not search.nest.fixed_tile(holder[0])
+        nest, full = self.search.nest, zone & self.full(holder)
+        several = any(loop.number for loop in zone)
+        if several or not nest.rules.sink or nest.is_backing(*holder) or nest.fixed_tile(holder[0]):
+            return full
+        agreed = self.part.agreed.get(self.problem.tensors[holder[1]].name, frozenset())
+        return frozenset(loop for loop in full if loop.variable in agreed)
 
     def _resends(self, order: tuple[Holder, ...], cuts: tuple[Cut, ...]) -> bool:
         """`no_resend_to_below`: a loop that does not index a tensor fully stands between a holder and the next below."""
@@ -249,22 +229,25 @@ class _LoopClass:
         return met
 
     def _lowerings(self, order: tuple[Holder, ...], cuts: tuple[Cut, ...]) -> Iterator[tuple[Cut, ...]]:
-        """Per holder: loops right below it that its space sinks through.
-
-        These are fully relevant ones (where rule 1 has not moved the holder itself below them), then at most one
-        partially relevant.
-        """
+        """Per holder: loops right below it that its space sinks through."""
         below = [frozenset(self.loops), *cuts[:-1]] if cuts else []
-        options: list[list[Cut]] = []
-        for holder, cut, outer in zip(order, cuts, below, strict=True):
-            backing, zone = self.search.nest.is_backing(*holder), outer - cut
-            full = [] if backing or self._sinks(holder, zone) else sorted(zone & self.full(holder))
-            partial = [] if backing else sorted(zone & self.partial(holder))
-            runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
-            options.append(
-                [run | last for run in runs for last in [frozenset[FusedLoop](), *(frozenset([m]) for m in partial)]]
-            )
-        yield from itertools.product(*options)
+        zones = (outer - cut for outer, cut in zip(below, cuts, strict=True))
+        yield from itertools.product(*(self._sunk(holder, zone) for holder, zone in zip(order, zones, strict=True)))
+
+    def _sunk(self, holder: Holder, zone: Cut) -> list[Cut]:
+        """What a holder's space can sink through, depending on the order of the loops right below it.
+
+        Fully relevant loops, of which the first is one that rule 1 does not move the holder itself below; then one
+        partially relevant loop or whatever stops it: an irrelevant loop, or the next holder.
+        """
+        if self.search.nest.is_backing(*holder) or holder[0] not in self.part.memories:
+            return [frozenset()]
+        full, partial = zone & self.full(holder), zone & self.partial(holder)
+        staying = self._staying(holder, zone)
+        subsets = (frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(sorted(full), n))
+        runs = [run for run in subsets if not run or run & staying]
+        stopped = [run for run in runs if run == zone or zone - full - partial]
+        return [*stopped, *(run | {last} for run in runs for last in sorted(partial))]
 
     def _at(self, holder: Holder, above: Cut) -> tuple[Floats, Floats]:
         """Cost increments and footprint of a holder that has these loops above it."""
@@ -307,19 +290,21 @@ class _LoopClass:
         everything = frozenset(self.loops)
         charged: list[tuple[int, Cut, Floats]] = [(0, frozenset(), np.full(len(criteria), self.search.top_bits))]
         exchanged: list[tuple[Holder, Cut, Floats]] = []
-        held: list[tuple[Holder, Cut, Floats]] = []
+        held: list[tuple[Holder, Cut, Cut, Floats]] = []
+        levels = {everything, *cuts}  # a holder between loops fixes which are above it, whatever its memory's size
         for holder, cut, passed in zip(order, cuts, lowered, strict=True):
             increment, footprint = self._at(holder, cut)
             criteria += increment
             reserved = cut | passed
+            levels |= {cut | (passed & self.full(holder)), reserved}
             if passed:
                 footprint = p.tensors[holder[1]].footprint(self._extents(reserved)) * np.ones(len(self.rows))
             bits = footprint * p.path.components[holder[0]].bits_per_value[p.tensors[holder[1]].name]
             shared = p.tensors[holder[1]].name in search.shared
             if search.nest.is_backing(*holder) and shared:
                 exchanged.append((holder, reserved, bits))
-            elif shared and not passed and cut != everything:
-                held.append((holder, cut, bits))
+            elif shared and cut != everything:
+                held.append((holder, cut, reserved, bits))
             else:
                 charged.append((holder[0], reserved, bits))
         seed_column = search.columns.bits_column(part.seed.holder[0])
@@ -336,29 +321,23 @@ class _LoopClass:
         }
         if part.seed.holder[0] in inside:
             inside[part.seed.holder[0]] = own - seed_bits
-        return self._assemble(order, cuts, lowered, criteria, inside, charged, exchanged, held)
+        return self._assemble(order, cuts, levels, criteria, inside, charged, exchanged, held)
 
     def _assemble(
         self,
         order: tuple[Holder, ...],
         cuts: tuple[Cut, ...],
-        lowered: tuple[Cut, ...],
+        levels: set[Cut],
         criteria: Floats,
         inside: dict[int, Floats],
         charged: list[tuple[int, Cut, Floats]],
         exchanged: list[tuple[Holder, Cut, Floats]],
-        held: list[tuple[Holder, Cut, Floats]],
+        held: list[tuple[Holder, Cut, Cut, Floats]],
     ) -> Piece | None:
         p, part = self.problem, self.part
-        everything = frozenset(self.loops)
-        levels = (
-            {everything} | {cut for _, cut, _ in (*exchanged, *held)} | {c for m, c, _ in charged if m in part.memories}
-        )
-        levels |= set(cuts)  # a holder between loops fixes which are above it, whatever its memory's size
-        chain = sorted(levels, key=len)
-        zones, depth = [], {}
+        zones, depth = [], {frozenset[FusedLoop](): 0}
         above: Cut = frozenset()
-        for cut in chain:
+        for cut in sorted(levels, key=len):
             if cut - above:
                 zones.append(tuple(sorted(cut - above)))
                 above = cut
@@ -370,9 +349,9 @@ class _LoopClass:
             for m, cut, own in charged:
                 if m == memory:
                     bits[:, i, depth[cut]] += own
-            total = bits[:, i].sum(axis=1) + sum(
-                (b for (m, _), _, b in (*exchanged, *held) if m == memory), np.zeros(len(bits))
-            )
+            total = bits[:, i].sum(axis=1)
+            total += sum((b for (m, _), _, b in exchanged if m == memory), np.zeros(len(bits)))
+            total += sum((b for (m, _), _, _, b in held if m == memory), np.zeros(len(bits)))
             fits &= total <= part.room[i]
         which = np.flatnonzero(fits)
         if not len(which):
@@ -384,18 +363,10 @@ class _LoopClass:
             for i, t in enumerate(p.tensors)
             if t.name in self.search.shared and self.search.on_top[i]
         ]
-        holdings = [Backing(p.tensors[t].name, names[m].name, depth[cut]) for (m, t), cut, _ in held]
-        passing = [
-            Backing(p.tensors[t].name, names[m].name, depth[cut])
-            for (m, t), cut, passed in zip(order, cuts, lowered, strict=True)
-            if passed and p.tensors[t].name in self.search.shared
+        holdings = [
+            Holding(p.tensors[t].name, names[m].name, depth[cut], depth[reserved]) for (m, t), cut, reserved, _ in held
         ]
-        form = Form(
-            tuple(zones),
-            tuple(sorted(backings, key=lambda b: b.tensor)),
-            tuple(sorted(holdings, key=lambda b: (b.tensor, b.memory))),
-            tuple(sorted(passing, key=lambda b: (b.tensor, b.memory))),
-        )
+        form = make_form(zones, backings, holdings)
         columns = [self.loops.index(loop) for loop in form.loops]
         energy, latency = finish(p, self.search.columns, criteria[which])
         rows = Rows(

@@ -29,7 +29,17 @@ from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.problem import Problem
-from fusiest.pmapping.table import Backing, Form, FusedLimits, FusedLoop, Origin, Rows, group_numbers
+from fusiest.pmapping.table import (
+    Backing,
+    Form,
+    FusedLimits,
+    FusedLoop,
+    Holding,
+    Origin,
+    Rows,
+    group_numbers,
+    make_form,
+)
 from fusiest.spec.spec import Spec
 
 MOST_CANDIDATES = 2_000_000_000
@@ -129,12 +139,14 @@ def _lowerings(
         own = [v for v in slots if Slot(place + 1) in slots[v]]
         full = [v for v in own if v in skeleton.facts.full[holder.tensor]]
         partial = [frozenset([v]) for v in own if v in skeleton.facts.partial[holder.tensor]]
-        if holder.backing:
+        limited = math.isfinite(skeleton.path.components[holder.level].size)
+        if holder.backing or (not limited and place + 1 <= skeleton.last_fused):
             options.append([frozenset()])
         elif place + 1 > skeleton.last_fused:
             options.append([frozenset(full) | last for last in partial or [frozenset[str]()]])
         else:
-            if skeleton.sinks(place) and per_variable == 1 and place not in skeleton.dimension_gaps:
+            moved = skeleton.sinks(place) and holder.tensor not in skeleton.facts.agreed
+            if moved and per_variable == 1 and place not in skeleton.dimension_gaps:
                 full = []
             runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
             options.append([run | last for run in runs for last in [frozenset[str](), *partial]])
@@ -217,7 +229,7 @@ class _Nests:
         if place >= self.last:
             return Reserved(holder.level, (self.last, 0))
         if place >= 0 and self.passed[place]:
-            return Reserved(holder.level, (place, 1))
+            return Reserved(holder.level, (place, 1), shared)
         return Reserved(holder.level, (place, 0), shared)
 
     # --- combining ----------------------------------------------------------------------------------------------------
@@ -365,25 +377,21 @@ class _Nests:
     ) -> tuple[Form, Floats]:
         memories, names = self.search.memories, self.search.path.components
         bits = np.zeros((len(values), len(memories), len(zones) + 1))
-        holdings, lowered = [], []
+        holdings = []
         for place, holder in enumerate(self.skeleton.holders[: max(self.last, 0)]):
-            held = Backing(holder.tensor, names[holder.level].name, depth[place, 0])
-            if holder.backing or holder.tensor not in self.skeleton.shared:
-                continue
-            if self.passed[place]:
-                lowered.append(held)
-            elif held.zones < len(zones):
-                holdings.append(held)
+            above = depth[place, 0]
+            if holder.tensor in self.skeleton.shared and not holder.backing and above < len(zones):
+                sunk = depth[place, 1] if self.passed[place] else above
+                holdings.append(Holding(holder.tensor, names[holder.level].name, above, sunk))
         for name, i in _reserved(terms):
-            if not name.apart or depth[name.at] == len(zones):
+            if not name.apart or depth[name.at[0], 0] == len(zones):
                 bits[:, memories.index(name.level), depth[name.at]] += values[:, i]
         backings = [
             Backing(h.tensor, names[h.level].name, depth[place, 0] if place >= 0 else 0)
             for place, h in [*((-1, h) for h in self.skeleton.top), *enumerate(self.skeleton.holders)]
             if h.backing and h.tensor in self.skeleton.shared
         ]
-        parts = (sorted(part, key=lambda b: (b.tensor, b.memory)) for part in (backings, holdings, lowered))
-        return Form(zones, *(tuple(part) for part in parts)), bits
+        return make_form(zones, backings, holdings), bits
 
 
 def _running(terms: Terms, memories: tuple[int, ...]) -> Floats:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
-from fusiest.pmapping.fused import agreed_tensors
+from fusiest.pmapping.agreed import agreed_loops
 from fusiest.pmapping.placement import placements
-from fusiest.pmapping.table import Backing, Branch, Form, FusedLoop, Origin, Table
+from fusiest.pmapping.table import Branch, FusedLoop, Origin, Table, make_form
 from fusiest.spec.binding import BoundComponent, bind, computes
 from fusiest.spec.spec import Spec
 
@@ -32,7 +32,7 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
         for a in info.accesses.values()
     ]
     shared = [t in spec.info.shared for t in info.accesses]
-    agreed = agreed_tensors(spec, einsum, finished)
+    agreed = agreed_loops(spec, einsum, finished)
     paths = []
     for compute in computes(spec.require_arch()):
         path = bind(spec, einsum, compute)
@@ -117,8 +117,9 @@ def renamed_table(spec: Spec, table: Table, einsum: str) -> Table:
     forms, candidates = {}, {}
     for form, rows in table.forms.items():
         zones = tuple(tuple(_renamed_loop(loop, new) for loop in zone) for zone in form.zones)
-        parts = (_renamed_backings(part, new) for part in (form.backings, form.holdings, form.lowered))
-        renamed = Form(zones, *parts)
+        backings = (dataclasses.replace(b, tensor=new[b.tensor]) for b in form.backings)
+        holdings = (dataclasses.replace(h, tensor=new[h.tensor], over=()) for h in form.holdings)
+        renamed = make_form(zones, backings, holdings)
         forms[renamed] = rows
         if form in table.candidates:
             candidates[renamed] = table.candidates[form]
@@ -128,9 +129,3 @@ def renamed_table(spec: Spec, table: Table, einsum: str) -> Table:
 
 def _renamed_loop(loop: FusedLoop, new: Mapping[str, str]) -> FusedLoop:
     return loop._replace(variable=new[loop.variable])
-
-
-def _renamed_backings(backings: tuple[Backing, ...], new: Mapping[str, str]) -> tuple[Backing, ...]:
-    return tuple(
-        sorted((Backing(new[b.tensor], b.memory, b.zones) for b in backings), key=lambda b: (b.tensor, b.memory))
-    )

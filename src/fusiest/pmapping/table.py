@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -39,6 +40,21 @@ class Backing:
 
 
 @dataclass(frozen=True)
+class Holding:
+    """Another holder of a shared tensor between the fused loops, below the first `zones` zones.
+
+    Its space sinks through loops that index the tensor, right below the holder: it is counted below `depth` zones.
+    """
+
+    tensor: str
+    memory: str
+    zones: int
+    depth: int
+    over: tuple[tuple[str, str], ...] = ()
+    """If it sinks, it stands last in its place: below these of the Einsum's holdings (tensor, memory)."""
+
+
+@dataclass(frozen=True)
 class Form:
     """The fused loops from the outermost in, and what is exchanged below how many of them.
 
@@ -47,15 +63,30 @@ class Form:
 
     zones: tuple[tuple[FusedLoop, ...], ...]
     backings: tuple[Backing, ...]
-    holdings: tuple[Backing, ...] = ()
+    holdings: tuple[Holding, ...] = ()
     """Other holders of shared tensors between the fused loops. Their space is counted when joining: a neighbour that
     holds the same tensor at the same place shares it."""
-    lowered: tuple[Backing, ...] = ()
-    """Those whose space is counted further in, with the Einsum's own."""
 
     @property
     def loops(self) -> tuple[FusedLoop, ...]:
         return tuple(loop for zone in self.zones for loop in zone)
+
+
+def make_form(zones: Iterable[tuple[FusedLoop, ...]], backings: Iterable[Backing], holdings: Iterable[Holding]) -> Form:
+    """A form, in canonical order, whose sunk holdings know those that stand above them in the same place."""
+    held = list(holdings)
+    return Form(
+        tuple(zones),
+        tuple(sorted(backings, key=lambda b: b.tensor)),
+        tuple(sorted((_over(h, held) for h in held), key=lambda h: (h.tensor, h.memory))),
+    )
+
+
+def _over(own: Holding, held: list[Holding]) -> Holding:
+    if own.depth == own.zones:
+        return own
+    beside = sorted((h.tensor, h.memory) for h in held if h.zones == own.zones and h != own)
+    return replace(own, over=tuple(beside))
 
 
 @dataclass(frozen=True)
@@ -90,6 +121,10 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.energy)
+
+    def in_accounts(self, memories: list[int]) -> Rows:
+        """With space in accounts of these memories."""
+        return replace(self, bits=self.bits[:, memories], persistent=self.persistent[:, memories])
 
     def take(self, which: Ints) -> Rows:
         return Rows(*(getattr(self, name)[which] for name in self.__dataclass_fields__))

@@ -1,0 +1,55 @@
+"""Where Einsums must agree on a holder: one that stands above a common loop serves all Einsums inside it.
+
+So an Einsum must be able to hold a tensor above a loop that indexes it, if another has to hold it there.
+"""
+
+from __future__ import annotations
+
+from fusiest.pmapping.placement import placements
+from fusiest.spec.binding import bind, computes
+from fusiest.spec.spec import Spec
+
+
+def agreed_loops(spec: Spec, einsum: str, finished: bool = True) -> dict[str, frozenset[str]]:
+    """Tensors that another Einsum may have to hold above a loop that both have in common, although it could stand below
+    the loop for this one; each with the variables of this Einsum that the loop can be over: those of as many elements.
+
+    Not so between producer and consumer, if Einsums use only what is `finished`: they exchange a tensor where nothing else
+    holds it above their common loops.
+    """
+    info = spec.info.einsums[einsum]
+    found: dict[str, frozenset[str]] = {}
+    for tensor, access in info.accesses.items():
+        bounds: set[int] = set()
+        for other in spec.info.users[tensor]:
+            produced = access.output or tensor == spec.info.einsums[other].output
+            if other != einsum and not (finished and produced):
+                bounds |= _held_above(spec, other, tensor)
+        loops = frozenset(v for v, bound in info.bounds.items() if bound in bounds)
+        if loops:
+            found[tensor] = loops
+    return found
+
+
+def _held_above(spec: Spec, einsum: str, tensor: str) -> set[int]:
+    """Bounds of the loops that an Einsum may have to hold a tensor above: those that do not index it, or all."""
+    info = spec.info.einsums[einsum]
+    if info.is_copy_operation:
+        return set()
+    below = frozenset[str]() if _is_above_others(spec, einsum, tensor) else info.accesses[tensor].fully_relevant
+    return {bound for v, bound in info.bounds.items() if bound > 1 and v not in below}
+
+
+def _is_above_others(spec: Spec, einsum: str, tensor: str) -> bool:
+    """Whether a further holder of the tensor may have to stand above another between fused loops: one of a memory
+    further in, or of its own memory if constraints fix their places."""
+    for compute in computes(spec.require_arch()):
+        path = bind(spec, einsum, compute)
+        for placement in placements(spec, path):
+            innermost = max(placement.holders(t, path)[0] for t in path.einsum.accesses if t in spec.info.shared)
+            for memory in placement.holders(tensor, path)[1:]:
+                sets = placement.sets[memory]
+                fixed = sets is not None and bool(sets.order_options or sets.tile_shape)
+                if memory < innermost or (fixed and memory == innermost):
+                    return True
+    return False
