@@ -24,7 +24,7 @@ class Coarse:
     """How coarsely sets with more than `most` partial mappings are pruned: to within 1 + epsilon, and to so many."""
 
     epsilon: float = 0.2
-    most: int = 4_000
+    most: int = 3_000
 
     def finer(self) -> Coarse | None:
         """What to try if no mapping was found; None if that would be nearly exact."""
@@ -46,12 +46,14 @@ def thinned(
 
 
 def _without_nearly_dominated(rows: PartialRows, score: Floats, slack: float) -> PartialRows:
+    if len(rows) < 2:
+        return rows
     groups = group_numbers(np.column_stack([rows.tiles, rows.entry]))
     order = np.lexsort((score, groups))
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1, append=-1))
     keep = np.zeros(len(rows), np.bool_)
     prune_within(order, starts, np.ascontiguousarray(rows.criteria()), slack, keep)
-    return rows.take(np.flatnonzero(keep))
+    return rows if keep.all() else rows.take(np.flatnonzero(keep))
 
 
 @numba.njit(cache=True)
