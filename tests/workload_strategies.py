@@ -226,7 +226,14 @@ def _glb_size(dice: Dice, grower: Grower, uneven: bool) -> arch.Value:
     whole = sum(math.prod(sizes) for sizes in grower.sizes.values())
     most = max(4, whole * 2 // 3 if dice.chance(30) else whole // 3)
     size = 8 * dice.number(3, most)
-    return f"{size} if len(All) == 2 else {8 * dice.number(3, most)}" if uneven else size
+    if not uneven:
+        return size
+    sizes = [str(size), "inf" if dice.chance(30) else str(8 * dice.number(3, most))]
+    return (
+        f"{sizes[0]} if len(All) == 2 else {sizes[1]}"
+        if dice.chance(50)
+        else f"{sizes[1]} if len(All) == 2 else {sizes[0]}"
+    )
 
 
 def _array(dice: Dice) -> arch.Container:

@@ -27,6 +27,7 @@ from fusiest.model.evaluate import evaluate
 from fusiest.pmapping.diagnose import NoMapping
 from fusiest.pmapping.explore import shared_memories
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.sizes import large_enough
 from fusiest.spec.spec import Spec
 
 MOST_DOWN_SETS = 10_000
@@ -290,6 +291,8 @@ def check_usage(spec: Spec, memory: str) -> None:
             f"the usage of {memory} cannot be an objective: it is below a fanout, unlimited, or no memory"
             f"{did_you_mean(memory, known)}"
         )
+    if memory in large_enough(spec):
+        raise SpecError(f"the usage of {memory} cannot be an objective: it is unlimited for some Einsums")
 
 
 def count_down_sets(spec: Spec, most: int) -> int:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
-from fusiest.errors import FusiestError
 from fusiest.joining.forms import PERSISTENT, Joint
 from fusiest.joining.held import Ledger, Place, Stepped, User
 from fusiest.joining.rows import Charge, footprint_constants
 from fusiest.pmapping.pareto import Floats
+from fusiest.pmapping.sizes import bind_sized
 from fusiest.pmapping.table import Rows
 from fusiest.spec.binding import bind, computes
 from fusiest.spec.spec import Spec
@@ -30,17 +29,9 @@ class Space:
     def _sizes(self) -> dict[str, Floats]:
         """Per Einsum, the size of each memory while it runs."""
         found: dict[str, Floats] = {}
-        limited: dict[str, bool] = {}
         for einsum in self.spec.info.einsums:
-            components = {
-                c.name: c for p in computes(self.spec.require_arch()) for c in bind(self.spec, einsum, p).components
-            }
-            for name, component in components.items():
-                finite = math.isfinite(component.size)
-                if component.kind == "memory" and limited.setdefault(name, finite) != finite:
-                    raise FusiestError(
-                        f"{name} has a size for some Einsums and none for others: not supported by the mapper"
-                    )
+            paths = (bind_sized(self.spec, einsum, compute) for compute in computes(self.spec.require_arch()))
+            components = {c.name: c for path in paths for c in path.components}
             found[einsum] = np.array([components[m].size for m in self.memories], np.float64)
         return found
 

@@ -21,10 +21,11 @@ from fusiest.pmapping.pareto import pareto_rows
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.problem import Problem, make_problem
 from fusiest.pmapping.search import Search
+from fusiest.pmapping.sizes import bind_sized
 from fusiest.pmapping.spatial import SpatialChoice, fanout_levels, reused, satisfies, spatial_choices
 from fusiest.pmapping.table import Backing, Form, FusedLimits, Origin, Rows, Table, group_sizes, merge_rows
 from fusiest.pmapping.unfold import SearchOrigin
-from fusiest.spec.binding import Path, bind, computes
+from fusiest.spec.binding import Path, computes
 from fusiest.spec.spec import Spec
 
 _FIRST_LOOK = 2_000
@@ -58,7 +59,7 @@ def pmappings(
     apart = not usage and not can_fuse(spec)
     memories = [] if apart else list(shared_memories(spec))
     for compute in computes(architecture):
-        path = bind(spec, einsum, compute)
+        path = bind_sized(spec, einsum, compute)
         if not path.compute.enabled and not info.is_copy_operation:
             continue
         if info.is_copy_operation:
@@ -82,7 +83,7 @@ def shared_memories(spec: Spec) -> tuple[str, ...]:
     first = next(iter(spec.info.einsums))
     deep = meet_below_fanouts(spec)
     for compute in computes(spec.require_arch()):
-        for component in bind(spec, first, compute).components:
+        for component in bind_sized(spec, first, compute).components:
             if component.dimensions and not deep:
                 break
             if component.kind == "memory" and math.isfinite(component.size) and component.name not in found:
@@ -96,7 +97,7 @@ def meet_below_fanouts(spec: Spec) -> bool:
     for einsum, info in spec.info.einsums.items():
         shared = [t for t in info.accesses if t in spec.info.shared]
         for compute in computes(spec.require_arch()) if shared else ():
-            path = bind(spec, einsum, compute)
+            path = bind_sized(spec, einsum, compute)
             below = [i for i, c in enumerate(path.components) if any(o.dimensions for o in path.components[: i + 1])]
             if not any(path.components[i].kind == "memory" for i in below):
                 continue
@@ -115,7 +116,7 @@ def can_fuse(spec: Spec) -> bool:
     for einsum, info in spec.info.einsums.items():
         wanted = [t for t in info.accesses if t in spec.info.shared or t in info.persistent]
         for compute in computes(spec.require_arch()) if wanted else ():
-            path = bind(spec, einsum, compute)
+            path = bind_sized(spec, einsum, compute)
             for placement in placements(spec, path):
                 backing = [path.components[placement.holders(t, path)[0]] for t in wanted]
                 if any(c is not path.components[0] or math.isfinite(c.size) for c in backing):

@@ -110,10 +110,16 @@ def unpruned(
     mappers = [Mapper(spec, path, own) for path in paths if path.compute.enabled]
     if sum(mapper.count_tilings() for mapper in mappers) > limits.trees:
         raise TooManyTrees(einsum)
-    memories = [name for name, c in bound.items() if c.kind == "memory" and math.isfinite(c.size)]
+    memories = _limited(spec)
     for mapper in mappers:
         for _, p in mapper.pmappings(memories):
             yield p.nodes, p.energy, p.latency, p.bits
+
+
+def _limited(spec: Spec) -> list[str]:
+    """Memories that have a size for any Einsum: what is in them counts for all."""
+    every = (c for info in spec.info.einsums.values() for c in bind_all(spec, info).values())
+    return list(dict.fromkeys(c.name for c in every if c.kind == "memory" and math.isfinite(c.size)))
 
 
 def _nest(spec: Spec, nodes: Sequence[Node]) -> EinsumNest:
