@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fusiest.collector import collector_paused
 from fusiest.errors import FusiestError, SpecError, did_you_mean
 from fusiest.joining.bounds import Incumbents, Least
 from fusiest.joining.coarse import Coarse
@@ -56,6 +57,7 @@ def map(
     return run(spec, Options(objective=names, **options), progress, executor)  # type: ignore[arg-type]
 
 
+@collector_paused()
 def run(
     spec: Spec,
     options: Options,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fusiest.collector import collector_paused
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.visits import footprint
 from fusiest.pmapping.agreed import agreed_loops
@@ -32,6 +33,7 @@ _FIRST_LOOK = 2_000
 NOT_ON_PATH = -1
 
 
+@collector_paused()
 def pmappings(
     spec: Spec,
     einsum: str,

@@ -1,0 +1,34 @@
+"""The collector is off during a search, and afterwards as it was before."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+import fusiest
+from fusiest.collector import collector_paused
+
+
+@pytest.fixture(autouse=True)
+def _collector() -> Iterator[None]:
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_as_it_was(on: bool) -> None:
+    (gc.enable if on else gc.disable)()
+    with pytest.raises(ValueError, match="inside"), collector_paused():
+        assert not gc.isenabled()
+        raise ValueError("inside")
+    assert gc.isenabled() == on
+
+
+def test_searches_pause_it() -> None:
+    seen: list[bool] = []
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=2, M=4, KN=4)
+    fusiest.map(spec, "edp", progress=lambda step: seen.append(gc.isenabled()), jobs=1)
+    assert seen and not any(seen)
+    assert gc.isenabled()
