@@ -127,7 +127,7 @@ def _all_runs(study: Study, case: Settings, optimum: Data, budgets: list[float],
             pairs = [pair for pair in pairs if pair in last and last[pair]["budget"] == budgets[number - 1]]
         name = {pair: f"convergence/{pair[0]}-{pair[1]}-{budget:g}" for pair in pairs}
         wanted = {name[m, seed]: {**case, "mapper": m, "seed": seed, "times": budget} for m, seed in pairs}
-        if not study.has(wanted):
+        if study.in_time(0.0) and not study.has(wanted):
             prepare(case, NAMES)
         expected = {name[m, seed]: rates[m] * budget if budget > 1 else 0.0 for m, seed in pairs}
         later = sum(rates[m] * larger for m, _ in pairs for larger in budgets[number + 1 :])
@@ -137,7 +137,7 @@ def _all_runs(study: Study, case: Settings, optimum: Data, budgets: list[float],
             own = [last[mapper, seed] for seed in range(seeds) if (mapper, seed) in last]
             if len(own) == seeds and all(data["optimal"] or data["budget"] == budget for data in own):
                 runs[mapper, budget] = own
-            measured = [data["seconds"] / data["spent"] for data in own if data["spent"]]
+            measured = [data["seconds"] / data["spent"] for data in own if data["spent"] >= 1]  # small runs tell little
             rates[mapper] = float(np.mean(measured)) if measured else 0.0
     left = sum(
         rates[mapper] * budget
@@ -158,7 +158,7 @@ def _without_free_groups(study: Study, case: Settings, budgets: list[float], see
         for budget in chosen
         for seed in range(seeds)
     }  # fmt: skip
-    if not study.has(wanted):
+    if study.in_time(0.0) and not study.has(wanted):
         prepare(case, NAMES)
     found = study.pieces(wanted, _one_run)
     runs = {b: [found.get(f"convergence/nothing-free-{seed}-{b:g}") for seed in range(seeds)] for b in chosen}
