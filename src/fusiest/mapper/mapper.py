@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fusiest.collector import collector_paused
 from fusiest.errors import FusiestError, SpecError, did_you_mean
 from fusiest.joining.bounds import Incumbents, Least
 from fusiest.joining.coarse import Coarse
@@ -25,6 +24,7 @@ from fusiest.mapper.tables import explore_all
 from fusiest.mapper.trace import picks, trace
 from fusiest.mapper.windows import WORTHWHILE_EINSUMS, windowed_bounds
 from fusiest.model.evaluate import evaluate
+from fusiest.pmapping.collector import collector_paused
 from fusiest.pmapping.diagnose import NoMapping
 from fusiest.pmapping.explore import shared_memories
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fusiest.collector import collector_paused
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.visits import footprint
 from fusiest.pmapping.agreed import agreed_loops
+from fusiest.pmapping.collector import collector_paused
 from fusiest.pmapping.copy import copy_pmappings
 from fusiest.pmapping.costs import Columns, busy_columns, finish, limited_memories
 from fusiest.pmapping.fused import FusedPart, persistent_columns
