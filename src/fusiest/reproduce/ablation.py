@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import TYPE_CHECKING
 
@@ -47,9 +48,8 @@ def run(study: Study, cases: dict[str, dict[str, object]] | None = None) -> Outp
         for name, switches in SWITCHES.items():
             study.say(Step(f"{case}: {name}"))
             wanted = {**settings, "switches": switches, "limit": limit}
-            data = study.piece(
-                f"ablation/{number}-{name.replace(',', '').replace(' ', '-')}", wanted, lambda: _search(wanted)
-            )  # noqa: B023
+            piece = f"ablation/{number}-{name.replace(',', '').replace(' ', '-')}"
+            data = study.piece(piece, wanted, functools.partial(_search, wanted))
             rows.append({"case": case, "search": name, **data})
     return Output(rows, _summary(rows, limit), lambda figure: _draw(figure, rows), (7.4, 1.4 + 1.5 * len(cases)))
 
