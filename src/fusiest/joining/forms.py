@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fusiest.joining.held import Held, Place, Split, User, agree, moved, orders, place_of, splits, still_held
+from fusiest.joining.held import Held, Place, Split, User, agree, moved, orders, place_of, splits, still_held, with_copy
 from fusiest.pmapping.table import Backing, Form, FusedLoop, Holding
 from fusiest.spec.analysis import EinsumInfo
 
@@ -51,6 +51,8 @@ class OpenForm:
     inside: tuple[tuple[str, int], ...] = ()
     """Live tensors that an Einsum inside open loops has used, each with the number of those zones. A holder above a common
     loop serves all Einsums inside: the next one that uses such a tensor must hold it above these zones just the same."""
+    copies: tuple[frozenset[str], ...] = ()
+    """Live tensors that are copies of each other in one memory: they share their space."""
 
     @property
     def loops(self) -> tuple[OpenLoop, ...]:
@@ -93,6 +95,8 @@ class Joint:
     tiles: tuple[int, ...]
     """Tile columns of the Einsum that stay open, in the new form's order."""
     exchanged: tuple[Exchanged, ...]
+    copies: tuple[frozenset[str], ...]
+    """Tensors of which one is charged for all."""
     held: tuple[Held, ...]
     splits: tuple[Split, ...]
 
@@ -206,12 +210,15 @@ def _join(
     holdings = still_held([*old, *((h, view.info.name) for h in own)], above, live, open_zones)
     users = _users(left, match, blocks, old, right_columns)
     zones = _open_zones(left, match, view, blocks[:open_zones], alive, own, holdings, finished)
+    copies = left.copies if not view.info.is_copy_operation else with_copy(left.copies, right.backings)
+    still = {group & frozenset(alive) for group in copies}
     order = [[right_columns[v] for v, _ in zone] for zone in zones]
     form = OpenForm(
         tuple(tuple(loop for _, loop in zone) for zone in zones),
         tuple(Backing(t, memory, at) for t, (memory, at) in sorted(alive.items())),
         holdings,
         tuple(sorted((t, min(zones, open_zones)) for t, zones in inside.items() if t in live and open_zones)),
+        tuple(sorted((group for group in still if len(group) > 1), key=sorted)),
     )
     return Joint(
         form=form,
@@ -222,6 +229,7 @@ def _join(
         open_zones=open_zones,
         tiles=tuple(c for zone in order for c in zone),
         exchanged=_exchanged(left, view, match, blocks, depth, left_boundary[-1], right_columns, persistent),
+        copies=copies,
         held=tuple(_held(view, blocks, own, users, right_columns)),
         splits=splits(old, own, holdings, users, open_zones),
     )

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fusiest.pmapping.pareto import Floats
-from fusiest.pmapping.table import Holding
+from fusiest.pmapping.table import Backing, Holding
 
 CLOSED = 1 << 30
 """The depth of space that sank below all open loops: no later Einsum sees it."""
@@ -126,6 +126,14 @@ def splits(
         later = [d if d < open_zones else CLOSED for d in depths] if stays else []
         found.append(Split(place, tuple(depths), tuple(known), tuple(later), users.get((place, place.zones), ())))
     return tuple(found)
+
+
+def with_copy(copies: tuple[frozenset[str], ...], backings: Sequence[Backing]) -> tuple[frozenset[str], ...]:
+    """Tensors that share their space, after a copy Einsum: with its two, if it puts its output where its input is."""
+    own = frozenset(b.tensor for b in backings)
+    if len(own) < 2 or len({b.memory for b in backings}) > 1:
+        return copies
+    return (*(group for group in copies if not group & own), own.union(*(group for group in copies if group & own)))
 
 
 Choice = tuple[int, ...]

@@ -24,7 +24,6 @@ class Space:
         self.sizes = self._sizes()
         self.bits = self._bits()
         self.extents = {t: tuple(self._extents(u, t) for u in users) for t, users in spec.info.users.items()}
-        self.same = _copies(spec)
 
     def _sizes(self) -> dict[str, Floats]:
         """Per Einsum, the size of each memory while it runs."""
@@ -60,14 +59,13 @@ class Space:
 
     def _exchanged(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
         """Tensors that begin to be exchanged. Copies count once."""
-        counted: set[tuple[str, str]] = set()
+        counted: set[str] = set()
         for e in joint.exchanged:
             if e.memory not in self.memories:
                 continue
-            group = self.same.get(e.tensor, e.tensor), e.memory
-            if group in counted:
+            if e.tensor in counted:
                 continue
-            counted.add(group)
+            counted.update(*(group for group in joint.copies if e.tensor in group))
             fused = frozenset(rank for rank, _ in e.columns)
             size = np.full(len(rows), float(footprint_constants(self.extents[e.tensor], fused)))
             if e.zones == PERSISTENT:
@@ -103,13 +101,3 @@ class Space:
                 extent = extent + abs(a) * ((rows.tiles[:, columns[v]] if v in columns else info.bounds[v]) - 1.0)
             size = size * extent
         return size
-
-
-def _copies(spec: Spec) -> dict[str, str]:
-    """Tensors that are copies of another, each with the first of its kind."""
-    same: dict[str, str] = {}
-    for info in spec.info.einsums.values():
-        if info.is_copy_operation:
-            source = next(t for t in info.accesses if t != info.output)
-            same[info.output] = same.get(source, source)
-    return same
