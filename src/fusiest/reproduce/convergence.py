@@ -188,7 +188,7 @@ def _one_run(settings: Settings) -> Data:
 
 
 def _grid(budget: float) -> Floats:
-    return np.geomspace(SMALLEST, budget, STEPS * max(1, round(np.log10(budget / SMALLEST))) + 1)
+    return np.geomspace(SMALLEST, budget, STEPS * round(np.log10(budget / SMALLEST)) + 1)
 
 
 def _rows(found: Found) -> list[Row]:
