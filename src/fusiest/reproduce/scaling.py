@@ -185,5 +185,7 @@ def _listed(rows: list[Row]) -> str:
         done = [row for row in rows if row["mapper"] == mapper and row["seconds"] is not None]
         if done:
             ours = float(str(seconds[OURS, done[-1]["einsums"]]))
-            found.append(f"{float(str(done[-1]['seconds'])) / ours:.2g}× ({name}, {done[-1]['einsums']})")
+            times = float(str(done[-1]["seconds"])) / ours
+            found.append(f"{times:,.0f}× " if times >= 10 else f"{times:.2g}× ")
+            found[-1] += f"({name}, {done[-1]['einsums']})"
     return ", ".join(found)
