@@ -68,6 +68,29 @@ def test_first_pass_changes_nothing(case: WorkloadCase) -> None:
         assert same_front(with_pass, without)
 
 
+@pytest.mark.usefixtures("_very_coarse")
+@pytest.mark.parametrize(("objective", "end"), [("energy", 0), ("latency", -1)])
+@run(20)
+@given(case=workload_cases())
+def test_ties_are_broken_by_the_other_cost(case: WorkloadCase, objective: str, end: int) -> None:
+    """The one mapping of least energy or latency is that end of the front."""
+    front = found(case, coarse=False)
+    if not front:
+        return
+    best = fusiest.map(case.spec, objective, orders=case.orders, jobs=1).mappings[0]
+    event("tied" if len(front) == 1 else "several on the front")
+    assert (best.energy, best.latency) == pytest.approx(sorted(front)[end], rel=2e-9)
+
+
+@pytest.mark.usefixtures("_very_coarse")
+def test_a_tie_with_a_mapping_of_the_first_pass_is_broken() -> None:
+    """Computing takes longest, so many mappings are the fastest, and the first pass finds one that costs more."""
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=2, M=32, KN=16, GlobalBufferSize=4096, MainMemoryEnergy=100)
+    front, fastest = fusiest.map(spec, coarse=False).mappings, fusiest.map(spec, "latency").mappings[0]
+    assert fusiest.map(spec, "latency", time_limit=0).mappings[0].energy > 1.1 * fastest.energy
+    assert (fastest.energy, fastest.latency) == pytest.approx((front[-1].energy, front[-1].latency), rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("fails", "tried"),
     [

@@ -100,6 +100,8 @@ class LowerBounds:
         return found
 
 
+CLOSE = 1e-9
+"""Costs that differ by less, relatively, are the same."""
 BUCKETS = 8
 """In so many steps, how much of a memory is reserved above the loops that are open at a cut."""
 
@@ -199,12 +201,14 @@ class Incumbents:
         keep = np.ones(len(energy), np.bool_)
         if not self.points or (self.watched is not None and usage is None):
             return keep
-        slack = 1 - 1e-9
+        slack = 1 - CLOSE
         if len(self.objective) == 1:
             score = self.least_score(energy, latency, more)
             known = self.score(np.array([p[0] for p in self.points]), np.array([p[1] for p in self.points]))
             if usage is None:
-                return keep & (score < float(known.min()) * slack)
+                better = score < float(known.min()) * slack
+                tied = self._breaks_tie(score, known, energy + more.energy, latency + more.latency)
+                return np.asarray(better | tied)
             for s, (_, _, u) in zip(known, self.points, strict=True):
                 keep &= (score < s * slack) | (usage < u * slack)
             return keep
@@ -212,6 +216,18 @@ class Incumbents:
             better = (energy + more.energy < e * slack) | (latency + more.latency < t * slack)
             keep &= better if usage is None else better | (usage < u * slack)
         return keep
+
+    def _breaks_tie(self, score: Floats, known: Floats, energy: Floats, latency: Floats) -> np.ndarray:
+        """Whether completions could be as good as the best incumbents, and better than all of these in the other cost.
+
+        Products do not tie, unless both costs do.
+        """
+        if self.objective not in (("energy",), ("latency",)):
+            return np.zeros(len(score), np.bool_)
+        which, other = (1, latency) if self.objective == ("energy",) else (0, energy)
+        most = float(known.min()) * (1 + CLOSE)
+        least = min(p[which] for p, s in zip(self.points, known, strict=True) if s <= most)
+        return np.asarray((score <= most) & (other < least * (1 - CLOSE)))
 
     def least_score(self, energy: Floats, latency: Floats, more: Least) -> Floats:
         """The least score of any completion.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fusiest.errors import FusiestError, SpecError, did_you_mean
-from fusiest.joining.bounds import Incumbents, Least
+from fusiest.joining.bounds import CLOSE, Incumbents, Least
 from fusiest.joining.coarse import Coarse
 from fusiest.joining.rows import PartialRows
 from fusiest.looptree.nodes import LoopTree
@@ -242,8 +242,9 @@ class _Run:
             chosen = _least_by_usage(self.incumbents.score(energy, latency), usage)
         else:
             score = self.incumbents.score(energy, latency)
-            close = np.flatnonzero(score <= score.min() * (1 + 1e-9))
-            chosen = close[np.lexsort((latency[close], energy[close]))][:1]
+            close = np.flatnonzero(score <= score.min() * (1 + CLOSE))
+            other = latency if self.options.objective == ("energy",) else energy
+            chosen = close[np.lexsort((score[close], other[close]))][:1]
         mappings = []
         for i in chosen:
             order, tree = trace(joiner, self.found[i].states, self.found[i].row)
