@@ -83,15 +83,15 @@ class Tensor:
     ranks: tuple[tuple[tuple[int, int], ...], ...]
     """All other ranks: (variable, |coefficient|) pairs."""
 
-    @property
+    @cached_property
     def full(self) -> frozenset[int]:
         return self.plain | {rank[0][0] for rank in self.ranks if len(rank) == 1}
 
-    @property
+    @cached_property
     def partial(self) -> frozenset[int]:
         return frozenset(v for rank in self.ranks if len(rank) > 1 for v, _ in rank)
 
-    @property
+    @cached_property
     def relevant(self) -> frozenset[int]:
         return self.full | self.partial
 

@@ -56,6 +56,7 @@ class Search:
         self.traffic = p.traffic
         self.complete = p.complete
         self._increments: dict[Holder, Floats] = {}
+        self._leasts: dict[Holder, Floats] = {}
         self.limits = self._limits()
         self.edges: dict[Holder, EdgeCost] = {}
         for t, chain in enumerate(self.chains):
@@ -362,9 +363,10 @@ class Search:
 
     def _least(self, index: int, t: int) -> Floats:
         """The least that a holder adds to energy and busy times."""
-        least: Floats = self._increment(index, t).min(axis=0)
-        least[self.columns.first_carried :] = 0
-        return least
+        if (index, t) not in self._leasts:
+            self._leasts[index, t] = self._increment(index, t).min(axis=0)
+            self._leasts[index, t][self.columns.first_carried :] = 0
+        return self._leasts[index, t]
 
     # --- fanouts ------------------------------------------------------------------------------------------------------
 
