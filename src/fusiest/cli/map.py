@@ -140,7 +140,7 @@ def map_command(
             write_report(result, f"{workload} on {arch}", define or [], report, charts, progress)
     from fusiest.terminal.summary import result_parts
 
-    warn(best.evaluation.warnings)
+    warn(map(str, best.evaluation.warnings))  # the mapping is in no file: its names would point into the workload
     present(result_parts(result, tree))
     if result.interrupted:
         raise typer.Exit(130)
