@@ -7,7 +7,8 @@ from hypothesis import event, given
 from fusiest.errors import SpecError
 from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.table import Table
-from fusiest.reference.exhaustive import Limits, TooManyTrees, count_trees, exhaustive
+from fusiest.reference.exhaustive import TooManyTrees, count_trees, exhaustive
+from fusiest.reference.skeletons import Limits
 from tests.load_text import load_text
 from tests.mapper_strategies import ODD_SIZES, MapperCase, mapper_cases
 from tests.pmapping.fronts import differences, exhaustive_fronts, search_fronts

@@ -20,7 +20,8 @@ from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.general_chains import tile_options
 from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.table import Table
-from fusiest.reference.exhaustive import Limits, TooManyTrees, count_trees, exhaustive
+from fusiest.reference.exhaustive import TooManyTrees, count_trees, exhaustive
+from fusiest.reference.skeletons import Limits
 from fusiest.spec.binding import bind
 from tests.load_text import load_text
 from tests.mapper_strategies import ODD_SIZES, MapperCase, mapper_cases

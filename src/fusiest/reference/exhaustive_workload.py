@@ -26,8 +26,9 @@ from fusiest.model.leakage import bind_all
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
 from fusiest.model.occupancy import occupancy, reservations, sharing
 from fusiest.reference.copies import copy_nests
-from fusiest.reference.exhaustive import Limits, Mapper, TooManyTrees
+from fusiest.reference.exhaustive import Mapper, TooManyTrees
 from fusiest.reference.joined_tree import NoTree, joined_tree
+from fusiest.reference.skeletons import Limits
 from fusiest.spec.analysis import EinsumInfo
 from fusiest.spec.binding import Path, bind, computes
 from fusiest.spec.spec import Spec
