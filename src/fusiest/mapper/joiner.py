@@ -171,7 +171,7 @@ class Joiner:
         for count in range(len(self.order if self.window is None else self.window)):
             self.compatible = 0
             level = [
-                self._merge(after, parts, pairs, incumbents)
+                self._merge(after, parts, pairs, incumbents, check)
                 for after, (parts, pairs) in self._extend(self.frontier, incumbents, check).items()
             ]
             tried = sum(state.tried for state in level)
@@ -208,9 +208,17 @@ class Joiner:
         return reached
 
     def _merge(
-        self, done: frozenset[str], parts: dict[OpenForm, list[PartialRows]], pairs: list[Pair], incumbents: Incumbents
+        self,
+        done: frozenset[str],
+        parts: dict[OpenForm, list[PartialRows]],
+        pairs: list[Pair],
+        incumbents: Incumbents,
+        check: Callable[[], None],
     ) -> State:
-        merged = {form: merge_partial(rows) for form, rows in parts.items()}
+        merged = {}
+        for form, rows in parts.items():
+            check()
+            merged[form] = merge_partial(rows)
         tried = sum(len(rows) for form in parts.values() for rows in form)
         if isinstance(self.bounds, WindowedBounds) and done in self.bounds.cuts:
             merged = {
@@ -275,7 +283,6 @@ class Joiner:
             key = right_signature(einsum_form, view, shared)
             by_signature.setdefault(key, []).append((n, right_signature(einsum_form, view, meets)))
         for number, (form, rows) in enumerate(zip(state.forms, state.rows, strict=True)):
-            check()
             if not len(rows):
                 continue
             best = float(rows.energy.min()), float(rows.latency.min())
@@ -288,6 +295,7 @@ class Joiner:
                 right_form, right_rows = self.right[einsum][n]
                 wanted = Filter(least, incumbents)
                 for k, joint in enumerate(self.joints(form, right_form, einsum, shared, live)):
+                    check()
                     self.compatible += len(rows) * len(right_rows)
                     bounds = [form.loops[a].bound for a, _ in joint.matched]
                     accounts = ledger(joint.splits, self.memories)
