@@ -111,6 +111,19 @@ def open_tiles(s, w, edge, row):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def compatible(s, w, genes):  # type: ignore[no-untyped-def]
+    """Whether the chosen rows fit together, however much space they need."""
+    state = 0
+    for e in range(len(s.forms)):
+        edge = edge_for(s, e, state, genes[e], w.tiles)
+        if edge < 0:
+            return False
+        open_tiles(s, w, edge, genes[e])
+        state = s.after[edge]
+    return True
+
+
+@kernel
 def evaluate(s, w, genes):  # type: ignore[no-untyped-def]
     """Join the chosen rows one after the other, as `joining.rows.join_rows` does; costs go to `w.cost`."""
     memories = len(s.sizes)
