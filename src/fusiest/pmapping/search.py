@@ -53,8 +53,6 @@ class Search:
         )
         self.total = float(math.prod(v.bound for v in p.variables))
         self.skippable = [float(math.prod(p.variables[v].bound for v in t.relevant)) for t in p.tensors]
-        self.traffic = p.traffic
-        self.complete = p.complete
         self._increments: dict[Holder, Floats] = {}
         self._leasts: dict[Holder, Floats] = {}
         self.limits = self._limits()
@@ -225,12 +223,12 @@ class Search:
         inside = index >= self.costs.outermost
         if not self.nest.is_backing(index, t):
             edge = self.edges[index, t]
-            increment += self.traffic[t][:, None] * edge.inside
+            increment += p.traffic[t][:, None] * edge.inside
             carried = self.columns.carried_column(t) if inside else None
             if inside and carried is not None and self._crosses(index, t):
-                increment[:, carried] = self.traffic[t]
+                increment[:, carried] = p.traffic[t]
             else:
-                increment += self.traffic[t][:, None] * edge.outside
+                increment += p.traffic[t][:, None] * edge.outside
             if not inside:
                 skipped = p.footprints[t] * np.prod(
                     [p.variables[v].bound / p.extents[v] for v in p.tensors[t].relevant], axis=0
@@ -478,7 +476,7 @@ class Search:
             done = np.ones(len(layer.shape), np.bool_)
             for v in range(len(p.variables)):
                 if v not in growing:
-                    done &= self.complete[v][layer.shape]
+                    done &= p.complete[v][layer.shape]
             rows = np.flatnonzero(done)
             full = np.full(len(rows), p.shapes - 1)
             source, note = np.full(len(rows), state), np.full(len(rows), -1)
