@@ -44,7 +44,7 @@ class Work(NamedTuple):
     """All Einsums."""
     ranges: npt.NDArray[np.int64]
     cost: npt.NDArray[np.float64]
-    """Energy and latency of the last valid choice."""
+    """Energy and latency of the last compatible choice."""
 
 
 def make_work(seed: int, einsums: int, memories: int, zones: int, columns: int, tensors: int, choices: int) -> Work:
@@ -111,23 +111,14 @@ def open_tiles(s, w, edge, row):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def compatible(s, w, genes):  # type: ignore[no-untyped-def]
-    """Whether the chosen rows fit together, however much space they need."""
-    state = 0
-    for e in range(len(s.forms)):
-        edge = edge_for(s, e, state, genes[e], w.tiles)
-        if edge < 0:
-            return False
-        open_tiles(s, w, edge, genes[e])
-        state = s.after[edge]
-    return True
-
-
-@kernel
 def evaluate(s, w, genes):  # type: ignore[no-untyped-def]
-    """Join the chosen rows one after the other, as `joining.rows.join_rows` does; costs go to `w.cost`."""
+    """Join the chosen rows one after the other, as `joining.rows.join_rows` does; costs go to `w.cost`.
+
+    Rows that do not fit together are INCOMPATIBLE, however much space they need.
+    """
     memories = len(s.sizes)
     state = 0
+    fits = True
     energy = latency = 0.0
     w.done[:, 0] = 0.0
     w.kept[:] = 0.0
@@ -138,13 +129,12 @@ def evaluate(s, w, genes):  # type: ignore[no-untyped-def]
             return INCOMPATIBLE
         energy += s.energy[row]
         latency += s.latency[row]
-        if not _reserve(s, w, edge, row, memories):
-            return TOO_LARGE
+        fits = fits and _reserve(s, w, edge, row, memories)
         open_tiles(s, w, edge, row)
         state = s.after[edge]
     w.cost[0] = energy
     w.cost[1] = latency
-    return VALID
+    return VALID if fits else TOO_LARGE
 
 
 @inlined

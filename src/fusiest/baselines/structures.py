@@ -8,7 +8,7 @@ import numpy as np
 
 from fusiest.baselines.annealing import MOST_TRIES
 from fusiest.baselines.genetic import choose_parents, vary
-from fusiest.baselines.kernels import Work, compatible
+from fusiest.baselines.kernels import INCOMPATIBLE, Work, evaluate
 from fusiest.baselines.record import BEST, BUDGET, PHASE, SPENT, TARGET, Record
 from fusiest.baselines.sampling import draw
 from fusiest.baselines.space import Genome
@@ -34,7 +34,7 @@ def structure_search(
     def child(genes: Ints) -> float:
         for _ in range(MOST_TRIES):
             a, b = choose_parents(work, scores)
-            if vary(space, work, population[a], population[b], genes) and compatible(space, work, genes):
+            if vary(space, work, population[a], population[b], genes) and evaluate(space, work, genes) != INCOMPATIBLE:
                 return score(genes)
         record.amounts[SPENT] += 1.0
         return np.inf
