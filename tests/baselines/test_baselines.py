@@ -202,8 +202,9 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "not proven optimal" in out
     assert stats["history"]
     assert stats["history"][-1]["evaluations"] <= stats["evaluations"]
-    status, _, err = run(capsys, *arguments, "--budget", "0")
-    assert (status, err) == (2, "budget must be at least 1 evaluation\n")
+    for budget in ("0", "nan", "inf"):
+        status, _, err = run(capsys, *arguments, "--budget", budget)
+        assert (status, err) == (2, f"budget must be a number of evaluations, at least 1, but is {budget}\n")
 
 
 @pytest.mark.parametrize("mapper", BASELINES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from fusiest.errors import SpecError, did_you_mean
@@ -22,5 +23,5 @@ class BaselineOptions:
     def __post_init__(self) -> None:
         if self.mapper not in MAPPERS:
             raise SpecError(f"mapper '{self.mapper}' is not known{did_you_mean(self.mapper, MAPPERS)}")
-        if self.budget is not None and not self.budget >= 1:
-            raise SpecError("budget must be at least 1 evaluation")
+        if self.budget is not None and not 1 <= self.budget < math.inf:
+            raise SpecError(f"budget must be a number of evaluations, at least 1, but is {self.budget:g}")
