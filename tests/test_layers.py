@@ -14,7 +14,7 @@ import fusiest
 SOURCE = Path(fusiest.__file__).parent
 EXTENDING = SOURCE.parents[1] / "docs" / "extending.md"
 ORDER = [
-    "errors", "frozen", "files", "looptree", "spec", "model", "show", "pmapping", "joining", "mapper", "baselines",
+    "errors", "frozen", "files", "compiled", "looptree", "spec", "model", "show", "pmapping", "joining", "mapper", "baselines",
     "comparison", "report", "reproduce", "terminal", "cli",
 ]  # fmt: skip
 SEARCH = {"pmapping", "joining", "mapper", "baselines"}

@@ -189,7 +189,7 @@ def test_nothing_found_in_the_budget() -> None:
 def test_options() -> None:
     with pytest.raises(SpecError, match="mapper 'tileflw' is not known; did you mean 'tileflow'"):
         BaselineOptions("tileflw")
-    with pytest.raises(SpecError, match="budget must be at least 1"):
+    with pytest.raises(SpecError, match="at least 1, but is 0"):
         BaselineOptions("set", budget=0)
 
 

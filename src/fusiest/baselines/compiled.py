@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-_OPTIONS: dict[str, Any] = {"cache": True, "_nrt": False}
-kernel: Any = numba.njit(**_OPTIONS)
-inlined: Any = numba.njit(inline="always", **_OPTIONS)
+from fusiest.compiled import compiled
+
+kernel: Any = compiled(_nrt=False)
+inlined: Any = compiled(_nrt=False, inline="always")
 """For small functions: to hand over a whole space costs more than they do."""
 
 Keys = npt.NDArray[np.uint64]
@@ -32,7 +32,7 @@ def make_lookup(keys: Keys, ranges: npt.NDArray[np.int64]) -> Keys:
     return table
 
 
-@numba.njit(cache=True)
+@compiled()
 def _fill(table, keys, ranges):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(table) - 1)
     for k in range(len(keys)):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from fusiest.baselines.compiled import copy, inlined, kernel
 from fusiest.baselines.kernels import below
 from fusiest.baselines.record import SPENT, goes_on, judge
 from fusiest.baselines.space import Genome
+from fusiest.compiled import compiled
 from fusiest.pmapping.pareto import Floats, Ints
 
 MOST_ITERATIONS, ROLLOUTS = 10_000, 100
@@ -198,7 +198,7 @@ def _untried(w, tree, node, count):  # type: ignore[no-untyped-def]
         option = (option + 1) % count
 
 
-@numba.njit(cache=True)
+@compiled()
 def search_tiles(s, w, r, t, tree, genes, scale, limit):  # type: ignore[no-untyped-def]
     """The best tiles of a structure that the tree search finds: its score, and the choice in `genes`."""
     tree.child[0] = -1

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from fusiest.compiled import compiled
 from fusiest.joining.bounds import Incumbents, Least
 from fusiest.joining.rows import PartialRows
 from fusiest.pmapping.pareto import Floats, Ints
@@ -56,7 +56,7 @@ def _without_nearly_dominated(rows: PartialRows, score: Floats, slack: float) ->
     return rows if keep.all() else rows.take(np.flatnonzero(keep))
 
 
-@numba.njit(cache=True)
+@compiled()
 def prune_within(order, starts, criteria, slack, keep):  # type: ignore[no-untyped-def]
     """Mark rows, from the best of each group on, unless one that is marked is no worse by more than the factor `slack`.
 

@@ -10,6 +10,8 @@ import numba
 import numpy as np
 from numba.core.registry import cpu_target
 
+from fusiest.compiled import compiled
+
 # What Numba would load with the first kernel is part of the import, not of a search.
 cpu_target.target_context.refresh()
 numba.typeof(np.empty(0))  # type: ignore[no-untyped-call]
@@ -18,7 +20,7 @@ SLACK = 1.0 + 1e-12
 SMALL_GROUP = 8
 
 
-@numba.njit(cache=True)
+@compiled()
 def _dominates(criteria, a, b):  # type: ignore[no-untyped-def]
     """Whether row a is at least as good as row b in every criterion."""
     for c in range(criteria.shape[1]):  # noqa: SIM110
@@ -27,7 +29,7 @@ def _dominates(criteria, a, b):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(cache=True)
+@compiled()
 def pareto(groups, count, criteria):  # type: ignore[no-untyped-def]
     """Rows that no other row of their group dominates, ordered by group. Groups are numbered from 0 to `count` - 1."""
     starts = np.zeros(count + 1, np.int64)
@@ -60,7 +62,7 @@ def pareto(groups, count, criteria):  # type: ignore[no-untyped-def]
     return result[:total].copy()
 
 
-@numba.njit(cache=True)
+@compiled()
 def _varying(criteria):  # type: ignore[no-untyped-def]
     """Columns in which not all rows are the same."""
     columns = np.empty(criteria.shape[1], np.int64)
@@ -74,7 +76,7 @@ def _varying(criteria):  # type: ignore[no-untyped-def]
     return columns[:count]
 
 
-@numba.njit(cache=True)
+@compiled()
 def _front(criteria, count, front):  # type: ignore[no-untyped-def]
     """Put into `front` those of the first rows that none dominates; returns how many."""
     size = 0
@@ -98,7 +100,7 @@ def _front(criteria, count, front):  # type: ignore[no-untyped-def]
     return size
 
 
-@numba.njit(cache=True)
+@compiled()
 def grow(shapes, stride, radix, before_start, before, start, rows, criteria):  # type: ignore[no-untyped-def]
     """Put a temporal loop over one variable above the current point, or none.
 
@@ -147,7 +149,7 @@ def grow(shapes, stride, radix, before_start, before, start, rows, criteria):  #
     return new_start, out[:used].copy()
 
 
-@numba.njit(cache=True)
+@compiled()
 def place(start, rows, criteria, increment, allowed, limit):  # type: ignore[no-untyped-def]
     """Add a holder's cost at each shape where it may stand; drop rows over a limit. Returns shape, parent row, criteria."""
     columns = criteria.shape[1]

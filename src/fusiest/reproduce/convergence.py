@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Convergence of baselines on GPT-3 6.7B, TPU v4i"
-NAMES = {"set": "SET", "tileflow": "TileFlow", "tileflow-mcts": "TileFlow, tree search", "timeloop": "Timeloop"}
+NAMES = {"set": "SET", "tileflow": "TileFlow", "timeloop": "Timeloop", "tileflow-mcts": "TileFlow, tree search"}
 WORKLOAD: dict[str, object] = {"BATCH_SIZE": 64, "N_TOKENS": 4096}
 SMALLEST = 1e-3
 """Of the budgets, as a multiple of fusiest's evaluations."""
@@ -205,7 +205,7 @@ def _rows(found: Found) -> list[Row]:
 
 def _draw(figure: Figure, found: Found) -> None:
     axes = figure.add_subplot()
-    for mapper, colour in zip(NAMES, (TENSORS[0], TENSORS[2], TENSORS[3], TENSORS[1]), strict=True):
+    for mapper, colour in zip(NAMES, (TENSORS[0], TENSORS[2], TENSORS[1], TENSORS[3]), strict=True):
         done = found.done(mapper)
         if not done:
             continue

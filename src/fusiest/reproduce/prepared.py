@@ -52,8 +52,11 @@ class Prepared:
     @property
     def nothing_free(self) -> Genome:
         """The genome with every group charged again at every mapping."""
-        genome = self.genome
-        return replace(genome, space=genome.space._replace(group=np.full(len(genome.space.group), UNKNOWN)))
+        space = self.genome.space
+        unknown = np.full((len(space.group), 2), UNKNOWN, space.group.dtype)[
+            :, 0
+        ]  # strided, as the compiled code expects
+        return replace(self.genome, space=space._replace(group=unknown))
 
     @property
     def kept(self) -> int:

@@ -1,0 +1,49 @@
+"""Compiled code is never older than the text it was made from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import fusiest
+from fusiest.compiled import MODULES
+
+SOURCE = Path(fusiest.__file__).parent
+PROGRAM = """
+import numpy as np
+from fusiest.baselines.genetic import choose_parents
+from fusiest.baselines.kernels import make_work
+print(choose_parents(make_work(1, 1, 1, 1, 1, 1, 1), np.arange(1000.0)), sum(choose_parents.stats.cache_hits.values()))
+"""
+
+
+def test_a_change_in_another_file_is_noticed(tmp_path: Path) -> None:
+    """Also if the file keeps its age and its size."""
+    shutil.copytree(SOURCE, tmp_path / "fusiest", ignore=shutil.ignore_patterns("__pycache__"))
+    other = tmp_path / "fusiest" / "baselines" / "kernels.py"
+
+    def run() -> tuple[str, str]:
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-c", PROGRAM]
+        out = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        parents, _, hits = out.rpartition(" ")
+        return parents, hits.strip()
+
+    parents, _ = run()
+    assert run() == (parents, "1")
+    status, text = other.stat(), other.read_text()
+    assert "return min(int(uniform(w) * n), n - 1)" in text
+    other.write_text(text.replace("return min(int(uniform(w) * n), n - 1)", "return min(int(uniform(w) * 1), n - 1)"))
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert other.stat().st_size == status.st_size
+    assert run() == ("(0, 0)", "0") != (parents, "0")
+
+
+def test_all_inner_loops_are_in_these_modules() -> None:
+    listed = {file for pattern in MODULES for file in SOURCE.glob(pattern)}
+    using = {file for file in SOURCE.rglob("*.py") if "@compiled(" in file.read_text() or "@kernel" in file.read_text()}
+    assert using - {SOURCE / "compiled.py"} <= listed
+    assert not [file for file in SOURCE.rglob("*.py") if "njit" in file.read_text() and file.name != "compiled.py"]
