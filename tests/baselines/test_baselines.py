@@ -102,9 +102,8 @@ def test_the_tree_search_finds_the_best_tiles_of_a_structure() -> None:
     best = found.history[-1].energy * found.history[-1].latency
     rng = np.random.default_rng(0)
     structure, record = make_structure(genome, found.genes), make_record(2, 1e6, ("edp",))
-    other = np.array(
-        [rng.choice(structure.rows[a:b]) for a, b in zip(structure.first, structure.first[1:], strict=False)]
-    )
+    einsum = np.searchsorted(genome.space.first, structure.rows, side="right") - 1
+    other = np.array([rng.choice(structure.rows[einsum == e]) for e in range(2)])
     work = make_work_for(genome.space, 0)
     score = search_tiles(genome.space, work, record, structure, make_tree(), other, best / 2, 1e6)
     assert score == pytest.approx(best, rel=1e-9)

@@ -120,8 +120,9 @@ def evaluate(s, w, genes):  # type: ignore[no-untyped-def]
     state = 0
     fits = True
     energy = latency = 0.0
-    w.done[:, 0] = 0.0
-    w.kept[:] = 0.0
+    for m in range(memories):
+        w.done[m, 0] = 0.0
+        w.kept[m] = 0.0
     for e in range(len(s.forms)):
         row = genes[e]
         edge = edge_for(s, e, state, row, w.tiles)
@@ -146,8 +147,9 @@ def _reserve(s, w, edge, row, memories):  # type: ignore[no-untyped-def]
         for z in range(left):
             w.own_before[m, z] = w.own[m, z]
             w.done_before[m, z] = w.done[m, z]
-        w.own[m, : zones + 1] = 0.0
-        w.done[m, : zones + 1] = 0.0
+        for z in range(zones + 1):
+            w.own[m, z] = 0.0
+            w.done[m, z] = 0.0
         for z in range(left - 1):
             w.own[m, s.left[edge, z + 1]] += w.own_before[m, z]
         for z in range(left):

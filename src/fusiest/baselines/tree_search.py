@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusiest.baselines.compiled import copy, inlined, kernel
+from fusiest.baselines.compiled import copy, kernel
 from fusiest.baselines.kernels import below
 from fusiest.baselines.record import SPENT, goes_on, judge
 from fusiest.baselines.space import Genome
@@ -24,15 +24,21 @@ WORST_REWARD = -6.0
 
 
 class Structure(NamedTuple):
-    """The rows of one form per Einsum, sorted by tiles: first those of loops that are open already."""
+    """The rows of one form per Einsum, as a tree: each step down decides a tile, first those of loops that are open already.
 
-    first: Ints
+    What is below a node has numbers from `begin` to `end` - 1: nodes, or rows once all tiles are decided.
+    """
+
+    root: Ints
+    begin: Ints
+    end: Ints
+    tile: Ints
+    """Of the step from above."""
     rows: Ints
-    tiles: Ints
     source: Ints
-    """Per Einsum and column: the place of an equal tile decided before, or -1 if it is decided here; -2: no column."""
+    """Per Einsum and step: the place of an equal tile decided before, or -1 if it is decided here; -2: only rows are left."""
     place: Ints
-    """Per Einsum and column: where its tile is written down."""
+    """Per Einsum and step: where its tile is written down."""
     places: int
 
 
@@ -49,8 +55,9 @@ class Tree(NamedTuple):
 def make_structure(genome: Genome, genes: Ints) -> Structure:
     """The structure that genes have."""
     space = genome.space
-    first, rows, tiles, source, place = [0], [], [], [], []
-    columns, places = space.tiles.shape[1], 0
+    rows, tries, source, place = [], [], [], []
+    root, count, places = [0], 0, 0
+    steps = space.tiles.shape[1] + 1
     open_places: list[int] = []
     for e, edge in enumerate(genome.edges(genes)):
         own = np.arange(space.first[e], space.first[e + 1])
@@ -61,108 +68,83 @@ def make_structure(genome: Genome, genes: Ints) -> Structure:
         written = {c: matched.get(c, places + i) for i, c in enumerate(order)}
         places += len(order)
         own = own[np.lexsort([space.tiles[own, c] for c in reversed(order)])] if order else own
+        tries.append(_trie(space.tiles[own][:, order], root[-1], count))
         rows.append(own)
-        tiles.append(np.pad(space.tiles[own][:, order], ((0, 0), (0, columns - loops))))
-        first.append(first[-1] + len(own))
-        source.append([matched.get(c, -1) for c in order] + [-2] * (columns - loops))
-        place.append([written[c] for c in order] + [-1] * (columns - loops))
+        root.append(root[-1] + len(tries[-1][0]))
+        count += len(own)
+        source.append([matched.get(c, -1) for c in order] + [-2] * (steps - loops))
+        place.append([written[c] for c in order] + [-1] * (steps - loops))
         open_places = [written[c] for c in edge.joint.tiles]
-    shape = len(genes), columns
+    begin, end, tile = (np.concatenate(parts) for parts in zip(*tries, strict=True))
     return Structure(
-        np.array(first), np.concatenate(rows), np.concatenate(tiles),
-        np.array(source, np.int64).reshape(shape), np.array(place, np.int64).reshape(shape), places,
+        np.array(root), begin, end, tile, np.concatenate(rows), np.array(source, np.int64), np.array(place, np.int64), places
     )  # fmt: skip
 
 
-@inlined
-def _end(tiles, column, lo, hi):  # type: ignore[no-untyped-def]
-    """Where the value that stands at `lo` in a sorted column ends."""
-    value = tiles[lo, column]
-    while lo < hi:
-        middle = (lo + hi) // 2
-        if tiles[middle, column] <= value:
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo
-
-
-@inlined
-def _options(t, column, lo, hi, ends):  # type: ignore[no-untyped-def]
-    """How many values rows lo … hi - 1 have in a column; `ends`: where each of them ends."""
-    count = 0
-    while lo < hi:
-        lo = _end(t.tiles, column, lo, hi)
-        ends[count] = lo
-        count += 1
-    return count
-
-
-@inlined
-def _narrow(t, e, column, lo, hi, decided):  # type: ignore[no-untyped-def]
-    """The rows that agree with a tile decided before."""
-    wanted = decided[t.source[e, column]]
-    while lo < hi:
-        end = _end(t.tiles, column, lo, hi)
-        if t.tiles[lo, column] == wanted:
-            return lo, end
-        lo = end
-    return lo, lo
+def _trie(tiles: Ints, first_node: int, first_row: int) -> tuple[Ints, Ints, Ints]:
+    """Sorted rows as a tree, level by level: where what is below each node begins and ends, and the tile that leads to it."""
+    new = np.zeros(len(tiles), np.bool_)
+    new[0] = True
+    levels = [np.flatnonzero(new)]
+    for column in tiles.T:
+        new[1:] |= column[1:] != column[:-1]
+        levels.append(np.flatnonzero(new))
+    begin, end, tile, after = [], [], [np.zeros(1, np.int64)], first_node
+    for own, lower in zip(levels, levels[1:], strict=False):
+        after += len(own)
+        begin.append(after + np.searchsorted(lower, own))
+        end.append(np.append(begin[-1][1:], after + len(lower)))
+    begin.append(first_row + levels[-1])
+    end.append(np.append(begin[-1][1:], first_row + len(tiles)))
+    tile += [tiles[own, step] for step, own in enumerate(levels[1:])]
+    return np.concatenate(begin), np.concatenate(end), np.concatenate(tile)
 
 
 @kernel
-def _next_decision(t, at, decided, genes, ends):  # type: ignore[no-untyped-def]
-    """Go on to where there is something to decide: how many values there are; 1 at the end, 0 in a dead end.
+def _next_decision(t, at, decided, genes):  # type: ignore[no-untyped-def]
+    """Go on to where there is something to decide: how many ways there are; 1 at the end, 0 in a dead end.
 
-    `at`: Einsum, column, and the range of rows that are left. Where there is one value only, it is taken.
+    `at`: Einsum, step, and node. Where there is one way only, it is taken.
     """
-    columns = t.tiles.shape[1]
     while at[0] < len(genes):
-        e, column = at[0], at[1]
-        if column < columns and t.source[e, column] == -2:
-            at[1] = columns
-        elif column < columns and t.source[e, column] >= 0:
-            at[2], at[3] = _narrow(t, e, column, at[2], at[3], decided)
-            at[1] += 1
-        else:
-            count = at[3] - at[2] if column == columns else _options(t, column, at[2], at[3], ends)
-            if count > 1:
-                return count
-            if count == 0:
+        node, source = at[2], t.source[at[0], at[1]]
+        if source >= 0:
+            child = t.begin[node]
+            while child < t.end[node] and t.tile[child] != decided[source]:
+                child += 1
+            if child == t.end[node]:
                 return 0
-            _decide(t, at, decided, genes, ends, 0)
-        if at[2] >= at[3] and at[0] < len(genes):
-            return 0
+            at[1], at[2] = at[1] + 1, child
+        elif t.end[node] - t.begin[node] > 1:
+            return t.end[node] - t.begin[node]
+        else:
+            _decide(t, at, decided, genes, 0)
     return 1
 
 
 @kernel
-def _decide(t, at, decided, genes, ends, option):  # type: ignore[no-untyped-def]
-    """Take one of the values that `_next_decision` found."""
-    e, column = at[0], at[1]
-    if column == t.tiles.shape[1]:
-        genes[e] = t.rows[at[2] + option]
-        at[0], at[1] = e + 1, 0
-        if e + 1 < len(genes):
-            at[2], at[3] = t.first[e + 1], t.first[e + 2]
-        return
-    if option > 0:
-        at[2] = ends[option - 1]
-    at[3] = ends[option]
-    decided[t.place[e, column]] = t.tiles[at[2], column]
-    at[1] += 1
+def _decide(t, at, decided, genes, option):  # type: ignore[no-untyped-def]
+    """Take one of the ways that `_next_decision` counted."""
+    e, step = at[0], at[1]
+    chosen = t.begin[at[2]] + option
+    if t.source[e, step] == -2:
+        genes[e] = t.rows[chosen]
+        at[0], at[1], at[2] = e + 1, 0, t.root[e + 1]
+    else:
+        decided[t.place[e, step]] = t.tile[chosen]
+        at[1], at[2] = step + 1, chosen
 
 
 @kernel
-def _finish(s, w, r, t, at, decided, genes, ends, known, scale):  # type: ignore[no-untyped-def]
+def _finish(s, w, r, t, at, decided, genes, known, scale):  # type: ignore[no-untyped-def]
     """Decide the rest at random: reward and score."""
     while at[0] < len(genes):
-        count = _next_decision(t, at, decided, genes, ends)
+        count = _next_decision(t, at, decided, genes)
         if count == 0:
             r.amounts[SPENT] += 1.0
             return WORST_REWARD, np.inf
         if at[0] < len(genes):
-            _decide(t, at, decided, genes, ends, below(w, count))
+            _decide(t, at, decided, genes, below(w, count))
     score = judge(s, w, r, genes, known, False)
     if not score < np.inf:
         return WORST_REWARD, np.inf
@@ -207,27 +189,26 @@ def search_tiles(s, w, r, t, tree, genes, scale, limit):  # type: ignore[no-unty
     best_score = np.inf
     best, known, candidate = genes.copy(), genes.copy(), genes.copy()
     decided = np.zeros(t.places + 1, np.int64)
-    ends = np.zeros(len(t.rows) + 1, np.int64)
-    at, start = np.zeros(4, np.int64), np.zeros(4, np.int64)
-    path = np.zeros(len(genes) * (t.tiles.shape[1] + 1) + 2, np.int64)
+    at, start = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    path = np.zeros(t.source.size + 2, np.int64)
     for _ in range(MOST_ITERATIONS):
         if not goes_on(r, limit):
             break
-        at[0], at[1], at[2], at[3] = 0, 0, t.first[0], t.first[1]
+        at[0], at[1], at[2] = 0, 0, t.root[0]
         depth = 0
         path[0] = 0
         while True:
-            count = _next_decision(t, at, decided, candidate, ends)
+            count = _next_decision(t, at, decided, candidate)
             if count == 0 or at[0] == len(genes):
                 break
             child = _chosen_child(w, tree, path[depth], count)
             if child >= 0:
-                _decide(t, at, decided, candidate, ends, tree.value[child])
+                _decide(t, at, decided, candidate, tree.value[child])
                 depth += 1
                 path[depth] = child
                 continue
             option = _untried(w, tree, path[depth], count)
-            _decide(t, at, decided, candidate, ends, option)
+            _decide(t, at, decided, candidate, option)
             tree.child[nodes], tree.sibling[nodes], tree.value[nodes] = -1, tree.child[path[depth]], option
             tree.visits[nodes] = tree.reward[nodes] = 0.0
             tree.child[path[depth]] = nodes
@@ -240,7 +221,7 @@ def search_tiles(s, w, r, t, tree, genes, scale, limit):  # type: ignore[no-unty
         total = 0.0
         for _ in range(rollouts):
             at[:] = start
-            reward, score = _finish(s, w, r, t, at, decided, candidate, ends, known, scale)
+            reward, score = _finish(s, w, r, t, at, decided, candidate, known, scale)
             total += reward
             if score < best_score:
                 best_score = score
