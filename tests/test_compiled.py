@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from numba.core.caching import FunctionCache
+
 import fusiest
-from fusiest.compiled import MODULES
+from fusiest.compiled import MODULES, compiled
 
 SOURCE = Path(fusiest.__file__).parent
 PROGRAM = """
@@ -40,6 +45,26 @@ def test_a_change_in_another_file_is_noticed(tmp_path: Path) -> None:
     os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert other.stat().st_size == status.st_size
     assert run() == ("(0, 0)", "0") != (parents, "0")
+
+
+def test_where_nothing_can_be_written_it_is_compiled_all_the_same() -> None:
+    """As in a container whose files are read-only. Numba has no place for code of a file that is not there either."""
+    names: dict[str, Callable[[int], int]] = {}
+    exec(compile("def double(n): return 2 * n", "/nowhere/loops.py", "exec"), names)
+    assert compiled()(names["double"])(21) == 42
+
+
+def test_a_full_disk_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def full(*_: object) -> None:
+        tried.append(1)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(FunctionCache, "save_overload", full)
+    triple = compiled()(lambda n: 3 * n)
+    assert triple(14) == 42
+    assert tried
 
 
 def test_all_inner_loops_are_in_these_modules() -> None:

@@ -7,6 +7,7 @@ Here everything compiled goes by the text of all modules with inner loops.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import FunctionCache
 
 MODULES = ("baselines/*.py", "joining/coarse.py", "pmapping/kernels.py")
 
@@ -22,12 +24,25 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
     """A decorator for an inner loop, which has to be in one of `MODULES`; `options` are Numba's."""
 
     def decorate(function: Any) -> Any:
-        found = numba.njit(cache=True, **options)(function)
-        if hasattr(found, "_cache"):  # not if compiling is switched off
-            found._cache._cache_file._source_stamp = _stamp()
-        return found
+        loop: Any = numba.njit(**options)(function)
+        if loop is not function:  # compiling is not switched off
+            with contextlib.suppress(RuntimeError):  # no folder can be written to: every process compiles anew
+                loop._cache = _Kept(function)
+        return loop
 
     return decorate
+
+
+class _Kept(FunctionCache):
+    """Compiled code on disk, which goes by the text of the modules. If it cannot be written, that is no error."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        self._cache_file._source_stamp = _stamp()
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with contextlib.suppress(OSError):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
 
 
 @functools.cache
