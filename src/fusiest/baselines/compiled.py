@@ -1,7 +1,8 @@
 """How the baselines' inner loops are compiled, and a hash table for them.
 
 A space has some forty arrays. Counting references to each at every call costs several times what a move does, so these
-functions neither count nor allocate: what they write to is handed in.
+functions neither count nor allocate: what they write to is handed in. To hand over all arrays costs as much as a small
+function does, so LLVM puts each where it is called.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import numpy.typing as npt
 
 from fusiest.compiled import compiled
 
-kernel: Any = compiled(_nrt=False)
+kernel: Any = compiled(_nrt=False, forceinline=True)
 inlined: Any = compiled(_nrt=False, inline="always")
-"""For small functions: to hand over a whole space costs more than they do."""
+"""For the smallest: Numba does so itself, before it looks at types."""
 
 Keys = npt.NDArray[np.uint64]
 
