@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -15,11 +16,11 @@ from fusiest import Result, Spec, load
 from fusiest.baselines.kernels import INCOMPATIBLE, TOO_LARGE, VALID, evaluate, sample
 from fusiest.baselines.kernels import price as price_of
 from fusiest.baselines.options import BaselineOptions
-from fusiest.baselines.record import SPENT, make_record
+from fusiest.baselines.record import INVALID_ONES, SPENT, VALID_ONES, make_record
 from fusiest.baselines.run import make_work_for, run_baseline, search
 from fusiest.baselines.sampling import draw
 from fusiest.baselines.space import make_genome
-from fusiest.baselines.tree_search import make_structure, make_tree, search_tiles
+from fusiest.baselines.tree_search import MOST_ITERATIONS, make_structure, make_tree, search_tiles
 from fusiest.errors import FusiestError, SpecError
 from fusiest.mapper.joiner import Joiner
 from fusiest.mapper.mapper import NoMapping, map
@@ -105,10 +106,36 @@ def test_the_tree_search_finds_the_best_tiles_of_a_structure() -> None:
     einsum = np.searchsorted(genome.space.first, structure.rows, side="right") - 1
     other = np.array([rng.choice(structure.rows[einsum == e]) for e in range(2)])
     work = make_work_for(genome.space, 0)
-    score = search_tiles(genome.space, work, record, structure, make_tree(), other, best / 2, 1e6)
+    score = search_tiles(genome.space, work, record, structure, make_tree(), other, other, best / 2, 1e6)
     assert score == pytest.approx(best, rel=1e-9)
     assert evaluate(genome.space, work, other) == VALID
     assert work.cost[0] * work.cost[1] == score
+
+
+def test_the_tree_search_ends_when_it_has_seen_everything() -> None:
+    """Then it has the best of all choices of rows."""
+    spec = load("simple", "matmuls", N_EINSUMS=2, M=8, KN=8, MainMemoryEnergy=100)
+    tables = explore_all(spec, Options(jobs=1), None, lambda *_: None, counted=True)
+    genome = make_genome(spec, Joiner(spec, tables, False))
+    space, work, record = genome.space, make_work_for(genome.space, 0), make_record(2, np.inf, ("edp",))
+    genes, several = np.zeros(2, np.int64), 0
+    for _ in range(10):
+        while np.isinf(draw(space, work, record, genes)):
+            pass
+        record.counts[:] = 0
+        structure = make_structure(genome, genes)
+        edges = genome.edges(genes)
+        scores = []
+        einsum = np.searchsorted(space.first, structure.rows, side="right") - 1
+        for pair in itertools.product(*(structure.rows[einsum == e] for e in range(2))):
+            rows = np.array(pair)
+            if evaluate(space, work, rows) == VALID and genome.edges(rows) == edges:
+                scores.append(work.cost[0] * work.cost[1])
+        score = search_tiles(space, work, record, structure, make_tree(), genes, genes, 1.0, np.inf)
+        assert score == min(scores)
+        assert record.counts[VALID_ONES] + record.counts[INVALID_ONES] < MOST_ITERATIONS
+        several += len(scores) > 1
+    assert several
 
 
 def test_choices_that_do_not_fit_together_are_told_from_those_that_are_too_large() -> None:

@@ -22,20 +22,27 @@ def structure_search(
     """A function that goes on until so many evaluations are spent; `scale`: the least score there could be."""
     space, tree = genome.space, make_tree()
 
-    def score(genes: Ints) -> float:
+    def score(genes: Ints, parent: Ints) -> float:
         structure = make_structure(genome, genes)
         limit = record.amounts[BUDGET]
-        return float(search_tiles(space, work, record, structure, tree, genes, scale or 1.0, limit))
+        return float(search_tiles(space, work, record, structure, tree, genes, parent, scale or 1.0, limit))
 
     def first(genes: Ints) -> float:
         """A structure that has at least one valid mapping."""
-        return score(genes) if np.isfinite(draw(space, work, record, genes)) else np.inf
+        return score(genes, genes) if np.isfinite(draw(space, work, record, genes)) else np.inf
+
+    def same_structure(genes: Ints, others: Ints) -> bool:
+        return all(a is b for a, b in zip(genome.edges(genes), genome.edges(others), strict=True))
 
     def child(genes: Ints) -> float:
         for _ in range(MOST_TRIES):
             a, b = choose_parents(work, scores)
             if vary(space, work, population[a], population[b], genes) and evaluate(space, work, genes) != INCOMPATIBLE:
-                return score(genes)
+                if same_structure(genes, population[a]):  # known already
+                    genes[:] = population[a]
+                    record.amounts[SPENT] += 1.0
+                    return float(scores[a])
+                return score(genes, population[a])
         record.amounts[SPENT] += 1.0
         return np.inf
 

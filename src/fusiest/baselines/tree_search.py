@@ -13,7 +13,7 @@ import numpy as np
 
 from fusiest.baselines.compiled import copy, kernel
 from fusiest.baselines.kernels import below
-from fusiest.baselines.record import SPENT, goes_on, judge
+from fusiest.baselines.record import goes_on, judge
 from fusiest.baselines.space import Genome
 from fusiest.compiled import compiled
 from fusiest.pmapping.pareto import Floats, Ints
@@ -48,6 +48,8 @@ class Tree(NamedTuple):
     child: Ints
     sibling: Ints
     value: Ints
+    left: Ints
+    """How many of the ways on from here still lead to something new."""
     visits: Floats
     reward: Floats
 
@@ -138,14 +140,11 @@ def _decide(t, at, decided, genes, option):  # type: ignore[no-untyped-def]
 @kernel
 def _finish(s, w, r, t, at, decided, genes, known, scale):  # type: ignore[no-untyped-def]
     """Decide the rest at random: reward and score."""
-    while at[0] < len(genes):
+    count = _next_decision(t, at, decided, genes)
+    while count > 1:
+        _decide(t, at, decided, genes, below(w, count))
         count = _next_decision(t, at, decided, genes)
-        if count == 0:
-            r.amounts[SPENT] += 1.0
-            return WORST_REWARD, np.inf
-        if at[0] < len(genes):
-            _decide(t, at, decided, genes, below(w, count))
-    score = judge(s, w, r, genes, known, False)
+    score = judge(s, w, r, genes, known, False) if count else np.inf
     if not score < np.inf:
         return WORST_REWARD, np.inf
     copy(known, genes)
@@ -153,15 +152,15 @@ def _finish(s, w, r, t, at, decided, genes, known, scale):  # type: ignore[no-un
 
 
 @kernel
-def _chosen_child(w, tree, node, count):  # type: ignore[no-untyped-def]
-    """The child with the best bound, or -1 if not all options were tried."""
+def _chosen_child(tree, node, count):  # type: ignore[no-untyped-def]
+    """Of the children that still lead to something new, the one with the best bound; -1 if not all options were tried."""
     tried = 0
     best, best_bound = -1, -np.inf
     child = tree.child[node]
     while child >= 0:
         tried += 1
         bound = tree.reward[child] / tree.visits[child] + math.sqrt(math.log(tree.visits[node]) / tree.visits[child])
-        if bound > best_bound:
+        if tree.left[child] and bound > best_bound:
             best, best_bound = child, bound
         child = tree.sibling[child]
     return best if tried == count else -1
@@ -180,43 +179,63 @@ def _untried(w, tree, node, count):  # type: ignore[no-untyped-def]
         option = (option + 1) % count
 
 
+@kernel
+def _add_child(w, tree, node, number, count):  # type: ignore[no-untyped-def]
+    """A new child, with this number, for an option that was not tried yet."""
+    tree.child[number], tree.sibling[number], tree.value[number] = -1, tree.child[node], _untried(w, tree, node, count)
+    tree.visits[number] = tree.reward[number] = 0.0
+    tree.child[node] = number
+
+
+@kernel
+def _close(tree, path, depth):  # type: ignore[no-untyped-def]
+    """What ends here need not be visited again, nor what is above and leads nowhere else."""
+    tree.left[path[depth]] = 0
+    while depth > 0:
+        depth -= 1
+        tree.left[path[depth]] -= 1
+        if tree.left[path[depth]] > 0:
+            break
+
+
 @compiled()
-def search_tiles(s, w, r, t, tree, genes, scale, limit):  # type: ignore[no-untyped-def]
-    """The best tiles of a structure that the tree search finds: its score, and the choice in `genes`."""
-    tree.child[0] = -1
-    tree.visits[0] = tree.reward[0] = 0.0
-    nodes = 1
+def search_tiles(s, w, r, t, tree, genes, parent, scale, limit):  # type: ignore[no-untyped-def]
+    """The best tiles of a structure that the tree search finds: its score, and the choice in `genes`.
+
+    Groups that `parent` has are paid for.
+    """
     best_score = np.inf
-    best, known, candidate = genes.copy(), genes.copy(), genes.copy()
+    best, known, candidate = genes.copy(), parent.copy(), genes.copy()
     decided = np.zeros(t.places + 1, np.int64)
     at, start = np.zeros(3, np.int64), np.zeros(3, np.int64)
     path = np.zeros(t.source.size + 2, np.int64)
+    tree.child[0] = -1
+    tree.visits[0] = tree.reward[0] = 0.0
+    at[2] = t.root[0]
+    tree.left[0] = _next_decision(t, at, decided, candidate)
+    nodes = 1
     for _ in range(MOST_ITERATIONS):
-        if not goes_on(r, limit):
+        if not (goes_on(r, limit) and tree.left[0]):
             break
         at[0], at[1], at[2] = 0, 0, t.root[0]
         depth = 0
-        path[0] = 0
-        while True:
-            count = _next_decision(t, at, decided, candidate)
-            if count == 0 or at[0] == len(genes):
-                break
-            child = _chosen_child(w, tree, path[depth], count)
-            if child >= 0:
-                _decide(t, at, decided, candidate, tree.value[child])
-                depth += 1
-                path[depth] = child
-                continue
-            option = _untried(w, tree, path[depth], count)
-            _decide(t, at, decided, candidate, option)
-            tree.child[nodes], tree.sibling[nodes], tree.value[nodes] = -1, tree.child[path[depth]], option
-            tree.visits[nodes] = tree.reward[nodes] = 0.0
-            tree.child[path[depth]] = nodes
+        count = _next_decision(t, at, decided, candidate)
+        while count > 1:
+            child = _chosen_child(tree, path[depth], count)
+            if child < 0:
+                child = nodes
+                _add_child(w, tree, path[depth], child, count)
+            _decide(t, at, decided, candidate, tree.value[child])
             depth += 1
-            path[depth] = nodes
-            nodes += 1
-            break
-        rollouts = 1 if at[0] == len(genes) else ROLLOUTS
+            path[depth] = child
+            count = _next_decision(t, at, decided, candidate)
+            if child == nodes:
+                nodes += 1
+                tree.left[child] = count
+                break
+        if count <= 1:
+            _close(tree, path, depth)
+        rollouts = ROLLOUTS if count > 1 else count
         start[:] = at
         total = 0.0
         for _ in range(rollouts):
@@ -228,12 +247,12 @@ def search_tiles(s, w, r, t, tree, genes, scale, limit):  # type: ignore[no-unty
                 best[:] = candidate
         for d in range(depth + 1):
             tree.visits[path[d]] += 1
-            tree.reward[path[d]] += total / rollouts
+            tree.reward[path[d]] += total / rollouts if rollouts else WORST_REWARD
     genes[:] = best
     return best_score
 
 
 def make_tree() -> Tree:
     count = MOST_ITERATIONS + 2
-    child, sibling, value = np.zeros((3, count), np.int64)
-    return Tree(child, sibling, value, np.zeros(count), np.zeros(count))
+    child, sibling, value, left = np.zeros((4, count), np.int64)
+    return Tree(child, sibling, value, left, np.zeros(count), np.zeros(count))
