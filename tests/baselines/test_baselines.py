@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from fusiest import Result, Spec, load
-from fusiest.baselines.kernels import INCOMPATIBLE, TOO_LARGE, VALID, evaluate, sample
+from fusiest.baselines.annealing import accepted, anneal
+from fusiest.baselines.genetic import POPULATION, evolve
+from fusiest.baselines.kernels import INCOMPATIBLE, TOO_LARGE, VALID, evaluate, make_work, sample
 from fusiest.baselines.kernels import price as price_of
 from fusiest.baselines.options import BaselineOptions
-from fusiest.baselines.record import INVALID_ONES, SPENT, VALID_ONES, make_record
-from fusiest.baselines.run import make_work_for, run_baseline, search
-from fusiest.baselines.sampling import draw
-from fusiest.baselines.space import make_genome
+from fusiest.baselines.record import (
+    BEST,
+    CURRENT,
+    INVALID_ONES,
+    INVALID_RUN,
+    PHASE,
+    SINCE_BEST,
+    SPENT,
+    STOPPED,
+    VALID_ONES,
+    make_record,
+)
+from fusiest.baselines.run import make_work_for, our_evaluations, run_baseline, search
+from fusiest.baselines.sampling import draw, timeloop
+from fusiest.baselines.space import Genome, make_genome
 from fusiest.baselines.tree_search import MOST_ITERATIONS, make_structure, make_tree, search_tiles
 from fusiest.errors import FusiestError, SpecError
 from fusiest.mapper.joiner import Joiner
@@ -27,10 +39,10 @@ from fusiest.mapper.mapper import NoMapping, map
 from fusiest.mapper.options import Options
 from fusiest.mapper.tables import explore_all
 from tests.command_line import run
+from tests.proving import cases
 from tests.workload_strategies import WorkloadCase, workload_cases
 
 BASELINES = ("set", "tileflow", "tileflow-mcts", "timeloop")
-PROVE = os.environ.get("FUSIEST_PROVE") == "1"
 
 
 def baseline(spec: Spec, mapper: str, budget: float, seed: int = 0, objective: str = "edp") -> Result:
@@ -42,9 +54,13 @@ def matmuls(count: int = 3) -> Spec:
     return load("simple", "matmuls", N_EINSUMS=count, M=64, KN=64, MainMemoryEnergy=100, GlobalBufferSize=40_000)
 
 
-@settings(
-    max_examples=300 if PROVE else 25, derandomize=not PROVE, deadline=None, suppress_health_check=list(HealthCheck)
-)
+def flat(spec: Spec) -> Genome:
+    return make_genome(
+        spec, Joiner(spec, explore_all(spec, Options(jobs=1), None, lambda *_: None, counted=True), False)
+    )
+
+
+@cases(25, 300)
 @given(
     case=workload_cases(), mapper=st.sampled_from(BASELINES), objective=st.sampled_from(("energy", "latency", "edp"))
 )
@@ -96,8 +112,7 @@ def test_finds_the_optimum_of_a_small_problem_and_says_how(mapper: str) -> None:
 
 def test_the_tree_search_finds_the_best_tiles_of_a_structure() -> None:
     spec = matmuls(2)
-    tables = explore_all(spec, Options(jobs=1), None, lambda *_: None, counted=True)
-    genome = make_genome(spec, Joiner(spec, tables, False))
+    genome = flat(spec)
     found = search(genome, ("edp",), BaselineOptions("set", 0, 300_000), 1)
     assert found.genes is not None
     best = found.history[-1].energy * found.history[-1].latency
@@ -115,8 +130,7 @@ def test_the_tree_search_finds_the_best_tiles_of_a_structure() -> None:
 def test_the_tree_search_ends_when_it_has_seen_everything() -> None:
     """Then it has the best of all choices of rows."""
     spec = load("simple", "matmuls", N_EINSUMS=2, M=8, KN=8, MainMemoryEnergy=100)
-    tables = explore_all(spec, Options(jobs=1), None, lambda *_: None, counted=True)
-    genome = make_genome(spec, Joiner(spec, tables, False))
+    genome = flat(spec)
     space, work, record = genome.space, make_work_for(genome.space, 0), make_record(2, np.inf, ("edp",))
     genes, several = np.zeros(2, np.int64), 0
     for _ in range(10):
@@ -141,8 +155,7 @@ def test_the_tree_search_ends_when_it_has_seen_everything() -> None:
 def test_choices_that_do_not_fit_together_are_told_from_those_that_are_too_large() -> None:
     """By the path through the forms, which knows nothing of space: also where the first Einsums need too much."""
     spec = load("simple", "matmuls", N_EINSUMS=3, M=32, KN=32, GlobalBufferSize=4096)
-    tables = explore_all(spec, Options(jobs=1), None, lambda *_: None, counted=True)
-    genome = make_genome(spec, Joiner(spec, tables, False))
+    genome = flat(spec)
     space, work, rng = genome.space, make_work_for(genome.space, 0), np.random.default_rng(0)
     seen = set()
     for i in range(3_000):
@@ -197,6 +210,79 @@ def test_timeloop_stops_by_its_own_rules() -> None:
     assert stopped.stats.evaluations < 1e6
     history = np.array([h.evaluations for h in stopped.stats.history])
     assert history[-1] < stopped.stats.evaluations
+
+
+def test_timeloop_counts_what_is_invalid_and_what_is_no_better() -> None:
+    space = flat(matmuls()).space
+    for own, invalid, since in ((space, 0, 500), (space._replace(sizes=np.zeros(1)), 1_000, 0)):
+        record = make_record(3, np.inf, ("edp",))
+        timeloop(own, make_work_for(own, 0), record, np.zeros(3, np.int64), np.inf, True)
+        assert record.amounts[STOPPED] == record.amounts[SPENT] > 0
+        assert (record.counts[INVALID_RUN] if invalid else 0, record.counts[SINCE_BEST]) == (invalid, since)
+
+
+def test_set_accepts_what_is_worse_with_the_published_probability() -> None:
+    work = make_work(0, 1, 1, 1, 1, 1, 1)
+    for x, worse in ((0.0, 0.1), (0.5, 0.005), (0.9, 0.0005)):
+        share = np.mean([accepted(work, 1 + worse, 1.0, x) for _ in range(20_000)])
+        assert share == pytest.approx(np.exp(-worse / (0.07 * (1 - x) / (1 + 8 * x))), abs=0.015)
+    assert accepted(work, 0.99, 1.0, 0.5)
+    assert not accepted(work, 1.01, 1.0, 1.0)
+
+
+def test_set_goes_back_to_the_best_at_90_percent() -> None:
+    space = flat(matmuls()).space
+    work, record = make_work_for(space, 0), make_record(3, 1e5, ("edp",))
+    genes, candidate = np.zeros((2, 3), np.int64)
+    anneal(space, work, record, genes, candidate, 0.89e5)
+    assert not record.counts[PHASE]
+    record.amounts[CURRENT] = 1e9 * record.amounts[BEST]
+    anneal(space, work, record, genes, candidate, 0.901e5)
+    assert record.counts[PHASE]
+    assert record.amounts[CURRENT] < 2 * record.amounts[BEST]
+
+
+def test_tileflow_keeps_its_best() -> None:
+    space = flat(matmuls()).space
+    work, record = make_work_for(space, 0), make_record(3, 1e5, ("edp",))
+    population, scores = np.zeros((POPULATION, 3), np.int64), np.full(POPULATION, np.inf)
+    for until in range(2_000, 100_000, 2_000):
+        evolve(space, work, record, population, scores, population.copy(), scores.copy(), float(until))
+        if record.counts[PHASE] == POPULATION:
+            assert scores.min() == record.amounts[BEST]
+            assert (population == record.best).all(axis=1).any()
+
+
+def test_the_budget_is_what_fusiest_evaluates_unless_given() -> None:
+    spec = matmuls()
+    result = run_baseline(spec, Options(objective=("edp",), jobs=1), BaselineOptions("set"))
+    genome = flat(spec)
+    ours = our_evaluations(spec, genome.joiner.tables)
+    assert result.stats.evaluations is not None
+    assert ours <= result.stats.evaluations < ours + sum(genome.space.price.max() for _ in range(3))
+
+
+def test_only_groups_that_a_mapping_did_not_have_are_charged() -> None:
+    space = flat(matmuls()).space
+    work, record = make_work_for(space, 0), make_record(3, np.inf, ("edp",))
+    pair = np.zeros((2, 3), np.int64)
+    for genes in pair:
+        while np.isinf(draw(space, work, record, genes)):
+            pass
+    new = space.group[pair[0]] != space.group[pair[1]]
+    assert new.any()
+    assert price_of(space, pair[0], pair[1], False) == max(space.price[pair[0]][new].sum(), 1)
+    assert price_of(space, pair[0], pair[1], True) == space.price[pair[0]].sum()
+
+
+def test_a_time_limit_ends_a_baseline() -> None:
+    options = Options(objective=("edp",), jobs=1, time_limit=0.0)
+    result = run_baseline(matmuls(), options, BaselineOptions("set", budget=1e12))
+    assert result.options == options
+    assert result.stats.evaluations is not None
+    assert result.stats.evaluations < 1e12
+    with pytest.raises(SpecError, match="usage of a memory is an objective of fusiest's own search, not of set"):
+        run_baseline(matmuls(), Options(usage="GlobalBuffer"), BaselineOptions("set"))
 
 
 def test_nothing_found_in_the_budget() -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fusiest import load, map
 from fusiest.errors import FusiestError, SpecError
 from fusiest.reproduce import (
     ablation,
@@ -19,6 +23,7 @@ from fusiest.reproduce import (
     mapping,
     pieces,
     scaling,
+    searching,
 )
 from fusiest.reproduce.names import EXPERIMENTS
 from fusiest.reproduce.output import Output, write
@@ -32,7 +37,8 @@ SMALL = {"N_EINSUMS": 2, "M": 64, "KN": 64}
 def files(study: Study, name: str, output: Output) -> tuple[list[dict[str, str]], str]:
     """The rows of the CSV file and the summary, once all files are written."""
     written = {path.name for path in write(study, name, "Title", output)}
-    assert {f"{name}.csv", f"{name}.svg", f"{name}.md"} <= written
+    pictures = {f"{name}.svg"} if output.draw is None else {f"{name}.svg", f"{name}.png"}
+    assert {f"{name}.csv", f"{name}.md", *pictures} == written
     assert (study.out / f"{name}.svg").read_text(encoding="utf-8").rstrip().endswith("</svg>")
     rows = list(csv.DictReader((study.out / f"{name}.csv").open(encoding="utf-8")))
     text = (study.out / f"{name}.md").read_text(encoding="utf-8")
@@ -111,8 +117,9 @@ def test_scaling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_scaling_counts_timeouts_as_the_paper() -> None:
-    ours = {"seconds": 2.0, "edp": 1.0}
-    assert scaling._seconds([3.0, None], 1, ours, 2) == 4.0
+    """Also their time: that of evaluations, as long as fusiest's, which spends half of its time on them."""
+    ours = {"seconds": 2.0, "exploring": 1.0, "edp": 1.0}
+    assert scaling._seconds([3.0, None], 1, ours, 2) == 2.5
     assert scaling._seconds([None, None], 2, ours, 2) is None
     assert scaling._seconds([None, None, 5.0], 2, ours, 3) is None
 
@@ -128,10 +135,11 @@ def test_mapping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def short(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
     """Mappings for short sequences, made once for the three experiments about the edge accelerator."""
-    edge.QUICK_LENGTHS = (128, 256)
-    return Study(tmp_path_factory.mktemp("edge"), quick=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edge, "QUICK_LENGTHS", (128, 256))
+        yield Study(tmp_path_factory.mktemp("edge"), quick=True)
 
 
 def test_edge_transformer(short: Study) -> None:
@@ -171,6 +179,23 @@ def test_ablation(tmp_path: Path) -> None:
     assert "yes, checked for all searches that finished" in text
 
 
+def test_an_interrupted_search_leaves_no_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have found a mapping, but not the optimum that the experiment would take it for."""
+    spec = load("simple", "matmuls", N_EINSUMS=1, M=8, KN=8)
+    monkeypatch.setattr(searching, "run", lambda *_: replace(map(spec, jobs=1), optimal=False, interrupted=True))
+    monkeypatch.setattr(mapping, "QUICK", {"BATCH_SIZE": 1, "N_TOKENS": 128})
+    with pytest.raises(KeyboardInterrupt):
+        mapping.run(Study(tmp_path, quick=True))
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_a_baseline_better_than_the_optimum_is_a_bug() -> None:
+    assert convergence.above({"history": [[1.0, 3.0], [2.0, 2.0]]}, {"edp": 2.0}, np.inf) == 0
+    assert np.isnan(convergence.above({"history": [[1.0, 3.0]]}, {"edp": 2.0}, 0.5))
+    with pytest.raises(FusiestError, match="less than the optimum"):
+        convergence.above({"history": [[1.0, 1.9]]}, {"edp": 2.0}, np.inf)
+
+
 def test_pieces_are_computed_once(tmp_path: Path) -> None:
     calls: list[int] = []
 
@@ -199,12 +224,26 @@ def test_pieces_in_processes(tmp_path: Path, jobs: int) -> None:
     assert not study.has({"p/0": {"x": 5}})
 
 
+def test_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapping, "QUICK", {"BATCH_SIZE": 1, "N_TOKENS": 128})
+    out = tmp_path / "results"
+    status, printed, progress = run(capsys, "reproduce", "mapping", "--quick", "--out", str(out))
+    assert status == 0
+    assert printed.split() == [str(out / f"mapping.{kind}") for kind in ("csv", "svg", "md")]
+    assert "mapping" in progress
+    assert (out / "pieces-quick" / "mapping" / "optimum.json").exists()
+
+
 def test_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert chosen("all") == list(EXPERIMENTS)
     with pytest.raises(SpecError, match="did you mean 'scaling'"):
         chosen("scalin")
     status, _, err = run(capsys, "reproduce", "mapping", "--hours", "-1")
     assert (status, err) == (2, "hours must not be negative, but is -1.0\n")
+    status, _, err = run(capsys, "reproduce", "convergence", "--times", "1e-5", "--out", str(tmp_path), "--quiet")
+    assert (status, err) == (2, "times must be at least 0.001 for convergence, but is 1e-05\n")
     status, _, err = run(capsys, "reproduce", "mapping", "--runs", "0")
     assert (status, err) == (2, "runs must be positive, but is 0\n")
     blocked = tmp_path / "file"

@@ -34,6 +34,15 @@ def move(s, w, r, genes, candidate):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def accepted(w, score, current, x):  # type: ignore[no-untyped-def]
+    """Whether to go on from a choice with this score after a fraction x of the budget."""
+    temperature = 0.07 * (1 - x) / (1 + 8 * x)
+    return score < current or (
+        temperature > 0 and uniform(w) < math.exp(-((score - current) / max(current, 1e-300)) / temperature)
+    )
+
+
+@kernel
 def anneal(s, w, r, genes, candidate, until):  # type: ignore[no-untyped-def]
     """Go on annealing from `genes` until so many evaluations are spent; `candidate` is scratch space."""
     while goes_on(r, until):
@@ -47,10 +56,7 @@ def anneal(s, w, r, genes, candidate, until):  # type: ignore[no-untyped-def]
             copy(genes, r.best)
             current = r.amounts[BEST]
         score = move(s, w, r, genes, candidate)
-        temperature = 0.07 * (1 - x) / (1 + 8 * x)
-        if score < current or (
-            temperature > 0 and uniform(w) < math.exp(-((score - current) / max(current, 1e-300)) / temperature)
-        ):
+        if accepted(w, score, current, x):
             copy(genes, candidate)
             current = score
         r.amounts[CURRENT] = current

@@ -27,6 +27,7 @@ from fusiest.baselines.record import (
 from fusiest.baselines.sampling import timeloop
 from fusiest.baselines.space import Genome, Space, make_genome
 from fusiest.baselines.structures import structure_search
+from fusiest.errors import SpecError
 from fusiest.mapper.joiner import Joiner, State
 from fusiest.mapper.mapper import NoMapping, checked_mapping, cpu_seconds, peak_rss_bytes
 from fusiest.mapper.options import Options
@@ -61,6 +62,8 @@ class Found:
 
 def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progress: Progress | None = None) -> Result:
     """Map with a baseline: explore, search, check."""
+    if options.usage is not None:
+        raise SpecError(f"usage of a memory is an objective of fusiest's own search, not of {baseline.mapper}")
     say = progress or (lambda step: None)
     begin, cpu = time.perf_counter(), cpu_seconds()
     tables = explore_all(
@@ -70,22 +73,29 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
         lambda name, table, done, total: say(Step("exploring", f"{name} has {len(table):,} pmappings", done, total)),
         counted=True,
     )
+    exploring = time.perf_counter() - begin
     genome = make_genome(spec, Joiner(spec, tables, False, finished=options.finished))
-    found = search(genome, options.objective, baseline, our_evaluations(spec, tables), say)
+    ours = our_evaluations(spec, tables, options.finished)
+    end = None if options.time_limit is None else begin + options.time_limit
+    found = search(genome, options.objective, baseline, ours, say, end=end)
     stats = Stats(
         pmappings={name: len(table) for name, table in tables.items()},
         explored={name: table.explored for name, table in tables.items()},
         orders="given", evaluations=found.spent, history=found.history,
     )  # fmt: skip
-    result = to_result(spec, genome, options.objective, found, stats, baseline.mapper)
-    stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
+    result = to_result(genome, options, found, stats, baseline.mapper)
+    stats.exploring_seconds, stats.wall_seconds, stats.cpu_seconds = (
+        exploring,
+        time.perf_counter() - begin,
+        cpu_seconds() - cpu,
+    )
     stats.peak_rss_bytes = peak_rss_bytes()
     return result
 
 
-def our_evaluations(spec: Spec, tables: dict[str, Table]) -> int:
+def our_evaluations(spec: Spec, tables: dict[str, Table], finished: bool = True) -> int:
     """Pmappings that fusiest evaluates for its tables; Einsums that differ only by names once."""
-    return sum({common_key(spec, name): table.explored for name, table in tables.items()}.values())
+    return sum({common_key(spec, name, finished): table.explored for name, table in tables.items()}.values())
 
 
 def search(
@@ -95,8 +105,12 @@ def search(
     ours: int,
     say: Progress | None = None,
     target: float = 0.0,
+    end: float | None = None,
 ) -> Found:
-    """Run a baseline until its budget is spent, its own rules stop it, or it found a score of at most `target`."""
+    """Run a baseline until its budget is spent, its own rules stop it, or it found a score of at most `target`.
+
+    `end`: when time is up, as `time.perf_counter` counts.
+    """
     space = genome.space
     if not all(np.diff(space.first)):
         return Found(None, 0.0, [])
@@ -114,6 +128,8 @@ def search(
             best = f"best {record.amounts[BEST]:.6g}" if history else "nothing valid yet"
             say(Step(baseline.mapper, f"{record.amounts[SPENT]:,.0f} of {budget:,.0f} evaluations, {best}"))
         if (record.amounts[STOPPED] and baseline.stop_rules) or record.amounts[BEST] <= target:
+            break
+        if end is not None and time.perf_counter() > end:
             break
     genes = record.best.copy() if history else None
     tried = int(record.counts[VALID_ONES] + record.counts[INVALID_ONES])
@@ -143,19 +159,18 @@ def _stepper(genome: Genome, work: Work, record: Record, baseline: BaselineOptio
     return structure_search(genome, work, record, population, scores, least_score(genome, record.objective))
 
 
-def to_result(
-    spec: Spec, genome: Genome, objective: tuple[str, ...], found: Found, stats: Stats, mapper: str
-) -> Result:
+def to_result(genome: Genome, options: Options, found: Found, stats: Stats, mapper: str) -> Result:
     """The best mapping as a tree, which the model must cost the same; the gap is to a lower bound of all mappings."""
     if found.genes is None:
         raise NoMapping(f"{mapper} found no valid mapping in {found.spent:,.0f} evaluations")
-    best = found.history[-1]
+    spec, best = genome.joiner.spec, found.history[-1]
     order, picks = _picks(genome, found.genes)
     tree = picked_tree(genome.joiner, picks)
     mapping = checked_mapping(spec, order, tree, best.energy, best.latency, genome.joiner.finished)
-    kind = OBJECTIVES.get(objective, EDP)
+    kind = OBJECTIVES.get(options.objective, EDP)
     bound, score = least_score(genome, kind), (best.energy, best.latency, best.energy * best.latency)[kind]
-    return Result(spec, objective, [mapping], False, max(0.0, 1 - bound / score) if score else 0.0, stats)
+    gap = max(0.0, 1 - bound / score) if score else 0.0
+    return Result(spec, options.objective, [mapping], False, gap, stats, options=options)
 
 
 def least_score(genome: Genome, objective: int) -> float:

@@ -100,9 +100,9 @@ class Genome:
         return found
 
 
-def make_genome(spec: Spec, joiner: Joiner, levels: list[Level] | None = None) -> Genome:
+def make_genome(spec: Spec, joiner: Joiner) -> Genome:
     """Flatten the tables of a joiner."""
-    return _Flattening(spec, joiner, levels or paths(joiner)).genome()
+    return _Flattening(spec, joiner, paths(joiner)).genome()
 
 
 @dataclass
@@ -379,7 +379,7 @@ def hashed(columns: list[Ints]) -> Keys:
     key = np.zeros(len(columns[0]), np.uint64)
     with np.errstate(over="ignore"):
         for column in columns:
-            key = mix.py_func(key, column.astype(np.uint64))
+            key = getattr(mix, "py_func", mix)(key, column.astype(np.uint64))
     return key
 
 
@@ -398,6 +398,3 @@ def _stacked(parts: list[Ints]) -> Ints:
     width = max(part.shape[1] for part in parts)
     padded = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=-1) for part in parts]
     return np.concatenate(padded)
-
-
-__all__ = ["Genome", "Space", "hashed", "make_genome"]

@@ -31,7 +31,7 @@ def reproduce_command(
     runs: Annotated[int | None, typer.Option(metavar="N", help="runs per baseline")] = None,
     hours: Annotated[
         float | None,
-        typer.Option(metavar="H", help="start runs of baselines for so long, then write what there is; 0: only write"),
+        typer.Option(metavar="H", help="start runs of baselines for so long, then write what there is; 0: start none"),
     ] = None,
     jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,

@@ -103,6 +103,7 @@ class _Run:
                 Step("exploring", f"{name} has {len(table):,} pmappings in {len(table.forms)} forms", done, total)
             ),
         )
+        self.stats.exploring_seconds = time.perf_counter() - begin
         self.stats.pmappings = {name: len(table) for name, table in tables.items()}
         self.stats.explored = {name: table.explored for name, table in tables.items()}
         self.stats.groups = {name: len(table.forms) for name, table in tables.items()}

@@ -69,6 +69,8 @@ class Improvement:
 @dataclass
 class Stats:
     wall_seconds: float = 0.0
+    exploring_seconds: float = 0.0
+    """Of these, for the tables of pmappings."""
     cpu_seconds: float = 0.0
     peak_rss_bytes: int = 0
     pmappings: dict[str, int] = field(default_factory=dict)

@@ -15,13 +15,15 @@ import numpy as np
 
 from fusiest.baselines.options import BaselineOptions
 from fusiest.baselines.run import search
+from fusiest.errors import SpecError
 from fusiest.mapper.progress import Step
 from fusiest.pmapping.pareto import Floats
 from fusiest.report.palette import TENSORS
-from fusiest.reproduce.convergence_summary import summary
+from fusiest.reproduce.convergence_summary import ratio, summary
 from fusiest.reproduce.output import Output, Row
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.prepared import prepare
+from fusiest.reproduce.searching import load_compiled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +73,7 @@ class Found:
 def above(run: Data, optimum: Data, times: float) -> float:
     """The best that a run had found by then, as a fraction above the optimum."""
     scores = [score for spent, score in run["history"] if spent <= times]
-    return max(scores[-1] / optimum["edp"] - 1, 0.0) if scores else np.nan
+    return ratio(scores[-1], optimum) if scores else np.nan
 
 
 def run(
@@ -79,9 +81,12 @@ def run(
 ) -> Output:
     """Ten runs per baseline, up to 10,000 times fusiest's evaluations; two runs up to 1 if quick."""
     most = study.times or (1.0 if study.quick else 10_000.0)
+    if most < SMALLEST:
+        raise SpecError(f"times must be at least {SMALLEST:g} for convergence, but is {most:g}")
     seeds = study.runs or (2 if study.quick else 10)
     case: dict[str, object] = {"architecture": architecture, "workload": workload, "defines": dict(defines)}
     study.say(Step("convergence", "the optimum, and the tables for the baselines"))
+    load_compiled()
     optimum = study.piece("convergence/optimum", case, lambda: _optimum(case))
     case |= {"target": optimum["edp"] * MARGIN}
     charged = _without_free_groups(study, case, budgets_to(most), seeds)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fusiest.mapper.mapper import NoMapping, run
+from fusiest.mapper.mapper import NoMapping
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Step
 from fusiest.model.fusion import fused_sets
 from fusiest.reproduce.pieces import Data, Settings, Study
-from fusiest.spec.dump import dump_mapping
+from fusiest.reproduce.searching import searched
 from fusiest.spec.load import load
 
 OURS = "fusiest"
@@ -44,10 +44,9 @@ def _map(settings: Settings) -> Data:
     defines = {"N_TOKENS": settings["tokens"], "BATCH_SIZE": 1, **dict(settings["defines"])}  # type: ignore[call-overload]
     spec = load("edge_transformer", "gpt3_6.7B", *dataflow, defines=defines)
     try:
-        result = run(spec, Options(objective=("edp",)))
-    except NoMapping as none:
-        return {"mapping": None, "why": str(none)}
-    best = result.best("edp")
+        best = searched(spec, Options(objective=("edp",))).best("edp")
+    except NoMapping:
+        return {"mapping": None}
     energies: dict[str, float] = {}
     for einsum in best.evaluation.einsums.values():
         for (component, tensor, _), joules in einsum.energies.items():
@@ -60,8 +59,5 @@ def _map(settings: Settings) -> Data:
             "energies": energies,
             "latencies": {name: e.latency_per_component for name, e in best.evaluation.einsums.items()},
             "fused": [list(fused.einsums) for fused in fused_sets(spec, best.looptree)],
-            "peak_bits": best.evaluation.peak_occupancy_bits,
-            "tree": dump_mapping(best.looptree),
-            "proven": result.optimal,
         }
     }

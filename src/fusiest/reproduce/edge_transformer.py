@@ -134,9 +134,9 @@ def _why(found: Found, tokens: int) -> str:
     off_chip = [sum(j for key, j in data["energies"].items() if key.startswith(MEMORY)) for data in (ours, theirs)]
     slowest = {name: max(own, key=lambda c: own[c]) for name, own in theirs["latencies"].items()}
     busy = sum(max(theirs["latencies"][name].values()) for name, component in slowest.items() if component != MEMORY)
-    share, idle = off_chip[1] / theirs["energy"], busy / theirs["latency"]
+    share, other = off_chip[1] / theirs["energy"], busy / theirs["latency"]
     return f"""From the mappings at {thousands(tokens)} tokens:
 
-- TransFusion spends {off_chip[1] / off_chip[0]:.2f}× the off-chip energy of the optimum, but that is {share:.0%} of its energy.
-- Its latency is {theirs["latency"] / ours["latency"]:.2f}×: {idle:.0%} of its time is not limited by off-chip bandwidth.
+- TransFusion spends {off_chip[1] / off_chip[0]:.2f}× the off-chip energy of the optimum; that is {share:.0%} of its energy.
+- Its latency is {theirs["latency"] / ours["latency"]:.2f}×: {other:.0%} of its time is not limited by off-chip bandwidth.
 - Its tile sizes, orders and spatial choices are optimized here as freely as ours; the paper follows TransFusion's method."""

@@ -90,7 +90,7 @@ def _summary(rows: list[Row]) -> str:
     lines = [
         [thousands(int(str(n))), part, *(f"{number(n, d, part) * 1e6:.4g}" for d in COMPARED)]
         for n in (both[0], both[-1])
-        for part in (*PARTS.values(), *(f"{kind}" for kind in KINDS))
+        for part in (*PARTS.values(), *KINDS)
     ]
     last = both[-1]
     claims = [

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal
 from fusiest.looptree.svg import svg
-from fusiest.mapper.mapper import run as map_spec
 from fusiest.mapper.options import Options
 from fusiest.model.evaluate import Evaluation, evaluate
 from fusiest.reproduce.output import Output, Row, table
 from fusiest.reproduce.pieces import Data, Settings, Study
+from fusiest.reproduce.searching import searched
 from fusiest.spec.dump import dump_mapping
 from fusiest.spec.load import load, load_texts
 from fusiest.spec.spec import Spec
@@ -47,7 +47,7 @@ over all orders of Einsums. Where an observation does not hold, the table says w
 
 
 def _map(defines: Settings) -> Data:
-    best = map_spec(load("tpu_v4i", "gpt3_6.7B", defines=defines), Options(objective=("edp",))).best("edp")
+    best = searched(load("tpu_v4i", "gpt3_6.7B", defines=defines), Options(objective=("edp",))).best("edp")
     return {"tree": dump_mapping(best.looptree), "edp": best.edp}
 
 
@@ -57,12 +57,16 @@ def tile(spec: Spec, einsum: str, path: tuple[Node, ...], tensor: str, memory: s
     extents = {v: info.bounds[v] for v in info.accesses[tensor].variables}
     for node in path:
         if isinstance(node, (Temporal, Spatial)):
-            name = node.rank_variable if isinstance(node.rank_variable, str) else node.rank_variable[einsum]
+            name = _variable(node, einsum)
             if name in extents:
                 extents[name] = node.tile_shape
         elif isinstance(node, Storage) and node.component == memory and tensor in node.tensors:
             return extents
     return None
+
+
+def _variable(loop: Temporal | Spatial, einsum: str) -> str:
+    return loop.rank_variable if isinstance(loop.rank_variable, str) else loop.rank_variable[einsum]
 
 
 def _observations(spec: Spec, paths: dict[str, tuple[Node, ...]], cost: Evaluation) -> Iterator[Row]:
@@ -74,7 +78,7 @@ def _observations(spec: Spec, paths: dict[str, tuple[Node, ...]], cost: Evaluati
     yield {
         "observation": "weights are kept whole in the global buffer",
         "here": f"{', '.join(whole) or 'none'} whole, of {', '.join(held) or 'none'} kept there",
-        "holds": bool(whole),
+        "holds": bool(whole) and len(whole) == len(held),
     }
     for tensor in ("I", "Q", "K"):
         extents = tile(spec, "QK" if tensor != "I" else "Q", paths["QK" if tensor != "I" else "Q"], tensor, BUFFER)
@@ -98,11 +102,11 @@ def _observations(spec: Spec, paths: dict[str, tuple[Node, ...]], cost: Evaluati
     }
     cells = {e: math.prod(n for (c, _), n in cost.einsums[e].used_fanout.items() if c not in (CORES,)) for e in arrays}
     yield {
-        "observation": "the 128 x 128 array is fully used",
+        "observation": "registers are fully used, 128 x 128 per core",
         "here": ", ".join(f"{e} {n:,}" for e, n in cells.items()),
         "holds": all(n == 128 * 128 for n in cells.values()),
     }
-    reuse = _register_reuse(paths["Q"], "WQ")
+    reuse = _register_reuse(spec, "Q", paths["Q"], "WQ")
     yield {
         "observation": "WQ is used 1024 times in a register before it is replaced",
         "here": f"{reuse:,} times",
@@ -117,15 +121,15 @@ def _tiled(observation: str, extents: dict[str, int] | None, variable: str, most
     return {"observation": observation, "here": f"tile {shape}", "holds": extents[variable] <= most}
 
 
-def _register_reuse(path: tuple[Node, ...], tensor: str) -> int:
+def _register_reuse(spec: Spec, einsum: str, path: tuple[Node, ...], tensor: str) -> int:
     """Iterations of the loops right below a register."""
-    count, inside, extents = 1, False, dict[str, int]()
+    count, inside, extents = 1, False, dict(spec.info.einsums[einsum].bounds)
     for node in path:
         if isinstance(node, Storage) and node.component == REGISTER and tensor in node.tensors:
             inside = True
-        elif isinstance(node, (Temporal, Spatial)) and isinstance(node.rank_variable, str):
-            before = extents.get(node.rank_variable)
-            if inside and isinstance(node, Temporal) and before is not None:
-                count *= math.ceil(before / node.tile_shape)
-            extents[node.rank_variable] = node.tile_shape
+        elif isinstance(node, (Temporal, Spatial)):
+            name = _variable(node, einsum)
+            if inside and isinstance(node, Temporal):
+                count *= math.ceil(extents[name] / node.tile_shape)
+            extents[name] = node.tile_shape
     return count

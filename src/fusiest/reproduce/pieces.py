@@ -113,7 +113,7 @@ class Study:
         return json.loads(json.dumps(data))
 
     def _file(self, name: str) -> Path:
-        return self.out / "pieces" / f"{name}.json"
+        return self.out / ("pieces-quick" if self.quick else "pieces") / f"{name}.json"
 
 
 def make_folder(folder: Path) -> None:

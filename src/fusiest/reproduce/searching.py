@@ -1,0 +1,22 @@
+"""fusiest's own searches, for experiments."""
+
+from __future__ import annotations
+
+from fusiest.mapper.mapper import run
+from fusiest.mapper.options import Options
+from fusiest.mapper.result import Result
+from fusiest.spec.load import load
+from fusiest.spec.spec import Spec
+
+
+def searched(spec: Spec, options: Options) -> Result:
+    """The result of a search. One that is interrupted has none here: what it found by then must not be taken for the optimum."""
+    result = run(spec, options)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
+
+
+def load_compiled() -> None:
+    """What the first search of a process loads, or compiles, is not to be measured."""
+    run(load("tpu_v4i", "matmuls", N_EINSUMS=1, M=64, KN=64), Options(jobs=1))
