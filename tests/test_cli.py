@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.files import write_atomically
 from fusiest.show import si
 from tests.command_line import run
 from tests.test_malformed import GOOD
@@ -79,26 +78,6 @@ def test_unwritable_result(target: str, good: str, tmp_path: Path, capsys: Captu
     assert (status, err.count("\n")) == (2, 1)
     assert f"{path}: cannot be written" in err
     assert [p.name for p in tmp_path.iterdir()] == ["good.yaml"]
-
-
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = tmp_path / "result.json"
-    write_atomically(target, "old")
-
-    def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(fusiest.FusiestError, match=r"result\.json: cannot be written: No space left on device"):
-        write_atomically(target, "new")
-    assert target.read_text() == "old"
-    assert [p.name for p in tmp_path.iterdir()] == ["result.json"]
-
-
-def test_a_written_file_has_the_usual_permissions(tmp_path: Path) -> None:
-    write_atomically(tmp_path / "a", "text")
-    (tmp_path / "b").write_text("text")
-    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
 
 
 def test_one_file_by_several_paths(good: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

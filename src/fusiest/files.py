@@ -4,29 +4,93 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tempfile
 from pathlib import Path
 
 from fusiest.errors import FusiestError
 
+_STREAMS = (1, 2)
+
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:
-    """Write to a temporary name beside the target, then rename."""
-    target = Path(path)
+    """Write to a temporary name beside the target, then rename.
+
+    A link stays one: what it points to is written. A device or a pipe is written to, never replaced.
+    """
+    data = content.encode() if isinstance(content, str) else content
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content.encode() if isinstance(content, str) else content)
-                file.flush()
-                os.fsync(file.fileno())
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)
-            os.replace(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        if _is_replaceable(path):
+            _replace(os.path.realpath(path), data)
+        else:
+            with open(path, "ab") as stream:
+                stream.write(data)
     except OSError as error:
-        raise FusiestError(f"{target}: cannot be written: {error.strerror}") from None
+        raise _unwritable(path, error) from None
+
+
+def check_writable(path: str | Path) -> None:
+    """Raise if `write_atomically` would fail, as far as that can be known before; nothing is written."""
+    try:
+        if _is_replaceable(path):
+            _check_folder(path, Path(os.path.realpath(path)).parent)
+        elif Path(path).is_dir():
+            raise FusiestError(f"{path}: cannot be written: it is a folder")
+        elif not os.access(path, os.W_OK):
+            raise FusiestError(f"{path}: cannot be written: permission denied")
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def check_folder(path: str | Path) -> None:
+    """Raise if no files can be written into this folder, which need not be there yet."""
+    try:
+        folder = Path(path).absolute()
+        while not os.path.lexists(folder):
+            folder = folder.parent
+        _check_folder(path, folder)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _is_replaceable(path: str | Path) -> bool:
+    """Whether it is a regular file or none yet, and not what this program prints to."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return True
+    return stat.S_ISREG(found.st_mode) and not any(_is_stream(found, number) for number in _STREAMS)
+
+
+def _is_stream(found: os.stat_result, number: int) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.samestat(found, os.fstat(number))
+    return False
+
+
+def _check_folder(path: str | Path, folder: Path) -> None:
+    if not folder.is_dir():
+        raise FusiestError(f"{path}: cannot be written: there is no folder {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise FusiestError(f"{path}: cannot be written: {folder} is read-only")
+
+
+def _unwritable(path: str | Path, error: OSError) -> FusiestError:
+    return FusiestError(f"{path}: cannot be written: {error.strerror}")
+
+
+def _replace(target: str, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".fusiest-", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
