@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import fusiest
+from fusiest.mapper.result import Result, Stats
 from fusiest.show import si
 from tests.command_line import run
 from tests.test_malformed import GOOD
@@ -273,14 +274,95 @@ def test_escape_codes_in_a_file_do_not_reach_the_terminal(tmp_path: Path, capsys
     assert (status, "?[31m" in err, "\x1b" in err) == (2, True, False)
 
 
-def test_a_full_disk() -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("no /dev/full here")
+FULL = Path("/dev/full")
+has_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
+
+
+def into(redirection: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a shell, with its output redirected."""
     source = str(Path(fusiest.__file__).parents[1])
-    with open("/dev/full", "w") as full:
-        result = subprocess.run(
-            [sys.executable, "-c", "from fusiest.cli import main; main()", "list"],
-            env={**os.environ, "PYTHONPATH": source}, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
-        )  # fmt: skip
-    assert result.returncode == 2
-    assert result.stderr == "the result cannot be written: No space left on device\n"
+    code = f'"$0" -c "from fusiest.cli import main; main()" "$@" {redirection}'
+    return subprocess.run(
+        ["sh", "-c", code, sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": source, **environment}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@has_full
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["list"], ["--help"], ["evaluate", *MATMULS]])
+def test_a_full_disk(arguments: list[str], unbuffered: str) -> None:
+    result = into("> /dev/full", *arguments, PYTHONUNBUFFERED=unbuffered)
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert result.stderr.endswith(": No space left on device\n")
+
+
+@has_full
+@pytest.mark.parametrize("redirection", ["2> /dev/full", "2>&-"])
+def test_progress_that_cannot_be_shown(redirection: str) -> None:
+    result = into(redirection, *TWO)
+    assert result.returncode == 0
+    assert "proven optimal" in result.stdout
+    assert into(redirection, "show", "no_such_spec").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "target"),
+    [("--json", "none/x.json"), ("--mapping", "."), ("--report", "."), ("--charts", "file")],
+)
+def test_targets_are_checked_before_the_search(option: str, target: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "file").write_text("")
+    status, out, err = run(capsys, *TWO, option, str(tmp_path / target))
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"{tmp_path / target}: cannot be written: " in err
+
+
+def test_a_file_that_fails_loses_nothing_else(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk fills up during the search: the result is printed all the same, and the other files are written."""
+    real = os.fsync
+
+    def fail(number: int) -> None:
+        if os.fstat(number).st_size != len((tmp_path / "before.yaml").read_text()):
+            raise OSError(28, "No space left on device")
+        real(number)
+
+    assert run(capsys, *TWO, "--quiet", "--mapping", str(tmp_path / "before.yaml"))[0] == 0
+    monkeypatch.setattr(os, "fsync", fail)
+    files = [str(tmp_path / name) for name in ("r.json", "best.yaml", "r.html", "charts")]
+    options = [x for pair in zip(("--json", "--mapping", "--report", "--charts"), files, strict=True) for x in pair]
+    status, out, err = run(capsys, *TWO, "--quiet", *options)
+    assert status == 2
+    assert "proven optimal" in out
+    lines = err.splitlines()
+    assert [line.partition(": ")[0] for line in lines[:2]] == [files[0], files[2]]
+    assert (len(lines), lines[2].startswith(files[3])) == (3, True)
+    assert {p.name for p in tmp_path.iterdir() if p.is_file()} == {"before.yaml", "best.yaml"}
+
+
+def test_an_interrupted_report_does_not_lose_the_result(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fusiest.report import unfused
+
+    def stopped(*_: object) -> Result:
+        return Result(fusiest.load("simple"), ("energy",), [], False, 1.0, Stats(), interrupted=True)
+
+    monkeypatch.setattr(unfused, "run", stopped)
+    status, out, _ = run(capsys, *TWO, "--report", str(tmp_path / "r.html"), "--json", str(tmp_path / "r.json"))
+    assert status == 130
+    assert "proven optimal" in out
+    assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_a_closed_pipe_does_not_lose_the_files(tmp_path: Path) -> None:
+    into("| true", *TWO, "--quiet", "--json", str(tmp_path / "r.json"))
+    assert (tmp_path / "r.json").exists()
+
+
+def test_options_that_would_be_ignored(capsys: Capture) -> None:
+    assert run(capsys, *TWO, "--dataflow", "simple")[::2] == (2, "simple: no section 'dataflow:'\n")
+    assert run(capsys, *TWO, "--seed", "1")[::2] == (2, "--seed is for a baseline; give --mapper\n")
+    assert run(capsys, *TWO, "--budget", "9")[::2] == (2, "--budget is for a baseline; give --mapper\n")
+    assert run(capsys, *TWO, "--mapper", "fusiest", "--seed", "1", "--budget", "9")[0] == 0
+    status, _, err = run(capsys, "show", "simple", "--pseudocode")
+    assert (status, err) == (2, "no file has a section 'mapping:' to show as pseudocode\n")

@@ -55,6 +55,8 @@ def bits(count: float) -> str:
 
 def show_text(spec: Spec, pseudocode: bool = False) -> str:
     """All sections that the spec has."""
+    if pseudocode and spec.mapping is None:
+        raise SpecError("no file has a section 'mapping:' to show as pseudocode")
     parts = []
     if spec.arch is not None:
         parts.append("\n".join(["Architecture", *_architecture(spec.arch.nodes, 1)]))

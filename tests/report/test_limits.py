@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 import fusiest
+from fusiest.errors import FusiestError
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Result
 from fusiest.model.evaluate import take_apart
 from fusiest.model.fusion import backing_memories
+from fusiest.report import unfused
 from fusiest.report.chart import Points
 from fusiest.report.data import all_charts, page_data
 from fusiest.report.limits import Rate, limits, rates
@@ -47,6 +49,15 @@ def test_no_unfused_mapping() -> None:
     found = unfused_optimum(load_texts({"spec": text}, {}), Options(jobs=1))
     assert isinstance(found, str)
     assert "B" in found
+
+
+def test_only_a_missing_mapping_is_reported_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> Result:
+        raise FusiestError("internal error")
+
+    monkeypatch.setattr(unfused, "run", fail)
+    with pytest.raises(FusiestError, match="internal error"):
+        unfused_optimum(fusiest.load("simple", "matmuls"), Options(jobs=1))
 
 
 def test_roofline_of_gpt3() -> None:

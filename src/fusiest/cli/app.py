@@ -10,10 +10,11 @@ import typer
 from fusiest.cli.compare import compare_command
 from fusiest.cli.evaluate import evaluate_command
 from fusiest.cli.map import map_command
-from fusiest.cli.output import complain, echo, silence_stdout
+from fusiest.cli.output import complain, echo, writing_to_stdout
 from fusiest.cli.reproduce import reproduce_command
 from fusiest.cli.show import list_command, show_command
 from fusiest.errors import FusiestError
+from fusiest.terminal.console import silence
 
 _HELP = """Finds the provably best way to run a tensor workload on an accelerator.
 
@@ -64,7 +65,7 @@ app.command(
         "fusiest map simple matmuls -D N_EINSUMS=2 -D M=64 -D KN=64",
         "# one mapping, the best by energy-delay product",
         f"fusiest map tpu_v4i {_GPT} --objective edp --mapping best.yaml",
-        "# your own accelerator; stop after a minute with a bound on what may be missed",
+        "# your own accelerator; after a minute, the best mapping known by then, and a bound on what may be missed",
         "fusiest map chip.yaml mobilenet --time-limit 60 --json result.json",
     ),
 )(map_command)
@@ -120,6 +121,9 @@ def main() -> None:
     """Run the command line; bad input ends in one line, never in a traceback."""
     try:
         status = app(sys.argv[1:] or ["--help"], prog_name="fusiest", standalone_mode=False)
+        with writing_to_stdout():
+            if sys.stdout is not None:
+                sys.stdout.flush()
         if isinstance(status, int) and status:
             sys.exit(status)
     except FusiestError as error:
@@ -127,7 +131,10 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        silence_stdout()
+        silence(sys.stdout)
         sys.exit(1)
+    except OSError as error:
+        silence(sys.stdout)
+        complain(f"fusiest: {error.strerror or error}", 2)
     except _USAGE_ERROR as error:
         complain(f"fusiest: {error.format_message().rstrip('.')}; see fusiest --help", 2)

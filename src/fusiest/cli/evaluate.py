@@ -13,7 +13,7 @@ from fusiest.cli.arguments import (
     read_defines,
     require,
 )
-from fusiest.cli.output import present, warn
+from fusiest.cli.output import Deliveries, present, warn
 from fusiest.files import write_atomically
 
 
@@ -32,8 +32,11 @@ def evaluate_command(
     spec = load(arch, workload, mapping, defines=read_defines(define))
     require(spec, (arch, workload, mapping), "arch", "workload", "mapping")
     result = evaluate(spec)
-    if json_file is not None:
-        write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
     warn(result.warnings)
     assert spec.mapping is not None
-    present(evaluation_parts(spec, spec.mapping, result))
+    with Deliveries() as deliveries:
+        with deliveries.one():
+            present(evaluation_parts(spec, spec.mapping, result))
+        if json_file is not None:
+            with deliveries.one():
+                write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")

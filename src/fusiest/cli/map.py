@@ -11,9 +11,10 @@ import typer
 
 from fusiest.cli.arguments import ArchArgument, DefineOption, JsonOption, WorkloadArgument, read_defines, require
 from fusiest.cli.completion import complete, one_of
-from fusiest.cli.output import present, warn
+from fusiest.cli.output import Deliveries, present, warn
 from fusiest.cli.report import check_report, write_report
-from fusiest.files import write_atomically
+from fusiest.errors import SpecError
+from fusiest.files import check_writable, write_atomically
 
 
 def map_command(
@@ -68,21 +69,29 @@ def map_command(
     imperfect: Annotated[bool, typer.Option("--imperfect", help="also tiles that do not divide")] = False,
     jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
     time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="then the best mapping so far, with its gap")
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="then, or as soon after as one is known, the best mapping so far, with its gap"
+        ),
     ] = None,
     mapper: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
-            help="fusiest, or a baseline to compare with: set, tileflow, tileflow-mcts, timeloop",
+            help="fusiest (the default), or a baseline to compare with: set, tileflow, tileflow-mcts, timeloop",
             autocompletion=one_of("fusiest", "set", "tileflow", "tileflow-mcts", "timeloop"),
         ),
-    ] = "fusiest",
-    seed: Annotated[int, typer.Option(metavar="N", help="of a baseline's random numbers")] = 0,
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="of a baseline's random numbers, 0 if not given; only with --mapper"),
+    ] = None,
     budget: Annotated[
         float | None,
         typer.Option(
-            metavar="EVALUATIONS", help="pmappings that a baseline may evaluate; default: as many as fusiest does"
+            metavar="EVALUATIONS",
+            help="pmappings that a baseline may evaluate; default: as many as fusiest does, which needs no budget itself; "
+            "only with --mapper",
         ),
     ] = None,
     json_file: JsonOption = None,
@@ -104,6 +113,8 @@ def map_command(
 
     spec = load(arch, workload, *([dataflow] if dataflow is not None else []), defines=read_defines(define))
     require(spec, (arch, workload), "arch", "workload")
+    if dataflow is not None:
+        require(spec, (dataflow,), "dataflow")
     options = Options(
         objective=tuple(objective.split(",")),
         usage=usage,
@@ -115,9 +126,15 @@ def map_command(
         jobs=jobs,
         time_limit=time_limit,
     )
+    for option, value in (("seed", seed), ("budget", budget)):
+        if value is not None and mapper is None:
+            raise SpecError(f"--{option} is for a baseline; give --mapper")
+    baseline = BaselineOptions(mapper or "fusiest", seed or 0, budget)
+    for file in (json_file, mapping):
+        if file is not None:
+            check_writable(file)
     if report is not None or charts is not None:
         check_report(report, charts)
-    baseline = BaselineOptions(mapper, seed, budget)
     with Progress(sys.stderr, quiet) as progress:
         progress(Step("loading the compiled search (compiled once, on first use)"))
         # Numba would otherwise set up colorama, where installed, which writes an escape code when the program ends.
@@ -130,17 +147,21 @@ def map_command(
             from fusiest.baselines.run import run_baseline
 
             result = run_baseline(spec, options, baseline, progress)
-    if json_file is not None:
-        write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
-    best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
-    if mapping is not None:
-        write_atomically(mapping, dump_mapping(best.looptree))
-    if report is not None or charts is not None:
-        with Progress(sys.stderr, quiet) as progress:
-            write_report(result, f"{workload} on {arch}", define or [], report, charts, progress)
     from fusiest.terminal.summary import result_parts
 
+    best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
     warn(map(str, best.evaluation.warnings))  # the mapping is in no file: its names would point into the workload
-    present(result_parts(result, tree))
+    with Deliveries() as deliveries:
+        with deliveries.one():
+            present(result_parts(result, tree))
+        if json_file is not None:
+            with deliveries.one():
+                write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
+        if mapping is not None:
+            with deliveries.one():
+                write_atomically(mapping, dump_mapping(best.looptree))
+        if report is not None or charts is not None:
+            with deliveries.one(), Progress(sys.stderr, quiet) as progress:
+                write_report(result, f"{workload} on {arch}", define or [], report, charts, progress, deliveries)
     if result.interrupted:
         raise typer.Exit(130)

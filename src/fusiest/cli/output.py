@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
+import typer
+
 from fusiest.errors import FusiestError, Located
-from fusiest.terminal.console import fitting, printable, render
+from fusiest.terminal.console import fitting, printable, render, silence
 
 if TYPE_CHECKING:
     from fusiest.terminal.grid import Part
@@ -16,22 +19,58 @@ if TYPE_CHECKING:
 
 def echo(text: str) -> None:
     """Print plain text as a result."""
-    _print(printable(text))
+    with writing_to_stdout():
+        print(fitting(printable(text), sys.stdout), flush=True)
 
 
 def present(parts: list[Part]) -> None:
     """Print a result laid out for the terminal, if there is one."""
-    _print(render(parts, sys.stdout))
+    with writing_to_stdout():
+        print(fitting(render(parts, sys.stdout), sys.stdout), flush=True)
 
 
-def _print(text: str) -> None:
+@contextlib.contextmanager
+def writing_to_stdout() -> Iterator[None]:
+    """A full disk is an error like others. A closed pipe is none: who reads has seen enough."""
     try:
-        print(fitting(text, sys.stdout), flush=True)
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        silence_stdout()
+        silence(sys.stdout)
         raise FusiestError(f"the result cannot be written: {error.strerror}") from None
+
+
+class Deliveries:
+    """Printing and writing one result, each in a `with` of its own: it is tried whatever became of those before it.
+
+    What failed is said at the end, in a line each.
+    """
+
+    def __init__(self) -> None:
+        self.errors: list[FusiestError] = []
+        self.closed: BrokenPipeError | None = None
+
+    def __enter__(self) -> Deliveries:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for failure in self.errors:
+            _to_stderr(str(failure))
+        if kind is None and self.errors:
+            raise typer.Exit(self.errors[0].exit_status)
+        if kind is None and self.closed is not None:
+            raise self.closed
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError as error:
+            silence(sys.stdout)
+            self.closed = error
+        except FusiestError as error:
+            self.errors.append(error)
 
 
 def complain(message: str, status: int) -> NoReturn:
@@ -48,9 +87,9 @@ def warn(warnings: Iterable[str]) -> None:
 
 
 def _to_stderr(message: str) -> None:
-    print(fitting(printable(" ".join(message.split())), sys.stderr), file=sys.stderr)
-
-
-def silence_stdout() -> None:
-    """What is left in the buffer must not fail once more when the interpreter flushes it at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stderr is None:  # closed before the program began; print would take stdout instead
+        return
+    try:
+        print(fitting(printable(" ".join(message.split())), sys.stderr), file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fusiest.errors import FusiestError
-from fusiest.files import write_atomically
+from fusiest.files import check_folder, check_writable, write_atomically
 
 if TYPE_CHECKING:
+    from fusiest.cli.output import Deliveries
     from fusiest.mapper.progress import Progress
     from fusiest.mapper.result import Result
 
@@ -20,15 +19,22 @@ def check_report(report: str | None, charts: str | None) -> None:
 
     if report is not None:
         check_plotly()
-        if not Path(report).absolute().parent.is_dir():
-            raise FusiestError(f"--report {report}: there is no folder {Path(report).parent}")
+        check_writable(report)
     if charts is not None:
         check_matplotlib()
+        check_folder(charts)
 
 
 def write_report(
-    result: Result, title: str, defines: list[str], report: str | None, charts: str | None, progress: Progress
+    result: Result,
+    title: str,
+    defines: list[str],
+    report: str | None,
+    charts: str | None,
+    progress: Progress,
+    deliveries: Deliveries,
 ) -> None:
+    """Both start from the unfused optimum, which is searched for here."""
     from fusiest.mapper.progress import Step
     from fusiest.report import report_html, save_charts, subject_of
 
@@ -36,7 +42,9 @@ def write_report(
     subject = subject_of(result, title, ", ".join(defines), progress)
     if report is not None:
         progress(Step("report: writing the page"))
-        write_atomically(report, report_html(subject))
+        with deliveries.one():
+            write_atomically(report, report_html(subject))
     if charts is not None:
         progress(Step("report: drawing charts"))
-        save_charts(subject, charts)
+        with deliveries.one():
+            save_charts(subject, charts)

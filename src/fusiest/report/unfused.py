@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from fusiest.errors import FusiestError
-from fusiest.mapper.mapper import run
+from fusiest.mapper.mapper import NoMapping, run
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.result import Result
@@ -18,11 +17,17 @@ from fusiest.spec.spec import Spec
 
 
 def unfused_optimum(spec: Spec, options: Options, say: Progress | None = None) -> Result | str:
-    """What the mapper finds under the bundled dataflow `unfused`, or why there is no such mapping."""
+    """What the mapper finds under the bundled dataflow `unfused`, or why there is no such mapping.
+
+    An interrupted search has no result: what it found by then must not be taken for the optimum.
+    """
     dataflow = load("unfused").dataflow
     assert dataflow is not None
     unfused = dataclasses.replace(spec, arch=constrained(spec.require_arch(), dataflow))
     try:
-        return run(unfused, dataclasses.replace(options, max_fused_loops=0, orders="given"), say)
-    except FusiestError as error:
+        found = run(unfused, dataclasses.replace(options, max_fused_loops=0, orders="given"), say)
+    except NoMapping as error:
         return str(error)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, TextIO
 
@@ -34,6 +35,13 @@ def printable(text: str) -> str:
     'X?[31m red'
     """
     return text.translate(_CONTROLS)
+
+
+def silence(stream: TextIO | None) -> None:
+    """A stream that cannot be written: what is left in its buffer must not fail once more, when the program ends."""
+    if stream is not None:
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def render(parts: list[Part], stream: TextIO) -> str:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TextIO
 
 from fusiest.mapper.progress import Step
-from fusiest.terminal.console import fitting, printable
+from fusiest.terminal.console import fitting, printable, silence
 
 _BAR = 20
 _SECONDS_BETWEEN_LINES = 10.0
@@ -21,11 +21,11 @@ _ERASE = "\r\x1b[K"
 
 
 class Progress:
-    """Says what is going on, on a stream that is not the result's."""
+    """Says what is going on, on a stream that is not the result's; nothing any more once that cannot be written."""
 
-    def __init__(self, stream: TextIO, quiet: bool, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.stream, self.quiet, self.clock = stream, quiet, clock
-        self.live = stream.isatty() and os.environ.get("TERM") != "dumb"
+    def __init__(self, stream: TextIO | None, quiet: bool, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.stream, self.quiet, self.clock = stream, quiet or stream is None, clock
+        self.live = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
         self.begin = clock()
         self.phase = ""
         self.next_line = 0.0
@@ -51,8 +51,13 @@ class Progress:
         self.phase = step.phase
 
     def _write(self, text: str) -> None:
-        self.stream.write(text)
-        self.stream.flush()
+        assert self.stream is not None
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except OSError:
+            self.quiet = True
+            silence(self.stream)
 
 
 def _bar(step: Step, length: int) -> str:
