@@ -10,7 +10,7 @@ from fusiest.looptree.pseudocode import EinsumText
 from fusiest.looptree.pseudocode import pseudocode as draw_pseudocode
 from fusiest.looptree.svg import svg as draw_svg
 from fusiest.looptree.text import text as draw_text
-from fusiest.model.evaluate import check_tree
+from fusiest.model.evaluate import check_size, check_tree
 from fusiest.spec import architecture as arch
 from fusiest.spec.analysis import Access, EinsumInfo
 from fusiest.spec.expressions import number
@@ -71,6 +71,8 @@ def show_text(spec: Spec, pseudocode: bool = False) -> str:
 
 def _bounds(spec: Spec) -> dict[str, dict[str, int]] | None:
     if spec.workload is None:
+        if spec.mapping is not None:
+            check_size(spec.mapping)
         return None
     if spec.mapping is not None:
         check_tree(spec, spec.mapping)

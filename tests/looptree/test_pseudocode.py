@@ -238,3 +238,10 @@ def test_a_loop_without_a_bound_is_an_error_with_its_place() -> None:
     tree = LoopTree(nodes=(loop(Located("q", Source("map.yaml", 3)), 1), compute("Z")))
     with pytest.raises(SpecError, match=r"map\.yaml:3: no Einsum under the loop over q has a bound for it"):
         pseudocode(tree, {"Z": {"m": 4}})
+
+
+def test_a_thousand_loops() -> None:
+    tree = LoopTree(nodes=(*[loop("m", 1)] * 1000, hold("Buf", "A"), compute("Z")))
+    lines = pseudocode(tree, {"Z": {"m": 2}}).splitlines()
+    assert (lines[0], lines[999].strip()) == ("for m999 in 0..2:", "for m0 in 0..1:")
+    assert lines[1001].strip() == "compute Z on MAC"

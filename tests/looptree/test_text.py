@@ -105,3 +105,9 @@ def test_shared_loop_uses_the_first_einsum_that_has_the_variable() -> None:
 
 def test_empty_tree() -> None:
     assert text(LoopTree(nodes=())) == ""
+
+
+def test_a_thousand_loops() -> None:
+    lines = text(LoopTree(nodes=(*[loop("m", 1)] * 1500, compute("A"))), {"A": {"m": 8}}).splitlines()
+    assert lines[0] == "for m in 0..8 (tile 1)"
+    assert lines[1500] == "  " * 1500 + "A on MAC"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import fusiest
+from fusiest.report.limits import limits
+from fusiest.show import show_text
 from tests.load_text import load_text
 
 COPY_ARCH = """\
@@ -229,3 +233,78 @@ def test_an_outermost_fanout_is_no_memory() -> None:
     assert result.peak_occupancy_bits == {"DRAM": 32}
     assert result.einsums["B"].actions["DRAM", "A", "read"] == 32
     assert result.einsums["B"].latency == (16 + 16) / 8
+
+
+THREE = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy}
+  - !Memory {name: Buffer, size: "32 if len(All) == 2 and len(Inputs & P) == 0 else 16", component_class: Dummy}
+  - !Compute {name: MAC, component_class: Dummy}
+workload:
+  rank_sizes: {M: 4}
+  bits_per_value: {All: 8}
+  einsums: ["I[m] = A[m]", "Q[m] = P[m]", "R[m] = I[m]"]
+mapping:
+  nodes:
+  - !Storage {tensors: [A, P, Q, R], component: DRAM}
+  - !Storage {tensors: [I], component: Buffer}
+  - !Sequential
+    nodes:
+    - !Nested {nodes: [!Temporal {rank_variable: m, tile_shape: 1}, !Compute {einsum: I, component: MAC}]}
+    - !Nested {nodes: [!Temporal {rank_variable: m, tile_shape: 1}, !Compute {einsum: Q, component: MAC}]}
+    - !Nested {nodes: [!Temporal {rank_variable: m, tile_shape: 1}, !Compute {einsum: R, component: MAC}]}
+"""
+
+
+def test_a_memory_that_others_fill_is_too_small_where_they_hold_it() -> None:
+    """While Q runs, which holds nothing in Buffer itself."""
+    with pytest.raises(fusiest.SpecError, match=r"a\.yaml:14: Buffer holds 32 bits while Einsum Q runs"):
+        fusiest.evaluate(load_text(THREE))
+
+
+def test_products_of_decimals_are_rounded() -> None:
+    """100 x 0.07 is 7, whatever comes out of it."""
+    arch = array("").replace("fanout: 4", "fanout: 7, usage_scale: 0.07").replace("Side,", "Side, enabled: false,")
+    workload = "workload: {rank_sizes: {M: 100}, bits_per_value: 8, einsums: ['B[m] = A[m]']}"
+    loop = "!Spatial {{rank_variable: m, tile_shape: {}, component: Array, name: X}}"
+    fusiest.evaluate(load_text(arch, workload, on("MAC", loop.format(1))))
+    workload = workload.replace("100", "101")
+    with pytest.raises(fusiest.SpecError, match=r"uses 101 x 0\.07 \(usage_scale\) instances"):
+        fusiest.evaluate(load_text(arch, workload, on("MAC", loop.format(1))))
+    (limit,) = limits(load_text(arch, workload)).values()
+    assert limit.compute_seconds == pytest.approx(101 / (100 * 3) / 0.1 / 10)
+
+
+LARGE = """
+mapping:
+  nodes:
+  - !Storage {tensors: [A, B], component: DRAM}
+{% for i in range(LOOPS) %}
+  - !Temporal {rank_variable: m, tile_shape: 1}
+{% endfor %}
+{% for i in range(HOLDERS) %}
+  - !Storage {tensors: [A], component: DRAM}
+{% endfor %}
+  - !Sequential
+    nodes:
+{% for i in range(LEAVES) %}
+    - !Nested {nodes: [!Compute {einsum: B{{i}}, component: MAC}]}
+{% endfor %}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ((1001, 0, 1), r"a\.yaml:6: more than 1,000 loops, one inside the other"),
+        ((20, 2500, 5000), "more than 10,000,000 nodes in all"),
+    ],
+)
+def test_mappings_that_are_far_too_large(sizes: tuple[int, int, int], words: str) -> None:
+    """Known before any path is made, with and without the workload."""
+    mapping = load_text(LARGE, **dict(zip(("LOOPS", "HOLDERS", "LEAVES"), sizes, strict=True)))
+    with pytest.raises(fusiest.SpecError, match=words):
+        show_text(mapping)
+    with pytest.raises(fusiest.SpecError, match="the workload has no Einsum B0"):
+        fusiest.evaluate(dataclasses.replace(load_text(THREE), mapping=mapping.mapping))

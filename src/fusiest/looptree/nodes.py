@@ -89,13 +89,13 @@ class LoopTree:
 
 
 def _paths(nodes: tuple[Node, ...], above: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
-    for node in nodes:
+    for i, node in enumerate(nodes):
         if isinstance(node, Sequential):
+            above += nodes[:i]
             for branch in node.nodes:
                 yield from _paths(branch.nodes, above)
             return
-        above = (*above, node)
-    yield above
+    yield above + nodes
 
 
 def variable_in(loop: Loop, einsum: str) -> str | None:

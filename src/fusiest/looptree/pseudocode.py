@@ -8,6 +8,7 @@ The order is the written one. Which spatial loops a memory sits above is the arc
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -76,7 +77,7 @@ def pseudocode(tree: LoopTree, bounds: Bounds, accesses: Accesses | None = None)
     """
     names = {v for path in tree.paths() for n in path if isinstance(n, Temporal | Spatial) for v in _names(n)}
     separators = {name: _separator(name, names.union(*bounds.values())) for name in names}
-    return "\n".join(_lines(tree.nodes, _Scope(bounds, accesses or {}, separators)))
+    return "\n".join(_lines(tree.nodes, _Scope(bounds, accesses or {}, separators), list(_leaves(tree))))
 
 
 def _separator(variable: str, others: set[str]) -> str:
@@ -95,51 +96,78 @@ def _names(loop: Loop) -> tuple[str, ...]:
     return (loop.rank_variable,) if isinstance(loop.rank_variable, str) else tuple(loop.rank_variable.values())
 
 
-def _lines(nodes: tuple[Node, ...], scope: _Scope) -> list[str]:
-    if not nodes:
-        return []
-    node, below = nodes[0], nodes[1:]
-    match node:
-        case Sequential():
-            return [line for branch in node.nodes for line in _branch(branch.nodes, scope)]
-        case Temporal() | Spatial():
-            number = _number(node, below, scope)
-            inner = replace(scope, above=(*scope.above, (node, number)))
-            return [_loop(node, number, below, scope), *(f"  {line}" for line in _lines(below, inner))]
-        case Storage():
-            before, after = _moves(node, einsums(below), scope)
-            inner = replace(scope, held={**scope.held, **dict.fromkeys(node.tensors, node.component)})
-            return [*before, *_lines(below, inner), *after]
-        case Toll():
-            return [f"# {', '.join(node.tensors)} through {node.component}", *_lines(below, scope)]
-        case Compute():
-            return _compute(node, scope)
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """An Einsum's compute: its loops by variable, and how many of them are still to come on the way down to it."""
+
+    einsum: str
+    loops: Counter[str]
+    below: Counter[str]
 
 
-def _branch(nodes: tuple[Node, ...], scope: _Scope) -> list[str]:
-    names = einsums(nodes)
-    return [f"# Einsum{'s' if len(names) > 1 else ''} {', '.join(names)}", *_lines(nodes, scope)]
+def _leaves(tree: LoopTree) -> Iterator[_Leaf]:
+    for path in tree.paths():
+        for einsum in einsums(path):
+            loops = (variable_in(node, einsum) for node in path if isinstance(node, Temporal | Spatial))
+            found = Counter(variable for variable in loops if variable is not None)
+            yield _Leaf(einsum, found, found.copy())
 
 
-def _number(loop: Loop, below: tuple[Node, ...], scope: _Scope) -> int | None:
+def _lines(nodes: tuple[Node, ...], scope: _Scope, leaves: list[_Leaf]) -> list[str]:
+    """Every loop is passed once, from the root down; `leaves` are those under the nodes."""
+    users = tuple(leaf.einsum for leaf in leaves)
+    lines: list[str] = []
+    ends: list[str] = []
+    pad = ""
+    for node in nodes:
+        match node:
+            case Sequential():
+                lines += [pad + line for line in _branches(node, scope, leaves)]
+                break
+            case Compute():
+                lines += [pad + line for line in _compute(node, scope)]
+                break
+            case Temporal() | Spatial():
+                number = _number(node, leaves)
+                lines.append(pad + _loop(node, number, users, scope))
+                scope = replace(scope, above=(*scope.above, (node, number)))
+                pad += "  "
+            case Storage():
+                before, after = _moves(node, users, scope)
+                lines += [pad + line for line in before]
+                ends = [pad + line for line in after] + ends
+                scope = replace(scope, held={**scope.held, **dict.fromkeys(node.tensors, node.component)})
+            case Toll():
+                lines.append(f"{pad}# {', '.join(node.tensors)} through {node.component}")
+    return lines + ends
+
+
+def _branches(split: Sequential, scope: _Scope, leaves: list[_Leaf]) -> Iterator[str]:
+    begin = 0
+    for branch in split.nodes:
+        names = einsums(branch.nodes)
+        yield f"# Einsum{'s' if len(names) > 1 else ''} {', '.join(names)}"
+        yield from _lines(branch.nodes, scope, leaves[begin : begin + len(names)])
+        begin += len(names)
+
+
+def _number(loop: Loop, leaves: list[_Leaf]) -> int | None:
     """The loop's number; none if its Einsums have no other loop over the variable.
 
     Where branches below differ, the longest one counts, so that a shared index is larger than all below it.
     """
     number, alone = 0, True
-    for path in LoopTree(nodes=below).paths():
-        for einsum in einsums(path):
-            variable = variable_in(loop, einsum)
-            if variable is None:
-                continue
-            inner = [n for n in path if isinstance(n, Temporal | Spatial) and variable_in(n, einsum) == variable]
-            number = max(number, len(inner))
-            alone = alone and not inner and not any(scope.indices(einsum, variable))
+    for leaf in leaves:
+        variable = variable_in(loop, leaf.einsum)
+        if variable is not None:
+            leaf.below[variable] -= 1
+            number = max(number, leaf.below[variable])
+            alone = alone and leaf.loops[variable] == 1
     return None if alone else number
 
 
-def _loop(loop: Loop, number: int | None, below: tuple[Node, ...], scope: _Scope) -> str:
-    user = first_user(loop, einsums(below), scope.bounds)
+def _loop(loop: Loop, number: int | None, users: tuple[str, ...], scope: _Scope) -> str:
+    user = first_user(loop, users, scope.bounds)
     if user is None:
         raise SpecError(f"no Einsum under the loop over {rank_words(loop)} has a bound for it", _names(loop)[0])
     extent, tile = _extent(*user, scope), loop.tile_shape

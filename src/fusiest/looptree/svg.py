@@ -110,18 +110,18 @@ def svg(tree: LoopTree, bounds: Bounds | None = None) -> str:
 
 def _column(nodes: tuple[Node, ...], above: tuple[Loop, ...], bounds: Bounds, colours: Mapping[str, int]) -> _Column:
     boxes: list[_Box] = []
-    for i, node in enumerate(nodes):
-        below = einsums(nodes[i + 1 :])
+    users = einsums(nodes)
+    for node in nodes:
         if isinstance(node, Sequential):
             branches = tuple(_column(branch.nodes, above, bounds, colours) for branch in node.nodes)
             return _Column(tuple(boxes), branches)
         if isinstance(node, Temporal | Spatial):
-            boxes.append(_loop(node, loop_words(node, iterations(node, above, below, bounds))))
+            boxes.append(_loop(node, loop_words(node, iterations(node, above, users, bounds))))
             above = (*above, node)
         elif isinstance(node, Compute):
             boxes.append(_compute(node))
         else:
-            boxes.append(_holder(node, colours, row=min(900, 190 * max(1, len(below)))))
+            boxes.append(_holder(node, colours, row=min(900, 190 * max(1, len(users)))))
     return _Column(tuple(boxes), ())
 
 

@@ -52,20 +52,23 @@ def outline(tree: LoopTree, bounds: Bounds | None = None) -> str:
 
 
 def _lines(nodes: tuple[Node, ...], above: tuple[Loop, ...], bounds: Bounds, glyphs: tuple[str, ...]) -> list[str]:
-    if not nodes:
-        return []
-    node, below = nodes[0], nodes[1:]
-    if isinstance(node, Sequential):
-        return _fan([_lines(branch.nodes, above, bounds, glyphs) for branch in node.nodes], glyphs)
-    if isinstance(node, Compute):
-        return [f"{node.einsum} on {node.component}", *_lines(below, above, bounds, glyphs)]
-    if isinstance(node, Temporal | Spatial):
-        head = loop_words(node, iterations(node, above, einsums(below), bounds))
-        return [
-            f"{head} (tile {node.tile_shape}){place_words(node)}",
-            *(f"  {line}" for line in _lines(below, (*above, node), bounds, glyphs)),
-        ]
-    return [f"[{', '.join(node.tensors)} {holder_words(node)}]", *_lines(below, above, bounds, glyphs)]
+    users = einsums(nodes)
+    lines: list[str] = []
+    pad = ""
+    for node in nodes:
+        if isinstance(node, Sequential):
+            fan = _fan([_lines(branch.nodes, above, bounds, glyphs) for branch in node.nodes], glyphs)
+            return lines + [pad + line for line in fan]
+        if isinstance(node, Compute):
+            lines.append(f"{pad}{node.einsum} on {node.component}")
+        elif isinstance(node, Temporal | Spatial):
+            head = loop_words(node, iterations(node, above, users, bounds))
+            lines.append(f"{pad}{head} (tile {node.tile_shape}){place_words(node)}")
+            above = (*above, node)
+            pad += "  "
+        else:
+            lines.append(f"{pad}[{', '.join(node.tensors)} {holder_words(node)}]")
+    return lines
 
 
 def _fan(branches: list[list[str]], glyphs: tuple[str, ...]) -> list[str]:
@@ -79,8 +82,11 @@ def _fan(branches: list[list[str]], glyphs: tuple[str, ...]) -> list[str]:
 
 def einsums(nodes: Iterable[Node]) -> tuple[str, ...]:
     """The Einsums that are computed under these nodes, in execution order."""
-    leaves = (path[-1] for path in LoopTree(nodes=tuple(nodes)).paths() if path)
-    return tuple(leaf.einsum for leaf in leaves if isinstance(leaf, Compute))
+    last: Node | None = None
+    for last in nodes:
+        if isinstance(last, Sequential):
+            return tuple(einsum for branch in last.nodes for einsum in einsums(branch.nodes))
+    return (last.einsum,) if isinstance(last, Compute) else ()
 
 
 def first_user(loop: Loop, einsums: Iterable[str], bounds: Bounds) -> tuple[str, str] | None:

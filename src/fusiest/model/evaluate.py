@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fusiest.errors import InvalidMapping, Located, SpecError, did_you_mean
-from fusiest.looptree.nodes import Compute, Loop, LoopTree, Sequential, Spatial, Storage, Temporal, Toll
+from fusiest.looptree.nodes import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll
+from fusiest.looptree.text import einsums
 from fusiest.model.accesses import Accesses, Key, count_accesses
 from fusiest.model.exchange import check_backings, unfinished
 from fusiest.model.leakage import bind_all, leak_power
@@ -16,6 +17,13 @@ from fusiest.model.occupancy import Occupancy, occupancy, reservations, sharing
 from fusiest.spec.architecture import computes, flatten, path_nodes
 from fusiest.spec.binding import BoundComponent, Path
 from fusiest.spec.spec import Spec
+
+MOST_LOOPS = 1_000
+"""One inside the other."""
+MOST_NODES = 10_000_000
+"""On all ways from the root to a compute."""
+ROUNDING = 1e-9
+"""How far a product of decimals may be off, relatively: 100 x 0.07 comes out above 7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,36 +142,56 @@ def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:
     parts = take_apart(spec, tree)
     bound = parts.bound
     peaks = _check_capacity(parts.nests, bound, parts.held)
-    einsums = {nest.einsum.name: evaluate_einsum(spec, nest, bound[nest.einsum.name]) for nest in parts.nests}
-    leak = sum(j for e in einsums.values() for (_, _, action), j in e.energies.items() if action == "leak")
-    dynamic = sum(j for e in einsums.values() for (_, _, action), j in e.energies.items() if action != "leak")
-    latency = sum(e.latency for e in einsums.values())
-    return Evaluation(dynamic + leak, dynamic, leak, latency, peaks, einsums, parts.warnings)
+    shares = {nest.einsum.name: evaluate_einsum(spec, nest, bound[nest.einsum.name]) for nest in parts.nests}
+    leak = sum(j for e in shares.values() for (_, _, action), j in e.energies.items() if action == "leak")
+    dynamic = sum(j for e in shares.values() for (_, _, action), j in e.energies.items() if action != "leak")
+    latency = sum(e.latency for e in shares.values())
+    return Evaluation(dynamic + leak, dynamic, leak, latency, peaks, shares, parts.warnings)
 
 
 def check_tree(spec: Spec, tree: LoopTree) -> None:
     """The tree's shape, its Einsums and their order, and the names in it (of components if the architecture is known)."""
-    paths = leaf_paths(tree)
     _check_shape(tree.nodes)
     known = spec.info.einsums
     done: set[str] = set()
-    for path in paths:
-        leaf = path[-1].node
-        assert isinstance(leaf, Compute)
-        if leaf.einsum not in known:
-            raise SpecError(f"the workload has no Einsum {leaf.einsum}{did_you_mean(leaf.einsum, known)}", leaf.einsum)
-        if leaf.einsum in done:
-            raise SpecError(f"Einsum {leaf.einsum} is computed twice", leaf.einsum)
-        for tensor in known[leaf.einsum].accesses:
+    for einsum in einsums(tree.nodes):
+        if einsum not in known:
+            raise SpecError(f"the workload has no Einsum {einsum}{did_you_mean(einsum, known)}", einsum)
+        if einsum in done:
+            raise SpecError(f"Einsum {einsum} is computed twice", einsum)
+        for tensor in known[einsum].accesses:
             producer = spec.info.producer.get(tensor)
-            if producer is not None and producer != leaf.einsum and producer not in done:
-                raise SpecError(f"Einsum {leaf.einsum} reads {tensor} before Einsum {producer} writes it", leaf.einsum)
-        done.add(str(leaf.einsum))
+            if producer is not None and producer != einsum and producer not in done:
+                raise SpecError(f"Einsum {einsum} reads {tensor} before Einsum {producer} writes it", einsum)
+        done.add(str(einsum))
     for name in known:
         if name not in done:
             raise SpecError(f"the mapping does not compute Einsum {name}", _at(tree.nodes[0]))
+    check_size(tree)
     if spec.arch is not None:
-        _check_components(spec, paths)
+        _check_components(spec, leaf_paths(tree))
+
+
+def check_size(tree: LoopTree) -> None:
+    """Far more than any mapping needs: what a few lines of a template can write must not fill the memory."""
+    total = 0
+
+    def walk(nodes: tuple[Node, ...], above: int, loops: int) -> None:
+        nonlocal total
+        for i, node in enumerate(nodes):
+            if isinstance(node, Sequential):
+                for branch in node.nodes:
+                    walk(branch.nodes, above + i, loops)
+                return
+            if isinstance(node, (Temporal, Spatial)):
+                loops += 1
+                if loops > MOST_LOOPS:
+                    raise SpecError(f"more than {MOST_LOOPS:,} loops, one inside the other", _at(node))
+        total += above + len(nodes)
+        if total > MOST_NODES:
+            raise SpecError(f"the ways down to the computes have more than {MOST_NODES:,} nodes in all", _at(nodes[-1]))
+
+    walk(tree.nodes, 0, 0)
 
 
 def _check_shape(nodes: tuple[object, ...]) -> None:
@@ -243,7 +271,7 @@ def _check_fanout(nest: EinsumNest) -> None:
     used = nest.used_fanout()
     for component in nest.path.components:
         for d in component.dimensions:
-            if used[d.component, d.name] * d.usage_scale > d.fanout:
+            if used[d.component, d.name] * d.usage_scale > d.fanout * (1 + ROUNDING):
                 scale = f" x {d.usage_scale} (usage_scale)" if d.usage_scale != 1 else ""
                 at = next((x.variable for x in nest.loops if (x.component, x.dimension) == (d.component, d.name)), None)
                 raise InvalidMapping(
@@ -266,7 +294,7 @@ def _check_capacity(
                 raise InvalidMapping(
                     f"{memory} holds {bits:,} bits while Einsum {nest.einsum.name} runs, {bits - size:,} more than its size "
                     f"of {size:,} ({shares}); use smaller tile shapes above its holders",
-                    next((h.tensor for h in nest.holders if h.component.name == memory), None),
+                    next((h.tensor for n in (nest, *nests) for h in n.holders if h.component.name == memory), None),
                 )
     return peaks
 

@@ -6,6 +6,7 @@ lies at or below the fanout: that is where the hardware splits the data.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fusiest.errors import SpecError, did_you_mean
@@ -26,14 +27,18 @@ def leaf_paths(tree: LoopTree) -> list[tuple[TreeNode, ...]]:
     """Root-to-leaf paths in execution order, without splits."""
     count = iter(range(1 << 60))
 
-    def walk(nodes: tuple[Node, ...], above: tuple[TreeNode, ...]) -> list[tuple[TreeNode, ...]]:
+    def walk(nodes: tuple[Node, ...], above: tuple[TreeNode, ...]) -> Iterator[tuple[TreeNode, ...]]:
+        own: list[TreeNode] = []
         for node in nodes:
             if isinstance(node, Sequential):
-                return [path for branch in node.nodes for path in walk(branch.nodes, above)]
-            above = (*above, TreeNode(next(count), node))
-        return [above]
+                above = (*above, *own)
+                for branch in node.nodes:
+                    yield from walk(branch.nodes, above)
+                return
+            own.append(TreeNode(next(count), node))
+        yield (*above, *own)
 
-    return walk(tree.nodes, ())
+    return list(walk(tree.nodes, ()))
 
 
 @dataclass(frozen=True, slots=True)

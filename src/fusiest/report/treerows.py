@@ -29,13 +29,14 @@ class _Walk:
     """Of the next node, depth first, as the model counts them."""
 
     def nodes(self, nodes: tuple[Node, ...], depth: int, above: tuple[Loop, ...]) -> None:
-        for i, node in enumerate(nodes):
+        users = einsums(nodes)
+        for node in nodes:
             if isinstance(node, Sequential):
                 for branch in node.nodes:
                     self.branch(branch.nodes, depth, above)
                 return
             if isinstance(node, Temporal | Spatial):
-                self.rows.append(self.loop(node, depth, above, einsums(nodes[i + 1 :])))
+                self.rows.append(self.loop(node, depth, above, users))
                 depth, above = depth + 1, (*above, node)
             elif isinstance(node, Compute):
                 self.rows.append(self.compute(node, depth))
