@@ -1,5 +1,8 @@
 """`python -m bench`: run the cases, write bench/results/<date>.json, bring the README's table up to date.
 
+A day's results of another machine or version stay: new ones go to <date>-2.json and so on. The table is of all cases or
+is left alone.
+
 Each case is run twice in fresh processes that share a cache of compiled code: once to warm it, once to be measured.
 A cold case starts with an empty cache and is run once. Nothing is written outside the results and the README.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import json
 import os
 import subprocess
@@ -20,6 +24,7 @@ from typing import Any
 from bench.cases import CASES, Case, find
 from bench.machine import machine, versions
 from bench.table import update
+from fusiest.files import write_atomically
 
 ROOT = Path(__file__).parents[1]
 
@@ -49,13 +54,16 @@ def _run(case: Case, cache: str) -> dict[str, Any]:
     return {"process_seconds": seconds, **json.loads(done.stdout)}
 
 
-def load_results(file: Path, fresh: dict[str, Any]) -> dict[str, Any]:
-    """The day's results so far, if they are of the same machine and versions; else new ones."""
-    if file.exists():
+def load_results(folder: Path, fresh: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """The day's results so far, if there are some of the same machine and versions; else new ones, and their file."""
+    for number in itertools.count(1):
+        file = folder / f"{fresh['date']}{f'-{number}' if number > 1 else ''}.json"
+        if not file.exists():
+            break
         earlier: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         if all(earlier[key] == fresh[key] for key in ("machine", "versions")):
-            return earlier
-    return fresh
+            return file, earlier
+    return file, fresh
 
 
 def main() -> None:
@@ -71,22 +79,24 @@ def main() -> None:
         return
     chosen = [find(name) for name in options.only] if options.only else list(CASES)
     date = datetime.date.today().isoformat()
-    file = options.results / f"{date}.json"
     fresh: dict[str, Any] = {"date": date, "machine": machine(), "versions": versions(), "cases": {}}
-    results = load_results(file, fresh)
+    file, results = load_results(options.results, fresh)
     options.results.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as warm_cache:
         for case in chosen:
             record = run_case(case, warm_cache)
             results["cases"][case.name] = record
-            file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            write_atomically(file, json.dumps(results, indent=1) + "\n")
             print(
                 f"{case.name:24} {record['search_seconds']:8.2f} s search {record['process_seconds']:8.2f} s process "
                 f"{record['cpu_seconds']:8.2f} s CPU {record['peak_rss_bytes'] / 2**20:7.0f} MiB "
                 f"{sum(record['pmappings'].values()):9,} pmappings",
                 flush=True,
             )
-    if not options.no_readme:
+    missing = [case.name for case in CASES if case.name not in results["cases"]]
+    if missing:
+        print(f"the README stays as it is: not measured yet: {', '.join(missing)}", file=sys.stderr)
+    elif not options.no_readme:
         update(ROOT / "README.md", results)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cases import CASES, Case
+from fusiest.files import write_atomically
 
 BEGIN, END = "<!-- bench table -->", "<!-- /bench table -->"
 
@@ -45,7 +46,7 @@ def update(readme: Path, results: dict[str, Any]) -> None:
         raise SystemExit(f"bench: {readme} has no line {BEGIN}")
     _, end, rest = after.partition(END)
     after = rest if end else after
-    readme.write_text(f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{after}", encoding="utf-8")
+    write_atomically(readme, f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{after}")
 
 
 def _two_digits(factor: float) -> str:

@@ -14,9 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+import fusiest
+from fusiest.baselines.options import BaselineOptions
+from fusiest.baselines.run import run_baseline
+from fusiest.mapper.options import Options
 from tests.command_line import run
 
 ROOT = Path(__file__).parents[1]
@@ -111,3 +116,13 @@ def test_reference_is_up_to_date() -> None:
 def test_console_commands_are_found() -> None:
     text = "$ fusiest map a b \\\n    --quiet\nresult\n$ make demo\n$ fusiest list\n"
     assert commands(text) == [["map", "a", "b", "--quiet"], ["list"]]
+
+
+def test_every_field_of_a_result_is_documented() -> None:
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=1, M=4, KN=4)
+    baseline = run_baseline(spec, Options(("edp",)), BaselineOptions("set", budget=10)).to_json()
+    evaluation = fusiest.map(spec, jobs=1).best().evaluation.to_json()
+    places: list[Any] = [baseline, baseline["mappings"], baseline["stats"], evaluation, evaluation["einsums"]]
+    places[1], places[4] = places[1][0], next(iter(places[4].values()))
+    assert [key for place in places for key in place if not re.search(rf"`\S*\b{key}\b", text)] == []

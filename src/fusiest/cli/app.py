@@ -65,7 +65,7 @@ app.command(
         "fusiest map simple matmuls -D N_EINSUMS=2 -D M=64 -D KN=64",
         "# one mapping, the best by energy-delay product",
         f"fusiest map tpu_v4i {_GPT} --objective edp --mapping best.yaml",
-        "# your own accelerator; after a minute, the best mapping known by then, and a bound on what may be missed",
+        "# your own accelerator; after a minute, or once a mapping is known, the best so far and what it may miss",
         "fusiest map chip.yaml mobilenet --time-limit 60 --json result.json",
     ),
 )(map_command)
