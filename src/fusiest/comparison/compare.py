@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from fusiest.comparison.saved import Saved
 from fusiest.looptree.text import outline
-from fusiest.model.evaluate import Evaluation
 from fusiest.model.fusion import backing_memories
 from fusiest.spec.dump import dump
 
@@ -57,6 +56,11 @@ class Comparison:
     def latency_by_einsum(self) -> list[Row]:
         return _rows(*({n: e.latency for n, e in s.evaluation.einsums.items()} for s in (self.a, self.b)))
 
+    def limited_by(self, einsum: str) -> str:
+        """The component that an Einsum waits for, `a's → b's` if they differ; of one if the other has no such Einsum."""
+        both = [s.evaluation.einsums[einsum].bottleneck for s in (self.a, self.b) if einsum in s.evaluation.einsums]
+        return " → ".join(dict.fromkeys(both))
+
     def moved_tensors(self) -> dict[str, tuple[str, str]]:
         """Tensors of both whose outermost memory differs: from a's to b's."""
         one, other = backing_memories(self.a.looptree), backing_memories(self.b.looptree)
@@ -96,12 +100,6 @@ def _owner(above: list[str], changed: str) -> str:
         if found and len(found[1]) <= indent:
             return found[2]
     return ""
-
-
-def bottleneck(evaluation: Evaluation, einsum: str) -> str | None:
-    """The component that is busiest while an Einsum runs."""
-    busy = evaluation.einsums[einsum].latency_per_component if einsum in evaluation.einsums else {}
-    return max(busy, key=lambda component: busy[component], default=None)
 
 
 def _rows(a: Mapping[str, float], b: Mapping[str, float]) -> list[Row]:

@@ -42,6 +42,11 @@ class EinsumEvaluation:
     used_fanout: dict[tuple[str, str], int]
     reservation_levels: dict[tuple[str, str], int]
 
+    @property
+    def bottleneck(self) -> str:
+        """The component that the Einsum waits for: the busiest one."""
+        return max(self.latency_per_component, key=lambda component: self.latency_per_component[component])
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from fusiest.comparison.compare import Comparison, Line, Row, bottleneck
+from fusiest.comparison.compare import Comparison, Line, Row
 from fusiest.comparison.saved import Saved
 from fusiest.model.fusion import fused_sets
 from fusiest.report.chart import Bars, Series
@@ -39,7 +39,7 @@ def page_data(comparison: Comparison, title: str) -> dict[str, Any]:
             "latency-einsum": _bars("Latency by Einsum", "latency", "s", latency),
         },
         "einsums": [
-            [e.name, e.a, e.b, s.a, s.b, _limits(comparison, e.name)] for e, s in zip(energy, latency, strict=True)
+            [e.name, e.a, e.b, s.a, s.b, comparison.limited_by(e.name)] for e, s in zip(energy, latency, strict=True)
         ],
         "sets": [*_sets("A", a), *_sets("B", b)],
         "moved": [[tensor, one, other] for tensor, (one, other) in comparison.moved_tensors().items()],
@@ -66,11 +66,6 @@ def _bars(title: str, axis: str, unit: str, rows: list[Row]) -> dict[str, Any]:
     ]
     names = [row.name for row in shown]
     return asdict(Bars(title=title, axis=axis, unit=unit, categories=names, series=series, stacked=False))
-
-
-def _limits(comparison: Comparison, einsum: str) -> str:
-    found = [bottleneck(saved.evaluation, einsum) for saved in (comparison.a, comparison.b)]
-    return " → ".join(dict.fromkeys(name for name in found if name))
 
 
 def _sets(name: str, saved: Saved) -> list[list[str]]:

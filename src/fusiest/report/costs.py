@@ -69,16 +69,10 @@ def _color(names: Names, name: str) -> str:
     return "other" if name == COMPUTE else "leak"
 
 
-def bottleneck(evaluation: Evaluation, einsum: str) -> str:
-    """The component that an Einsum waits for: the busiest one."""
-    busy = evaluation.einsums[einsum].latency_per_component
-    return max(busy, key=lambda component: busy[component])
-
-
 def latency_by_einsum(names: Names, evaluation: Evaluation) -> Bars:
     """A bar per Einsum in the colour of its bottleneck, which is named at its end."""
     einsums = list(evaluation.einsums)
-    limiting = {e: bottleneck(evaluation, e) if evaluation.einsums[e].latency else "" for e in einsums}
+    limiting = {name: e.bottleneck if e.latency else "" for name, e in evaluation.einsums.items()}
     series = [
         Series(name=f"limited by {component}", color=names.component_color(component),
                values=[evaluation.einsums[e].latency if limiting[e] == component else 0 for e in einsums])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from fusiest.comparison.compare import Comparison, Line, Row, bottleneck
+from fusiest.comparison.compare import Comparison, Line, Row
 from fusiest.comparison.saved import Saved
 from fusiest.model.fusion import fused_sets
 from fusiest.show import si
@@ -59,8 +59,7 @@ def _limits(comparison: Comparison) -> Grid:
     """The latency of each Einsum, and what limits it in both."""
     table = grid("<latency by Einsum", ">A", ">B", ">B / A", "?<limited by")
     for row in comparison.latency_by_einsum():
-        limits = [bottleneck(saved.evaluation, row.name) for saved in (comparison.a, comparison.b)]
-        table.add(row.name, *_cells(row, "s"), " → ".join(dict.fromkeys(limit for limit in limits if limit)))
+        table.add(row.name, *_cells(row, "s"), comparison.limited_by(row.name))
     return table
 
 

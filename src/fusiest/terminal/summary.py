@@ -124,10 +124,9 @@ def _loop_words(spec: Spec, shared: SharedLoops) -> str:
 def _einsums(evaluation: Evaluation) -> Grid:
     table = grid("<Einsum", ">energy", "?>", ">latency", "?>", "<limited by")
     for name, e in evaluation.einsums.items():
-        bottleneck = max(e.latency_per_component, key=lambda c: e.latency_per_component[c])
         table.add(
             Text(name, "cyan"), si(e.energy, "J"), _share(e.energy, evaluation.energy), si(e.latency, "s"),
-            _share(e.latency, evaluation.latency), bottleneck,
+            _share(e.latency, evaluation.latency), e.bottleneck,
         )  # fmt: skip
     return table
 
