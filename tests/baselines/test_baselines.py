@@ -12,6 +12,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from fusiest import Result, Spec, load
+from fusiest.baselines import run as baselines_run
 from fusiest.baselines.annealing import accepted, anneal
 from fusiest.baselines.genetic import POPULATION, evolve
 from fusiest.baselines.kernels import INCOMPATIBLE, TOO_LARGE, VALID, evaluate, make_work, sample
@@ -283,6 +284,26 @@ def test_a_time_limit_ends_a_baseline() -> None:
     assert result.stats.evaluations < 1e12
     with pytest.raises(SpecError, match="usage of a memory is an objective of fusiest's own search, not of set"):
         run_baseline(matmuls(), Options(usage="GlobalBuffer"), BaselineOptions("set"))
+
+
+def test_an_interrupted_baseline_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[float] = []
+    original = baselines_run.anneal
+
+    def interrupted(*arguments: object) -> None:
+        original(*arguments)
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(baselines_run, "anneal", interrupted)
+    result = baseline(matmuls(), "set", 1e9)
+    assert result.interrupted
+    assert result.mappings
+    assert len(calls) == 3
+    calls.clear()
+    with pytest.raises(KeyboardInterrupt):  # an experiment must not take it for a whole run
+        search(flat(matmuls()), ("edp",), BaselineOptions("set", 0, 1e9), 1)
 
 
 def test_nothing_found_in_the_budget() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import json
 import os
 import signal
@@ -10,14 +11,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fusiest
 from fusiest.joining.bounds import Incumbents
+from fusiest.mapper import mapper, tables
 from fusiest.mapper.mapper import count_down_sets
+from fusiest.spec.dump import dump
 from fusiest.spec.load import load_texts
 from tests.command_line import run
+from tests.load_text import load_text
 
 CHAIN = {"N_EINSUMS": 3, "M": 64, "KN": 32}
 
@@ -59,6 +64,72 @@ def test_front_contains_the_single_optima() -> None:
     for objective in ("energy", "latency", "edp"):
         single = fusiest.map(spec, objective).best(objective)
         assert getattr(single, objective) == pytest.approx(getattr(whole.best(objective), objective), rel=1e-9)
+
+
+LATE = """
+workload:
+  rank_sizes: {M: 16, K: 4, A: 2, B: 2, C: 2, D: 2, E: 2}
+  bits_per_value: {All: 8}
+  einsums:
+  - T1[m, b] = T0[m, a] * W0[a, b]
+  - T2[m, c] = T1[m, b] * W1[b, c]
+  - T3[m, d] = T2[m, c] * W2[c, d]
+  - WB[d, e] = X[d, k] * Y[k, e]
+  - T4[m, e] = T3[m, d] * WB[d, e]
+"""
+"""WB is listed late, and best made early."""
+
+
+def test_too_many_orders_are_not_claimed_to_be_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The given order is searched then; what other orders could save is bounded, not known."""
+    spec = load_text(dump(fusiest.load("simple", GlobalBufferSize=256, MainMemoryEnergy=100)), LATE)
+    best = fusiest.map(spec, "energy", jobs=1).best("energy").energy
+    given = fusiest.map(spec, "energy", orders="given", jobs=1)
+    assert (given.optimal, given.gap) == (True, 0.0)
+    monkeypatch.setattr(mapper, "MOST_DOWN_SETS", 5)
+    result = fusiest.map(spec, "energy", jobs=1)
+    assert result.stats.orders.startswith("given (more than 5 sets")
+    assert not result.optimal
+    assert result.best("energy").energy * (1 - result.gap) <= best * (1 + 1e-9) < result.best("energy").energy
+
+
+def test_objectives_have_one_order() -> None:
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=12, M=4, KN=4)
+    assert front(fusiest.map(spec, "latency,energy")) == front(fusiest.map(spec, "energy,latency"))
+    for objective in ("energy,latency,energy", "energy,energy", "edp,energy"):
+        with pytest.raises(fusiest.FusiestError, match="give energy, latency, edp, or energy,latency"):
+            fusiest.map(spec, objective)
+
+
+def killed_unless_here(here: int, name: str) -> int:
+    if name == "B" and os.getpid() != here:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.getpid()
+
+
+def test_a_killed_worker_costs_only_its_own_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the system runs out of memory: what is missing is explored here."""
+    monkeypatch.setattr(tables, "_WORTH_A_PROCESS_SECONDS", -1.0)
+    explore: Any = functools.partial(killed_unless_here, os.getpid())
+    found = dict(tables._explore(explore, ["A", "B", "C"], 2, None))
+    assert found.keys() == {"A", "B", "C"}
+    assert found["B"] == os.getpid()
+
+
+def noted(folder: Path, name: str) -> None:
+    (folder / name).touch()
+    time.sleep(0.05)
+
+
+def test_what_is_queued_is_not_explored_after_an_interruption(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tables, "_WORTH_A_PROCESS_SECONDS", -1.0)
+    explore: Any = functools.partial(noted, tmp_path)
+    exploring = tables._explore(explore, [f"A{i}" for i in range(300)], 2, None)
+    next(exploring)
+    exploring.close()
+    begun = len(list(tmp_path.iterdir()))
+    time.sleep(1)
+    assert len(list(tmp_path.iterdir())) < begun + 10
 
 
 def test_a_mapping_goes_back_into_evaluate(tmp_path: Path) -> None:

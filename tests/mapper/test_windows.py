@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +14,11 @@ import fusiest
 from fusiest.joining.coarse import Coarse
 from fusiest.joining.rows import merge_partial, start_rows
 from fusiest.mapper import mapper, windows
+from fusiest.spec.dump import dump
+from tests.load_text import load_text
 from tests.mapper.test_exchange import diamonds
 from tests.mapper.test_exhaustive_workload import found, run, same_front
+from tests.mapper.test_map import LATE
 from tests.workload_strategies import WorkloadCase, workload_cases
 
 
@@ -81,6 +85,41 @@ def test_windows_of_a_fused_chain(objective: str) -> None:
     with_windows = fusiest.map(spec, objective).best(objective)
     without = fusiest.map(spec, objective, bounds=False).best(objective)
     assert math.isclose(getattr(with_windows, objective), getattr(without, objective), rel_tol=1e-9)
+
+
+@st.composite
+def relisted(draw: st.DrawFn) -> WorkloadCase:
+    """A workload whose Einsums are listed in any order in which they can run: what is needed late may run early."""
+    case = draw(workload_cases())
+    info, workload = case.spec.info, case.spec.require_workload()
+    left, listed = list(info.einsums), list[str]()
+    while left:
+        ready = [e for e in left if info.needs(e) <= set(listed)]
+        listed.append(draw(st.sampled_from(ready[::-1])))
+        left.remove(listed[-1])
+    einsums = tuple(sorted(workload.einsums, key=lambda e: listed.index(e.name)))
+    return replace(case, spec=replace(case.spec, workload=replace(workload, einsums=einsums)))
+
+
+@pytest.mark.usefixtures("_everywhere")
+@run(15)
+@given(case=relisted(), objective=st.sampled_from([("energy",), ("latency",), ("edp",), ("energy", "latency")]))
+def test_windows_lose_no_order(case: WorkloadCase, objective: tuple[str, ...]) -> None:
+    check_windows(case, objective)
+
+
+@pytest.mark.usefixtures("_everywhere")
+@pytest.mark.parametrize("size", [128, 256, 512])
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+def test_what_is_listed_late_may_run_first(objective: str, size: int) -> None:
+    """Not all orders finish the first products before the one that they do not need: there, windows bound nothing."""
+    simple = dump(fusiest.load("simple", GlobalBufferSize=size, MainMemoryEnergy=100))
+    spec = load_text(simple, LATE)
+    with_windows, without = (fusiest.map(spec, objective, bounds=bounds, jobs=1) for bounds in (True, False))
+    assert with_windows.optimal
+    assert math.isclose(
+        getattr(with_windows.best(objective), objective), getattr(without.best(objective), objective), rel_tol=1e-9
+    )
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ class Found:
     """When its own stop rules ended the search, or would have."""
     tried: int = 0
     """Mappings that were evaluated, valid or not."""
+    interrupted: bool = False
 
 
 def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progress: Progress | None = None) -> Result:
@@ -77,7 +78,7 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
     genome = make_genome(spec, Joiner(spec, tables, False, finished=options.finished))
     ours = our_evaluations(spec, tables, options.finished)
     end = None if options.time_limit is None else begin + options.time_limit
-    found = search(genome, options.objective, baseline, ours, say, end=end)
+    found = search(genome, options.objective, baseline, ours, say, end=end, interruptible=True)
     stats = Stats(
         pmappings={name: len(table) for name, table in tables.items()},
         explored={name: table.explored for name, table in tables.items()},
@@ -106,10 +107,11 @@ def search(
     say: Progress | None = None,
     target: float = 0.0,
     end: float | None = None,
+    interruptible: bool = False,
 ) -> Found:
     """Run a baseline until its budget is spent, its own rules stop it, or it found a score of at most `target`.
 
-    `end`: when time is up, as `time.perf_counter` counts.
+    `end`: when time is up, as `time.perf_counter` counts. `interruptible`: Ctrl-C ends it with what it has.
     """
     space = genome.space
     if not all(np.diff(space.first)):
@@ -119,9 +121,13 @@ def search(
     work = make_work_for(space, baseline.seed)
     step = _stepper(genome, work, record, baseline)
     history: list[Improvement] = []
+    interrupted = False
     slice_size = min(budget / _SLICES, _LARGEST_SLICE * ours)
     while (spent := float(record.amounts[SPENT])) < budget:
-        step(min(budget, spent + slice_size))
+        try:
+            step(min(budget, spent + slice_size))
+        except KeyboardInterrupt:
+            interrupted = True
         history += [Improvement(*row) for row in record.history[: record.counts[RECORDED]].tolist()]
         record.counts[RECORDED] = 0
         if say is not None:
@@ -129,11 +135,14 @@ def search(
             say(Step(baseline.mapper, f"{record.amounts[SPENT]:,.0f} of {budget:,.0f} evaluations, {best}"))
         if (record.amounts[STOPPED] and baseline.stop_rules) or record.amounts[BEST] <= target:
             break
-        if end is not None and time.perf_counter() > end:
+        if interrupted or (end is not None and time.perf_counter() > end):
             break
+    if interrupted and not (interruptible and history):
+        raise KeyboardInterrupt
     genes = record.best.copy() if history else None
     tried = int(record.counts[VALID_ONES] + record.counts[INVALID_ONES])
-    return Found(genes, float(record.amounts[SPENT]), history, float(record.amounts[STOPPED]) or None, tried)
+    stopped = float(record.amounts[STOPPED]) or None
+    return Found(genes, float(record.amounts[SPENT]), history, stopped, tried, interrupted)
 
 
 def make_work_for(space: Space, seed: int) -> Work:
@@ -170,7 +179,7 @@ def to_result(genome: Genome, options: Options, found: Found, stats: Stats, mapp
     kind = OBJECTIVES.get(options.objective, EDP)
     bound, score = least_score(genome, kind), (best.energy, best.latency, best.energy * best.latency)[kind]
     gap = max(0.0, 1 - bound / score) if score else 0.0
-    return Result(spec, options.objective, [mapping], False, gap, stats, options=options)
+    return Result(spec, options.objective, [mapping], False, gap, stats, found.interrupted, options)
 
 
 def least_score(genome: Genome, objective: int) -> float:

@@ -112,7 +112,7 @@ Entry = tuple[str, tuple[frozenset[str], ...]]
 
 @dataclass
 class Cut:
-    """A point between two Einsums of the listed order at which one tensor alone is live.
+    """A set of finished Einsums that every order passes and at which one tensor alone is live.
 
     `relaxed`: what comes after needs at least this, by the tensor's signature. `least[entry][bucket]`: the same, if loops
     are open in these zones and so much of the memory is taken already.

@@ -141,15 +141,10 @@ class Joiner:
 
     def next_einsums(self, done: frozenset[str]) -> list[str]:
         """Einsums that can run next."""
-        ready = [e for e in self.order if e not in done and self._is_ready(e, done)]
+        ready = [e for e in self.order if e not in done and self.spec.info.needs(e) <= done]
         if self.window is not None:
             ready = [e for e in ready if e in self.window]
         return ready if self.all_orders else ready[:1]
-
-    def _is_ready(self, einsum: str, done: frozenset[str]) -> bool:
-        producer = self.spec.info.producer
-        accesses = self.spec.info.einsums[einsum].accesses.values()
-        return all(a.output or producer.get(a.tensor) is None or producer[a.tensor] in done for a in accesses)
 
     # --- one pass -----------------------------------------------------------------------------------------------------
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fusiest.errors import FusiestError, SpecError, did_you_mean
-from fusiest.joining.bounds import CLOSE, Incumbents, Least
+from fusiest.joining.bounds import CLOSE, NOTHING, Incumbents, Least, WindowedBounds
 from fusiest.joining.coarse import Coarse
-from fusiest.joining.rows import PartialRows
 from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.diagnose import why_not_joined
 from fusiest.mapper.joiner import Joiner, OutOfTime, State
@@ -140,13 +139,24 @@ class _Run:
                 self._pass(joiner, coarse)
                 coarse = coarse.finer()
             if not joiner.exact:
+                joiner.restart()
                 self._bound(joiner)
                 self._pass(joiner, None)
-            return True, 0.0, False
+            return *self._proven(joiner), False
         except (OutOfTime, KeyboardInterrupt) as stop:
             if not self.found:
                 raise
             return False, self._gap(joiner), isinstance(stop, KeyboardInterrupt)
+
+    def _proven(self, joiner: Joiner) -> tuple[bool, float]:
+        """Whether nothing better is left, and the gap. If there were too many orders, their bound has to say so."""
+        if self.options.orders == self.stats.orders or not self.found:
+            return True, 0.0
+        if isinstance(joiner.bounds, WindowedBounds):
+            joiner.bounds = joiner.bounds.whole
+        joiner.restart()
+        gap = self._gap(joiner)
+        return gap <= CLOSE, gap
 
     def _bound(self, joiner: Joiner) -> None:
         """Better bounds for a long workload, cut where the best mapping known is not fused."""
@@ -209,28 +219,30 @@ class _Run:
             raise OutOfTime
 
     def _gap(self, joiner: Joiner) -> float:
-        """How much better, relatively, a mapping could be than the best known one."""
-        open_rows = [(rows, least) for rows, least in joiner.frontier_bounds() if len(rows)]
-        return max(self._gap_of_costs(open_rows), self._gap_of_usage(open_rows))
+        """How much better, relatively, a mapping could be than known ones.
 
-    def _gap_of_usage(self, open_rows: list[tuple[PartialRows, Least]]) -> float:
-        if self.watched is None:
-            return 0.0
-        found = min(c.usage for c in self.found)
-        least = min((float(rows.usage()[:, self.watched].min()) for rows, _ in open_rows), default=found)
-        return _saving(least, found)
+        With g as the gap, for every mapping there is a known one of which 1 - g times every cost is not more.
+        """
+        known = self._compared(
+            np.array([c.energy for c in self.found]), np.array([c.latency for c in self.found]),
+            np.array([c.usage for c in self.found]),
+        )  # fmt: skip
+        worst = 1.0
+        for rows, least in joiner.frontier_bounds():
+            usage = np.zeros(len(rows)) if self.watched is None else rows.usage()[:, self.watched]
+            bounds = self._compared(rows.energy, rows.latency, usage, least)
+            bounds = bounds[pareto_rows(np.zeros(len(bounds), np.int64), bounds)]
+            for bound in bounds:
+                worst = max(worst, float(_ratio(known, bound).max(axis=1).min()))
+        return 1 - 1 / worst
 
-    def _gap_of_costs(self, open_rows: list[tuple[PartialRows, Least]]) -> float:
+    def _compared(self, energy: Floats, latency: Floats, usage: Floats, more: Least = NOTHING) -> Floats:
+        """Costs that mappings are compared by, one per column; `more` is what they still need at least."""
         if len(self.options.objective) > 1:
-            energy, latency = min(c.energy for c in self.found), min(c.latency for c in self.found)
-            least_energy = min((float(rows.energy.min()) + least.energy for rows, least in open_rows), default=energy)
-            least_latency = min(
-                (float(rows.latency.min()) + least.latency for rows, least in open_rows), default=latency
-            )
-            return max(_saving(least_energy, energy), _saving(least_latency, latency))
-        best = min(float(self.incumbents.score(np.array([c.energy]), np.array([c.latency]))[0]) for c in self.found)
-        scores = (self.incumbents.least_score(rows.energy, rows.latency, least).min() for rows, least in open_rows)
-        return _saving(float(min(scores, default=best)), best)
+            columns = [energy + more.energy, latency + more.latency]
+        else:
+            columns = [self.incumbents.least_score(energy, latency, more)]
+        return np.column_stack(columns if self.watched is None else [*columns, usage])
 
     def _mappings(self, joiner: Joiner) -> list[Mapping]:
         """The best candidates as LoopTrees, each evaluated by the model, which must agree."""
@@ -254,9 +266,9 @@ class _Run:
         return sorted(mappings, key=lambda m: (m.energy, m.latency))
 
 
-def _saving(least: float, known: float) -> float:
-    """Which part of a known cost could be saved, if it has to be at least so much; nothing of what is free."""
-    return max(0.0, 1 - least / known) if known > 0 else 0.0
+def _ratio(known: Floats, least: Floats) -> Floats:
+    """How many times the least costs known ones are; what is free is no more than anything."""
+    return np.where(known <= least, 1.0, known / np.where(least > 0, least, 1e-300))
 
 
 def _least_by_usage(score: Floats, usage: Floats) -> Ints:
@@ -301,12 +313,7 @@ def check_usage(spec: Spec, memory: str) -> None:
 
 def count_down_sets(spec: Spec, most: int) -> int:
     """How many sets of Einsums can be finished at some moment; counting stops above `most`."""
-    needs = {
-        name: frozenset(
-            p for t, a in info.accesses.items() if not a.output and (p := spec.info.producer.get(t)) is not None
-        )
-        for name, info in spec.info.einsums.items()
-    }
+    needs = {name: spec.info.needs(name) for name in spec.info.einsums}
     level = {frozenset[str]()}
     count = 1
     while level and count <= most:

@@ -41,7 +41,9 @@ class Options:
         for name in self.objective:
             if name not in OBJECTIVES:
                 raise SpecError(f"objective '{name}' is not known{did_you_mean(name, OBJECTIVES)}")
-        if set(self.objective) != {"energy", "latency"} and len(self.objective) != 1:
+        if sorted(self.objective) == ["energy", "latency"]:
+            object.__setattr__(self, "objective", ("energy", "latency"))
+        elif len(self.objective) != 1:
             raise SpecError("objective: give energy, latency, edp, or energy,latency for the whole front")
         if self.orders not in ("all", "given"):
             raise SpecError(f"orders '{self.orders}' is neither all nor given")
@@ -49,5 +51,5 @@ class Options:
             raise SpecError(f"exchange '{self.exchange}' is not known{did_you_mean(self.exchange, EXCHANGES)}")
         for name in ("jobs", "time_limit", "max_fused_loops", "max_fused_loops_per_variable"):
             value = getattr(self, name)
-            if value is not None and value < (1 if name in ("jobs", "max_fused_loops_per_variable") else 0):
+            if value is not None and not value >= (1 if name in ("jobs", "max_fused_loops_per_variable") else 0):
                 raise SpecError(f"{name} must not be {value}")

@@ -90,7 +90,10 @@ class Stats:
 
 @dataclass
 class Result:
-    """Mappings sorted by energy. Not optimal only if time ran out; `gap` then bounds what was missed, relatively."""
+    """Mappings sorted by energy. If they are not proven optimal (time ran out, too many orders), `gap` bounds what was missed.
+
+    For every mapping there is one of these of which 1 - `gap` times every cost asked for is not more.
+    """
 
     spec: Spec
     objective: tuple[str, ...]

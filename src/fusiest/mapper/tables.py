@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import functools
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeAlias
 
 from fusiest.mapper.options import Options
 from fusiest.pmapping.diagnose import why_none
@@ -17,6 +20,8 @@ from fusiest.pmapping.table import Table
 from fusiest.spec.spec import Spec
 
 _WORTH_A_PROCESS_SECONDS = 0.4
+
+Tables: TypeAlias = Generator[tuple[str, Table], None, None]
 
 
 def explore_all(
@@ -45,11 +50,12 @@ def explore_all(
         counted=counted,
         finished=options.finished,
     )
-    for name, table in _explore(explore, list(first_of.values()), options.jobs, executor):
-        if not len(table):
-            raise why_none(spec, name, options.imperfect)
-        found[name] = table
-        report(name, table, len(found), len(first_of))
+    with contextlib.closing(_explore(explore, list(first_of.values()), options.jobs, executor)) as exploring:
+        for name, table in exploring:
+            if not len(table):
+                raise why_none(spec, name, options.imperfect)
+            found[name] = table
+            report(name, table, len(found), len(first_of))
     return {
         name: found[first] if first == name else renamed_table(spec, found[first], name)
         for name, first in representative.items()
@@ -58,7 +64,7 @@ def explore_all(
 
 def _explore(
     explore: Callable[[str], Table], names: list[str], jobs: int | None, executor: concurrent.futures.Executor | None
-) -> Iterator[tuple[str, Table]]:
+) -> Tables:
     if executor is not None:
         yield from _submit(executor, explore, names)
         return
@@ -70,16 +76,34 @@ def _explore(
         if workers > 1 and len(names) > 1 and worth:
             methods = multiprocessing.get_all_start_methods()
             context = multiprocessing.get_context("fork" if "fork" in methods else None)
-            with concurrent.futures.ProcessPoolExecutor(min(workers, len(names)), mp_context=context) as pool:
-                yield from _submit(pool, explore, names)
+            pool = concurrent.futures.ProcessPoolExecutor(min(workers, len(names)), mp_context=context)
+            yield from _in_processes(pool, explore, names)
             return
         name = names.pop(0)
         yield name, explore(name)
 
 
-def _submit(
-    executor: concurrent.futures.Executor, explore: Callable[[str], Table], names: list[str]
-) -> Iterator[tuple[str, Table]]:
+def _in_processes(
+    pool: concurrent.futures.ProcessPoolExecutor, explore: Callable[[str], Table], names: list[str]
+) -> Tables:
+    """If a worker is killed, as when memory runs out, what is missing is explored here. If we are, nothing more is begun."""
+    missing = dict.fromkeys(names)
+    try:
+        for name, table in _submit(pool, explore, names):
+            del missing[name]
+            yield name, table
+    except BrokenProcessPool:
+        for name in missing:
+            yield name, explore(name)
+    finally:
+        pool.shutdown(wait=not missing)
+
+
+def _submit(executor: concurrent.futures.Executor, explore: Callable[[str], Table], names: list[str]) -> Tables:
     futures = {executor.submit(explore, name): name for name in names}
-    for future in concurrent.futures.as_completed(futures):
-        yield futures[future], future.result()
+    try:
+        for future in concurrent.futures.as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        for future in futures:
+            future.cancel()

@@ -1,9 +1,10 @@
 """Better bounds for long workloads: the exact least cost of stretches of Einsums, from cut to cut.
 
-A cut is where one tensor alone is live. A window's least cost is searched exactly for every way in which the tensors at
-its two cuts can be exchanged, up to a little above the best: what is not found costs at least that. The other side of a
-cut takes space as well: the more of it is taken, the dearer the window. From the last cut backwards these costs add up to
-bounds that hardly fall behind the truth, however many layers there are. Equal layers have equal windows, searched once.
+A cut is where one tensor alone is live, and where every order comes by. A window's least cost is searched exactly for every
+way in which the tensors at its two cuts can be exchanged, up to a little above the best: what is not found costs at least
+that. The other side of a cut takes space as well: the more of it is taken, the dearer the window. From the last cut
+backwards these costs add up to bounds that hardly fall behind the truth, however many layers there are. Equal layers have
+equal windows, searched once.
 """
 
 from __future__ import annotations
@@ -113,18 +114,29 @@ def windowed_bounds(
 
 
 def _stretches(joiner: Joiner, unfused: Container[frozenset[str]]) -> list[tuple[frozenset[str], list[str]]]:
-    """What is done before each window, and its Einsums."""
+    """What is done before each window, and its Einsums. Where orders may differ, all Einsums after a cut need all before it."""
     found: list[tuple[frozenset[str], list[str]]] = []
+    needs = _all_needs(joiner) if joiner.all_orders else None
     done: frozenset[str] = frozenset()
     begin, einsums = done, list[str]()
     for einsum in joiner.order:
         einsums.append(einsum)
         done = done | {einsum}
         few = len(einsums) < (_LEAST_EINSUMS if done in unfused else _LEAST_FUSED_EINSUMS)
-        if not few and len(joiner.live(done)) == 1 and not joiner.views[einsum].info.is_copy_operation:
+        alone = len(joiner.live(done)) == 1 and not joiner.views[einsum].info.is_copy_operation
+        if not few and alone and (needs is None or all(done <= needs[e] for e in joiner.order if e not in done)):
             found.append((begin, einsums))
             begin, einsums = done, []
     return [*found, (begin, einsums)] if einsums else found
+
+
+def _all_needs(joiner: Joiner) -> dict[str, frozenset[str]]:
+    """What each Einsum needs, one through the other."""
+    found: dict[str, frozenset[str]] = {}
+    for einsum in joiner.order:
+        direct = joiner.spec.info.needs(einsum)
+        found[einsum] = direct.union(*(found[e] for e in direct))
+    return found
 
 
 def _own_bounds(joiner: Joiner, einsums: list[str], end: dict[Signatures, Least] | None) -> LowerBounds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 
+from fusiest.errors import SpecError, did_you_mean
 from fusiest.pmapping import explore
 from fusiest.pmapping.identical import common_key, renamed_table
 from fusiest.pmapping.table import Table
@@ -30,6 +31,8 @@ def pmappings(
     >>> len(table.forms) > 1
     True
     """
+    if einsum not in spec.info.einsums:
+        raise SpecError(f"the workload has no Einsum '{einsum}'{did_you_mean(einsum, spec.info.einsums)}")
     tables = _TABLES.setdefault(spec, weakref.WeakValueDictionary())
     key = common_key(spec, einsum), max_fused_loops, max_fused_loops_per_variable, imperfect
     known = tables.get(key)

@@ -68,6 +68,11 @@ class WorkloadInfo:
     def shared(self) -> frozenset[str]:
         return frozenset(t for t, users in self.users.items() if len(users) > 1)
 
+    def needs(self, einsum: str) -> frozenset[str]:
+        """Einsums whose results it reads."""
+        inputs = (t for t, access in self.einsums[einsum].accesses.items() if not access.output)
+        return frozenset(self.producer[t] for t in inputs if t in self.producer)
+
 
 def analyze(
     workload: Workload, renames: tuple[EinsumRenames, ...] = (), variables: Mapping[str, Value] | None = None
