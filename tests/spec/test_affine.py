@@ -38,12 +38,24 @@ def test_parse(text: str, terms: dict[str, int], constant: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["p*r", "p/2", "p**2", "p + 0.5", "f(p)", "p if r else q", "True", "p[0]", "", "9" * 30]
+    "text",
+    ["p*r", "p/2", "p**2", "p + 0.5", "f(p)", "p if r else q", "True", "p[0]", "", "9" * 30, "*".join(["9" * 18] * 4)],
 )
 def test_what_is_not_affine(text: str) -> None:
     with pytest.raises(SpecError) as caught:
         Affine.parse(Located(text, Source("f.yaml", 3)))
     assert str(caught.value).startswith("f.yaml:3: ")
+
+
+def test_a_sum_or_product_of_many_terms() -> None:
+    assert Affine.parse("+".join(["p"] * 990)) == Affine(FrozenDict({"p": 990}))
+    assert Affine.parse("*".join(["1"] * 990) + "*p") == Affine(FrozenDict({"p": 1}))
+
+
+@pytest.mark.parametrize("text", ["{0} * {0} * p", "{0} + {0} + {0}", "p * {0} + 4 * {0} * p", "-({0} * p) * {0}"])
+def test_numbers_that_grow_too_large(text: str) -> None:
+    with pytest.raises(SpecError, match=r"^f\.yaml:3: a number in .* is too large$"):
+        Affine.parse(Located(text.format(2 * 10**18), Source("f.yaml", 3)))
 
 
 def holds(constraint: str, **point: int) -> bool:

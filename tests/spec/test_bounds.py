@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import Affine, Constraint
-from fusiest.spec.bounds import Box, EmptySpace, bounding_box
+from fusiest.spec.bounds import Box, EmptySpace, Steps, bounding_box
 
 NAMES = ("p", "q", "r")
 LIMIT = 6
@@ -81,3 +81,28 @@ def test_hard_constraints_end_in_an_answer_or_an_error(constraints: list[str]) -
     huge = [f"0 <= {v} < 4000000000000000000" for v in NAMES]
     with pytest.raises((SpecError, EmptySpace)):
         bounding_box(rows(*huge, *constraints), NAMES)
+
+
+def test_ends_do_not_grow_from_row_to_row() -> None:
+    names = [f"v{i}" for i in range(20)]
+    chain = [f"0 <= {b} < {2**61} * {a}" for a, b in itertools.pairwise(names)]
+    box = bounding_box(rows("0 <= v0 < 3", *chain), names)
+    assert box["v1"] == (1, 2**62 - 1)
+    assert box["v2"] == (1, math.inf)
+
+
+def test_many_variables_in_one_row_cost_as_many_steps() -> None:
+    names = [f"v{i}" for i in range(100)]
+    steps = Steps()
+    before = steps.left
+    bounding_box(rows("0 <= " + " + ".join(names), *(f"0 <= {v}" for v in names)), names, steps)
+    assert before - steps.left == 2 * 200
+
+
+def test_all_einsums_take_from_the_same_steps() -> None:
+    steps = Steps()
+    steps.left = 10
+    bounding_box(rows("0 <= p < 3"), ["p"], steps)
+    bounding_box(rows("0 <= p < 3"), ["p"], steps)
+    with pytest.raises(SpecError, match="too intricate"):
+        bounding_box(rows("0 <= p < 3"), ["p"], steps)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
@@ -41,32 +42,60 @@ class Affine:
         return first + "".join(f" {'-' if a < 0 else '+'} {term}" for a, term in terms[1:])
 
 
-def _affine(node: ast.expr, text: str) -> tuple[dict[str, int], int]:
+_Terms: TypeAlias = tuple[dict[str, int], int]
+"""Coefficients by variable, and a constant."""
+
+
+def _affine(node: ast.expr, text: str) -> _Terms:
     """Coefficients and constant of an expression tree."""
+    # The left spine is walked in a loop, so that a sum of hundreds of terms costs no stack.
+    spine: list[ast.BinOp] = []
+    while isinstance(node, ast.BinOp):
+        spine.append(node)
+        node = node.left
+    value = _term(node, text)
+    for step in reversed(spine):
+        right = _affine(step.right, text)
+        if isinstance(step.op, (ast.Add, ast.Sub)):
+            value = _added(value, right, 1 if isinstance(step.op, ast.Add) else -1, text)
+        elif isinstance(step.op, ast.Mult) and not (value[0] and right[0]):
+            value = _scaled(right, value[1], text) if right[0] else _scaled(value, right[1], text)
+        else:
+            raise _not_affine(text)
+    return value
+
+
+def _term(node: ast.expr, text: str) -> _Terms:
     match node:
         case ast.Constant(value=int() as value) if not isinstance(value, bool):
-            if value > MAX_CONSTANT:
-                raise SpecError(f"a number in '{text[:80]}' is too large", text)
-            return {}, value
+            return {}, _bounded(value, text)
         case ast.Name(id=name):
             return {name: 1}, 0
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() as operator, operand=operand):
-            return _scaled(_affine(operand, text), -1 if isinstance(operator, ast.USub) else 1)
-        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as operator, right=right):
-            sign = 1 if isinstance(operator, ast.Add) else -1
-            (a, c), (b, d) = _affine(left, text), _scaled(_affine(right, text), sign)
-            return {v: a.get(v, 0) + b.get(v, 0) for v in {**a, **b}}, c + d
-        case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            (a, c), (b, d) = _affine(left, text), _affine(right, text)
-            if not a:
-                return _scaled((b, d), c)
-            if not b:
-                return _scaled((a, c), d)
-    raise SpecError(f"'{text}' is not an affine expression of rank variables such as '2*p + r'", text)
+            return _scaled(_affine(operand, text), -1 if isinstance(operator, ast.USub) else 1, text)
+    raise _not_affine(text)
 
 
-def _scaled(affine: tuple[dict[str, int], int], factor: int) -> tuple[dict[str, int], int]:
-    return {v: a * factor for v, a in affine[0].items()}, affine[1] * factor
+def _added(left: _Terms, right: _Terms, sign: int, text: str) -> _Terms:
+    """The sum, in the coefficients of `left`."""
+    coefficients, constant = left
+    for v, a in right[0].items():
+        coefficients[v] = _bounded(coefficients.get(v, 0) + sign * a, text)
+    return coefficients, _bounded(constant + sign * right[1], text)
+
+
+def _scaled(affine: _Terms, factor: int, text: str) -> _Terms:
+    return {v: _bounded(a * factor, text) for v, a in affine[0].items()}, _bounded(affine[1] * factor, text)
+
+
+def _bounded(value: int, text: str) -> int:
+    if abs(value) > MAX_CONSTANT:
+        raise SpecError(f"a number in '{text[:80]}' is too large", text)
+    return value
+
+
+def _not_affine(text: str) -> SpecError:
+    return SpecError(f"'{text[:80]}' is not an affine expression of rank variables such as '2*p + r'", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +122,17 @@ def _inequalities(text: str) -> tuple[Affine, ...]:
     found: list[Affine] = []
     for part in tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]:
         if not isinstance(part, ast.Compare):
-            raise SpecError(f"'{text}' is not a constraint such as '0 <= m < 128'", text)
+            raise SpecError(f"'{text[:80]}' is not a constraint such as '0 <= m < 128'", text)
         sides = [part.left, *part.comparators]
         for left, operator, right in zip(sides, part.ops, sides[1:], strict=False):
             found += _inequality(_affine(left, text), operator, _affine(right, text), text)
     return tuple(found)
 
 
-def _inequality(
-    left: tuple[dict[str, int], int], operator: ast.cmpop, right: tuple[dict[str, int], int], text: str
-) -> list[Affine]:
-    def at_least(a: tuple[dict[str, int], int], b: tuple[dict[str, int], int], margin: int) -> Affine:
-        coefficients = {v: a[0].get(v, 0) - b[0].get(v, 0) for v in {**a[0], **b[0]}}
-        return Affine(FrozenDict({v: c for v, c in coefficients.items() if c}), a[1] - b[1] - margin)
+def _inequality(left: _Terms, operator: ast.cmpop, right: _Terms, text: str) -> list[Affine]:
+    def at_least(a: _Terms, b: _Terms, margin: int) -> Affine:
+        coefficients, constant = _added((dict(a[0]), a[1] - margin), b, -1, text)
+        return Affine(FrozenDict({v: c for v, c in coefficients.items() if c}), constant)
 
     match operator:
         case ast.LtE():
@@ -118,4 +145,4 @@ def _inequality(
             return [at_least(left, right, 1)]
         case ast.Eq():
             return [at_least(left, right, 0), at_least(right, left, 0)]
-    raise SpecError(f"'{text}': only <, <=, >, >= and == constrain rank variables", text)
+    raise SpecError(f"'{text[:80]}': only <, <=, >, >= and == constrain rank variables", text)

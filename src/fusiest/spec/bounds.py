@@ -9,18 +9,32 @@ import math
 from collections.abc import Iterable, Sequence
 
 from fusiest.errors import SpecError
-from fusiest.spec.affine import Affine
+from fusiest.spec.affine import MAX_CONSTANT, Affine
 
 Box = dict[str, tuple[float, float]]
-MAX_STEPS = 200_000
+MAX_STEPS, MAX_STEPS_PER_EINSUM = 200_000, 500
 
 
 class EmptySpace(Exception):
     """No integer point satisfies the constraints."""
 
 
-def bounding_box(inequalities: Iterable[Affine], variables: Sequence[str]) -> Box:
-    """Least and greatest value of each variable; infinite where nothing bounds it.
+class Steps:
+    """How many coefficients all Einsums together may still look at: no file can keep the loader busy."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, einsums: int = 1) -> None:
+        self.left = MAX_STEPS + MAX_STEPS_PER_EINSUM * einsums
+
+    def take(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise SpecError("the constraints are too intricate; give direct bounds such as '0 <= m < 128'")
+
+
+def bounding_box(inequalities: Iterable[Affine], variables: Sequence[str], steps: Steps | None = None) -> Box:
+    """Least and greatest value of each variable; infinite where nothing bounds it. Takes from `steps` what it needs.
 
     >>> from fusiest.spec.affine import Constraint
     >>> bounding_box(Constraint("0 <= r < 3 and 0 <= p + r < 10 and 0 <= p").inequalities(), ["p", "r"])
@@ -29,23 +43,24 @@ def bounding_box(inequalities: Iterable[Affine], variables: Sequence[str]) -> Bo
     inequalities = list(inequalities)
     if any(a.constant < 0 for a in inequalities if not a.variables):
         raise EmptySpace
-    search = _Search([a for a in inequalities if a.variables])
+    search = _Search([a for a in inequalities if a.variables], steps or Steps())
     box: Box = dict.fromkeys(variables, (-math.inf, math.inf))
     search.propagate(box)
     if any(math.isinf(side) for sides in box.values() for side in sides):
         return box
+    joint = {v for a in search.rows if len(a.variables) > 1 for v in a.variables}
     for variable in variables:
-        if any(variable in a.variables and len(a.variables) > 1 for a in search.rows):
+        if variable in joint:
             box[variable] = search.tighten(box, variable)
     return box
 
 
 class _Search:
-    """The inequalities, and how many steps may still be spent on them: no file can keep the loader busy."""
+    """The inequalities, and how many steps may still be spent on them."""
 
-    def __init__(self, rows: Sequence[Affine]) -> None:
+    def __init__(self, rows: Sequence[Affine], steps: Steps) -> None:
         self.rows = rows
-        self.steps = MAX_STEPS
+        self.steps = steps
 
     def propagate(self, box: Box) -> None:
         """Narrow every interval by every inequality until nothing changes."""
@@ -53,9 +68,7 @@ class _Search:
         while changed:
             changed = False
             for row in self.rows:
-                self.steps -= 1
-                if self.steps < 0:
-                    raise SpecError("the constraints are too intricate; give direct bounds such as '0 <= m < 128'")
+                self.steps.take(len(row.coefficients))
                 changed |= _narrow(box, row)
 
     def tighten(self, box: Box, variable: str) -> tuple[float, float]:
@@ -93,18 +106,21 @@ def _narrow(box: Box, row: Affine) -> bool:
     """Narrow the variables of one inequality; whether anything changed."""
     changed = False
     greatest = {v: a * box[v][1 if a > 0 else 0] for v, a in row.coefficients.items()}
-    for v, a in row.coefficients.items():
-        rest = row.constant + sum(g for other, g in greatest.items() if other != v)
-        if math.isinf(rest):
-            continue
-        low, high = box[v]
+    unbounded = [v for v, g in greatest.items() if g == math.inf]
+    if len(unbounded) > 1:
+        return False
+    total = row.constant + sum(g for g in greatest.values() if g != math.inf)
+    for v in unbounded or row.coefficients:
+        a, (low, high) = row.coefficients[v], box[v]
+        rest = total if unbounded else total - greatest[v]
         if a > 0:
             low = max(low, -(rest // a))
         else:
             high = min(high, rest // -a)
         if low > high:
             raise EmptySpace
-        if (low, high) != box[v]:
+        # An end beyond all sizes says no more than none, and ends that grow from row to row would have no limit.
+        if (low, high) != box[v] and abs(low if a > 0 else high) <= MAX_CONSTANT:
             box[v] = (low, high)
             changed = True
     return changed
