@@ -106,6 +106,7 @@ KIND = {
     "tuple[str, ...]": "list of names",
     "tuple[tuple[str, ...], ...]": "list of lists of sets",
     "Tensors": "table",
+    "GivenTensors": "table",
     "FrozenDict[str, Value]": "{name: number or expression}",
     "FrozenDict[str, int]": "{rank: number}",
     "FrozenDict[str, Affine]": "list, or {rank: index}",

@@ -253,14 +253,16 @@ def _bind_action(
         raise SpecError(f"throughput of {node.name} {name} is too small", action.name)
     bits_per_action = _first_per_tensor(node, action, "bits_per_action", info, names)
     values = _first_per_tensor(node, action, "values_per_action", info, names)
+    for tensor, bits in bits_per_value.items():
+        values.setdefault(tensor, bits_per_action.get(tensor, 1) / bits)
+        if not values[tensor] > 0:
+            raise SpecError(f"bits_per_action of {node.name} {name} is too small for {tensor}", action.name)
     return BoundAction(
         name=name,
         energy=_figure(node, "energy", names, action) * both_scales("energy_scale"),
         throughput=throughput,
         actions_scale=both_scales("actions_scale"),
-        values_per_action=FrozenDict(
-            {t: values[t] if t in values else bits_per_action.get(t, 1) / bits_per_value[t] for t in bits_per_value}
-        ),
+        values_per_action=FrozenDict({t: values[t] for t in bits_per_value}),
     )
 
 

@@ -11,9 +11,24 @@ from dataclasses import dataclass
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.spec import architecture as arch
-from fusiest.spec.architecture import Architecture, Memory, Tensors, flatten
+from fusiest.spec.architecture import Architecture, Comparison, Memory, flatten
 
 OUTERMOST, SHARED = "outermost", "shared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenTensors:
+    """The fields of `Tensors` that a dataflow gives, also if it gives the default; the others are None."""
+
+    keep: str | None = None
+    may_keep: str | None = None
+    back: str | None = None
+    tile_shape: tuple[Comparison, ...] | None = None
+    no_refetch_from_above: str | None = None
+    no_resend_to_below: str | None = None
+    no_fused_loops: str | None = None
+    tensor_order_options: tuple[tuple[str, ...], ...] | None = None
+    force_memory_hierarchy_order: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +36,7 @@ class MemoryConstraints:
     """What one memory may, must and must not do."""
 
     memory: str
-    tensors: Tensors
+    tensors: GivenTensors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +46,7 @@ class Dataflow:
 
 def constrained(architecture: Architecture, dataflow: Dataflow) -> Architecture:
     """The architecture with a dataflow's constraints."""
-    wanted: dict[str, Tensors] = {}
+    wanted: dict[str, GivenTensors] = {}
     for entry in dataflow.memories:
         name = _memory(architecture, entry.memory)
         if name in wanted:
@@ -45,6 +60,8 @@ def _memory(architecture: Architecture, wanted: str) -> str:
     """The name of the memory that is meant."""
     names = [str(node.name) for node in flatten(architecture.nodes) if isinstance(node, Memory)]
     if wanted == OUTERMOST:
+        if not names:
+            raise SpecError("the dataflow constrains the outermost memory, but the architecture has none", wanted)
         return names[0]
     if wanted == SHARED:
         outside = _outside_fanouts(architecture)
@@ -71,14 +88,11 @@ def _outside_fanouts(architecture: Architecture) -> list[str]:
     return found
 
 
-def _constrained(node: arch.ArchitectureNode, wanted: dict[str, Tensors]) -> arch.ArchitectureNode:
+def _constrained(node: arch.ArchitectureNode, wanted: dict[str, GivenTensors]) -> arch.ArchitectureNode:
     if isinstance(node, arch.Fork):
         return dataclasses.replace(node, nodes=tuple(_constrained(inner, wanted) for inner in node.nodes))
     if not isinstance(node, Memory) or str(node.name) not in wanted:
         return node
-    given = {
-        f.name: value
-        for f in dataclasses.fields(Tensors)
-        if (value := getattr(wanted[str(node.name)], f.name)) != f.default
-    }
+    fields = {f.name: getattr(wanted[str(node.name)], f.name) for f in dataclasses.fields(GivenTensors)}
+    given = {name: value for name, value in fields.items() if value is not None}
     return dataclasses.replace(node, tensors=dataclasses.replace(node.tensors, **given))
