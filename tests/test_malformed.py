@@ -159,6 +159,18 @@ SYNTAX = [
     case("Einsum: no quotes", FIRST, "  - B[m, n] = A[m, K: k] * V[k, n] #!\n", "wants quotes"),
     case("Einsum: empty index", FIRST, "  - B[m, n] = A[m, ] * V[k, n] #!\n", "index is empty"),
     case("Einsum: nameless rank", FIRST, "  - B[m, n] = A[m, k+1] * V[k, n] #!\n", "'k+1'", "H: k+1"),
+    case("Einsum: too long", FIRST, f"  - B[m, n] = {'A[m, k] * ' * 2500} V[k, n] #!\n", "20,000 characters"),
+    case("Einsum: too many tensors", FIRST,
+         f"  - B[m, n] = {' * '.join(f'A{i}[m]' for i in range(300))} * V[k, n] #!\n", "more than 256 tensors"),
+    case("Einsum: tensor with a reserved name", FIRST, "  - B[m, n] = All[m, k] * V[k, n] #!\n", "tensor name 'All'"),
+    case("Einsum: a letter that looks like another", FIRST, "  - B[m, n] = Aᵢ[m, k] * V[k, n] #!\n",
+         "expected a tensor"),
+    case("Einsum: a variable that looks like another", FIRST, "  - B[m, n] = A[m, kᵢ] * V[ki, n] #!\n", "kᵢ"),
+    case("a name twice, before later Einsums are read", FIRST, FIRST + "  - B[m, n] = A[m] #!\n  - nonsense\n",
+         "two Einsums are named B"),
+    case("a very long name", FIRST, f"  - B[m, n] = {'A' * 201}[m, k] * V[k, n] #!\n", "longer than 200 characters"),
+    case("expression: a letter that Python takes for another", SIZE, "    size: ｗord #!\n", "'ｗord' is not a name"),
+    case("a name of two lines", "    name: Link\n", '    name: "my\\nlink" #!\n', "'my link' must be letters"),
     case("Einsum: two outputs", FIRST, "  - B[m, n] * D[m] = A[m, k] * V[k, n] #!\n", "exactly one output"),
     case("Einsum: product of variables", FIRST, "  - 'B[m, n] = A[m, K: k*n] * V[k, n]' #!\n", "affine"),
 ]  # fmt: skip
@@ -480,6 +492,27 @@ def test_the_good_spec_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize("case", [*SYNTAX, *ARCHITECTURE, *WORKLOAD, *MAPPING], ids=lambda case: case.name)
 def test_one_line(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check(GOOD.replace(case.old, case.new, 1), case, tmp_path / "spec.yaml", capsys)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (DIMENSION, "    - {name: X, fanout: 4, power_gateable: LONG}\n"),
+        (BUFFER_KEEP, "    tensors: {LONG: output}\n"),
+        (HOLD_B, "  - !Storage {tensors: [LONG], component: Buffer}\n"),
+        (HOLD_B, "  - !Storage {tensors: [B], component: LONG}\n"),
+        ("variables:", "LONG:"),
+        (FIRST, "  - LONG\n"),
+    ],
+)
+def test_long_values_are_not_shown_whole(
+    old: str, new: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(GOOD.replace(old, new.replace("LONG", "x" * 20_000), 1))
+    status, _, err = run(capsys, "evaluate", str(path), str(path), str(path))
+    assert (status, err.count("\n")) == (2, 1)
+    assert len(err) < 1_200
 
 
 OTHER_FILES: list[tuple[str, bytes, str]] = [

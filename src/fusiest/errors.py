@@ -9,6 +9,9 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+MAX_MESSAGE = 1_000
+MAX_MISSPELLED = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -47,9 +50,10 @@ class SpecError(FusiestError):
 
     def __init__(self, message: str, at: Source | str | None = None) -> None:
         source = at.source if isinstance(at, Located) else at if isinstance(at, Source) else None
-        self.message = message
+        line = " ".join(message.splitlines())
+        self.message = line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"
         self.source = source
-        super().__init__(f"{source}: {message}" if source else message)
+        super().__init__(f"{source}: {self.message}" if source else self.message)
 
     def __reduce__(self) -> tuple[type[SpecError], tuple[str, Source | None]]:
         return type(self), (self.message, self.source)
@@ -61,6 +65,16 @@ class InvalidMapping(SpecError):
     exit_status = 3
 
 
+def shown(value: object) -> str:
+    """A value as a message shows it: on one line, and only the beginning if it is long.
+
+    >>> len(shown("x" * 1000))
+    80
+    """
+    text = " ".join(str(value).split())
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """The cure for a misspelling, ready to be appended to a message.
 
@@ -70,8 +84,11 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     '; known: back, keep'
     """
     names = sorted({str(name) for name in known})
-    close = difflib.get_close_matches(wrong, names, n=1) or [n for n in names if n.lower() == wrong.lower()]
+    close = [n for n in names if n.lower() == wrong.lower()]
+    if len(wrong) <= MAX_MISSPELLED:
+        alike = [n for n in names if len(n) <= MAX_MISSPELLED]
+        close = difflib.get_close_matches(wrong, alike, n=1) or close
     if close:
         return f"; did you mean '{close[0]}'?"
-    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-    return f"; known: {shown}" if names else ""
+    first = ", ".join(shown(name) for name in names[:12]) + (", …" if len(names) > 12 else "")
+    return f"; known: {first}" if names else ""

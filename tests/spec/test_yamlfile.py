@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusiest.errors import Located, SpecError
-from fusiest.spec import yamlfile
+from fusiest.spec import fields, yamlfile
 from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode, load_nodes, parse_nodes, read_text
 
 
@@ -121,6 +121,7 @@ CHAIN = "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1,
         (BILLION, "values, repetitions by aliases included"),
         (CHAIN, "nested more than 200 deep"),
         ("- a\n" * 300_000, "values, repetitions by aliases included"),
+        ("a: [&a " + "x" * 1_000_000 + ", *a" * 20 + "]", "values, repetitions by aliases included"),
     ],
 )
 def test_refused(text: str, message: str) -> None:
@@ -129,6 +130,13 @@ def test_refused(text: str, message: str) -> None:
     assert message in str(caught.value)
     assert str(caught.value).startswith("spec.yaml:")
     assert "\n" not in str(caught.value)
+
+
+def test_an_alias_of_a_text_is_not_a_copy() -> None:
+    ((_, items),) = load("a: [&a text, *a]").items
+    assert isinstance(items, ListNode)
+    first, second = (fields.read_text(item, "a") for item in items.items)
+    assert first is second
 
 
 def test_unusual_line_breaks_do_not_shift_lines() -> None:

@@ -7,7 +7,7 @@ import functools
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fusiest.errors import SpecError
+from fusiest.errors import SpecError, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.expressions import parse
 
@@ -90,12 +90,12 @@ def _scaled(affine: _Terms, factor: int, text: str) -> _Terms:
 
 def _bounded(value: int, text: str) -> int:
     if abs(value) > MAX_CONSTANT:
-        raise SpecError(f"a number in '{text[:80]}' is too large", text)
+        raise SpecError(f"a number in '{shown(text)}' is too large", text)
     return value
 
 
 def _not_affine(text: str) -> SpecError:
-    return SpecError(f"'{text[:80]}' is not an affine expression of rank variables such as '2*p + r'", text)
+    return SpecError(f"'{shown(text)}' is not an affine expression of rank variables such as '2*p + r'", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _inequalities(text: str) -> tuple[Affine, ...]:
     found: list[Affine] = []
     for part in tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]:
         if not isinstance(part, ast.Compare):
-            raise SpecError(f"'{text[:80]}' is not a constraint such as '0 <= m < 128'", text)
+            raise SpecError(f"'{shown(text)}' is not a constraint such as '0 <= m < 128'", text)
         sides = [part.left, *part.comparators]
         for left, operator, right in zip(sides, part.ops, sides[1:], strict=False):
             found += _inequality(_affine(left, text), operator, _affine(right, text), text)
@@ -145,4 +145,4 @@ def _inequality(left: _Terms, operator: ast.cmpop, right: _Terms, text: str) -> 
             return [at_least(left, right, 1)]
         case ast.Eq():
             return [at_least(left, right, 0), at_least(right, left, 0)]
-    raise SpecError(f"'{text[:80]}': only <, <=, >, >= and == constrain rank variables", text)
+    raise SpecError(f"'{shown(text)}': only <, <=, >, >= and == constrain rank variables", text)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
-from fusiest.errors import SpecError, did_you_mean
+from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.spec.namesets import NameSet, Universe
 from fusiest.spec.operators import (
     FUNCTIONS,
@@ -64,7 +64,7 @@ def evaluate(value: float | str, names: Mapping[str, object]) -> object:
     try:
         return _Evaluation(names).visit(tree)
     except (SpecError, ArithmeticError, ValueError, TypeError, RecursionError) as error:
-        raise SpecError(f"in '{_shown(value)}': {_reason(error)}", at=value) from None
+        raise SpecError(f"in '{shown(value)}': {_reason(error)}", at=value) from None
 
 
 def number(value: float | str, names: Mapping[str, object], what: str) -> int | float:
@@ -77,9 +77,9 @@ def number(value: float | str, names: Mapping[str, object], what: str) -> int | 
     if is_array(result) and getattr(result, "ndim", 1) == 0:
         result = cast(Any, result).item()
     if isinstance(result, bool) or not isinstance(result, (int, float)):
-        raise SpecError(f"{what} must be a number, but '{_shown(value)}' is {kind_of(result)}", at=_place(value))
+        raise SpecError(f"{what} must be a number, but '{shown(value)}' is {kind_of(result)}", at=_place(value))
     if isinstance(result, float) and math.isnan(result):
-        raise SpecError(f"{what} must be a number, but '{_shown(value)}' has no value (nan)", at=_place(value))
+        raise SpecError(f"{what} must be a number, but '{shown(value)}' has no value (nan)", at=_place(value))
     return result
 
 
@@ -92,7 +92,7 @@ def boolean(value: float | str, names: Mapping[str, object], what: str) -> bool:
     result = evaluate(value, names)
     if isinstance(result, (bool, int, NameSet)) or (isinstance(result, float) and not math.isnan(result)):
         return bool(result)
-    raise SpecError(f"{what} must be true or false, but '{_shown(value)}' is {kind_of(result)}", at=_place(value))
+    raise SpecError(f"{what} must be true or false, but '{shown(value)}' is {kind_of(result)}", at=_place(value))
 
 
 def name_set(value: float | str, names: Mapping[str, object], what: str) -> NameSet:
@@ -105,7 +105,7 @@ def name_set(value: float | str, names: Mapping[str, object], what: str) -> Name
     result = evaluate(value, names)
     if isinstance(result, NameSet):
         return result
-    raise SpecError(f"{what} must be a set, but '{_shown(value)}' is {kind_of(result)}", at=_place(value))
+    raise SpecError(f"{what} must be a set, but '{shown(value)}' is {kind_of(result)}", at=_place(value))
 
 
 def by_set(table: Mapping[str, T], names: Mapping[str, object], universe: Universe) -> dict[str, tuple[T, str]]:
@@ -125,10 +125,10 @@ def by_set(table: Mapping[str, T], names: Mapping[str, object], universe: Univer
             continue
         chosen = name_set(key, names, "a key")
         if chosen.kind != "tensor":
-            raise SpecError(f"key '{_shown(key)}' must be a set of tensors, but is one of rank variables", at=key)
+            raise SpecError(f"key '{shown(key)}' must be a set of tensors, but is one of rank variables", at=key)
         for tensor in sorted(chosen.members):
             if tensor in spread:
-                raise SpecError(f"keys '{_shown(spread[tensor][1])}' and '{_shown(key)}' both hold {tensor}", at=key)
+                raise SpecError(f"keys '{shown(spread[tensor][1])}' and '{shown(key)}' both hold {tensor}", at=key)
             spread[tensor] = (value, key)
     if rest is not None:
         spread |= {tensor: rest for tensor in sorted(universe.tensors) if tensor not in spread}
@@ -152,20 +152,21 @@ def _parse(text: str) -> ast.expr:
     if len(text) > MAX_LENGTH:
         raise SpecError(f"an expression may have {MAX_LENGTH} characters, but this one has {len(text)}")
     if "\\" in text:
-        raise SpecError(f"'{_shown(text)}' is not an expression: a backslash has no meaning here")
+        raise SpecError(f"'{shown(text)}' is not an expression: a backslash has no meaning here")
     if _GLUED.search(text):
-        raise SpecError(f"'{_shown(text)}' is not an expression: a space is missing after a number")
+        raise SpecError(f"'{shown(text)}' is not an expression: a space is missing after a number")
     # An expression may be folded over lines; with a comment in it, joining the lines would drop what follows.
     line = text.strip() if "#" in text else " ".join(text.split())
     try:
         tree = ast.parse(line, mode="eval").body
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else "it cannot be parsed"
-        raise SpecError(f"'{_shown(text)}' is not an expression: {reason}") from None
+        raise SpecError(f"'{shown(text)}' is not an expression: {reason}") from None
     try:
         _check(tree)
+        _check_spelling(tree, line)
     except SpecError as error:
-        raise SpecError(f"in '{_shown(text)}': {error.message}") from None
+        raise SpecError(f"in '{shown(text)}': {error.message}") from None
     return tree
 
 
@@ -189,6 +190,13 @@ def _check(tree: ast.expr) -> None:
         for child in ast.iter_child_nodes(node):
             chained = isinstance(node, ast.BinOp) and child is node.left and isinstance(child, ast.BinOp)
             todo.append((child, depth if chained else depth + 1))
+
+
+def _check_spelling(tree: ast.expr, line: str) -> None:
+    """Refuse a letter that Python takes for another: `Aᵢ` would be read as `Ai`."""
+    for node in ast.walk(tree) if not line.isascii() else ():
+        if isinstance(node, ast.Name) and ast.get_source_segment(line, node) != node.id:
+            raise SpecError(f"'{ast.get_source_segment(line, node)}' is not a name of ASCII letters, digits and '_'")
 
 
 def _check_call(node: ast.Call) -> None:
@@ -318,11 +326,6 @@ class _Evaluation:
             if all(plain_truth(self.visit(condition)) for condition in first.ifs):
                 yield from self.iterate(element, generators[1:])
         self.names = outer
-
-
-def _shown(value: object) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 80 else text[:79] + "…"
 
 
 def _place(value: object) -> str | None:

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from fusiest.errors import Located, Source, SpecError, did_you_mean
+from fusiest.errors import Located, Source, SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.architecture import FieldError
 from fusiest.spec.einsum_text import check_name
@@ -26,7 +26,7 @@ def describe(node: Node) -> str:
         return "a mapping"
     if isinstance(node, ListNode):
         return "a list"
-    return "nothing" if node.value is None else f"'{node.value}'"
+    return "nothing" if node.value is None else f"'{shown(node.value)}'"
 
 
 def read_text(node: Node, what: str) -> Located:
@@ -34,7 +34,8 @@ def read_text(node: Node, what: str) -> Located:
     no_tag(node, what)
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or not node.value.strip():
         raise SpecError(f"{what} must be text, but is {describe(node)}", node.source)
-    return Located(node.value, node.source)
+    # The text of an alias is that of its anchor: a copy for each could fill the memory.
+    return node.value if isinstance(node.value, Located) else Located(node.value, node.source)
 
 
 def read_name(node: Node, what: str) -> Located:
@@ -120,7 +121,7 @@ def read_object(node: Node, kind: Any, what: str) -> Any:
     known = field_readers(kind)
     for name, (key, _) in fields.items():
         if name not in known:
-            raise SpecError(f"unknown field '{name}' in {what}{did_you_mean(name, known)}", key.source)
+            raise SpecError(f"unknown field '{shown(name)}' in {what}{did_you_mean(name, known)}", key.source)
     values = {name: known[name](value, name) for name, (_, value) in fields.items()}
     required = {
         f.name
@@ -137,7 +138,7 @@ def only_fields(node: Node, what: str, *names: str) -> dict[str, Node]:
     fields = read_fields(node, what)
     for name, (key, _) in fields.items():
         if name not in names:
-            raise SpecError(f"unknown field '{name}' in {what}{did_you_mean(name, names)}", key.source)
+            raise SpecError(f"unknown field '{shown(name)}' in {what}{did_you_mean(name, names)}", key.source)
     for name in names:
         if name not in fields:
             raise SpecError(f"{what} needs the field '{name}'", node.source)

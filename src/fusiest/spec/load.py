@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fusiest.errors import SpecError, did_you_mean
+from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec import reader
 from fusiest.spec.dataflow import constrained
@@ -59,7 +59,7 @@ def _find(name: str) -> tuple[str, str]:
                 return f"<{name}>", entry.read_text(encoding="utf-8")
         if not os.path.exists(name):
             known = [bundled_name for names in bundled_names().values() for bundled_name in names]
-            raise SpecError(f"there is no file and no bundled spec '{name}'{did_you_mean(name, known)}")
+            raise SpecError(f"there is no file and no bundled spec '{shown(name)}'{did_you_mean(name, known)}")
     return os.path.normpath(name) if name else name, read_text(name)
 
 
@@ -83,7 +83,7 @@ def load_texts(texts: Mapping[str, str], defines: Mapping[str, object]) -> Spec:
         for key, node in load_nodes(file, text, defines).items:
             name = str(key.value)
             if name not in SECTIONS:
-                raise SpecError(f"unknown section '{name}'{did_you_mean(name, SECTIONS)}", key.source)
+                raise SpecError(f"unknown section '{shown(name)}'{did_you_mean(name, SECTIONS)}", key.source)
             sections.setdefault(name, []).append((key, node))
     architecture = _one(sections, "arch", reader.read_architecture)
     dataflow = _one(sections, "dataflow", reader.read_dataflow)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fusiest.errors import Located, SpecError, did_you_mean
+from fusiest.errors import Located, SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.looptree import nodes as looptree
 from fusiest.spec import architecture
@@ -30,6 +30,7 @@ from fusiest.spec.fields import (
     read_value,
 )
 from fusiest.spec.workload import Einsum, EinsumRenames, Rename, TensorAccess, Workload
+from fusiest.spec.workload_checks import check_new
 from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode
 
 _ARCHITECTURE_TAGS = {
@@ -95,7 +96,7 @@ def _read_tagged(node: Node, tags: dict[str, Any], where: str) -> Any:
     what = node.tag
     if isinstance(node, MapNode):
         name = read_fields(node, what).get("name")
-        what = f"{what} {name[1].value}" if name and isinstance(name[1], ScalarNode) else what
+        what = f"{what} {shown(name[1].value)}" if name and isinstance(name[1], ScalarNode) else what
     return read_object(node, tags[node.tag], what)
 
 
@@ -161,6 +162,17 @@ def read_workload(node: Node, what: str = "workload") -> Workload:
     return result
 
 
+def _read_einsums(node: Node, what: str) -> tuple[Einsum, ...]:
+    seen: set[str] = set()
+
+    def one(child: Node, what: str) -> Einsum:
+        einsum = _read_einsum(child, what)
+        check_new(einsum, seen)
+        return einsum
+
+    return read_list(node, what, one)
+
+
 def _read_einsum(node: Node, what: str) -> Einsum:
     no_tag(node, what)
     if isinstance(node, ScalarNode):
@@ -184,7 +196,9 @@ def _read_einsum(node: Node, what: str) -> Einsum:
         if name == "einsum":
             continue
         if name not in known:
-            raise SpecError(f"unknown field '{name}' in an Einsum{did_you_mean(name, [*known, 'einsum'])}", key.source)
+            raise SpecError(
+                f"unknown field '{shown(name)}' in an Einsum{did_you_mean(name, [*known, 'einsum'])}", key.source
+            )
         values[name] = known[name](value, name)
     check_name(values["name"], "Einsum")
     result = build(Einsum, values, node.source, {name: value.source for name, (_, value) in fields.items()})
@@ -193,7 +207,7 @@ def _read_einsum(node: Node, what: str) -> Einsum:
 
 def _name_in(fields: dict[str, tuple[ScalarNode, Node]]) -> str:
     node = fields["name"][1] if "name" in fields else None
-    return str(node.value) if isinstance(node, ScalarNode) else ""
+    return shown(node.value) if isinstance(node, ScalarNode) else ""
 
 
 def _read_access(node: Node, what: str) -> TensorAccess:
@@ -232,7 +246,7 @@ def _read_shape(node: Node, what: str) -> tuple[Constraint, ...]:
     for key, value in node.items:
         constraint = Constraint(read_text(value, f"{what} of {key.value}"))
         if key.value not in constraint.variables:
-            raise SpecError(f"'{constraint.text}' says nothing of '{key.value}'", value.source)
+            raise SpecError(f"'{shown(constraint.text)}' says nothing of '{shown(key.value)}'", value.source)
         found.append(constraint)
     return tuple(found)
 
@@ -273,7 +287,7 @@ SPECIAL.update(
         "direction": _read_direction,
         "variables": read_variables,
         "rank_variable": _read_rank_variable,
-        "einsums": lambda node, what: read_list(node, what, _read_einsum),
+        "einsums": _read_einsums,
         "tensor_accesses": lambda node, what: read_list(node, what, _read_access),
         "projection": _read_projection,
         "iteration_space_shape": _read_shape,

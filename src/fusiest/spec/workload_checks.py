@@ -9,14 +9,23 @@ from fusiest.errors import SpecError, did_you_mean
 from fusiest.spec.affine import Affine
 from fusiest.spec.workload import Einsum, EinsumRenames, Workload
 
+MAX_ACCESSES = 256
+
+
+def check_new(einsum: Einsum, seen: set[str]) -> None:
+    """Refuse a second Einsum of the same name."""
+    if einsum.name in seen:
+        raise SpecError(f"two Einsums are named {einsum.name}; give one of them another 'name'", einsum.name)
+    seen.add(einsum.name)
+
 
 def check_einsums(workload: Workload) -> None:
-    seen: dict[str, Einsum] = {}
+    seen: set[str] = set()
     ranks: dict[str, tuple[Einsum, frozenset[str]]] = {}
     for einsum in workload.einsums:
-        if einsum.name in seen:
-            raise SpecError(f"two Einsums are named {einsum.name}; give one of them another 'name'", einsum.name)
-        seen[einsum.name] = einsum
+        check_new(einsum, seen)
+        if len(einsum.tensor_accesses) > MAX_ACCESSES:
+            raise SpecError(f"Einsum {einsum.name} accesses more than {MAX_ACCESSES} tensors", einsum.name)
         if einsum.name == "default":
             raise SpecError("no Einsum can be named default: in renames, that means all Einsums", einsum.name)
         outputs = [a.name for a in einsum.tensor_accesses if a.output]

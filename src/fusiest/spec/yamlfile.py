@@ -16,11 +16,12 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from fusiest.errors import Located, Source, SpecError
+from fusiest.errors import Located, Source, SpecError, shown
 from fusiest.spec.template import render
 
 MAX_BYTES = 16_000_000
 MAX_NODES = 250_000
+CHARACTERS_PER_NODE = 64
 MAX_DEPTH = 200
 MAX_DIGITS = 1_000
 CORE_TAG = "tag:yaml.org,2002:"
@@ -155,7 +156,9 @@ class _Open:
 
 
 class _Builder:
-    """Turns events into nodes with a stack of its own; counts each node as often as aliases repeat it."""
+    """Turns events into nodes with a stack of its own; counts each node as often as aliases repeat it, a long text
+    as several.
+    """
 
     def __init__(self, file: str, lines: Sequence[int]) -> None:
         self.file, self.lines = file, lines
@@ -195,9 +198,10 @@ class _Builder:
         source, quoted = self.at(event), event.style not in (None, "")
         value, tag = _resolve(event.value, event.tag, quoted, source)
         node = ScalarNode(value, source, quoted, tag)
+        size = 1 + len(event.value) // CHARACTERS_PER_NODE
         if event.anchor:
-            self.anchors[event.anchor] = (node, 1, 0)
-        self.add(node, 1, 0)
+            self.anchors[event.anchor] = (node, size, 0)
+        self.add(node, size, 0)
 
     def start(self, event: Any) -> None:
         source = self.at(event)
@@ -235,7 +239,8 @@ class _Builder:
     def add(self, node: Node, size: int, height: int) -> None:
         self.count += size
         if self.count > MAX_NODES:
-            raise SpecError(f"more than {MAX_NODES:,} values, repetitions by aliases included", at=self.last)
+            counted = f"repetitions by aliases included; {CHARACTERS_PER_NODE} characters of text count as one more"
+            raise SpecError(f"more than {MAX_NODES:,} values, {counted}", at=self.last)
         if self.stack:
             self.stack[-1].children.append(node)
             self.stack[-1].height = max(self.stack[-1].height, height + 1)
@@ -258,7 +263,9 @@ def _pairs(children: Sequence[Node]) -> tuple[tuple[ScalarNode, Node], ...]:
             raise SpecError(f"a key cannot have a tag, but this one has {key.tag}", at=key.source)
         first = own.setdefault(_identity(key), (key, node))[0]
         if first is not key:
-            message = f"key '{key.value}' appears twice: in line {first.source.line} and in line {key.source.line}"
+            message = (
+                f"key '{shown(key.value)}' appears twice: in line {first.source.line} and in line {key.source.line}"
+            )
             raise SpecError(message, at=key.source)
     return tuple({**{name: merged[name] for name in merged if name not in own}, **own}.values())
 
