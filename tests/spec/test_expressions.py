@@ -104,6 +104,7 @@ def test_set(text: str, expected: str) -> None:
         ("0 ** -1", "division by zero"),
         ("9**9**9", "bits"),
         ("2**4000 * 2**4000", "bits"),
+        ("sum(2**2046 * 2**2046 for x in All for y in All for z in All)", "bits"),
         ("1e308 * 10", "too large"),
         ("1e999", "too large"),
         ("1e200 ** 2", "too large"),

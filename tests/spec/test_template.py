@@ -179,6 +179,8 @@ def test_refused(text: str, message: str) -> None:
 
 
 def test_a_define_must_be_data() -> None:
+    with pytest.raises(SpecError, match="more than 4,096 bits"):
+        render("{{ N }}", "f", {"N": 1 << 5000})
     with pytest.raises(SpecError, match="the define X must be a number"):
         render("{{ X }}", "f", {"X": object()})
     assert plain((1, {"a": 2.5}), "X") == [1, {"a": 2.5}]
@@ -224,6 +226,12 @@ BOMBS = {
     "filtered": "{% filter upper %}" + FOR + "x" * 100_000 + END + "{% endfilter %}",
     "power": "{{ 9**(9**9) }}",
     "product": "{% set n = namespace(x=2**1000) %}" + FOR + "{% set n.x = n.x * n.x %}" + END,
+    "hexadecimal number": "{% set a = 0x" + "f" * 100_000 + " %}" + FOR + "{% if a // 3 == a %}{% endif %}" + END,
+    "sum": "{% set n = namespace(x=2**2000) %}{% set n.x = n.x * n.x * 2**30 %}"
+    + FOR
+    + "{% set n.x = n.x + n.x %}"
+    + END,
+    "number from text": "{{ ('9' * 4000)|int > 1 }}",
     "repeated text": "{{ 'a' * 10**10 }}",
     "repeated list": "{{ ([1] * 10**10)|length }}",
     "doubling by ~": NS + FOR + "{% set n.x = n.x ~ n.x %}" + END,

@@ -11,11 +11,12 @@ import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from fusiest.errors import SpecError
 from fusiest.spec.namesets import NameSet
 
+T = TypeVar("T")
 MAX_BITS = 4_096
 
 
@@ -34,7 +35,7 @@ def binary(symbol: str, left: Any, right: Any) -> object:
         raise SpecError("division by zero")
     if isinstance(left, int) and isinstance(right, int) and _product_bits(symbol, left, right) > MAX_BITS:
         raise SpecError(f"'{symbol}' makes a number of more than {MAX_BITS} bits")
-    result = _ARITHMETIC[symbol](left, right)
+    result = limited(_ARITHMETIC[symbol](left, right))
     if isinstance(result, complex):
         raise SpecError("a root of a negative number")
     if isinstance(result, float) and not math.isfinite(result):
@@ -43,6 +44,17 @@ def binary(symbol: str, left: Any, right: Any) -> object:
         if math.isfinite(left) and math.isfinite(right):
             raise SpecError(f"'{symbol}' makes a number that is too large")
     return result
+
+
+def limited(value: T) -> T:
+    """The value, unless it is an integer beyond the limit.
+
+    >>> limited(2**62)
+    4611686018427387904
+    """
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise SpecError(f"a number has more than {MAX_BITS:,} bits")
+    return value
 
 
 def _product_bits(symbol: str, left: int, right: int) -> int:

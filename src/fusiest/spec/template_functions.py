@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fusiest.errors import SpecError, did_you_mean
+from fusiest.spec.operators import limited
 from fusiest.spec.template_values import (
     MAX_RANGE,
     Budget,
@@ -160,7 +161,7 @@ def _default(budget: Budget, value: object, other: object = "", boolean: object 
 
 def _int(budget: Budget, value: object, default: object = 0) -> object:
     try:
-        return int(value) if isinstance(value, (int, float)) else int(_text(value), 10)
+        return limited(int(value) if isinstance(value, (int, float)) else int(_text(value), 10))
     except (ValueError, OverflowError):
         return default
 

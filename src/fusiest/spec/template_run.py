@@ -15,6 +15,7 @@ from jinja2 import nodes
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.spec import template_functions as functions
 from fusiest.spec import template_values as values
+from fusiest.spec.operators import limited
 from fusiest.spec.template_values import Budget, Loop, Macro, Namespace, Undefined
 
 MAX_OUTPUT = 16_000_000
@@ -197,7 +198,7 @@ class Run:
         return bool(value)
 
     def constant(self, node: nodes.Const, scope: Scope) -> object:
-        return node.value
+        return limited(node.value)
 
     def name(self, node: nodes.Name, scope: Scope) -> object:
         return scope.find(node.name)

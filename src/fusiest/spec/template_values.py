@@ -88,7 +88,7 @@ def plain(value: object, name: str) -> object:
     if value is None or isinstance(value, (bool, str)):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, numbers.Integral):
-        return int(value)
+        return operators.limited(int(value))
     if isinstance(value, numbers.Real):
         return float(value)
     if isinstance(value, Mapping):
