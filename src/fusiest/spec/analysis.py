@@ -13,7 +13,7 @@ from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import Affine
 from fusiest.spec.architecture import Value, complaint
-from fusiest.spec.bounds import EmptySpace, bounding_box
+from fusiest.spec.bounds import EmptySpace, Steps, bounding_box
 from fusiest.spec.expressions import NameSet, Universe, by_set, evaluate, name_set, number
 from fusiest.spec.workload import Einsum, EinsumRenames, Rename, Workload
 from fusiest.spec.workload_checks import check_dependencies, check_einsums, check_names
@@ -88,8 +88,9 @@ def analyze(
             constraints.setdefault(v, []).append(index)
     elsewhere = frozenset(users) | {rename.name for table in tables.values() for rename in table}
     infos: dict[str, EinsumInfo] = {}
+    steps = Steps(len(workload.einsums))
     for einsum in workload.einsums:
-        bounds = _bounds(workload, einsum, constraints)
+        bounds = _bounds(workload, einsum, constraints, steps)
         names = EinsumNames(dict(variable_values), elsewhere, _universe(einsum, bounds, {}))
         infos[einsum.name] = _resolve(workload, einsum, bounds, names, tables[einsum.name], users, producer)
     _check_agreement(workload, infos, users)
@@ -161,7 +162,7 @@ def _rename_tables(workload: Workload, renames: tuple[EinsumRenames, ...]) -> di
     return tables
 
 
-def _bounds(workload: Workload, einsum: Einsum, constraints: Mapping[str, list[int]]) -> dict[str, int]:
+def _bounds(workload: Workload, einsum: Einsum, constraints: Mapping[str, list[int]], steps: Steps) -> dict[str, int]:
     variables = list(
         dict.fromkeys(v for a in einsum.tensor_accesses for r in a.projection.values() for v in r.variables)
     )
@@ -181,7 +182,7 @@ def _bounds(workload: Workload, einsum: Einsum, constraints: Mapping[str, list[i
                 negated = FrozenDict({v: -a for v, a in affine.coefficients.items()})
                 inequalities += [affine, Affine(negated, size - 1 - affine.constant)]
     try:
-        box = bounding_box(inequalities, variables)
+        box = bounding_box(inequalities, variables, steps)
     except EmptySpace:
         raise SpecError(
             f"Einsum {einsum.name} has an empty iteration space: its bounds contradict each other", einsum.name
