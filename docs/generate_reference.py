@@ -235,7 +235,10 @@ DESCRIPTIONS: dict[tuple[type[Any], str], str] = {
     ),
     (work.Workload, "einsums"): "In the order that `--orders given` means.",
     (work.Workload, "rank_sizes"): "Sizes of ranks: every index into the rank is at least 0 and less than this.",
-    (work.Workload, "iteration_space_shape"): "Constraints on rank variables, such as `0 <= m < 128`, for all Einsums.",
+    (
+        work.Workload,
+        "iteration_space_shape",
+    ): "Constraints on rank variables, such as `0 <= m < 128`, each for the Einsums that have its variables.",
     (work.Workload, "bits_per_value"): "Bits of a value, for all tensors or by disjoint sets, `Other` being the rest.",
     (work.Workload, "persistent_tensors"): (
         "Tensors that stay for all of the run: backed above all loops, with space for every instance."

@@ -143,6 +143,31 @@ def test_an_entry_of_the_section_overrides_and_the_einsum_itself_comes_last() ->
     assert members(with_renames(own, entry), "C", "input") == {"C"}
 
 
+def test_an_override_may_use_new_names_listed_before_it_and_all_defaults() -> None:
+    entry = DEFAULTS + "  - {name: C, tensor_accesses: {extra: B | W, input: extra & output | extra & W}}\n"
+    spec = load_text(CHAIN, entry)
+    assert (members(spec, "C", "input"), members(spec, "C", "weight")) == ({"W"}, {"B"})
+    entry = DEFAULTS + "  - {name: C, tensor_accesses: {extra: weight | output, input: W}}\n"
+    assert members(load_text(CHAIN, entry), "C", "extra") == {"B", "C"}
+
+
+def test_an_override_cannot_use_a_default_that_uses_it() -> None:
+    entry = DEFAULTS + "  - {name: C, tensor_accesses: {input: ~weight}}\n"
+    with pytest.raises(SpecError, match=r"b\.yaml:8: rename input uses weight uses input"):
+        load_text(CHAIN, entry)
+
+
+def test_a_long_chain_of_renames() -> None:
+    chain = "".join(f"    - {{name: r{i}, source: {f'r{i - 1}' if i else 'Inputs'}}}\n" for i in range(2000))
+    spec = load_text(CHAIN, DEFAULTS + chain + "  - {name: C, tensor_accesses: {r0: W}}\n")
+    assert (members(spec, "C", "r1999"), members(spec, "B", "r1999")) == ({"W"}, {"A", "V"})
+
+
+def test_without_an_architecture_a_name_means_one_thing_too() -> None:
+    with pytest.raises(SpecError, match=r"b\.yaml:1: A is the name of a variable and of a tensor"):
+        load_text(CHAIN, "variables: {A: 1}")
+
+
 def test_expected_count_may_be_an_expression() -> None:
     text = DEFAULTS.replace("expected_count: 1}", "expected_count: 2 if len(All) == 2 else 1}")
     assert members(load_text(CHAIN, text), "B", "output") == {"B"}

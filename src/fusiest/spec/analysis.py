@@ -6,15 +6,16 @@ Mistakes in the workload as a whole (cycles, inconsistent ranks, unbounded varia
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from fusiest.errors import SpecError, did_you_mean
+from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
-from fusiest.spec.affine import Affine
+from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.architecture import Value, complaint
 from fusiest.spec.bounds import EmptySpace, Steps, bounding_box
 from fusiest.spec.expressions import NameSet, Universe, by_set, evaluate, name_set, number
+from fusiest.spec.renames import rename_tables
 from fusiest.spec.workload import Einsum, EinsumRenames, Rename, Workload
 from fusiest.spec.workload_checks import check_dependencies, check_einsums, check_names
 
@@ -80,21 +81,49 @@ def analyze(
     check_einsums(workload)
     users, producer = check_dependencies(workload)
     check_names(workload, renames)
-    tables = _rename_tables(workload, renames)
+    tables = rename_tables(workload, renames)
     variable_values = evaluate_variables(variables or {})
-    constraints: dict[str, list[int]] = {}
-    for index, constraint in enumerate(workload.iteration_space_shape):
-        for v in constraint.variables:
-            constraints.setdefault(v, []).append(index)
+    shapes = _Shapes(workload.iteration_space_shape)
     elsewhere = frozenset(users) | {rename.name for table in tables.values() for rename in table}
     infos: dict[str, EinsumInfo] = {}
     steps = Steps(len(workload.einsums))
     for einsum in workload.einsums:
-        bounds = _bounds(workload, einsum, constraints, steps)
+        bounds = _bounds(workload, einsum, shapes, steps)
         names = EinsumNames(dict(variable_values), elsewhere, _universe(einsum, bounds, {}))
         infos[einsum.name] = _resolve(workload, einsum, bounds, names, tables[einsum.name], users, producer)
+    shapes.check_all_used()
     _check_agreement(workload, infos, users)
     return WorkloadInfo(FrozenDict(infos), FrozenDict(users), FrozenDict(producer))
+
+
+class _Shapes:
+    """The workload's constraints, each for the Einsums that have all of its variables."""
+
+    def __init__(self, constraints: Sequence[Constraint]) -> None:
+        self.all = [(one, one.variables, one.inequalities()) for one in constraints]
+        self.by_variable: dict[str, list[int]] = {}
+        self.used: set[int] = set()
+        for index, (constraint, variables, _) in enumerate(self.all):
+            if not variables:
+                raise SpecError(f"'{shown(constraint.text)}' says nothing of any rank variable", constraint.text)
+            for v in variables:
+                self.by_variable.setdefault(v, []).append(index)
+
+    def within(self, own: Set[str]) -> Iterator[Affine]:
+        """The inequalities of the constraints on these variables alone."""
+        for index in sorted({i for v in own for i in self.by_variable.get(v, ())}):
+            _, variables, inequalities = self.all[index]
+            if variables <= own:
+                self.used.add(index)
+                yield from inequalities
+
+    def check_all_used(self) -> None:
+        for index, (constraint, variables, _) in enumerate(self.all):
+            if index not in self.used:
+                names = ", ".join(sorted(variables))
+                raise SpecError(
+                    f"'{shown(constraint.text)}' bounds nothing: no Einsum has all of {names}", constraint.text
+                )
 
 
 class EinsumNames(Mapping[str, object]):
@@ -152,17 +181,7 @@ def evaluate_variables(variables: Mapping[str, Value]) -> dict[str, object]:
     return names
 
 
-def _rename_tables(workload: Workload, renames: tuple[EinsumRenames, ...]) -> dict[str, list[Rename]]:
-    """Per Einsum the renames in order: the defaults, overridden name by name, then its own."""
-    sections = {entry.name: entry.tensor_accesses for entry in renames}
-    tables: dict[str, list[Rename]] = {}
-    for einsum in workload.einsums:
-        own = (*sections.get("default", ()), *sections.get(einsum.name, ()), *einsum.renames)
-        tables[einsum.name] = list({rename.name: rename for rename in own}.values())
-    return tables
-
-
-def _bounds(workload: Workload, einsum: Einsum, constraints: Mapping[str, list[int]], steps: Steps) -> dict[str, int]:
+def _bounds(workload: Workload, einsum: Einsum, shapes: _Shapes, steps: Steps) -> dict[str, int]:
     variables = list(
         dict.fromkeys(v for a in einsum.tensor_accesses for r in a.projection.values() for v in r.variables)
     )
@@ -172,9 +191,7 @@ def _bounds(workload: Workload, einsum: Einsum, constraints: Mapping[str, list[i
         for v in constraint.variables - own:
             raise SpecError(f"Einsum {einsum.name} has no rank variable {v}{did_you_mean(v, own)}", constraint.text)
         inequalities += constraint.inequalities()
-    for index in sorted({i for v in variables for i in constraints.get(v, ())}):
-        if workload.iteration_space_shape[index].variables <= own:
-            inequalities += workload.iteration_space_shape[index].inequalities()
+    inequalities += shapes.within(own)
     for access in einsum.tensor_accesses:
         for rank, affine in access.projection.items():
             if rank in workload.rank_sizes:
@@ -204,7 +221,7 @@ def _resolve(
     einsum: Einsum,
     bounds: dict[str, int],
     names: EinsumNames,
-    renames: list[Rename],
+    renames: Sequence[Rename],
     users: Mapping[str, tuple[str, ...]],
     producer: Mapping[str, str],
 ) -> EinsumInfo:
@@ -225,7 +242,7 @@ def _resolve(
                     f"set it there with renames: {{{rename.name}: …}}",
                     rename.source,
                 )
-        names = names.extended({rename.name: found})
+        names.own[rename.name] = found
     persistent = tensor_set(workload.persistent_tensors, names, "persistent_tensors")
     names = names.extended({"Persistent": persistent})
     bits = _bits_per_value(workload, einsum, names)

@@ -30,7 +30,7 @@ from fusiest.spec.operators import (
     want_numbers,
 )
 
-__all__ = ["NameSet", "Record", "Universe", "boolean", "by_set", "evaluate", "name_set", "number", "parse"]
+__all__ = ["NameSet", "Record", "Universe", "boolean", "by_set", "evaluate", "name_set", "names_in", "number", "parse"]
 
 T = TypeVar("T")
 MAX_LENGTH = 2_000
@@ -168,6 +168,18 @@ def _parse(text: str) -> ast.expr:
     except SpecError as error:
         raise SpecError(f"in '{shown(text)}': {error.message}") from None
     return tree
+
+
+@lru_cache(maxsize=4_096)
+def names_in(text: str) -> frozenset[str]:
+    """The names that an expression takes from outside.
+
+    >>> sorted(names_in("~(input | output) if len(All) == 3 else sum(t for t in All)"))
+    ['All', 'input', 'output']
+    """
+    found = [node for node in ast.walk(parse(text)) if isinstance(node, ast.Name)]
+    bound = {node.id for node in found if isinstance(node.ctx, ast.Store)}
+    return frozenset(node.id for node in found) - bound - FUNCTIONS.keys()
 
 
 def _check(tree: ast.expr) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 
@@ -93,11 +94,11 @@ def check(spec: Spec) -> None:
     if spec.arch is not None:
         _check_architecture(spec.arch)
         evaluate_variables({**spec.variables, **spec.arch.variables})
-    if spec.workload is not None:
-        _ = spec.info
-    if spec.arch is None or spec.workload is None:
+    if spec.workload is None:
         return
     _check_name_clashes(spec)
+    if spec.arch is None:
+        return
     for info in spec.info.einsums.values():
         names = architecture_names(spec, info)
         outer = frozenset[str]()
@@ -151,16 +152,18 @@ def _check_actions(node: arch.Component) -> None:
 
 def _check_name_clashes(spec: Spec) -> None:
     """A name in an expression must mean one thing."""
-    workload, architecture = spec.require_workload(), spec.require_arch()
-    tables = [entry.tensor_accesses for entry in spec.renames] + [einsum.renames for einsum in workload.einsums]
-    meanings = dict.fromkeys(spec.info.users, "a tensor")
-    meanings.update({str(rename.name): "a rename" for table in tables for rename in table})
-    for node in flatten(architecture.nodes):
-        if node.name in meanings:
-            raise SpecError(
-                f"{node.name} is the name of a component and of {meanings[node.name]}; rename one", node.name
-            )
-    meanings.update({str(node.name): "a component" for node in flatten(architecture.nodes)})
-    for name in (*spec.variables, *architecture.variables):
-        if name in meanings:
-            raise SpecError(f"{name} is the name of a variable and of {meanings[name]}; rename one", name)
+    tables = [entry.tensor_accesses for entry in spec.renames] + [e.renames for e in spec.require_workload().einsums]
+    nodes, variables = (spec.arch.nodes, spec.arch.variables) if spec.arch is not None else ((), {})
+    names: dict[str, Iterable[str]] = {
+        "a rank variable": {v for info in spec.info.einsums.values() for v in info.bounds},
+        "a tensor": spec.info.users,
+        "a rename": (rename.name for table in tables for rename in table),
+        "a component": (node.name for node in flatten(nodes)),
+        "a variable": (*spec.variables, *variables),
+    }
+    meanings: dict[str, str] = {}
+    for what, given in names.items():
+        for name in given:
+            other = meanings.setdefault(name, what)
+            if other != what:
+                raise SpecError(f"{name} is the name of {what} and of {other}; rename one", name)

@@ -151,7 +151,8 @@ def _check_renames(workload: Workload, renames: tuple[EinsumRenames, ...]) -> No
             raise SpecError(f"renames: {entry.name} is listed twice", entry.name)
         seen.add(entry.name)
     for table in (*(entry.tensor_accesses for entry in renames), *(e.renames for e in workload.einsums)):
-        names = [rename.name for rename in table]
-        for i, name in enumerate(names):
-            if name in names[:i]:
-                raise SpecError(f"rename {name} is given twice", name)
+        names: set[str] = set()
+        for rename in table:
+            if rename.name in names:
+                raise SpecError(f"rename {rename.name} is given twice", rename.name)
+            names.add(rename.name)
