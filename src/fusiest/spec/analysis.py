@@ -127,14 +127,21 @@ class _Shapes:
 
 
 class EinsumNames(Mapping[str, object]):
-    """What expressions may name in one Einsum. Tensors and renames of other Einsums are empty sets."""
+    """What expressions may name in one Einsum. Tensors and renames of other Einsums are empty sets.
 
-    __slots__ = ("elsewhere", "own", "universe")
+    `hidden` are sets that differ from choice to choice, where an expression has one value for all choices.
+    """
 
-    def __init__(self, own: dict[str, object], elsewhere: frozenset[str], universe: Universe) -> None:
-        self.own, self.elsewhere, self.universe = own, elsewhere, universe
+    __slots__ = ("elsewhere", "hidden", "own", "universe")
+
+    def __init__(
+        self, own: dict[str, object], elsewhere: frozenset[str], universe: Universe, hidden: Set[str] = frozenset()
+    ) -> None:
+        self.own, self.elsewhere, self.universe, self.hidden = own, elsewhere, universe, hidden
 
     def __getitem__(self, name: str) -> object:
+        if name in self.hidden:
+            raise SpecError(f"what {name} holds is a choice, known only in 'tensors' of memories below")
         if name in self.own:
             return self.own[name]
         if name in self.elsewhere:
@@ -151,11 +158,14 @@ class EinsumNames(Mapping[str, object]):
         return len(self.own.keys() | self.elsewhere)
 
     def extended(self, more: Mapping[str, object], universe: Universe | None = None) -> EinsumNames:
-        return EinsumNames({**self.own, **more}, self.elsewhere, universe or self.universe)
+        return EinsumNames({**self.own, **more}, self.elsewhere, universe or self.universe, self.hidden)
 
     def choose(self, memory: str, tensors: frozenset[str]) -> EinsumNames:
         """The names once a memory's tensors are chosen: its name is that set."""
         return self.extended({memory: NameSet(tensors, self.universe, "tensor")})
+
+    def hiding(self, hidden: Set[str]) -> EinsumNames:
+        return EinsumNames(self.own, self.elsewhere, self.universe, hidden)
 
 
 def _universe(einsum: Einsum, bounds: Mapping[str, int], bits: Mapping[str, int | float]) -> Universe:

@@ -189,7 +189,7 @@ def _attributes(node: arch.Component, names: EinsumNames) -> FrozenDict[str, obj
         value = getattr(node, name, None)
         if value is not None:
             own[name] = evaluate(value, names)
-    return FrozenDict({**names.own, **own})
+    return FrozenDict({**{name: value for name, value in names.own.items() if name not in names.hidden}, **own})
 
 
 def _figure(node: arch.Component, name: str, names: EinsumNames, action: arch.Action | None = None) -> int | float:

@@ -10,6 +10,7 @@ import ast
 import math
 import re
 import sys
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -330,7 +331,7 @@ class _Evaluation:
             yield self.visit(element)
             return
         first, outer = generators[0], self.names
-        scope = dict(outer)
+        scope = ChainMap[str, object]({}, cast("dict[str, object]", outer))
         for item in sequence("for", self.visit(first.iter)):
             self.steps += 1
             self.names = scope

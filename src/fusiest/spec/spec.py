@@ -99,13 +99,16 @@ def check(spec: Spec) -> None:
     _check_name_clashes(spec)
     if spec.arch is None:
         return
+    memories = {str(node.name) for node in flatten(spec.arch.nodes) if isinstance(node, arch.Memory)}
     for info in spec.info.einsums.values():
         names = architecture_names(spec, info)
+        without_choices = names.hiding(memories | {"Above"})
         outer = frozenset[str]()
         for node in flatten(spec.arch.nodes):
-            bind_node(node, info, names)
+            bind_node(node, info, without_choices)
             if isinstance(node, (arch.Memory, arch.Toll)):
                 sets = placement_sets(node, names, outer)
+            if isinstance(node, arch.Memory):
                 outer |= sets.keep | sets.may_keep
                 names = names.choose(str(node.name), sets.keep | sets.may_keep)
 
