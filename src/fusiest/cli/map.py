@@ -149,7 +149,7 @@ def map_command(
             result = run_baseline(spec, options, baseline, progress)
     from fusiest.terminal.summary import result_parts
 
-    best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
+    best = result.best(result.aim)
     warn(map(str, best.evaluation.warnings))  # the mapping is in no file: its names would point into the workload
     with Deliveries() as deliveries:
         with deliveries.one():

@@ -104,6 +104,11 @@ class Result:
     interrupted: bool = False
     options: Options = field(default_factory=Options)
 
+    @property
+    def aim(self) -> str:
+        """The objective by which one mapping is the best; of a front, the energy-delay product."""
+        return self.objective[0] if len(self.objective) == 1 else "edp"
+
     def best(self, objective: str = "edp") -> Mapping:
         """The mapping that is best by `energy`, `latency` or `edp`; ties go to the smaller other cost."""
         if objective not in ("energy", "latency", "edp"):

@@ -39,5 +39,5 @@ def save_charts(
     subject: Subject, folder: str | Path, mapping: Mapping | None = None, formats: Sequence[str] = ("svg", "png")
 ) -> list[Path]:
     """Every chart of the page as files."""
-    chosen = mapping if mapping is not None else subject.result.best(subject.aim)
+    chosen = mapping if mapping is not None else subject.result.best(subject.result.aim)
     return write_charts(all_charts(subject, chosen), folder, formats)

@@ -41,19 +41,14 @@ class Subject:
         return limits(self.result.spec)
 
     @property
-    def aim(self) -> str:
-        """The objective by which one mapping is the best; of a front, the energy-delay product."""
-        return self.result.objective[0] if len(self.result.objective) == 1 else "edp"
-
-    @property
     def best(self) -> int:
-        return self.result.mappings.index(self.result.best(self.aim))
+        return self.result.mappings.index(self.result.best(self.result.aim))
 
     def unfused_rates(self) -> dict[str, Rate]:
         """What the unfused optimum does in each Einsum; nothing if there is none."""
         if isinstance(self.unfused, str):
             return {}
-        mapping = self.unfused.best(self.aim)
+        mapping = self.unfused.best(self.result.aim)
         return rates(self.unfused.spec, take_apart(self.unfused.spec, mapping.looptree), mapping.evaluation, self.limit)
 
 
@@ -65,7 +60,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
         "note": subject.note,
         "version": version,
         "objective": list(result.objective),
-        "aim": subject.aim,
+        "aim": result.aim,
         "optimal": result.optimal,
         "gap": result.gap,
         "best": subject.best,
@@ -153,7 +148,7 @@ def _kind(subject: Subject, name: str) -> str:
 def _unfused(subject: Subject) -> dict[str, Any]:
     if isinstance(subject.unfused, str):
         return {"missing": subject.unfused}
-    best = subject.unfused.best(subject.aim)
+    best = subject.unfused.best(subject.result.aim)
     return {"energy": best.energy, "latency": best.latency, "edp": best.edp, "optimal": subject.unfused.optimal}
 
 

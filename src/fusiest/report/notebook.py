@@ -13,8 +13,7 @@ MOST_ROWS = 12
 
 def result_html(result: Result) -> str:
     """Nothing but a table and an SVG: notebooks show it without any script."""
-    aim = result.objective[0] if len(result.objective) == 1 else "edp"
-    best = result.best(aim)
+    best = result.best(result.aim)
     state = "proven optimal" if result.optimal else f"at most {result.gap:.2%} better is possible"
     rows = []
     for number, m in enumerate(result.mappings[:MOST_ROWS], start=1):

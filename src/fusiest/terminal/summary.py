@@ -25,7 +25,7 @@ UNFINISHED = "uses tensors before they are finished"
 
 def result_parts(result: Result, tree: bool = False) -> list[Part]:
     """Every optimal mapping in a line, then the best one in full; with its LoopTree, if wanted."""
-    best = result.best(result.objective[0] if len(result.objective) == 1 else "edp")
+    best = result.best(result.aim)
     parts: list[Part] = [_headline(result)]
     if len(result.mappings) > 1:
         parts += ["", _front(result.mappings, best, result.options.usage)]
