@@ -101,6 +101,27 @@ def test_objectives_have_one_order() -> None:
             fusiest.map(spec, objective)
 
 
+def forced(size: int) -> fusiest.Spec:
+    """Intermediates have to stay on chip."""
+    kept = "dataflow: {memories: [{memory: outermost, tensors: {keep: ~Intermediates, may_keep: Nothing}}]}\n"
+    return load_text(dump(fusiest.load("simple", "matmuls", N_EINSUMS=3, M=16, KN=16, GlobalBufferSize=size)), kept)
+
+
+@pytest.mark.parametrize("size", [16, 64, 135])
+def test_how_much_a_memory_lacks_for_tensors_that_einsums_share(size: int) -> None:
+    """136 bits are enough, and no less."""
+    assert fusiest.map(forced(136), "energy", jobs=1).mappings
+    said = f"GlobalBuffer would have to hold at least 136 bits, {136 - size} more than its size of {size}"
+    with pytest.raises(fusiest.FusiestError, match=said):
+        fusiest.map(forced(size), "energy", jobs=1)
+
+
+def test_too_few_fused_loops_are_a_reason() -> None:
+    said = r"at least 2,048 bits, 1,912 more than its size of 136; or it needs more fused loops than 0"
+    with pytest.raises(fusiest.FusiestError, match=said):
+        fusiest.map(forced(136), "energy", jobs=1, max_fused_loops=0)
+
+
 def killed_unless_here(here: int, name: str) -> int:
     if name == "B" and os.getpid() != here:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -6,7 +6,7 @@ import numpy as np
 
 from fusiest.joining.bounds import Incumbents
 from fusiest.joining.coarse import Coarse
-from fusiest.mapper.joiner import Joiner
+from fusiest.mapper.joiner import Joiner, State
 from fusiest.pmapping.diagnose import NoMapping
 
 
@@ -17,8 +17,7 @@ def why_not_joined(joiner: Joiner) -> NoMapping:
     for m, memory in enumerate(joiner.memories):
         joiner.sizes = limits.copy()
         joiner.sizes[m] = np.inf
-        states = joiner.run(Incumbents(("energy",)), Coarse(), lambda step: None, lambda: None)
-        state = states.get(frozenset(joiner.order))
+        state = _joined(joiner).get(frozenset(joiner.order))
         if state is not None and len(state):
             need = min(float(rows.usage()[:, m].min()) for rows in state.rows if len(rows))
             less = joiner.smallest[m]
@@ -29,9 +28,16 @@ def why_not_joined(joiner: Joiner) -> NoMapping:
                 f"elsewhere it would have to hold {need:,.0f} bits, {need - limits[m]:,.0f} more than its size of "
                 f"{limits[m]:,.0f}{note}"
             )
+    joiner.sizes = np.full_like(limits, np.inf)
+    if frozenset(joiner.order) in _joined(joiner):
+        names = ", ".join(joiner.memories)
+        return NoMapping(f"no valid mapping: {names} are all too small for what the Einsums hold in them together")
     joiner.sizes = limits
-    states = joiner.run(Incumbents(("energy",)), Coarse(), lambda step: None, lambda: None)
-    most = max(states, key=len)
+    most = max(_joined(joiner), key=len)
     blocked = ", ".join(joiner.next_einsums(most))
     done = ", ".join(e for e in joiner.order if e in most)
     return NoMapping(f"no valid mapping: after Einsums {done}, no pmapping of {blocked} agrees with any of theirs")
+
+
+def _joined(joiner: Joiner) -> dict[frozenset[str], State]:
+    return joiner.run(Incumbents(("energy",)), Coarse(), lambda step: None, lambda: None)

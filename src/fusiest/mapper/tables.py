@@ -13,10 +13,10 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TypeAlias
 
 from fusiest.mapper.options import Options
-from fusiest.pmapping.diagnose import why_none
+from fusiest.pmapping.diagnose import Asked, why_none
 from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.identical import common_key, renamed_table
-from fusiest.pmapping.table import Table
+from fusiest.pmapping.table import FusedLimits, Table
 from fusiest.spec.spec import Spec
 
 _WORTH_A_PROCESS_SECONDS = 0.4
@@ -53,7 +53,9 @@ def explore_all(
     with contextlib.closing(_explore(explore, list(first_of.values()), options.jobs, executor)) as exploring:
         for name, table in exploring:
             if not len(table):
-                raise why_none(spec, name, options.imperfect)
+                limits = FusedLimits(options.max_fused_loops, options.max_fused_loops_per_variable)
+                usage = options.usage is not None
+                raise why_none(spec, name, Asked(limits, options.imperfect, usage, options.finished))
             found[name] = table
             report(name, table, len(found), len(first_of))
     return {

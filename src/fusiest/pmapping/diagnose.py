@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fusiest.errors import FusiestError
+from fusiest.model.visits import footprint
 from fusiest.pmapping import explore
 from fusiest.pmapping.general_limits import can_spread
 from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.placement import placements
 from fusiest.pmapping.problem import make_problem
+from fusiest.pmapping.sizes import bind_sized
 from fusiest.pmapping.spatial import spatial_choices
 from fusiest.pmapping.table import FusedLimits
-from fusiest.spec.binding import Path, bind, computes
+from fusiest.spec.binding import Path, computes
 from fusiest.spec.spec import Spec
+
+_SECONDS = 5.0
+"""For the search of how large one memory would have to be."""
 
 
 class NoMapping(FusiestError):
@@ -25,15 +31,25 @@ class NoMapping(FusiestError):
     exit_status = 3
 
 
-def why_none(spec: Spec, einsum: str, imperfect: bool = False) -> NoMapping:
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of the search, as in `explore.pmappings`."""
+
+    limits: FusedLimits
+    imperfect: bool
+    usage: bool
+    finished: bool
+
+
+def why_none(spec: Spec, einsum: str, asked: Asked) -> NoMapping:
     """One line that names what to change."""
     start = f"Einsum {einsum} cannot be mapped: "
-    paths = [bind(spec, einsum, compute) for compute in computes(spec.require_arch())]
-    enabled = [path for path in paths if path.compute.enabled]
+    paths = [bind_sized(spec, einsum, compute) for compute in computes(spec.require_arch())]
+    enabled = [path for path in paths if path.compute.enabled or path.einsum.is_copy_operation]
     if not enabled:
         names = ", ".join(path.compute.name for path in paths)
         return NoMapping(f"{start}no compute is enabled for it ({names})")
-    reasons = [_Diagnosis(spec, path, imperfect).reason() for path in enabled]
+    reasons = [_Diagnosis(spec, path, asked).reason() for path in enabled]
     return NoMapping(start + "; ".join(f"on {p.compute.name}, {r}" for p, r in zip(enabled, reasons, strict=True)))
 
 
@@ -43,7 +59,7 @@ class _Diagnosis:
 
     spec: Spec
     path: Path
-    imperfect: bool
+    asked: Asked
 
     def reason(self) -> str:
         path = self.path
@@ -53,58 +69,79 @@ class _Diagnosis:
                 f"keep, may_keep and back leave no way to hold {tensors}: each needs a memory, and none above where it is "
                 "backed"
             )
-        if not self._can_spread():
+        if not path.einsum.is_copy_operation and not self._can_spread():
             names = ", ".join(f"{d.component}.{d.name}" for c in path.components for d in c.dimensions if d.loop_bounds)
             return f"the loop_bounds of {names} cannot all be met"
+        more = f"; or it needs more fused loops than {self._allowed()}" if self._any({}, FusedLimits()) else ""
         for index, component in enumerate(path.components):
             if component.kind == "memory" and math.isfinite(component.size):
                 need = self._least_need(index)
                 if need is not None:
-                    return (
-                        f"{component.name} would have to hold at least {need:,.0f} bits, {need - component.size:,.0f} more "
-                        f"than its size of {component.size:,.0f}"
-                    )
-        memories = [i for i, c in enumerate(path.components) if c.kind == "memory"]
-        if self._any(dict.fromkeys(memories, math.inf)):
-            names = ", ".join(c.name for c in path.components if c.kind == "memory" and math.isfinite(c.size))
-            return f"{names} are all too small: no tiling fits any one of them alone"
+                    return f"{component.name} would have to hold {need} than its size of {component.size:,.0f}{more}"
+        memories = [i for i, c in enumerate(path.components) if c.kind == "memory" and math.isfinite(c.size)]
+        if self._any(dict.fromkeys(memories, self._everything())):
+            names = ", ".join(path.components[i].name for i in memories)
+            return f"{names} are all too small: no tiling fits any one of them alone{more}"
+        if more:
+            return f"it needs more fused loops than {self._allowed()}"
         names = ", ".join(self._constrained()) or "the memories"
         return f"the constraints of {names} (tile_shape, no_refetch_from_above, no_resend_to_below) cannot all be met"
 
     def _can_spread(self) -> bool:
         """Whether some Spatial loops meet the fanouts' constraints."""
-        if self.imperfect:
+        if self.asked.imperfect:
             return can_spread(self.path, imperfect=True)
         return bool(spatial_choices(make_problem(self.path, *explore.constrained_variables(self.spec, self.path))))
 
-    def _any(self, sizes: Mapping[int, float]) -> bool:
+    def _any(self, sizes: Mapping[int, float], limits: FusedLimits | None = None) -> bool:
         """Whether there is any pmapping if these memories had these sizes."""
         components = list(self.path.components)
         for index, size in sizes.items():
             components[index] = dataclasses.replace(components[index], size=size)
-        path = Path(self.path.einsum, tuple(components))
-        found = explore.explore_path(self.spec, path, [], FusedLimits(), Rules(), self.imperfect)
+        path, asked = Path(self.path.einsum, tuple(components)), self.asked
+        found = explore.explore_path(
+            self.spec, path, limits or asked.limits, Rules(), asked.imperfect, False, asked.usage, asked.finished
+        )
         return any(len(rows) for _, rows, _ in found)
 
-    def _least_need(self, index: int) -> float | None:
-        """The least that a memory must hold if it alone were unlimited; None if that does not help."""
-        low, high = self.path.components[index].size, math.inf
-        if not self._any({index: math.inf}):
+    def _everything(self) -> float:
+        """More bits than a memory could need: all tensors, and what it has."""
+        info = self.path.einsum
+        bits = [
+            sum(footprint(access, info.bounds) * c.bits_per_value[t] for t, access in info.accesses.items())
+            for c in self.path.components
+            if c.kind == "memory"
+        ]
+        finite = [c.size for c in self.path.components if c.kind == "memory" and math.isfinite(c.size)]
+        return 2 * sum([*bits, *finite]) + 1
+
+    def _allowed(self) -> str:
+        limits = self.asked.limits
+        return f"{limits.loops}" if limits.loops is not None else f"{limits.per_variable} per variable"
+
+    def _least_need(self, index: int) -> str | None:
+        """How much a memory must hold at least if it alone were larger, and how much more that is; None if that does not help.
+
+        By bisection, for some seconds: then it is a bound.
+        """
+        size = low = self.path.components[index].size
+        high = self._everything()
+        if not self._any({index: high}):
             return None
-        size = max(low, 1.0)
-        while math.isinf(high):
-            size *= 2
-            if self._any({index: size}):
-                high = size
-            else:
-                low = size
-        while high - low > 1 and high > low * (1 + 1e-6):
-            middle = math.floor((low + high) / 2)
+        end = time.monotonic() + _SECONDS
+        while high - low > 1 and high > low * (1 + 1e-6) and time.monotonic() < end:
+            middle = (
+                math.floor(math.sqrt(max(low, 1.0) * high))
+                if high > 4 * max(low, 1.0)
+                else math.floor((low + high) / 2)
+            )
             if self._any({index: middle}):
                 high = middle
             else:
                 low = middle
-        return high
+        if high - low > 1 and high > low * (1 + 1e-6):
+            return f"more than {low:,.0f} bits, more"
+        return f"at least {high:,.0f} bits, {high - size:,.0f} more"
 
     def _constrained(self) -> list[str]:
         """Memories that constrain tiles or loops."""

@@ -58,24 +58,25 @@ def pmappings(
     limits = FusedLimits(max_fused_loops, max_fused_loops_per_variable)
     pieces: dict[Form, list[Rows]] = {}
     origins: list[Origin] = []
-    apart = not usage and not can_fuse(spec)
-    memories = [] if apart else list(shared_memories(spec))
     for compute in computes(architecture):
         path = bind_sized(spec, einsum, compute)
         if not path.compute.enabled and not info.is_copy_operation:
             continue
-        if info.is_copy_operation:
-            found: Iterator[tuple[Form, Rows, Origin]] = copy_pmappings(spec, path, memories, limits, imperfect)
-        else:
-            found = explore_path(spec, path, memories, limits, rules or Rules(), imperfect, general, apart, finished)
-        for form, rows, origin in found:
+        for form, rows, origin in explore_path(
+            spec, path, limits, rules or Rules(), imperfect, general, usage, finished
+        ):
             rows.origin[:] = len(origins)
             origins.append(origin)
             pieces.setdefault(form, []).append(rows)
     forms = {form: merge_rows(parts) for form, parts in pieces.items()}
     explored = sum(len(rows) for parts in pieces.values() for rows in parts)
     candidates = {form: group_sizes(parts, forms[form]) for form, parts in pieces.items()} if counted else {}
-    return Table(info.name, tuple(memories), forms, origins, explored, candidates)
+    return Table(info.name, meeting_memories(spec, usage), forms, origins, explored, candidates)
+
+
+def meeting_memories(spec: Spec, usage: bool) -> tuple[str, ...]:
+    """Memories whose space Einsums share; none if they do not meet on chip and usage is not asked for."""
+    return shared_memories(spec) if usage or can_fuse(spec) else ()
 
 
 @functools.lru_cache(maxsize=4)
@@ -129,15 +130,19 @@ def can_fuse(spec: Spec) -> bool:
 def explore_path(
     spec: Spec,
     path: Path,
-    memories: list[str],
     limits: FusedLimits,
     rules: Rules,
     imperfect: bool = False,
     general: bool = False,
-    apart: bool = False,
+    usage: bool = False,
     finished: bool = True,
 ) -> Iterator[tuple[Form, Rows, Origin]]:
-    """Pieces of the table for one compute. `apart`: Einsums do not meet on chip."""
+    """Pieces of the table for one compute."""
+    memories = list(meeting_memories(spec, usage))
+    if path.einsum.is_copy_operation:
+        yield from copy_pmappings(spec, path, memories, limits, imperfect)
+        return
+    apart = not usage and not can_fuse(spec)
     problem = make_problem(path, *constrained_variables(spec, path))
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
     agreed = agreed_loops(spec, path.einsum.name, finished)
