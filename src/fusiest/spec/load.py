@@ -60,9 +60,9 @@ def _find(name: str) -> tuple[str, str]:
         if not os.path.exists(name):
             known = [bundled_name for names in bundled_names().values() for bundled_name in names]
             raise SpecError(f"there is no file and no bundled spec '{shown(name)}'{did_you_mean(name, known)}")
-    shorter = os.path.normpath(name) if name else name
+    text, shorter = read_text(name), os.path.normpath(name)
     # After a link to a folder, '..' leads elsewhere than the shorter name says.
-    return shorter if os.path.realpath(shorter) == os.path.realpath(name) else name, read_text(name)
+    return shorter if os.path.realpath(shorter) == os.path.realpath(name) else name, text
 
 
 def load(*files: str | Path, defines: Mapping[str, object] | None = None, **more_defines: object) -> Spec:
