@@ -286,3 +286,20 @@ def test_interrupted(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "Traceback" not in error
     assert not [f for f in tmp_path.iterdir() if f.name != "r.json"]
+
+
+ARRAY = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: All},
+             actions: [{name: read, energy: 1, throughput: inf}, {name: write, energy: 1, throughput: inf}]}
+  - !Container {name: Array, spatial: [{name: X, fanout: 7, usage_scale: 0.07, may_reuse: All}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 1, throughput: 1}]}
+workload: {rank_sizes: {M: 100}, bits_per_value: 8, einsums: ["B[m] = A[m]"]}
+"""
+
+
+@pytest.mark.parametrize("imperfect", [False, True])
+def test_a_fanout_can_be_filled_by_decimals(imperfect: bool) -> None:
+    """100 instances at 0.07 each are 7: all operations at once."""
+    assert fusiest.map(load_text(ARRAY), "latency", imperfect=imperfect, jobs=1).best("latency").latency == 1

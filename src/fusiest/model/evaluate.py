@@ -22,8 +22,6 @@ MOST_LOOPS = 1_000
 """One inside the other."""
 MOST_NODES = 10_000_000
 """On all ways from the root to a compute."""
-ROUNDING = 1e-9
-"""How far a product of decimals may be off, relatively: 100 x 0.07 comes out above 7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +274,7 @@ def _check_fanout(nest: EinsumNest) -> None:
     used = nest.used_fanout()
     for component in nest.path.components:
         for d in component.dimensions:
-            if used[d.component, d.name] * d.usage_scale > d.fanout * (1 + ROUNDING):
+            if used[d.component, d.name] > d.most:
                 scale = f" x {d.usage_scale} (usage_scale)" if d.usage_scale != 1 else ""
                 at = next((x.variable for x in nest.loops if (x.component, x.dimension) == (d.component, d.name)), None)
                 raise InvalidMapping(

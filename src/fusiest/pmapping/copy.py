@@ -204,7 +204,7 @@ class _Copy:
         for d in [d for above in self._crossed() for d in above]:
             spread = [loop for loop in form.loops if loop.place == (d.component, d.name)]
             used = {loop.variable: _iterations(self.path.einsum.bounds, form, tiles, loop) for loop in spread}
-            keep &= math.prod(used.values()) * np.ones(len(tiles)) * d.usage_scale <= d.fanout
+            keep &= math.prod(used.values()) * np.ones(len(tiles)) <= d.most
             for i in np.flatnonzero(keep) if d.loop_bounds else ():
                 values = dict.fromkeys(self.path.einsum.bounds, 1) | {v: int(n[i]) for v, n in used.items()}
                 keep[i] = all(satisfies(c, values) for c in d.loop_bounds)

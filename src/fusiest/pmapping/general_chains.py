@@ -166,7 +166,7 @@ def _expanded(extent: Ints, imperfect: bool, closing: bool) -> tuple[Ints, Ints]
 def _spread(skeleton: Skeleton, variable: str, dimension: int, iterations: Ints) -> np.ndarray:
     """Iterations that one variable may have on a dimension."""
     _, d = skeleton.dimensions[dimension]
-    keep = iterations * d.usage_scale <= d.fanout
+    keep = iterations <= d.most
     for comparison in d.loop_bounds:
         keep &= single(comparison, variable, iterations)
     return keep

@@ -64,9 +64,9 @@ def limits(skeleton: Skeleton, chains: Mapping[str, Chains], usages: Usages) -> 
     for i, (own, (_, d)) in enumerate(zip(used, skeleton.dimensions, strict=True)):
         allowed = None
         if usages is not None and d.min_usage > 0:
-            numbers = range(1, math.floor(d.fanout / d.usage_scale) + 1)
+            numbers = range(1, d.most + 1)
             allowed = frozenset(n for n in numbers if usage([d], (n,))[0] in {u[i] for u in usages})
-        found.append(Limit(own, d.fanout / d.usage_scale, d.power_gateable or d.min_usage > 0, allowed=allowed))
+        found.append(Limit(own, d.most, d.power_gateable or d.min_usage > 0, allowed=allowed))
     for own, (_, d) in zip(used, skeleton.dimensions, strict=True):
         found += [_compared(c, own) for c in d.loop_bounds if c.operator.startswith("product")]
     for place, c in tile_shapes(skeleton):
@@ -116,9 +116,7 @@ def _usages(path: Path, imperfect: bool) -> set[tuple[float, ...]]:
             for n in iteration_choices(path, v, imperfect)
         ]
         joint = {one.times(two) for one, two in itertools.product(products, options)}
-        products = {
-            p for p in joint if all(n * d.usage_scale <= d.fanout for n, d in zip(p.used, dimensions, strict=True))
-        }
+        products = {p for p in joint if all(n <= d.most for n, d in zip(p.used, dimensions, strict=True))}
     usages = set()
     for choice in products:
         values = zip(bounds, choice.compared, strict=True)
@@ -161,7 +159,7 @@ def iteration_choices(path: Path, variable: str, imperfect: bool) -> set[tuple[i
                 for extent in own:
                     for tile in [extent] if banned else tile_options(extent, imperfect):
                         iterations = -(-extent // tile)
-                        if iterations * d.usage_scale <= d.fanout and _obeys(d, variable, iterations):
+                        if iterations <= d.most and _obeys(d, variable, iterations):
                             after.setdefault((*n, iterations), set()).add(tile)
             extents = after
     return set(extents)

@@ -118,7 +118,7 @@ def _dimension(problem: Problem, dimension: BoundDimension, left: tuple[int, ...
         not any(t.name in dimension.reuse and v in t.relevant for t in problem.tensors)
         for v in range(len(problem.variables))
     ]
-    most = dimension.fanout / dimension.usage_scale
+    most = dimension.most
 
     def extend(v: int, product: int, chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         if v == len(problem.variables):

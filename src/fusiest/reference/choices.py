@@ -213,7 +213,7 @@ def _factors(path: Path, d: BoundDimension, left: Mapping[str, int]) -> Iterator
     ]
     for combination in itertools.product(*choices):
         factors = dict(zip(left, combination, strict=True))
-        if math.prod(combination) * d.usage_scale <= d.fanout and all(obeys(c, factors) for c in d.loop_bounds):
+        if math.prod(combination) <= d.most and all(obeys(c, factors) for c in d.loop_bounds):
             yield factors
 
 
@@ -228,7 +228,7 @@ def _imperfect_choices(path: Path) -> Iterator[tuple[tuple[SpatialLoop, ...], tu
         for at, (level, d) in enumerate(dimensions):
             factors = {v: own[at] for v, own in zip(variables, combination, strict=True)}
             used = math.prod(factors.values())
-            if used * d.usage_scale > d.fanout or not all(obeys(c, factors) for c in d.loop_bounds):
+            if used > d.most or not all(obeys(c, factors) for c in d.loop_bounds):
                 break
             loops += [SpatialLoop(level, d.component, d.name, v, n) for v, n in factors.items() if n > 1]
             usage.append(min(used * d.usage_scale / d.fanout, d.min_usage))
@@ -249,6 +249,6 @@ def _reachable(
         for n in range(1, 1 if banned else start + 1) or [1]:
             tile = -(-start // n)
             iterations = -(-start // tile)
-            if iterations * d.usage_scale <= d.fanout:
+            if iterations <= d.most:
                 found |= {(iterations, *others) for others in _reachable(path, v, rest, tile, level)}
     return found

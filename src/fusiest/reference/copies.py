@@ -64,7 +64,7 @@ def _fits(slot: Slot, chosen: Mapping[str, Chain]) -> bool:
     if d is None:
         return True
     used = {v: own[slot][0] if slot in own else 1 for v, own in chosen.items()}
-    return math.prod(used.values()) * d.usage_scale <= d.fanout and all(obeys(c, used) for c in d.loop_bounds)
+    return math.prod(used.values()) <= d.most and all(obeys(c, used) for c in d.loop_bounds)
 
 
 def _chains(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fusiest.model.evaluate import ROUNDING, Anatomy, Evaluation
+from fusiest.model.evaluate import Anatomy, Evaluation
 from fusiest.model.leakage import bind_all
 from fusiest.model.visits import footprint
 from fusiest.report.traffic import bits_moved
@@ -67,7 +67,7 @@ def _compute_seconds(
         if bound[name].enabled and not info.is_copy_operation:
             path = arch.path_nodes(spec.require_arch().nodes, name) or []
             dimensions = [d for n in path for d in bound[str(n.name)].dimensions]
-            units = math.prod(int(d.fanout / d.usage_scale * (1 + ROUNDING)) for d in dimensions)
+            units = math.prod(d.most for d in dimensions)
             calls = operations / max(units, 1) * bound[name].actions["compute"].actions_scale
             seconds[name] = bound[name].latency({"compute": calls})
     return seconds

@@ -51,6 +51,11 @@ class BoundDimension:
     usage_scale: float
     power_gateable: bool
 
+    @property
+    def most(self) -> int:
+        """How many instances can be used. 100 times 0.07 are 7, whatever floating-point numbers say."""
+        return math.floor(self.fanout / self.usage_scale * (1 + 1e-9))
+
 
 @dataclass(frozen=True, slots=True)
 class BoundAction:
