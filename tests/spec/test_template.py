@@ -227,6 +227,9 @@ BOMBS = {
     "power": "{{ 9**(9**9) }}",
     "product": "{% set n = namespace(x=2**1000) %}" + FOR + "{% set n.x = n.x * n.x %}" + END,
     "hexadecimal number": "{% set a = 0x" + "f" * 100_000 + " %}" + FOR + "{% if a // 3 == a %}{% endif %}" + END,
+    "long hexadecimal number": "{{ 0x" + "f" * 15_000_000 + " }}",
+    "long number": "{{ 1" + "_1" * 7_000_000 + " }}",
+    "backslashes": "{{ '" + "\\a" * 7_000_000 + "' }}",
     "sum": "{% set n = namespace(x=2**2000) %}{% set n.x = n.x * n.x * 2**30 %}"
     + FOR
     + "{% set n.x = n.x + n.x %}"

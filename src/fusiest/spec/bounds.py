@@ -12,7 +12,7 @@ from fusiest.errors import SpecError
 from fusiest.spec.affine import MAX_CONSTANT, Affine
 
 Box = dict[str, tuple[float, float]]
-MAX_STEPS, MAX_STEPS_PER_EINSUM = 200_000, 500
+MAX_STEPS, MAX_STEPS_PER_EINSUM = 200_000, 300
 
 
 class EmptySpace(Exception):

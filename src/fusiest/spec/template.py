@@ -6,6 +6,7 @@ is compiled, no Python attribute is ever looked up, and no template can run code
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,9 +18,12 @@ from fusiest.spec.template_functions import BUILTINS
 from fusiest.spec.template_run import MAX_LINES, MAX_OUTPUT, Run
 
 MAX_TOKENS = 100_000
+MAX_DIGITS = 5_000
 
 # Only the lexer and the parser of this environment are used.
 _ENVIRONMENT = jinja2.Environment(keep_trailing_newline=True)
+# Jinja2's lexer takes hundreds of bytes for each digit of a number and each backslash of a text.
+_LONG_NUMBER = re.compile(rf"(?<![0-9a-fA-FxX_])[0-9a-fA-FxX_]{{{MAX_DIGITS + 1}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,12 @@ def _is_template(text: str) -> bool:
 def _parse(text: str, file: str) -> nodes.Template:
     if len(text) > MAX_OUTPUT or text.count("\n") > MAX_LINES:
         raise SpecError(f"a template may have {MAX_OUTPUT // 1_000_000} MB and {MAX_LINES:,} lines", at=Source(file, 1))
+    long = _LONG_NUMBER.search(text)
+    if long:
+        line = text.count("\n", 0, long.start()) + 1
+        raise SpecError(f"a number of more than {MAX_DIGITS:,} digits", at=Source(file, line))
+    if text.count("\\") > MAX_TOKENS:
+        raise SpecError(f"the template has more than {MAX_TOKENS:,} backslashes", at=Source(file, 1))
     try:
         for count, (line, _, _) in enumerate(_ENVIRONMENT.lexer.tokeniter(text, None)):
             if count > MAX_TOKENS:
