@@ -9,6 +9,7 @@ import pytest
 
 from fusiest.errors import SpecError
 from fusiest.spec import architecture as arch
+from fusiest.spec import spec as spec_module
 from fusiest.spec.analysis import EinsumNames
 from fusiest.spec.binding import BoundComponent, BoundDimension, architecture_names, bind
 from fusiest.spec.placement import PlacementSets, placement_sets
@@ -270,6 +271,25 @@ def test_tile_shape_and_order() -> None:
     )
     assert [(c.variables, c.operator, c.value) for c in found.tile_shape] == [({"m"}, "==", 1)]
     assert found.order_options == (({"V"}, {"A", "B"}), ({"B"}, {"A"}))
+
+
+def test_expressions_have_an_allowance_for_all_einsums_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spec_module, "MAX_STEPS", 20_000)
+    every = " ".join(f"for {v} in All" for v in "abcdefg")
+    text = ARCH.replace("size: 1024", f"size: sum(1 {every})")
+    assert load_text(text, WORKLOAD).arch is not None
+    more = "".join(f'  - "Y{i}[m] = X[m, K: k] * U[k]"\n' for i in range(5))
+    with pytest.raises(SpecError, match=r"a\.yaml:10: in 'sum.*takes too long to check"):
+        load_text(text, WORKLOAD + more)
+
+
+def test_nodes_have_an_allowance_for_all_einsums_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spec_module, "MAX_STEPS", 0)
+    monkeypatch.setattr(spec_module, "MAX_STEPS_PER_EINSUM", 50)
+    with pytest.raises(SpecError, match=r"a\.yaml:\d+: the spec takes too long to check"):
+        load_text(ARCH, WORKLOAD)
+    monkeypatch.setattr(spec_module, "STEPS_PER_NODE", 0)
+    assert load_text(ARCH, WORKLOAD).arch is not None
 
 
 FORKED = """\

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.spec.allowance import charge
 from fusiest.spec.namesets import NameSet, Universe
 from fusiest.spec.operators import (
     FUNCTIONS,
@@ -61,9 +62,11 @@ def evaluate(value: float | str, names: Mapping[str, object]) -> object:
     """
     if not isinstance(value, str):
         return value
-    tree = parse(value)
+    tree, evaluation = parse(value), _Evaluation(names)
     try:
-        return _Evaluation(names).visit(tree)
+        result = evaluation.visit(tree)
+        charge(evaluation.steps)
+        return result
     except (SpecError, ArithmeticError, ValueError, TypeError, RecursionError) as error:
         raise SpecError(f"in '{shown(value)}': {_reason(error)}", at=value) from None
 

@@ -11,6 +11,7 @@ from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.looptree.nodes import LoopTree
 from fusiest.spec import architecture as arch
+from fusiest.spec.allowance import allowance, charge
 from fusiest.spec.analysis import WorkloadInfo, analyze, evaluate_variables
 from fusiest.spec.architecture import Architecture, Value, computes, flatten, path_nodes
 from fusiest.spec.binding import ACTIONS, architecture_names, bind_node
@@ -18,6 +19,9 @@ from fusiest.spec.dataflow import Dataflow
 from fusiest.spec.einsum_text import check_name
 from fusiest.spec.placement import placement_sets
 from fusiest.spec.workload import EinsumRenames, Workload
+
+MAX_STEPS, MAX_STEPS_PER_EINSUM, STEPS_PER_NODE = 1_000_000, 1_000, 10
+"""What may be spent on checking a spec: its expressions, and a node for an Einsum."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +95,12 @@ def _with_fields(
 
 def check(spec: Spec) -> None:
     """Raise the first error in the spec that can be known without a mapping."""
+    einsums = len(spec.workload.einsums) if spec.workload is not None else 0
+    with allowance(MAX_STEPS + MAX_STEPS_PER_EINSUM * einsums):
+        _check(spec)
+
+
+def _check(spec: Spec) -> None:
     if spec.arch is not None:
         _check_architecture(spec.arch)
         evaluate_variables({**spec.variables, **spec.arch.variables})
@@ -105,6 +115,7 @@ def check(spec: Spec) -> None:
         without_choices = names.hiding(memories | {"Above"})
         outer = frozenset[str]()
         for node in flatten(spec.arch.nodes):
+            charge(STEPS_PER_NODE, node.name)
             bind_node(node, info, without_choices)
             if isinstance(node, (arch.Memory, arch.Toll)):
                 sets = placement_sets(node, names, outer)
