@@ -275,6 +275,7 @@ def test_tile_shape_and_order() -> None:
 
 def test_expressions_have_an_allowance_for_all_einsums_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spec_module, "MAX_STEPS", 20_000)
+    monkeypatch.setattr(spec_module, "MAX_STEPS_PER_EINSUM", 1_000)
     every = " ".join(f"for {v} in All" for v in "abcdefg")
     text = ARCH.replace("size: 1024", f"size: sum(1 {every})")
     assert load_text(text, WORKLOAD).arch is not None

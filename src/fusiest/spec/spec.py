@@ -20,7 +20,7 @@ from fusiest.spec.einsum_text import check_name
 from fusiest.spec.placement import placement_sets
 from fusiest.spec.workload import EinsumRenames, Workload
 
-MAX_STEPS, MAX_STEPS_PER_EINSUM, STEPS_PER_NODE = 1_000_000, 1_000, 10
+MAX_STEPS, MAX_STEPS_PER_EINSUM, STEPS_PER_NODE = 1_000_000, 5_000, 10
 """What may be spent on checking a spec: its expressions, and a node for an Einsum."""
 
 
