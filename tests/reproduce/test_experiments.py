@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -177,6 +178,20 @@ def test_ablation(tmp_path: Path) -> None:
     assert len({row["edp"] for row in rows}) == 1
     assert all(row["finished"] == "True" for row in rows)
     assert "yes, checked for all searches that finished" in text
+
+
+def test_a_search_without_one_of_its_parts_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def search(settings: dict[str, Any]) -> dict[str, object]:
+        if "bounds" in settings["switches"]:
+            time.sleep(60)
+        return {"cpu_seconds": 1.0, "peak_survivors": 3, "pairs": 4, "finished": True, "edp": 2.0}
+
+    monkeypatch.setattr(ablation, "_search", search)
+    monkeypatch.setattr(ablation, "QUICK_LIMIT", 0.5)
+    study = Study(tmp_path, quick=True)
+    rows, text = files(study, "ablation", ablation.run(study, {"one": {"workload": "matmuls", "defines": SMALL}}))
+    assert [row["search"] for row in rows if row["finished"] == "False"] == ["no bounds", "no bounds, no grouping"]
+    assert text.count("given up after 0.5 s | - | - |") == 2
 
 
 def test_an_interrupted_search_leaves_no_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
