@@ -26,6 +26,7 @@ from fusiest.reproduce import (
     scaling,
     searching,
 )
+from fusiest.reproduce.convergence_summary import above
 from fusiest.reproduce.names import EXPERIMENTS
 from fusiest.reproduce.output import Output, write
 from fusiest.reproduce.pieces import Study
@@ -205,10 +206,10 @@ def test_an_interrupted_search_leaves_no_piece(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_baseline_better_than_the_optimum_is_a_bug() -> None:
-    assert convergence.above({"history": [[1.0, 3.0], [2.0, 2.0]]}, {"edp": 2.0}, np.inf) == 0
-    assert np.isnan(convergence.above({"history": [[1.0, 3.0]]}, {"edp": 2.0}, 0.5))
+    assert above({"history": [[1.0, 3.0], [2.0, 2.0]]}, {"edp": 2.0}, np.inf) == 0
+    assert np.isnan(above({"history": [[1.0, 3.0]]}, {"edp": 2.0}, 0.5))
     with pytest.raises(FusiestError, match="less than the optimum"):
-        convergence.above({"history": [[1.0, 1.9]]}, {"edp": 2.0}, np.inf)
+        above({"history": [[1.0, 1.9]]}, {"edp": 2.0}, np.inf)
 
 
 def test_pieces_are_computed_once(tmp_path: Path) -> None:

@@ -82,14 +82,10 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
     stats = Stats(
         pmappings={name: len(table) for name, table in tables.items()},
         explored={name: table.explored for name, table in tables.items()},
-        orders="given", evaluations=found.spent, history=found.history,
+        orders="given", evaluations=found.spent, history=found.history, exploring_seconds=exploring,
     )  # fmt: skip
     result = to_result(genome, options, found, stats, baseline.mapper)
-    stats.exploring_seconds, stats.wall_seconds, stats.cpu_seconds = (
-        exploring,
-        time.perf_counter() - begin,
-        cpu_seconds() - cpu,
-    )
+    stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
     stats.peak_rss_bytes = peak_rss_bytes()
     return result
 

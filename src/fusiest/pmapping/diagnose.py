@@ -129,17 +129,14 @@ class _Diagnosis:
         if not self._any({index: high}):
             return None
         end = time.monotonic() + _SECONDS
-        while high - low > 1 and high > low * (1 + 1e-6) and time.monotonic() < end:
-            middle = (
-                math.floor(math.sqrt(max(low, 1.0) * high))
-                if high > 4 * max(low, 1.0)
-                else math.floor((low + high) / 2)
-            )
+        while not _close(low, high) and time.monotonic() < end:
+            start = max(low, 1.0)
+            middle = math.floor(math.sqrt(start * high) if high > 4 * start else (low + high) / 2)
             if self._any({index: middle}):
                 high = middle
             else:
                 low = middle
-        if high - low > 1 and high > low * (1 + 1e-6):
+        if not _close(low, high):
             return f"more than {low:,.0f} bits, more"
         return f"at least {high:,.0f} bits, {high - size:,.0f} more"
 
@@ -151,3 +148,7 @@ class _Diagnosis:
                 if sets is not None and (sets.tile_shape or sets.no_refetch_from_above or sets.no_resend_to_below):
                     found[component.name] = None
         return list(found)
+
+
+def _close(low: float, high: float) -> bool:
+    return high - low <= 1 or high <= low * (1 + 1e-6)

@@ -19,7 +19,7 @@ from fusiest.errors import SpecError
 from fusiest.mapper.progress import Step
 from fusiest.pmapping.pareto import Floats
 from fusiest.report.palette import TENSORS
-from fusiest.reproduce.convergence_summary import ratio, summary
+from fusiest.reproduce.convergence_summary import above, summary
 from fusiest.reproduce.output import Output, Row
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.prepared import prepare
@@ -68,12 +68,6 @@ class Found:
 
     def at_end(self, mapper: str, budget: float) -> Floats:
         return self.at(mapper, budget, np.inf)
-
-
-def above(run: Data, optimum: Data, times: float) -> float:
-    """The best that a run had found by then, as a fraction above the optimum."""
-    scores = [score for spent, score in run["history"] if spent <= times]
-    return ratio(scores[-1], optimum) if scores else np.nan
 
 
 def run(

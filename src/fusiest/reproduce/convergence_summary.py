@@ -164,15 +164,21 @@ def _cooling(found: Found) -> str:
 
 
 def _ends(found: Found, runs: Sequence[Data]) -> np.ndarray:
-    return np.array([ratio(run["history"][-1][1], found.optimum) if run["history"] else np.nan for run in runs])
+    return np.array([above(run, found.optimum, np.inf) for run in runs])
 
 
-def ratio(score: float, optimum: Data) -> float:
-    """How far above the optimum, as a fraction. Below it there is nothing, unless one of the two is wrong."""
-    found = float(score / optimum["edp"] - 1)
+def above(run: Data, optimum: Data, times: float) -> float:
+    """The best that a run had found by then, as a fraction above the optimum; nan if nothing.
+
+    Below the optimum there is nothing, unless one of the two is wrong.
+    """
+    scores = [score for spent, score in run["history"] if spent <= times]
+    if not scores:
+        return np.nan
+    found = float(scores[-1] / optimum["edp"] - 1)
     if found < -ROUNDING:
         raise FusiestError(
-            f"a baseline found {score:.9g} Js, less than the optimum, {optimum['edp']:.9g} Js: this is a bug"
+            f"a baseline found {scores[-1]:.9g} Js, less than the optimum, {optimum['edp']:.9g} Js: this is a bug"
         )
     return max(found, 0.0)
 

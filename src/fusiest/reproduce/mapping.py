@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal
+from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, variable_in
 from fusiest.looptree.svg import svg
 from fusiest.mapper.options import Options
 from fusiest.model.evaluate import Evaluation, evaluate
@@ -57,16 +57,12 @@ def tile(spec: Spec, einsum: str, path: tuple[Node, ...], tensor: str, memory: s
     extents = {v: info.bounds[v] for v in info.accesses[tensor].variables}
     for node in path:
         if isinstance(node, (Temporal, Spatial)):
-            name = _variable(node, einsum)
+            name = variable_in(node, einsum)
             if name in extents:
                 extents[name] = node.tile_shape
         elif isinstance(node, Storage) and node.component == memory and tensor in node.tensors:
             return extents
     return None
-
-
-def _variable(loop: Temporal | Spatial, einsum: str) -> str:
-    return loop.rank_variable if isinstance(loop.rank_variable, str) else loop.rank_variable[einsum]
 
 
 def _observations(spec: Spec, paths: dict[str, tuple[Node, ...]], cost: Evaluation) -> Iterator[Row]:
@@ -128,8 +124,9 @@ def _register_reuse(spec: Spec, einsum: str, path: tuple[Node, ...], tensor: str
         if isinstance(node, Storage) and node.component == REGISTER and tensor in node.tensors:
             inside = True
         elif isinstance(node, (Temporal, Spatial)):
-            name = _variable(node, einsum)
-            if inside and isinstance(node, Temporal):
-                count *= math.ceil(extents[name] / node.tile_shape)
-            extents[name] = node.tile_shape
+            name = variable_in(node, einsum)
+            if name in extents:
+                if inside and isinstance(node, Temporal):
+                    count *= math.ceil(extents[name] / node.tile_shape)
+                extents[name] = node.tile_shape
     return count
