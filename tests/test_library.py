@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
+from pathlib import Path as File
 from typing import Any
 
 import pytest
 
 import fusiest
 from fusiest.spec.architecture import Memory, Toll, computes, flatten
-from fusiest.spec.binding import architecture_names, bind, bind_node
+from fusiest.spec.binding import Path, architecture_names, bind, bind_node
 from fusiest.spec.load import bundled
 from fusiest.spec.placement import placement_sets
 from fusiest.spec.spec import Spec
 
-SHARED = Path(__file__).parents[2] / "shared" / "specs"
+SHARED = File(__file__).parents[2] / "shared" / "specs"
 LIBRARY = bundled()
 
 
@@ -31,6 +32,69 @@ def test_every_workload_runs_on_every_architecture(architecture: str, workload: 
     for name, einsum in spec.info.einsums.items():
         paths = [bind(spec, name, compute) for compute in computes(spec.require_arch())]
         assert einsum.is_copy_operation or any(path.compute.enabled for path in paths), name
+
+
+def most_units(path: Path) -> dict[tuple[str, str], tuple[int, int]]:
+    """Per fanout dimension above a compute: instances that some loops could use at most, and all."""
+    info = path.einsum
+    found = {}
+    for d in (d for component in path.components for d in component.dimensions):
+        fixed = {v for t in d.reuse for v in info.accesses[t].variables}
+        for rule in d.loop_bounds:
+            if rule.operator == "==" and rule.value == 1:
+                fixed |= rule.variables
+        usable = math.prod(bound for v, bound in info.bounds.items() if v not in fixed)
+        found[d.component, d.name] = min(d.most, usable), d.fanout
+    return found
+
+
+def wasted(spec: Spec) -> list[str]:
+    """Einsums for which less than 1% of every enabled compute can work, though another compute could do it faster."""
+    names = []
+    for name, einsum in spec.info.einsums.items():
+        rates = {True: 0.0, False: 0.0}
+        share = 0.0
+        if einsum.is_copy_operation:
+            continue
+        for compute in computes(spec.require_arch()):
+            path = bind(spec, name, compute)
+            units = most_units(path)
+            used, there = (math.prod(u[i] for u in units.values()) for i in (0, 1))
+            enabled = path.compute.enabled
+            rates[enabled] = max(rates[enabled], used * path.compute.actions["compute"].throughput)
+            if enabled:
+                one_step = used >= math.prod(einsum.bounds.values())
+                share = max(share, 1.0 if one_step else used / there)
+        if share < 0.01 and rates[False] > rates[True]:
+            names.append(name)
+    return names
+
+
+@pytest.mark.parametrize("workload", LIBRARY["workloads"])
+@pytest.mark.parametrize("architecture", LIBRARY["arches"])
+def test_no_einsum_is_sent_to_a_unit_that_it_cannot_use(architecture: str, workload: str) -> None:
+    assert wasted(fusiest.load(architecture, workload)) == []
+
+
+def test_a_rule_by_the_number_of_tensors_wastes_the_array() -> None:
+    """What the test above is for: by such a rule, one MAC of each core multiplies Llama's gates."""
+    spec = fusiest.load("tpu_v4i", "llama3_8B")
+    spec = spec.with_component("ScalarUnit", enabled="len(All) == 2").with_component("MAC", enabled="len(All) == 3")
+    assert wasted(spec) == ["FFP"]
+
+
+def test_the_gates_of_llama_take_little_of_its_time() -> None:
+    found = fusiest.map(fusiest.load("tpu_v4i", "llama3_8B", N_TOKENS=64), "edp", orders="given").best("edp")
+    assert found.evaluation.einsums["FFP"].latency < 0.02 * found.latency
+    assert ("ScalarUnit", "", "compute") in found.evaluation.einsums["FFP"].actions
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency"])
+def test_a_depthwise_convolution_runs_where_it_is_better(objective: str) -> None:
+    """On the array it costs less energy, on the vector unit less time."""
+    found = fusiest.map(fusiest.load("edge_transformer", "mobilenet", SIZE=8), objective).best(objective)
+    unit = {"energy": "MAC", "latency": "VectorUnit"}[objective]
+    assert (unit, "", "compute") in found.evaluation.einsums["Filtered"].actions
 
 
 @pytest.mark.parametrize("mapping", LIBRARY["mappings"])
@@ -77,7 +141,7 @@ def test_workloads_are_the_published_ones(workload: str, defines: dict[str, obje
     assert facts(fusiest.load(workload, defines=defines)) == facts(theirs)
 
 
-def parts(architecture: str | Path, workload: str, defines: dict[str, object]) -> dict[str, Any]:
+def parts(architecture: str | File, workload: str, defines: dict[str, object]) -> dict[str, Any]:
     """All that an architecture says for each Einsum of a workload, by component."""
     spec = fusiest.load(architecture, workload, defines=defines)
     found: dict[str, Any] = {}
