@@ -252,6 +252,10 @@ DESCRIPTIONS: dict[tuple[type[Any], str], str] = {
     (work.Einsum, "iteration_space_shape"): "Constraints for this Einsum alone.",
     (work.Einsum, "n_instances"): "How often this Einsum runs, on top of the workload's.",
     (work.Einsum, "is_copy_operation"): "The output is the input, elsewhere: moved once, nothing computed.",
+    (work.Einsum, "operation"): (
+        "What it computes, in a word that expressions of the architecture may compare: `matmul`, `add`, `exp`, … Default: see "
+        "[workload.md](workload.md#what-an-einsum-computes)."
+    ),
     (work.TensorAccess, "name"): "The tensor.",
     (work.TensorAccess, "projection"): (
         "One index per rank: `[m, n]` for ranks M and N, or `{H: 2*p + r}`. A variable may not index two ranks of one tensor."

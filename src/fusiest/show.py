@@ -83,11 +83,7 @@ def _pseudocode(spec: Spec) -> str:
     bounds = _bounds(spec)
     if bounds is None or spec.mapping is None:
         raise SpecError("pseudocode needs the workload too")
-    texts = {}
-    for name, info in spec.info.einsums.items():
-        inputs = tuple(access_text(a) for a in info.accesses.values() if not a.output)
-        texts[name] = EinsumText(access_text(info.accesses[info.output]), inputs)
-    return draw_pseudocode(spec.mapping, bounds, texts)
+    return draw_pseudocode(spec.mapping, bounds, {name: einsum_text(info) for name, info in spec.info.einsums.items()})
 
 
 def mapping_svg(spec: Spec) -> str:
@@ -105,12 +101,18 @@ def access_text(access: Access) -> str:
     return f"{access.tensor}[{', '.join(indices)}]"
 
 
+def einsum_text(info: EinsumInfo) -> EinsumText:
+    """An Einsum as the pseudocode writes it."""
+    inputs = tuple(access_text(a) for a in info.accesses.values() if not a.output)
+    return EinsumText(access_text(info.accesses[info.output]), inputs, info.operation)
+
+
 def einsum_line(info: EinsumInfo) -> str:
-    inputs = " * ".join(access_text(a) for a in info.accesses.values() if not a.output)
+    text = einsum_text(info)
     sizes = ", ".join(f"{v}={n}" for v, n in info.bounds.items())
     copy = "  copy" if info.is_copy_operation else ""
     times = f"  x{info.n_instances}" if info.n_instances > 1 else ""
-    return f"{info.name}:  {access_text(info.accesses[info.output])} = {inputs}  ({sizes}){copy}{times}"
+    return f"{info.name}:  {text.output} = {text.right_side}  ({sizes}){copy}{times}"
 
 
 def _architecture(nodes: tuple[arch.ArchitectureNode, ...], depth: int) -> list[str]:

@@ -32,10 +32,28 @@ from fusiest.looptree.text import Bounds, einsums, first_user, place_words, rank
 
 @dataclass(frozen=True, slots=True)
 class EinsumText:
-    """An Einsum's accesses as text: `T1[m, n1]` and (`T0[m, n0]`, `W0[n0, n1]`)."""
+    """An Einsum's accesses as text: `T1[m, n1]` and (`T0[m, n0]`, `W0[n0, n1]`), and what it computes."""
 
     output: str
     inputs: tuple[str, ...]
+    operation: str = "matmul"
+
+    @property
+    def right_side(self) -> str:
+        """What is written to the output.
+
+        >>> EinsumText("Z[m]", ("A[m]", "B[m]"), "add").right_side, EinsumText("Z[m]", ("A[m]",), "exp").right_side
+        ('A[m] + B[m]', 'exp(A[m])')
+        """
+        if self.operation in _PLAIN and len(self.inputs) == 1:
+            return self.inputs[0]
+        if self.operation in _SYMBOLS and len(self.inputs) > 1:
+            return f" {_SYMBOLS[self.operation]} ".join(self.inputs)
+        return f"{self.operation}({', '.join(self.inputs)})"
+
+
+_PLAIN = ("copy", "unary", "sum", "matmul")
+_SYMBOLS = {"matmul": "*", "multiply": "*", "add": "+", "subtract": "-", "divide": "/"}
 
 
 Accesses: TypeAlias = Mapping[str, EinsumText]
@@ -282,5 +300,4 @@ def _compute(node: Compute, scope: _Scope) -> list[str]:
         if terms != [v]:
             lines.append(f"{v} = {' + '.join(terms) or '0'}")
     reduces = any(bound > 1 and v not in _variables(access.output) for v, bound in bounds.items())
-    product = " * ".join(access.inputs)
-    return [*lines, f"{access.output} {'+=' if reduces else '='} {product}  # on {node.component}"]
+    return [*lines, f"{access.output} {'+=' if reduces else '='} {access.right_side}  # on {node.component}"]

@@ -57,7 +57,9 @@ def _latency_names(spec: Spec, einsum: str, number: Mapping[str, str]) -> object
     for compute in computes(spec.require_arch()):
         for component in bind(spec, einsum, compute).components:
             words = set(re.findall(r"\w+", component.total_latency or ""))
-            if words & (set(number) | {"All", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent"}):
+            if words & (
+                set(number) | {"All", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent", "operation"}
+            ):
                 return einsum
     return None
 

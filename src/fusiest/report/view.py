@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from fusiest.looptree.nodes import LoopTree
-from fusiest.looptree.pseudocode import EinsumText, pseudocode
+from fusiest.looptree.pseudocode import pseudocode
 from fusiest.model.evaluate import Anatomy, Evaluation, take_apart
 from fusiest.report import costs, fusion
 from fusiest.report.chart import Chart, is_empty
@@ -16,7 +16,7 @@ from fusiest.report.memory import memory_size, occupancy_charts
 from fusiest.report.names import Names
 from fusiest.report.roofline import roofline
 from fusiest.report.treerows import tree_rows
-from fusiest.show import access_text
+from fusiest.show import einsum_text
 from fusiest.spec.dump import dump_mapping
 from fusiest.spec.spec import Spec
 
@@ -90,11 +90,4 @@ def mapping_view(
 
 def _pseudocode(spec: Spec, tree: LoopTree) -> str:
     bounds = {name: info.bounds for name, info in spec.info.einsums.items()}
-    texts = {
-        name: EinsumText(
-            access_text(info.accesses[info.output]),
-            tuple(access_text(a) for a in info.accesses.values() if not a.output),
-        )
-        for name, info in spec.info.einsums.items()
-    }
-    return pseudocode(tree, bounds, texts)
+    return pseudocode(tree, bounds, {name: einsum_text(info) for name, info in spec.info.einsums.items()})

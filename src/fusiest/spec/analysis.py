@@ -14,6 +14,7 @@ from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.architecture import Value, complaint
 from fusiest.spec.bounds import EmptySpace, Steps, bounding_box
+from fusiest.spec.einsum_text import default_operation
 from fusiest.spec.expressions import NameSet, Universe, by_set, evaluate, name_set, number
 from fusiest.spec.renames import rename_tables
 from fusiest.spec.workload import Einsum, EinsumRenames, Rename, Workload
@@ -54,6 +55,8 @@ class EinsumInfo:
     persistent: frozenset[str]
     n_instances: int
     is_copy_operation: bool
+    operation: str
+    """What it computes, in a word: what it says, or what follows from its accesses."""
     names: EinsumNames
     """Everything that an expression may refer to in this Einsum: sets, tensors, renames, variables."""
 
@@ -89,7 +92,9 @@ def analyze(
     steps = Steps(len(workload.einsums))
     for einsum in workload.einsums:
         bounds = _bounds(workload, einsum, shapes, steps)
-        names = EinsumNames(dict(variable_values), elsewhere, _universe(einsum, bounds, {}))
+        operation = str(einsum.operation or default_operation(einsum.tensor_accesses, einsum.is_copy_operation))
+        own = {**variable_values, "operation": operation}
+        names = EinsumNames(own, elsewhere, _universe(einsum, bounds, {}))
         infos[einsum.name] = _resolve(workload, einsum, bounds, names, tables[einsum.name], users, producer)
     shapes.check_all_used()
     _check_agreement(workload, infos, users)
@@ -271,6 +276,7 @@ def _resolve(
         persistent=persistent.members,
         n_instances=workload.n_instances * einsum.n_instances,
         is_copy_operation=einsum.is_copy_operation,
+        operation=str(names.own["operation"]),
         names=names.extended(rebound, universe),
     )
 

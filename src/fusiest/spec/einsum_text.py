@@ -1,8 +1,14 @@
-"""Einsums as text: `C[m, n] = A[m, k] * B[k, n]`, with `M: p` or `H: 2*p + r` naming the rank."""
+"""Einsums as text: `C[m, n] = A[m, k] * B[k, n]`, with `M: p` or `H: 2*p + r` naming the rank.
+
+Operators and functions between the tensors name the Einsum's operation; they are never evaluated.
+"""
 
 from __future__ import annotations
 
+import keyword
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from fusiest.errors import Located, SpecError, shown
 from fusiest.frozen import FrozenDict
@@ -11,105 +17,180 @@ from fusiest.spec.workload import TensorAccess
 
 MAX_NAME = 200
 MAX_LENGTH = 20_000
+MAX_DEPTH = 20
+COPY = "copy"
 _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _ACCESS = re.compile(r"\s*([A-Za-z_]\w*)\s*\[([^\[\]]*)\]\s*", re.ASCII)
+_FUNCTION = re.compile(r"\s*([A-Za-z_]\w*)?\s*\(", re.ASCII)
+_NUMBER = re.compile(r"\s*[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?\s*", re.ASCII)
+_POWER = re.compile(r"\*\*\s*-?[0-9]+(\.[0-9]*)?\s*", re.ASCII)
+_MINUS, _COMMA, _CLOSE = re.compile(r"\s*-(?!\s*-)"), re.compile(r","), re.compile(r"\)\s*")
+_WORDS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", ",": "multiply"}
 
 
-def check_name(name: str, what: str) -> None:
-    """Names appear in expressions, so they are identifiers and none of the language's words."""
+def check_word(name: str, what: str) -> None:
+    """A word that expressions may compare with: letters, digits and underscores."""
     if not _NAME.match(name):
         raise SpecError(
             f"{what} name '{shown(name)}' must be letters, digits and underscores, not starting with a digit", name
         )
     if len(name) > MAX_NAME:
         raise SpecError(f"{what} name '{shown(name)}' is longer than {MAX_NAME} characters", name)
+
+
+def check_name(name: str, what: str) -> None:
+    """Names appear in expressions, so they are identifiers and none of the language's words."""
+    check_word(name, what)
     if name in RESERVED:
         raise SpecError(f"{what} name '{name}' is a word of the expression language; choose another", name)
 
 
 RESERVED = frozenset(
-    [
-        "All",
-        "Inputs",
-        "Outputs",
-        "Intermediates",
-        "Shared",
-        "Persistent",
-        "Nothing",
-        "Above",
-        "Other",
-        "and",
-        "or",
-        "not",
-        "if",
-        "else",
-        "for",
-        "in",
-        "is",
-        "lambda",
-        "True",
-        "False",
-        "None",
-        "true",
-        "false",
-        "inf",
-        "min",
-        "max",
-        "sum",
-        "ceil",
-        "floor",
-        "log2",
-        "sqrt",
-        "len",
-        "abs",
-        "round",
-    ]
-)
+    ["All", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent", "Nothing", "Above", "Other", "operation", "true",
+     "false", "inf", "min", "max", "sum", "ceil", "floor", "log2", "sqrt", "len", "abs", "round", *keyword.kwlist]
+)  # fmt: skip
 
 
-def parse_einsum(text: str) -> tuple[TensorAccess, ...]:
-    """The accesses of an Einsum, output last.
+@dataclass(frozen=True, slots=True)
+class ParsedEinsum:
+    """What an Einsum's text says: its accesses, output last, and its operation where that is not a plain product."""
 
-    >>> [a.name for a in parse_einsum("C[m,n] = A[m,k] * B[k,n]")]
+    accesses: tuple[TensorAccess, ...]
+    operation: str | None
+
+
+def parse_einsum(text: str) -> ParsedEinsum:
+    """The accesses and the operation of an Einsum.
+
+    >>> [a.name for a in parse_einsum("C[m,n] = A[m,k] * B[k,n]").accesses]
     ['A', 'B', 'C']
+    >>> [parse_einsum(f"C[m] = {right}").operation for right in ("A[m] + B[m]", "exp(A[m] - B[m])", "relu(A[m,k] * B[k])")]
+    ['add', 'exp', None]
     """
     if len(text) > MAX_LENGTH:
         raise SpecError(f"an Einsum may have {MAX_LENGTH:,} characters, but this one has {len(text):,}", text)
     sides = text.split("=")
     if len(sides) != 2:
         raise SpecError(f"'{shown(text)}' is not an Einsum such as 'C[m,n] = A[m,k] * B[k,n]'", text)
-    output = _accesses(sides[0], text, output=True)
-    if len(output) != 1:
+    left = _Side(sides[0], text, output=True)
+    left.expression(0)
+    if len(left.accesses) != 1 or left.words:
         raise SpecError(f"'{shown(text)}': an Einsum has exactly one output", text)
-    return (*_accesses(sides[1], text, output=False), *output)
+    right = _Side(sides[1], text, output=False)
+    operation = right.expression(0)
+    if not right.accesses:
+        raise SpecError(f"'{shown(text)}': an Einsum reads at least one tensor", text)
+    reduced = _variables(right.accesses) - _variables(left.accesses)
+    plain = operation == "multiply" or (right.multiplies and reduced)
+    return ParsedEinsum((*right.accesses, *left.accesses), None if plain else operation)
 
 
-def _accesses(side: str, text: str, output: bool) -> list[TensorAccess]:
-    source = text.source if isinstance(text, Located) else None
-    found: list[TensorAccess] = []
-    position = 0
-    while True:
-        match = _ACCESS.match(side, position)
-        if not match:
-            raise SpecError(
-                f"'{shown(text)}': expected a tensor such as 'A[m, k]' at '{side[position : position + 30].strip()}'",
-                text,
-            )
-        name, indices = Located(match.group(1), source), match.group(2)
-        check_name(name, "tensor")
-        projection = [_index(item.strip(), text) for item in indices.split(",") if item.strip() or "," in indices]
+def default_operation(accesses: Sequence[TensorAccess], is_copy: bool) -> str:
+    """What an Einsum computes that does not say it: the product of its inputs, summed over what the output has not.
+
+    >>> default_operation(parse_einsum("C[m,n] = A[m,k] * B[k,n]").accesses, is_copy=False)
+    'matmul'
+    """
+    inputs = [access for access in accesses if not access.output]
+    reduced = _variables(inputs) - _variables(access for access in accesses if access.output)
+    if is_copy:
+        return COPY
+    if len(inputs) == 1:
+        return "sum" if reduced else "unary"
+    return "matmul" if reduced else "multiply"
+
+
+def _variables(accesses: Iterable[TensorAccess]) -> set[str]:
+    return {v for access in accesses for index in access.projection.values() for v in index.variables}
+
+
+class _Side:
+    """One side of an Einsum, read from left to right. `words` are the operators and functions met."""
+
+    def __init__(self, side: str, text: str, output: bool) -> None:
+        self.side, self.text, self.output = side, text, output
+        self.source = text.source if isinstance(text, Located) else None
+        self.position = 0
+        self.accesses: list[TensorAccess] = []
+        self.words: list[str] = []
+        self.multiplies = False
+
+    def expression(self, depth: int) -> str | None:
+        """A sum of terms, to the end of the side or, inside brackets, to the `)`. Gives its outermost operation."""
+        if depth > MAX_DEPTH:
+            raise SpecError(f"'{shown(self.text)}': nested more than {MAX_DEPTH} deep", self.text)
+        found = self.term(depth)
+        added: list[str] = []
+        while word := self.operator("+-"):
+            added.append(word)
+            self.term(depth)
+        if depth == 0 and self.position < len(self.side):
+            raise self.expected("an operator such as '*' or '+'")
+        return found if not added else "add" if "add" in added else "subtract"
+
+    def term(self, depth: int) -> str | None:
+        first = len(self.accesses)
+        found, words = self.factor(depth), list[str]()
+        # Between tensors, outside of any function, a comma has always been another way to write the product.
+        while word := self.operator("*/," if depth == 0 else "*/"):
+            words.append(word)
+            before = len(self.accesses)
+            self.factor(depth)
+            self.multiplies |= word == "multiply" and first < before < len(self.accesses)
+        return found if not words else "multiply" if "multiply" in words else "divide"
+
+    def factor(self, depth: int) -> str | None:
+        """A tensor, a number, a function of expressions, or an expression in brackets; perhaps with a power."""
+        found: str | None = None
+        if match := self.match(_ACCESS):
+            self.access(match.group(1), match.group(2))
+        elif match := self.match(_FUNCTION):
+            found = match.group(1)
+            if found:
+                check_word(Located(found, self.source), "function")
+            self.words += [found] if found else []
+            inner = self.expression(depth + 1)
+            while found and self.match(_COMMA):
+                self.expression(depth + 1)
+            found = found or inner
+            if not self.match(_CLOSE):
+                raise self.expected("')'")
+        elif self.match(_MINUS):
+            self.factor(depth)
+            found = "negate"
+        elif not self.match(_NUMBER):
+            raise self.expected("a tensor such as 'A[m, k]'")
+        if self.match(_POWER):
+            found = "power"
+        return found
+
+    def access(self, name: str, indices: str) -> None:
+        tensor = Located(name, self.source)
+        check_name(tensor, "tensor")
+        projection = [_index(item.strip(), self.text) for item in indices.split(",") if item.strip() or "," in indices]
         ranks = [rank for rank, _ in projection]
         if len(set(ranks)) < len(ranks):
             raise SpecError(
-                f"'{shown(text)}': tensor {name} names a rank twice; name the ranks, as in '{name}[M: m, N: n]'", text
+                f"'{shown(self.text)}': tensor {name} names a rank twice; name the ranks, as in '{name}[M: m, N: n]'",
+                self.text,
             )
-        found.append(TensorAccess(name=name, projection=FrozenDict(projection), output=output))
-        position = match.end()
-        if position == len(side):
-            return found
-        if side[position] not in "*+,":
-            raise SpecError(f"'{shown(text)}': expected '*' at '{side[position : position + 30].strip()}'", text)
-        position += 1
+        self.accesses.append(TensorAccess(name=tensor, projection=FrozenDict(projection), output=self.output))
+
+    def operator(self, symbols: str) -> str | None:
+        if self.side[self.position : self.position + 1] not in tuple(symbols):
+            return None
+        self.position += 1
+        self.words.append(_WORDS[self.side[self.position - 1]])
+        return self.words[-1]
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        match = pattern.match(self.side, self.position)
+        self.position = match.end() if match else self.position
+        return match
+
+    def expected(self, what: str) -> SpecError:
+        rest = self.side[self.position : self.position + 30].strip()
+        return SpecError(f"'{shown(self.text)}': expected {what} at '{rest}'", self.text)
 
 
 def _index(item: str, text: str) -> tuple[str, Affine]:

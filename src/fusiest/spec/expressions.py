@@ -243,10 +243,17 @@ class _Evaluation:
         self.steps = 0
 
     def visit(self, node: ast.expr) -> object:
-        self.steps += 1
+        self.take(1)
+        return _VISITORS[type(node)](self, node)
+
+    def take(self, steps: int) -> None:
+        self.steps += steps
         if self.steps > MAX_STEPS:
             raise SpecError(f"it takes more than {MAX_STEPS} steps")
-        return _VISITORS[type(node)](self, node)
+
+    def pay(self, *values: object) -> None:
+        """Take a step for each item of what is looked through."""
+        self.take(sum(len(value) for value in values if isinstance(value, (tuple, list))))
 
     def constant(self, node: ast.Constant) -> object:
         return node.value
@@ -275,7 +282,7 @@ class _Evaluation:
             spine.append(spine[-1].left)
         value = self.visit(spine[-1].left)
         for step in reversed(spine):
-            self.steps += 1
+            self.take(1)
             value = binary(_SYMBOLS[type(step.op)], value, self.visit(step.right))
         return value
 
@@ -305,6 +312,7 @@ class _Evaluation:
         left, result = self.visit(node.left), cast(Any, True)
         for op, operand in zip(node.ops, node.comparators, strict=True):
             right = self.visit(operand)
+            self.pay(right)
             result = result & cast(Any, compare(_SYMBOLS[type(op)], left, right))
             if not is_array(result) and not result:
                 return False
@@ -321,10 +329,15 @@ class _Evaluation:
 
     def call(self, node: ast.Call) -> object:
         name = cast(ast.Name, node.func).id
+        arguments = [self.visit(argument) for argument in node.args]
+        self.pay(*arguments)
         try:
-            return FUNCTIONS[name](*(self.visit(argument) for argument in node.args))
+            return FUNCTIONS[name](*arguments)
         except TypeError:
             raise SpecError(f"{name} cannot take these arguments") from None
+
+    def sequence(self, node: ast.List | ast.Tuple) -> tuple[object, ...]:
+        return tuple(self.visit(item) for item in node.elts)
 
     def comprehension(self, node: ast.GeneratorExp | ast.ListComp) -> tuple[object, ...]:
         return tuple(self.iterate(node.elt, node.generators))
@@ -336,7 +349,7 @@ class _Evaluation:
         first, outer = generators[0], self.names
         scope = ChainMap[str, object]({}, cast("dict[str, object]", outer))
         for item in sequence("for", self.visit(first.iter)):
-            self.steps += 1
+            self.take(1)
             self.names = scope
             scope[cast(ast.Name, first.target).id] = item
             if all(plain_truth(self.visit(condition)) for condition in first.ifs):
@@ -361,18 +374,18 @@ _GLUED = re.compile(r"\b[0-9][0-9a-fA-FxXoOjJ_.]*(and|else|for|if|in|is|not|or)"
 _SYMBOLS: Mapping[type, str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.BitAnd: "&", ast.BitOr: "|", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">",
-    ast.GtE: ">=", ast.UAdd: "+", ast.USub: "-", ast.Invert: "~", ast.Not: "not",
+    ast.GtE: ">=", ast.UAdd: "+", ast.USub: "-", ast.Invert: "~", ast.Not: "not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
 _VISITORS: Mapping[type, Callable[[_Evaluation, Any], object]] = {
     ast.Constant: _Evaluation.constant, ast.Name: _Evaluation.name, ast.Attribute: _Evaluation.attribute,
     ast.BinOp: _Evaluation.binary, ast.UnaryOp: _Evaluation.unary, ast.BoolOp: _Evaluation.logical,
     ast.Compare: _Evaluation.compare, ast.IfExp: _Evaluation.conditional, ast.Call: _Evaluation.call,
     ast.GeneratorExp: _Evaluation.comprehension, ast.ListComp: _Evaluation.comprehension,
+    ast.List: _Evaluation.sequence, ast.Tuple: _Evaluation.sequence,
 }  # fmt: skip
 _GRAMMAR = (*_VISITORS, *_SYMBOLS, ast.And, ast.Or, ast.comprehension, ast.Load, ast.Store)
 _REFUSED: Mapping[type, str] = {
     ast.Subscript: "a subscript", ast.Lambda: "a lambda", ast.JoinedStr: "an f-string", ast.NamedExpr: "':='",
-    ast.Starred: "a '*'", ast.List: "a list", ast.Tuple: "a comma", ast.Dict: "a dict", ast.Set: "a set in braces",
+    ast.Starred: "a '*'", ast.Dict: "a dict", ast.Set: "a set in braces",
     ast.BitXor: "'^'", ast.LShift: "'<<'", ast.RShift: "'>>'", ast.MatMult: "'@'", ast.Is: "'is'", ast.IsNot: "'is'",
-    ast.In: "'in'", ast.NotIn: "'in'",
 }  # fmt: skip

@@ -67,16 +67,26 @@ def _product_bits(symbol: str, left: int, right: int) -> int:
 
 
 def compare(symbol: str, left: Any, right: Any) -> object:
-    """Compare two numbers, sets (`<=` is a subset) or, for equality only, texts.
+    """Compare two numbers, sets (`<=` is a subset) or, for equality only, texts; or look for a value in a list.
 
-    >>> compare("==", "read", "write")
-    False
+    >>> compare("==", "read", "write"), compare("in", "add", ("add", "max"))
+    (False, True)
     """
+    if symbol in ("in", "not in"):
+        return _contains(right, left) == (symbol == "in")
     both_sets = isinstance(left, NameSet) and isinstance(right, NameSet)
     both_text = isinstance(left, str) and isinstance(right, str) and symbol in ("==", "!=")
     if not both_sets and not both_text:
         want_numbers(symbol, left, right)
     return _COMPARISONS[symbol](left, right)
+
+
+def _contains(whole: object, part: object) -> bool:
+    """Whether a list has a value, or a set all of another."""
+    if isinstance(whole, NameSet) and isinstance(part, NameSet):
+        return part <= whole
+    alike = (one for one in sequence("in", whole) if kind_of(one) == kind_of(part))
+    return any(compare("==", part, one) for one in alike)
 
 
 def truth(value: Any) -> Any:

@@ -10,7 +10,7 @@ from fusiest.looptree import nodes as looptree
 from fusiest.spec import architecture
 from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.dataflow import Dataflow
-from fusiest.spec.einsum_text import check_name, parse_einsum, projection_index
+from fusiest.spec.einsum_text import check_name, check_word, parse_einsum, projection_index
 from fusiest.spec.fields import (
     SPECIAL,
     build,
@@ -177,8 +177,8 @@ def _read_einsum(node: Node, what: str) -> Einsum:
     no_tag(node, what)
     if isinstance(node, ScalarNode):
         text = read_text(node, what)
-        accesses = parse_einsum(text)
-        return Einsum(name=accesses[-1].name, tensor_accesses=accesses)
+        parsed = parse_einsum(text)
+        return Einsum(name=parsed.accesses[-1].name, tensor_accesses=parsed.accesses, operation=parsed.operation)
     fields = read_fields(node, "an Einsum")
     for name, (key, _) in fields.items():
         if "[" in name:
@@ -189,9 +189,10 @@ def _read_einsum(node: Node, what: str) -> Einsum:
         return result
     if "tensor_accesses" in fields:
         raise SpecError("give either 'einsum' or 'tensor_accesses', not both", fields["tensor_accesses"][0].source)
-    accesses = parse_einsum(read_text(fields["einsum"][1], "einsum"))
+    parsed = parse_einsum(read_text(fields["einsum"][1], "einsum"))
     known = field_readers(Einsum)
-    values: dict[str, Any] = {"name": accesses[-1].name, "tensor_accesses": accesses}
+    values: dict[str, Any] = {"name": parsed.accesses[-1].name, "tensor_accesses": parsed.accesses}
+    values["operation"] = parsed.operation
     for name, (key, value) in fields.items():
         if name == "einsum":
             continue
@@ -203,6 +204,12 @@ def _read_einsum(node: Node, what: str) -> Einsum:
     check_name(values["name"], "Einsum")
     result = build(Einsum, values, node.source, {name: value.source for name, (_, value) in fields.items()})
     return result
+
+
+def _read_operation(node: Node, what: str) -> Located:
+    word = read_text(node, what)
+    check_word(word, what)
+    return word
 
 
 def _name_in(fields: dict[str, tuple[ScalarNode, Node]]) -> str:
@@ -286,6 +293,7 @@ SPECIAL.update(
         "nodes": _read_architecture_nodes,
         "direction": _read_direction,
         "variables": read_variables,
+        "operation": _read_operation,
         "rank_variable": _read_rank_variable,
         "einsums": _read_einsums,
         "tensor_accesses": lambda node, what: read_list(node, what, _read_access),

@@ -50,10 +50,13 @@ class Einsum:
     iteration_space_shape: tuple[Constraint, ...] = ()
     n_instances: int = 1
     is_copy_operation: bool = False
+    operation: str | None = None
 
     def __post_init__(self) -> None:
         if self.n_instances < 1:
             raise FieldError("n_instances", f"n_instances must be at least 1, but is {self.n_instances}")
+        if self.operation is not None and (self.operation == "copy") != self.is_copy_operation:
+            raise FieldError("operation", "the operation 'copy' and is_copy_operation: true go together")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
