@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-browser check docs prove bench fuzz clean
+.PHONY: demo test test-browser check docs prove bench fuzz vendor clean
 
 # Maps one layer of GPT-3 6.7B onto a TPU v4i; the report, the mapping and the numbers are left in demo/.
 demo: $(VENV)/.installed
@@ -52,8 +52,15 @@ fuzz: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "fusiest needs Python 3.11 or later"'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q -e '.[dev,report,charts]'
+	$(BIN)/pip install -q -e '.[dev,charts]'
 	touch $@
+
+# The scripts of others that reports carry, as their npm packages have them; their README says which versions.
+VENDOR := src/fusiest/report/assets/vendor
+vendor:
+	mkdir -p build
+	npm pack --silent --pack-destination build plotly.js-cartesian-dist-min@4.1.1
+	tar -xOzf build/plotly.js-cartesian-dist-min-4.1.1.tgz package/plotly-cartesian.min.js | gzip -9n > $(VENDOR)/plotly-cartesian.min.js.gz
 
 clean:
 	rm -rf $(VENV) demo site build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

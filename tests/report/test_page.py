@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import gzip
-import importlib.util
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 import fusiest
-from fusiest.errors import FusiestError
 from fusiest.mapper.result import Result
 from fusiest.report import data as report_data
 from fusiest.report import report_html
 from fusiest.report.data import Subject, kept_views
-from fusiest.report.page import check_plotly, json_text
+from fusiest.report.page import LIBRARIES, asset, json_text, library
 from tests.command_line import run
 from tests.report.subjects import HOSTILE, gpt3_page, page, tradeoff
 
@@ -32,13 +31,6 @@ def data_of(text: str) -> dict[str, Any]:
     return dict(json.loads(found[1]))
 
 
-def without_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == "plotly" else find(name, *rest)
-    )
-
-
 def test_data_survives() -> None:
     data, subject = data_of(page()), tradeoff()
     assert data["title"] == f"tradeoff {HOSTILE}"
@@ -49,9 +41,9 @@ def test_data_survives() -> None:
 
 
 def test_nothing_breaks_out() -> None:
-    """Outside Plotly's own script, markup is what the template has; the rest is text."""
-    text = page().replace(check_plotly().read_text(encoding="utf-8"), "")
-    assert text.count("</script>") == 3
+    """Markup is what the template has; the rest is text."""
+    text = page()
+    assert text.count("</script>") == 2 + len(LIBRARIES)
     assert "<img" not in text
     assert "&lt;/script&gt;" in text.partition("</title>")[0]
 
@@ -64,13 +56,24 @@ def test_json_in_a_script() -> None:
 
 
 def test_nothing_is_fetched() -> None:
-    text = gpt3_page().replace(check_plotly().read_text(encoding="utf-8"), "")
+    text = gpt3_page()
     assert not re.search(r"(src|href)=\"|@import|url\(|fetch\(|XMLHttpRequest|https?://", text)
     assert "default-src 'none'" in text
 
 
-def test_gpt3_is_below_8_mb() -> None:
-    assert len(gpt3_page().encode()) < 8e6
+def test_libraries_are_those_of_their_packages() -> None:
+    """The sums in the list of what reports carry are those of the scripts, and each has its licence there."""
+    listed = asset("vendor/README.md")
+    for name, file in LIBRARIES.items():
+        (row,) = [line for line in listed.splitlines() if line.startswith(f"| `{file}`")]
+        assert hashlib.sha256(gzip.decompress(library(name))).hexdigest() in row
+        licence = re.search(r"`(LICENSE\.[^`]*)`", row)
+        assert licence is not None
+        assert asset(f"vendor/{licence[1]}")
+
+
+def test_gpt3_is_below_2_mb() -> None:
+    assert len(gpt3_page().encode()) < 2e6
     assert data_of(gpt3_page())["tensors"][0] == "I"
 
 
@@ -120,15 +123,6 @@ def test_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     assert (data["title"], data["note"]) == ("matmuls on simple", "N_EINSUMS=2, M=16, KN=16")
     assert (charts / "energy-component.svg").exists()
     assert "unfused optimum" in err
-
-
-def test_without_plotly(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    without_plotly(monkeypatch)
-    status, out, err = run(capsys, *SMALL, "--report", str(tmp_path / "r.html"))
-    assert (status, out) == (2, "")
-    assert err == "reports need Plotly: pip install 'fusiest[report]'\n"
-    with pytest.raises(FusiestError, match="fusiest\\[report\\]"):
-        report_html(tradeoff())
 
 
 def test_no_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

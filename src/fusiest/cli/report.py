@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 def check_report(report: str | None, charts: str | None) -> None:
     """Raise if what is asked for cannot be made: better now than after a long search."""
     from fusiest.report.figures import check_matplotlib
-    from fusiest.report.page import check_plotly
 
     if report is not None:
-        check_plotly()
         check_writable(report)
     if charts is not None:
         check_matplotlib()

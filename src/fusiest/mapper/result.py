@@ -116,7 +116,7 @@ class Result:
         return min(self.mappings, key=lambda m: (getattr(m, objective), m.energy, m.latency))
 
     def report(self, path: str | Path | None = None, title: str = "", progress: Progress | None = None) -> str:
-        """One self-contained HTML page on this result, written to `path` if one is given. Needs `fusiest[report]`."""
+        """One self-contained HTML page on this result, written to `path` if one is given."""
         from fusiest.files import write_atomically
         from fusiest.report import report_html, subject_of
 

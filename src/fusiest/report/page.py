@@ -8,29 +8,25 @@ from __future__ import annotations
 import base64
 import gzip
 import html
-import importlib.util
 import json
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
-from fusiest.errors import FusiestError
 from fusiest.report import palette
 
 STYLES = ("report.css",)
 COMMON_SCRIPTS = ("format.js", "charts.js", "cards.js")
-
-
-def check_plotly() -> Path:
-    """Where Plotly's minified script is: in its Python package, which need not be imported for it."""
-    found = importlib.util.find_spec("plotly")
-    if found is None or found.origin is None:
-        raise FusiestError("reports need Plotly: pip install 'fusiest[report]'")
-    return Path(found.origin).parent / "package_data" / "plotly.min.js"
+LIBRARIES = {"plotly": "plotly-cartesian.min.js.gz"}
+"""Scripts of others by the name that the page unpacks them by."""
 
 
 def asset(name: str) -> str:
     return resources.files("fusiest.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def library(name: str) -> bytes:
+    """A script of others, compressed as it is kept."""
+    return resources.files("fusiest.report").joinpath("assets", "vendor", LIBRARIES[name]).read_bytes()
 
 
 def json_text(data: Any) -> str:
@@ -54,7 +50,10 @@ def page(title: str, body: str, data: dict[str, Any], scripts: tuple[str, ...] =
         "STYLE": "\n".join(asset(name) for name in STYLES),
         "BODY": body,
         "DATA": json_text({**data, "palette": colours}),
-        "PLOTLY": check_plotly().read_text(encoding="utf-8"),
+        "LIBRARIES": "\n".join(
+            f'<script type="application/gzip" id="{name}">{base64.b64encode(library(name)).decode()}</script>'
+            for name in LIBRARIES
+        ),
         "SCRIPT": "\n".join(asset(name) for name in COMMON_SCRIPTS + scripts),
     }
     pieces = asset("page.html").split("@@")

@@ -36,6 +36,7 @@ function drawDifference(id, lines) {
   byId(id).replaceChildren(...(lines.length ? lines.map(row) : ["no difference"]));
 }
 
+await loadLibrary("plotly");
 startPage();
 drawFigures();
 drawTables();

@@ -48,3 +48,19 @@ function download(name, href) {
   link.click();
   link.remove();
 }
+
+/** What base64 and gzip hide, as text. */
+async function inflated(text) {
+  if (!window.DecompressionStream) {
+    document.body.prepend(el("p", { class: "message" }, "This browser is too old to unpack this page: use one from 2023 or later."));
+    throw new Error("no DecompressionStream");
+  }
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
+
+/** Run a script of others that the page carries; it leaves its name in `window`. */
+async function loadLibrary(name) {
+  const code = await inflated(byId(name).textContent);
+  document.head.append(el("script", {}, code));
+}

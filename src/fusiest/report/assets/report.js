@@ -4,15 +4,7 @@ const state = { shown: DATA.best, view: null, timed: false, tree: null, pinned: 
 const unpacked = new Map();
 
 async function unpack(number) {
-  if (!window.DecompressionStream) {
-    document.body.prepend(el("p", { class: "message" }, "This browser is too old to unpack the mappings in this report: use one from 2023 or later."));
-    throw new Error("no DecompressionStream");
-  }
-  if (!unpacked.has(number)) {
-    const bytes = Uint8Array.from(atob(DATA.views[DATA.kept.indexOf(number)]), (c) => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    unpacked.set(number, JSON.parse(await new Response(stream).text()));
-  }
+  if (!unpacked.has(number)) unpacked.set(number, JSON.parse(await inflated(DATA.views[DATA.kept.indexOf(number)])));
   return unpacked.get(number);
 }
 
@@ -243,4 +235,5 @@ function start() {
   });
 }
 
+await loadLibrary("plotly");
 start();
