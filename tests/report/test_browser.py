@@ -142,10 +142,11 @@ mapping:
     assert spec.mapping is not None
     evaluation = fusiest.evaluate(spec)
     result = Result(spec, ("edp",), [Mapping(spec.mapping, ("Z",), evaluation)], True, 0.0, Stats())
-    tab = opened(report_html(Subject(result, "no other mapping", "", "")))
-    assert tab.complaints == []
-    for word in ("NaN", "undefined", "Infinity", "null"):
-        assert word not in tab.text("body")
+    for unfused in ("no other mapping", None):
+        tab = opened(report_html(Subject(result, unfused, "", "")))
+        assert tab.complaints == []
+        for word in ("NaN", "undefined", "Infinity", "null"):
+            assert word not in tab.text("body")
 
 
 @pytest.mark.parametrize("width", [*WIDTHS, 1000])

@@ -125,6 +125,17 @@ def test_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     assert "unfused optimum" in err
 
 
+def test_without_the_unfused_optimum(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """It is a second search: without it nothing is compared, and nothing says that there were no such mapping."""
+    file, charts = tmp_path / "r.html", tmp_path / "charts"
+    status, _, err = run(capsys, *SMALL, "--report", str(file), "--charts", str(charts), "--no-unfused")
+    assert (status, "unfused" in err) == (0, False)
+    data = data_of(file.read_text(encoding="utf-8"))
+    assert data["unfused"] is None
+    assert [cloud["name"] for cloud in data["charts"]["front"]["clouds"]] == ["optimal mapping"]
+    assert "unfused" not in (charts / "roofline.svg").read_text(encoding="utf-8")
+
+
 def test_no_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     status, out, err = run(capsys, *SMALL, "--report", str(tmp_path / "none" / "r.html"))
     assert (status, out) == (2, "")

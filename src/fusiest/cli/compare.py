@@ -8,8 +8,7 @@ import typer
 
 from fusiest.cli.completion import json_files, one_of
 from fusiest.cli.output import present
-from fusiest.cli.report import check_report
-from fusiest.files import write_atomically
+from fusiest.files import check_writable, write_atomically
 
 
 def compare_command(
@@ -33,7 +32,7 @@ def compare_command(
     from fusiest.terminal.comparison import comparison_parts
 
     if report is not None:
-        check_report(report, None)
+        check_writable(report)
     comparison = Comparison(read_result(a, by), read_result(b, by))
     if report is not None:
         from fusiest.report.comparison import comparison_html

@@ -12,7 +12,7 @@ import typer
 from fusiest.cli.arguments import ArchArgument, DefineOption, JsonOption, WorkloadArgument, read_defines, require
 from fusiest.cli.completion import complete, one_of
 from fusiest.cli.output import Deliveries, present, warn
-from fusiest.cli.report import check_report, write_report
+from fusiest.cli.report import Pictures
 from fusiest.errors import SpecError
 from fusiest.files import check_writable, write_atomically
 
@@ -100,6 +100,12 @@ def map_command(
         str | None, typer.Option(metavar="FILE.html", help="write a page with all figures and charts")
     ] = None,
     charts: Annotated[str | None, typer.Option(metavar="FOLDER", help="write every chart as SVG and PNG")] = None,
+    no_unfused: Annotated[
+        bool,
+        typer.Option(
+            "--no-unfused", help="report and charts without the best unfused mapping, which is a second search"
+        ),
+    ] = False,
     tree: Annotated[bool, typer.Option("--tree", help="also print the best mapping's LoopTree")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
@@ -133,8 +139,8 @@ def map_command(
     for file in (json_file, mapping):
         if file is not None:
             check_writable(file)
-    if report is not None or charts is not None:
-        check_report(report, charts)
+    pictures = Pictures(report, charts, not no_unfused)
+    pictures.check()
     with Progress(sys.stderr, quiet) as progress:
         progress(Step("loading the compiled search (compiled once, on first use)"))
         # Numba would otherwise set up colorama, where installed, which writes an escape code when the program ends.
@@ -160,8 +166,8 @@ def map_command(
         if mapping is not None:
             with deliveries.one():
                 write_atomically(mapping, dump_mapping(best.looptree))
-        if report is not None or charts is not None:
+        if pictures:
             with deliveries.one(), Progress(sys.stderr, quiet) as progress:
-                write_report(result, f"{workload} on {arch}", define or [], report, charts, progress, deliveries)
+                pictures.write(result, f"{workload} on {arch}", ", ".join(define or []), progress, deliveries)
     if result.interrupted:
         raise typer.Exit(130)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fusiest.files import check_folder, check_writable, write_atomically
@@ -12,37 +13,40 @@ if TYPE_CHECKING:
     from fusiest.mapper.result import Result
 
 
-def check_report(report: str | None, charts: str | None) -> None:
-    """Raise if what is asked for cannot be made: better now than after a long search."""
-    from fusiest.report.figures import check_matplotlib
+@dataclass(frozen=True)
+class Pictures:
+    """What is to be drawn: a page, a folder of charts; and whether the unfused optimum is to be in them."""
 
-    if report is not None:
-        check_writable(report)
-    if charts is not None:
-        check_matplotlib()
-        check_folder(charts)
+    report: str | None = None
+    charts: str | None = None
+    unfused: bool = True
 
+    def __bool__(self) -> bool:
+        return self.report is not None or self.charts is not None
 
-def write_report(
-    result: Result,
-    title: str,
-    defines: list[str],
-    report: str | None,
-    charts: str | None,
-    progress: Progress,
-    deliveries: Deliveries,
-) -> None:
-    """Both start from the unfused optimum, which is searched for here."""
-    from fusiest.mapper.progress import Step
-    from fusiest.report import report_html, save_charts, subject_of
+    def check(self) -> None:
+        """Raise if what is asked for cannot be made: better now than after a long search."""
+        from fusiest.report.figures import check_matplotlib
 
-    progress(Step("report: the unfused optimum, to compare with"))
-    subject = subject_of(result, title, ", ".join(defines), progress)
-    if report is not None:
-        progress(Step("report: writing the page"))
-        with deliveries.one():
-            write_atomically(report, report_html(subject))
-    if charts is not None:
-        progress(Step("report: drawing charts"))
-        with deliveries.one():
-            save_charts(subject, charts)
+        if self.report is not None:
+            check_writable(self.report)
+        if self.charts is not None:
+            check_matplotlib()
+            check_folder(self.charts)
+
+    def write(self, result: Result, title: str, note: str, progress: Progress, deliveries: Deliveries) -> None:
+        """The unfused optimum is searched for here."""
+        from fusiest.mapper.progress import Step
+        from fusiest.report import report_html, save_charts, subject_of
+
+        if self.unfused:
+            progress(Step("report: the unfused optimum, to compare with"))
+        subject = subject_of(result, title, note, progress, self.unfused)
+        if self.report is not None:
+            progress(Step("report: writing the page"))
+            with deliveries.one():
+                write_atomically(self.report, report_html(subject))
+        if self.charts is not None:
+            progress(Step("report: drawing charts"))
+            with deliveries.one():
+                save_charts(subject, self.charts)

@@ -115,23 +115,32 @@ class Result:
             raise FusiestError(f"objective '{objective}' is none of energy, latency, edp")
         return min(self.mappings, key=lambda m: (getattr(m, objective), m.energy, m.latency))
 
-    def report(self, path: str | Path | None = None, title: str = "", progress: Progress | None = None) -> str:
-        """One self-contained HTML page on this result, written to `path` if one is given."""
+    def report(
+        self, path: str | Path | None = None, title: str = "", progress: Progress | None = None, unfused: bool = True
+    ) -> str:
+        """One self-contained HTML page on this result, written to `path` if one is given.
+
+        The unfused optimum, which it is compared with, is searched for here; not if `unfused` is false.
+        """
         from fusiest.files import write_atomically
         from fusiest.report import report_html, subject_of
 
-        page = report_html(subject_of(self, title, progress=progress))
+        page = report_html(subject_of(self, title, progress=progress, unfused=unfused))
         if path is not None:
             write_atomically(path, page)
         return page
 
     def charts(
-        self, folder: str | Path, mapping: Mapping | None = None, formats: Sequence[str] = ("svg", "png")
+        self,
+        folder: str | Path,
+        mapping: Mapping | None = None,
+        formats: Sequence[str] = ("svg", "png"),
+        unfused: bool = True,
     ) -> list[Path]:
         """Every chart of the report as files, of the best mapping or the given one. Needs `fusiest[charts]`."""
         from fusiest.report import save_charts, subject_of
 
-        return save_charts(subject_of(self), folder, mapping, formats)
+        return save_charts(subject_of(self, unfused=unfused), folder, mapping, formats)
 
     def _repr_html_(self) -> str:
         from fusiest.report.notebook import result_html

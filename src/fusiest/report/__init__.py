@@ -20,11 +20,13 @@ from fusiest.report.unfused import unfused_optimum
 __all__ = ["Subject", "page", "report_html", "save_charts", "subject_of", "write_charts"]
 
 
-def subject_of(result: Result, title: str = "", note: str = "", progress: Progress | None = None) -> Subject:
-    """A result, and the unfused optimum to compare it with, which is searched for here."""
+def subject_of(
+    result: Result, title: str = "", note: str = "", progress: Progress | None = None, unfused: bool = True
+) -> Subject:
+    """A result, and the unfused optimum to compare it with, which is searched for here unless it is not wanted."""
     options = dataclasses.replace(result.options, objective=result.objective)
-    unfused = unfused_optimum(result.spec, options, progress)
-    return Subject(result, unfused, title or "Mapping report", note)
+    other = unfused_optimum(result.spec, options, progress) if unfused else None
+    return Subject(result, other, title or "Mapping report", note)
 
 
 def report_html(subject: Subject) -> str:

@@ -27,8 +27,8 @@ class Subject:
     """What a report is about: a result, and what it is compared with."""
 
     result: Result
-    unfused: Result | str
-    """Without fusion, or why there is no such mapping."""
+    unfused: Result | str | None
+    """Without fusion, or why there is no such mapping; None if nobody looked for one."""
     title: str
     note: str
 
@@ -46,7 +46,7 @@ class Subject:
 
     def unfused_rates(self) -> dict[str, Rate]:
         """What the unfused optimum does in each Einsum; nothing if there is none."""
-        if isinstance(self.unfused, str):
+        if not isinstance(self.unfused, Result):
             return {}
         mapping = self.unfused.best(self.result.aim)
         return rates(self.unfused.spec, take_apart(self.unfused.spec, mapping.looptree), mapping.evaluation, self.limit)
@@ -145,7 +145,9 @@ def _kind(subject: Subject, name: str) -> str:
     return next(type(node).__name__ for node in nodes if node.name == name)
 
 
-def _unfused(subject: Subject) -> dict[str, Any]:
+def _unfused(subject: Subject) -> dict[str, Any] | None:
+    if subject.unfused is None:
+        return None
     if isinstance(subject.unfused, str):
         return {"missing": subject.unfused}
     best = subject.unfused.best(subject.result.aim)

@@ -29,7 +29,7 @@ function figure(label, value, ...notes) {
 function drawFound() {
   const { view } = state;
   const { unfused, roofline } = DATA;
-  const against = (name, unit) => (unfused.missing ? "no unfused mapping exists" : `${change(view[name], unfused[name])} against ${quantity(unfused[name], unit)} unfused`);
+  const against = (name, unit) => (!unfused ? "" : unfused.missing ? "no unfused mapping exists" : `${change(view[name], unfused[name])} against ${quantity(unfused[name], unit)} unfused`);
   byId("figures").replaceChildren(
     figure("Energy", quantity(view.energy, "J"), against("energy", "J"), view.leak ? `${quantity(view.leak, "J")} of it leakage` : ""),
     figure("Latency", quantity(view.latency, "s"), against("latency", "s"), roofline.seconds ? `${digits((100 * roofline.seconds) / view.latency, 4)} % of the roofline` : ""),
@@ -42,7 +42,7 @@ function drawFound() {
     ["Shown", shownWords()],
     ...view.warnings.map((text) => ["Warning", text]),
     ["Order of Einsums", shortened(view.order).join(" → ")],
-    ["Unfused optimum", unfused.missing ? `none: ${unfused.missing}` : `least ${WORDS[DATA.aim]} with every intermediate in ${DATA.outermost}: ${quantity(unfused.energy, "J")}, ${quantity(unfused.latency, "s")}, ${quantity(unfused.edp, "Js")}`],
+    ...!unfused ? [] : [["Unfused optimum", unfused.missing ? `none: ${unfused.missing}` : `least ${WORDS[DATA.aim]} with every intermediate in ${DATA.outermost}: ${quantity(unfused.energy, "J")}, ${quantity(unfused.latency, "s")}, ${quantity(unfused.edp, "Js")}`]],
     ["Roofline", rooflineWords()],
     ["Peak use", view.peaks.map(([name, bytes, size]) => `${name} ${quantity(bytes, "B")}${size === null ? "" : " of " + quantity(size, "B")}`).join(", ")],
   ];
