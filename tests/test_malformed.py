@@ -328,6 +328,7 @@ WORKLOAD = [
          "says nothing of 'm'"),
     case("shape of variables of different Einsums", SIZES, SIZES + "  iteration_space_shape: ['k + p < 1'] #!\n",
          "'k + p < 1' bounds nothing", "no Einsum has all of k, p"),
+    case("triangle", SIZES, SIZES + "  iteration_space_shape: [k <= m] #!\n", "'k <= m' cuts corners off", "Einsum B"),
     case("shape of nothing", SIZES, SIZES + "  iteration_space_shape: ['1 <= 0'] #!\n", "says nothing of any"),
     case("rename before it is defined", RENAME, "    - {name: output, source: late} #!\n" + RENAME.replace("output", "late"),
          "rename output uses late before it is defined; list late first"),

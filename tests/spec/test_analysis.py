@@ -99,10 +99,46 @@ def test_a_shape_over_several_variables_counts_where_all_are_known() -> None:
           rank_sizes: {M: 8, N: 8}
           iteration_space_shape: ["m + n < 4"]
           bits_per_value: {All: 8}
-          einsums: ["B[m, n] = A[m, n]", "C[m] = D[m]"]
+          einsums: ["B[m, n] = A[H: m + n]", "C[m] = D[m]"]
         """
     )
     assert [dict(spec.info.einsums[e].bounds) for e in "BC"] == [{"m": 4, "n": 4}, {"m": 8}]
+
+
+def shaped(constraint: str, index: str, of_workload: bool) -> Spec:
+    shape = f"iteration_space_shape: ['{constraint}']"
+    workload, einsum = (shape, "") if of_workload else ("", shape)
+    return load_text(
+        f"""
+        workload:
+          rank_sizes: {{M: 8, N: 8}}
+          bits_per_value: 8
+          {workload}
+          einsums: [{{einsum: "B[m, n] = A[{index}]", {einsum}}}]
+        """
+    )
+
+
+@pytest.mark.parametrize("constraint", ["n <= m", "m + n < 4", "m == n", "0 <= n < 3 and n < m", "2*m <= 13 + n"])
+@pytest.mark.parametrize("of_workload", [False, True])
+def test_only_boxes_are_counted(constraint: str, of_workload: bool) -> None:
+    with pytest.raises(SpecError, match=r"a\.yaml:\d+: .* cuts corners off the iteration space of Einsum B"):
+        shaped(constraint, "m, n", of_workload)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "index"),
+    [
+        ("m + n < 15", "m, n"),
+        ("m <= n + 7", "m, n"),
+        ("0 <= m - n", "H: m - n"),
+        ("n - m <= 2", "H: m - n"),
+    ],
+)
+@pytest.mark.parametrize("of_workload", [False, True])
+def test_constraints_that_leave_a_box_or_bound_an_index(constraint: str, index: str, of_workload: bool) -> None:
+    """`m - n` indexes A, so that a bound on it is one of the rank: what lies outside is padding."""
+    assert shaped(constraint, index, of_workload).info.einsums["B"].bounds == {"m": 8, "n": 8}
 
 
 def with_renames(own: str, section: str) -> Spec:

@@ -6,14 +6,14 @@ Mistakes in the workload as a whole (cycles, inconsistent ranks, unbounded varia
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.architecture import Value, complaint
-from fusiest.spec.bounds import EmptySpace, Steps, bounding_box
+from fusiest.spec.bounds import Box, EmptySpace, Steps, bounding_box
 from fusiest.spec.einsum_text import default_operation
 from fusiest.spec.expressions import NameSet, Universe, by_set, evaluate, name_set, number
 from fusiest.spec.renames import rename_tables
@@ -105,25 +105,25 @@ class _Shapes:
     """The workload's constraints, each for the Einsums that have all of its variables."""
 
     def __init__(self, constraints: Sequence[Constraint]) -> None:
-        self.all = [(one, one.variables, one.inequalities()) for one in constraints]
+        self.all = [(one, one.variables) for one in constraints]
         self.by_variable: dict[str, list[int]] = {}
         self.used: set[int] = set()
-        for index, (constraint, variables, _) in enumerate(self.all):
+        for index, (constraint, variables) in enumerate(self.all):
             if not variables:
                 raise SpecError(f"'{shown(constraint.text)}' says nothing of any rank variable", constraint.text)
             for v in variables:
                 self.by_variable.setdefault(v, []).append(index)
 
-    def within(self, own: Set[str]) -> Iterator[Affine]:
-        """The inequalities of the constraints on these variables alone."""
+    def within(self, own: Set[str]) -> Iterator[Constraint]:
+        """The constraints on these variables alone."""
         for index in sorted({i for v in own for i in self.by_variable.get(v, ())}):
-            _, variables, inequalities = self.all[index]
+            constraint, variables = self.all[index]
             if variables <= own:
                 self.used.add(index)
-                yield from inequalities
+                yield constraint
 
     def check_all_used(self) -> None:
-        for index, (constraint, variables, _) in enumerate(self.all):
+        for index, (constraint, variables) in enumerate(self.all):
             if index not in self.used:
                 names = ", ".join(sorted(variables))
                 raise SpecError(
@@ -201,12 +201,11 @@ def _bounds(workload: Workload, einsum: Einsum, shapes: _Shapes, steps: Steps) -
         dict.fromkeys(v for a in einsum.tensor_accesses for r in a.projection.values() for v in r.variables)
     )
     own = set(variables)
-    inequalities: list[Affine] = []
     for constraint in einsum.iteration_space_shape:
         for v in constraint.variables - own:
             raise SpecError(f"Einsum {einsum.name} has no rank variable {v}{did_you_mean(v, own)}", constraint.text)
-        inequalities += constraint.inequalities()
-    inequalities += shapes.within(own)
+    constraints = [*einsum.iteration_space_shape, *shapes.within(own)]
+    inequalities = [row for constraint in constraints for row in constraint.inequalities()]
     for access in einsum.tensor_accesses:
         for rank, affine in access.projection.items():
             if rank in workload.rank_sizes:
@@ -228,7 +227,28 @@ def _bounds(workload: Workload, einsum: Einsum, shapes: _Shapes, steps: Steps) -
                 f"or iteration_space_shape: {{{v}: 0 <= {v} < …}}",
                 einsum.name,
             )
+    _check_box(einsum, constraints, box)
     return {v: int(high - low) + 1 for v, (low, high) in box.items()}
+
+
+def _check_box(einsum: Einsum, constraints: Iterable[Constraint], box: Box) -> None:
+    """Refuse an iteration space with corners cut off, such as a triangle: the whole box would be counted.
+
+    A bound on what indexes a tensor, such as `p + r < 28`, is as good as the size of the rank: points outside of it are
+    padding, and counted.
+    """
+    indices = {frozenset(row.coefficients.items()) for a in einsum.tensor_accesses for row in a.projection.values()}
+    for constraint in constraints:
+        for row in constraint.inequalities():
+            least = row.constant + sum(a * box[v][0 if a > 0 else 1] for v, a in row.coefficients.items())
+            sides = [frozenset((v, sign * a) for v, a in row.coefficients.items()) for sign in (1, -1)]
+            if least < 0 and not indices.intersection(sides):
+                raise SpecError(
+                    f"'{shown(constraint.text)}' cuts corners off the iteration space of Einsum {einsum.name}: only boxes "
+                    f"can be counted, and the box around it has points that are none of it; without this constraint, all "
+                    f"of the box is counted",
+                    constraint.text,
+                )
 
 
 def _resolve(
