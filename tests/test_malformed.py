@@ -218,8 +218,19 @@ ARCHITECTURE = [
          "    - {name: read, energy: 2, throughput: 4,\n       values_per_action: {A: 1,\n         Other: -1}} #!\n",
          "values_per_action must be positive"),
     case("bits_per_action too small", DRAM_READ,
-         "    - {name: read, energy: 2, throughput: 4, bits_per_action: 1e-323} #!\n", "bits_per_action of DRAM read",
+         "    - {name: read, energy: 2, throughput: 4, bits_per_action: 1e-323} #!\n", "bits_per_action is too small"),
+    case("bits_per_action too small for a value", DRAM_READ,
+         "    - {name: read, energy: 2, throughput: 4, bits_per_action: 1e-100} #!\n", "bits_per_action of DRAM read",
          "too small for A"),
+    case("throughput too small", DRAM_READ, "    - {name: read, energy: 2, throughput: 1e-300} #!\n",
+         "throughput is too small"),
+    case("throughput too small with its scale", DRAM_READ,
+         "    - {name: read, energy: 2, throughput: 1e-60, throughput_scale: 1e-60}\n", "throughput of DRAM read is too small"),
+    case("energy too large with its scale", DRAM_READ,
+         "    - {name: read, energy: 1e60, throughput: 4, energy_scale: 1e60}\n", "energy of DRAM read is too large"),
+    case("many memories", "  - !Container\n", "".join(
+        f"  - !Memory {{name: M{i}, size: 1, component_class: Dummy}}{' #!' * (i == 197)}\n" for i in range(2000)
+    ) + "  - !Container\n", "may have 200 nodes"),
     case("unknown action", DRAM_READ, "    - {name: reed, energy: 2, throughput: 4} #!\n", "'reed'",
          "did you mean 'read'?"),
     case("action of another kind", DRAM_READ, "    - {name: compute, energy: 2, throughput: 4} #!\n", "'compute'",
@@ -339,6 +350,10 @@ WORKLOAD = [
     case("shape not a constraint", SIZES, SIZES + "  iteration_space_shape: {m: m + 4} #!\n", "not a constraint"),
     case("rank size negative", SIZES, "  rank_sizes: {M: -4, K: 4, N: 4, P: 4} #!\n", "at least 1", "-4"),
     case("rank size too large", SIZES, f"  rank_sizes: {{M: {10**400}}} #!\n", "too large"),
+    case("too many points", SIZES, f"  rank_sizes: {{M: {10**9}, K: {10**9}, N: {10**9}, P: 4}}\n", "10^27 points",
+         "2^62"),
+    case("far too many points", FIRST, f"  - {{einsum: \"Q[{', '.join(f'q{i}' for i in range(99))}] = A[m, k]\", "
+         f"iteration_space_shape: [{', '.join(f'0 <= q{i} < {2**60}' for i in range(99))}]}} #!\n" + FIRST, "10^1789 points"),
     case("shape too large", SIZES, f"  iteration_space_shape: {{m: 0 <= m < {10**400}}} #!\n", "too large"),
     case("constraints too intricate", SIZES,
          "  iteration_space_shape: [3*m + 5*n == 7*k + 1, 0 <= m + n - k < 3, 2*m == 2*k + 1 + 2*n,\n"

@@ -157,7 +157,7 @@ def test_any_text_survives(texts: list[str]) -> None:
 
 
 @settings(max_examples=100, derandomize=True, deadline=None)
-@given(st.floats(min_value=1e-300, max_value=1e300) | st.integers(1, 2**61))
+@given(st.floats(min_value=arch.SMALLEST, max_value=arch.LARGEST) | st.integers(1, 2**61))
 def test_any_number_survives(number: float) -> None:
     mac = arch.Compute(name="MAC", actions=(arch.Action(name="compute", energy=number, throughput=number),))
     spec = Spec(arch=arch.Architecture(nodes=(arch.Memory(name="M", size=number, **DUMMY), mac)))

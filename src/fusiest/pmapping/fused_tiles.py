@@ -6,8 +6,9 @@ from functools import cache
 
 import numpy as np
 
+from fusiest.pmapping.factors import divisors
 from fusiest.pmapping.pareto import Ints
-from fusiest.pmapping.problem import Problem, divisors
+from fusiest.pmapping.problem import Problem
 
 
 def split_members(problem: Problem, shape: Ints, relevant: frozenset[int]) -> tuple[Ints, Ints]:

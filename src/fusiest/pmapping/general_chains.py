@@ -13,9 +13,9 @@ from functools import cache, cached_property
 import numpy as np
 
 from fusiest.errors import SpecError
+from fusiest.pmapping.factors import divisors
 from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.pareto import Ints
-from fusiest.pmapping.problem import divisors
 from fusiest.pmapping.spatial import satisfies
 from fusiest.spec.binding import BoundComparison
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from fusiest.pmapping.factors import divisors, primes
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.spec.analysis import Access, EinsumInfo
 from fusiest.spec.binding import Path
@@ -32,35 +33,6 @@ class Variable:
     @property
     def radix(self) -> int:
         return len(self.divisors)
-
-
-def primes(n: int) -> list[int]:
-    """Prime factors, with repetition.
-
-    >>> primes(12)
-    [2, 2, 3]
-    """
-    found = []
-    p = 2
-    while p * p <= n:
-        while n % p == 0:
-            found.append(p)
-            n //= p
-        p += 1
-    return found + ([n] if n > 1 else [])
-
-
-@cache
-def divisors(n: int) -> list[int]:
-    """All divisors in ascending order.
-
-    >>> divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
-    found = {1}
-    for p in primes(n):
-        found |= {d * p for d in found}
-    return sorted(found)
 
 
 def make_variable(members: Sequence[str], bounds: Sequence[int]) -> Variable:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
+from fusiest.pmapping.factors import primes
 from fusiest.pmapping.layers import Holder, Layer
-from fusiest.pmapping.problem import Problem, primes
+from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.search import Search
 from fusiest.pmapping.table import Branch, FusedLoop
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
-from fusiest.spec.affine import Affine, Constraint
+from fusiest.spec.affine import MAX_CONSTANT, Affine, Constraint
 from fusiest.spec.architecture import Value, complaint
 from fusiest.spec.bounds import Box, EmptySpace, Steps, bounding_box
 from fusiest.spec.einsum_text import default_operation
@@ -228,7 +228,15 @@ def _bounds(workload: Workload, einsum: Einsum, shapes: _Shapes, steps: Steps) -
                 einsum.name,
             )
     _check_box(einsum, constraints, box)
-    return {v: int(high - low) + 1 for v, (low, high) in box.items()}
+    bounds = {v: int(high - low) + 1 for v, (low, high) in box.items()}
+    points = math.prod(bounds.values())
+    if points > MAX_CONSTANT:
+        raise SpecError(
+            f"Einsum {einsum.name} has about 10^{round(math.log10(points))} points, more than can be counted (2^62); a "
+            f"smaller one may run n_instances times",
+            einsum.name,
+        )
+    return bounds
 
 
 def _check_box(einsum: Einsum, constraints: Iterable[Constraint], box: Box) -> None:

@@ -16,6 +16,9 @@ Value: TypeAlias = int | float | str
 PerTensor: TypeAlias = int | float | str | FrozenDict[str, Value]
 """One value for all tensors, or values by set expression (disjoint; `Other` is the rest)."""
 
+SMALLEST, LARGEST = 1e-100, 1e100
+"""What a number may be besides 0 and infinity: costs are products of few of these and counts, and stay numbers."""
+
 OPERATORS = ("==", "<=", ">=", "<", ">", "product==", "product<=", "product>=", "product<", "product>")
 
 
@@ -55,8 +58,10 @@ def complaint(name: str, value: int | float) -> str | None:
         return f"{name} must not be negative, but is {value}"
     if name in _FINITE and value == math.inf:
         return f"{name} must be finite"
-    if 1e300 < value < math.inf:
+    if LARGEST < value < math.inf:
         return f"{name} is too large"
+    if 0 < value < SMALLEST:
+        return f"{name} is too small"
     return None
 
 

@@ -172,8 +172,8 @@ def _bind_node(node: arch.Container, info: EinsumInfo, names: EinsumNames) -> Bo
         dimensions=dimensions,
         enabled=boolean(node.enabled, names, "enabled"),
         size=_figure(node, "size", names) if isinstance(node, arch.Memory) else math.inf,
-        leak_power=_figure(node, "leak_power", names) * _figure(node, "leak_power_scale", names) * parallel,
-        area=_figure(node, "area", names) * _figure(node, "area_scale", names) * parallel,
+        leak_power=_product(node, "leak_power", names, _figure(node, "leak_power_scale", names), parallel),
+        area=_product(node, "area", names, _figure(node, "area_scale", names), parallel),
         actions=FrozenDict(actions),
         bits_per_value=FrozenDict(bits),
         skip_initial_output_write=getattr(node, "skip_initial_output_write", True),
@@ -211,6 +211,17 @@ def _figure(node: arch.Component, name: str, names: EinsumNames, action: arch.Ac
         f"component_class {node.component_class} of {node.name} is not supported yet; give its figures: {missing}",
         node.component_class,
     )
+
+
+def _product(
+    node: arch.Component, name: str, names: EinsumNames, *scales: float, action: arch.Action | None = None
+) -> float:
+    """A figure times its scales, if that is still a number that can be counted with."""
+    result = math.prod(scales, start=_figure(node, name, names, action))
+    if result and not arch.SMALLEST <= result <= arch.LARGEST and result != math.inf:
+        what = f"{name} of {node.name}" + (f" {action.name}" if action else "")
+        raise SpecError(f"{what} is too {'small' if result < 1 else 'large'} with all its scales", node.name)
+    return result
 
 
 def missing_figures(node: arch.Component) -> list[str]:
@@ -253,19 +264,16 @@ def _bind_action(
     def both_scales(what: str) -> float:
         return _figure(node, what, names) * _figure(node, what, names, action)
 
-    throughput = _figure(node, "throughput", names, action) * both_scales("throughput_scale") * parallel
-    if not throughput > 0:
-        raise SpecError(f"throughput of {node.name} {name} is too small", action.name)
     bits_per_action = _first_per_tensor(node, action, "bits_per_action", info, names)
     values = _first_per_tensor(node, action, "values_per_action", info, names)
     for tensor, bits in bits_per_value.items():
         values.setdefault(tensor, bits_per_action.get(tensor, 1) / bits)
-        if not values[tensor] > 0:
+        if not values[tensor] >= arch.SMALLEST:
             raise SpecError(f"bits_per_action of {node.name} {name} is too small for {tensor}", action.name)
     return BoundAction(
         name=name,
-        energy=_figure(node, "energy", names, action) * both_scales("energy_scale"),
-        throughput=throughput,
+        energy=_product(node, "energy", names, both_scales("energy_scale"), action=action),
+        throughput=_product(node, "throughput", names, both_scales("throughput_scale"), parallel, action=action),
         actions_scale=both_scales("actions_scale"),
         values_per_action=FrozenDict({t: values[t] for t in bits_per_value}),
     )

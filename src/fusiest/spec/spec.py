@@ -22,6 +22,7 @@ from fusiest.spec.workload import EinsumRenames, Workload
 
 MAX_STEPS, MAX_STEPS_PER_EINSUM, STEPS_PER_NODE = 1_000_000, 5_000, 10
 """What may be spent on checking a spec: its expressions, and a node for an Einsum."""
+MAX_NODES = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +127,9 @@ def _check(spec: Spec) -> None:
 
 def _check_architecture(architecture: Architecture) -> None:
     seen: set[str] = set()
-    for node in flatten(architecture.nodes):
+    for count, node in enumerate(flatten(architecture.nodes), 1):
+        if count > MAX_NODES:
+            raise SpecError(f"an architecture may have {MAX_NODES} nodes, but this one has more", node.name)
         check_name(node.name, "component")
         if node.name in seen:
             raise SpecError(f"two nodes of the architecture are named {node.name}", node.name)
