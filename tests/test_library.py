@@ -168,8 +168,6 @@ def parts(architecture: str | File, workload: str, defines: dict[str, object]) -
     ("architecture", "workload", "defines"),
     [
         ("tpu_v4i", "gpt3_6.7B", {}),
-        ("simple", "matmuls", {}),
-        ("simple", "matmuls", {"GlobalBufferSize": 4096, "GlobalBufferThroughput": 3, "MainMemoryEnergy": 7}),
         ("snowcat", "mobilenet_28", {}),
         ("snowcat", "matmuls", {"ADDITIONAL_MAINMEMORY_CONSTRAINTS": {"keep": "All"}}),
     ],

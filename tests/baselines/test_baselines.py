@@ -52,7 +52,7 @@ def baseline(spec: Spec, mapper: str, budget: float, seed: int = 0, objective: s
 
 def matmuls(count: int = 3) -> Spec:
     """Fusion pays, and not everything fits on chip."""
-    return load("simple", "matmuls", N_EINSUMS=count, M=64, KN=64, MainMemoryEnergy=100, GlobalBufferSize=40_000)
+    return load("simple", "matmuls", N_EINSUMS=count, M=64, KN=64, MainMemoryEnergy=20e-12, GlobalBufferSize=40_000)
 
 
 def flat(spec: Spec) -> Genome:
@@ -130,7 +130,7 @@ def test_the_tree_search_finds_the_best_tiles_of_a_structure() -> None:
 
 def test_the_tree_search_ends_when_it_has_seen_everything() -> None:
     """Then it has the best of all choices of rows."""
-    spec = load("simple", "matmuls", N_EINSUMS=2, M=8, KN=8, MainMemoryEnergy=100)
+    spec = load("simple", "matmuls", N_EINSUMS=2, M=8, KN=8, MainMemoryEnergy=20e-12)
     genome = flat(spec)
     space, work, record = genome.space, make_work_for(genome.space, 0), make_record(2, np.inf, ("edp",))
     genes, several = np.zeros(2, np.int64), 0
@@ -307,8 +307,8 @@ def test_an_interrupted_baseline_keeps_what_it_has(monkeypatch: pytest.MonkeyPat
 
 
 def test_nothing_found_in_the_budget() -> None:
-    """With memory for little, some first choices are too large."""
-    spec = load("simple", "matmuls", N_EINSUMS=4, M=64, KN=64, GlobalBufferSize=1_000)
+    """With memory for little, and no reason to save main memory's energy, some first choices are too large."""
+    spec = load("simple", "matmuls", N_EINSUMS=4, M=64, KN=64, GlobalBufferSize=1_000, MainMemoryEnergy=0.2e-12)
     said = []
     for seed in range(8):
         try:

@@ -47,7 +47,7 @@ def test_first_mappings_are_valid_and_never_too_good(case: WorkloadCase) -> None
 def test_a_bad_first_pass_is_made_good(einsums: int) -> None:
     """Three partial mappings per set are too few here: fusing looks bad until the end. The gap says so."""
     spec = fusiest.load(
-        "simple", "matmuls", N_EINSUMS=einsums, M=32, KN=16, GlobalBufferSize=4096, MainMemoryEnergy=100
+        "simple", "matmuls", N_EINSUMS=einsums, M=32, KN=16, GlobalBufferSize=4096, MainMemoryEnergy=20e-12
     )
     first = fusiest.map(spec, time_limit=0)
     best, expected = (fusiest.map(spec, coarse=coarse).best("energy").energy for coarse in (True, False))
@@ -84,7 +84,7 @@ def test_ties_are_broken_by_the_other_cost(case: WorkloadCase, objective: str, e
 @pytest.mark.usefixtures("_very_coarse")
 def test_a_tie_with_a_mapping_of_the_first_pass_is_broken() -> None:
     """Computing takes longest, so many mappings are the fastest, and the first pass finds one that costs more."""
-    spec = fusiest.load("simple", "matmuls", N_EINSUMS=2, M=32, KN=16, GlobalBufferSize=4096, MainMemoryEnergy=100)
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=2, M=32, KN=16, GlobalBufferSize=4096, MainMemoryEnergy=20e-12)
     front, fastest = fusiest.map(spec, coarse=False).mappings, fusiest.map(spec, "latency").mappings[0]
     assert fusiest.map(spec, "latency", time_limit=0).mappings[0].energy > 1.1 * fastest.energy
     assert (fastest.energy, fastest.latency) == pytest.approx((front[-1].energy, front[-1].latency), rel=1e-9)

@@ -56,7 +56,7 @@ def front(result: fusiest.Result) -> list[tuple[float, float]]:
 
 
 def test_front_contains_the_single_optima() -> None:
-    spec = fusiest.load("simple", "matmuls", **CHAIN, GlobalBufferSize=6000, GlobalBufferThroughput=4)
+    spec = fusiest.load("simple", "matmuls", **CHAIN, GlobalBufferSize=6000, GlobalBufferThroughput=4e9)
     whole = fusiest.map(spec)
     assert whole.optimal
     assert whole.gap == 0
@@ -82,7 +82,7 @@ workload:
 
 def test_too_many_orders_are_not_claimed_to_be_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """The given order is searched then; what other orders could save is bounded, not known."""
-    spec = load_text(dump(fusiest.load("simple", GlobalBufferSize=256, MainMemoryEnergy=100)), LATE)
+    spec = load_text(dump(fusiest.load("simple", GlobalBufferSize=256, MainMemoryEnergy=20e-12)), LATE)
     best = fusiest.map(spec, "energy", jobs=1).best("energy").energy
     given = fusiest.map(spec, "energy", orders="given", jobs=1)
     assert (given.optimal, given.gap) == (True, 0.0)
@@ -179,7 +179,7 @@ def test_jobs_and_executors_change_nothing() -> None:
 
 
 def test_max_fused_loops_limits_the_loops() -> None:
-    spec = fusiest.load("simple", "matmuls", **CHAIN, GlobalBufferSize=1500, MainMemoryEnergy=100)
+    spec = fusiest.load("simple", "matmuls", **CHAIN, GlobalBufferSize=1500, MainMemoryEnergy=20e-12)
     unlimited, none = fusiest.map(spec, "energy"), fusiest.map(spec, "energy", max_fused_loops=0)
     assert none.best("energy").energy > unlimited.best("energy").energy
 

@@ -81,7 +81,7 @@ def check_windows(case: WorkloadCase, objective: tuple[str, ...], exchange: str 
 @pytest.mark.usefixtures("_everywhere")
 @pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
 def test_windows_of_a_fused_chain(objective: str) -> None:
-    spec = fusiest.load("simple", "matmuls", N_EINSUMS=5, M=32, KN=16, MainMemoryEnergy=100)
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=5, M=32, KN=16, MainMemoryEnergy=20e-12)
     with_windows = fusiest.map(spec, objective).best(objective)
     without = fusiest.map(spec, objective, bounds=False).best(objective)
     assert math.isclose(getattr(with_windows, objective), getattr(without, objective), rel_tol=1e-9)
@@ -113,7 +113,7 @@ def test_windows_lose_no_order(case: WorkloadCase, objective: tuple[str, ...]) -
 @pytest.mark.parametrize("objective", ["energy", "edp"])
 def test_what_is_listed_late_may_run_first(objective: str, size: int) -> None:
     """Not all orders finish the first products before the one that they do not need: there, windows bound nothing."""
-    simple = dump(fusiest.load("simple", GlobalBufferSize=size, MainMemoryEnergy=100))
+    simple = dump(fusiest.load("simple", GlobalBufferSize=size, MainMemoryEnergy=20e-12))
     spec = load_text(simple, LATE)
     with_windows, without = (fusiest.map(spec, objective, bounds=bounds, jobs=1) for bounds in (True, False))
     assert with_windows.optimal

@@ -34,7 +34,7 @@ def test_a_chain_of_links_is_one_set() -> None:
 
 def test_sets_follow_from_where_tensors_are_backed() -> None:
     """In a chain, each intermediate that goes through main memory cuts it once, whatever the search found."""
-    spec = fusiest.load("simple", "matmuls", N_EINSUMS=3, M=8, KN=8, MainMemoryEnergy=100, GlobalBufferSize=10)
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=3, M=8, KN=8, MainMemoryEnergy=20e-12, GlobalBufferSize=10)
     best = fusiest.map(spec, "energy").best("energy")
     sets = fused_sets(spec, best.looptree)
     assert sorted(name for fused in sets for name in fused.einsums) == ["Matmul0", "Matmul1", "Matmul2"]

@@ -34,7 +34,7 @@ def test_unfused_means_through_the_outermost_memory() -> None:
 
 def test_unfused_einsums_are_independent() -> None:
     """Two equal matmuls without fusion cost twice what one costs."""
-    one, two = (fusiest.load("simple", "matmuls", N_EINSUMS=n, M=32, KN=32, MainMemoryEnergy=9) for n in (1, 2))
+    one, two = (fusiest.load("simple", "matmuls", N_EINSUMS=n, M=32, KN=32, MainMemoryEnergy=2e-12) for n in (1, 2))
     alone = fusiest.map(one, "energy", jobs=1).best("energy")
     both = unfused_optimum(two, Options(objective=("energy",), jobs=1))
     assert isinstance(both, Result)

@@ -89,8 +89,8 @@ app.command(
 app.command(
     "compare",
     epilog=_example(
-        "fusiest map simple matmuls -D MainMemoryEnergy=100 --json large.json",
-        "fusiest map simple matmuls -D MainMemoryEnergy=100 -D GlobalBufferSize=65536 --json small.json",
+        "fusiest map simple matmuls --json large.json",
+        "fusiest map simple matmuls -D GlobalBufferSize=65536 --json small.json",
         "fusiest compare large.json small.json --report comparison.html",
     ),
 )(compare_command)
