@@ -28,6 +28,7 @@ from fusiest.baselines.sampling import timeloop
 from fusiest.baselines.space import Genome, Space, make_genome
 from fusiest.baselines.structures import structure_search
 from fusiest.errors import SpecError
+from fusiest.interrupt import deferred, finishing, taken
 from fusiest.mapper.joiner import Joiner, State
 from fusiest.mapper.mapper import NoMapping, checked_mapping, cpu_seconds, peak_rss_bytes
 from fusiest.mapper.options import Options
@@ -61,6 +62,7 @@ class Found:
     interrupted: bool = False
 
 
+@deferred()
 def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progress: Progress | None = None) -> Result:
     """Map with a baseline: explore, search, check."""
     if options.usage is not None:
@@ -84,7 +86,9 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
         explored={name: table.explored for name, table in tables.items()},
         orders="given", evaluations=found.spent, history=found.history, exploring_seconds=exploring,
     )  # fmt: skip
-    result = to_result(genome, options, found, stats, baseline.mapper)
+    with finishing():
+        result = to_result(genome, options, found, stats, baseline.mapper)
+    result.interrupted |= taken()
     stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
     stats.peak_rss_bytes = peak_rss_bytes()
     return result
@@ -95,6 +99,7 @@ def our_evaluations(spec: Spec, tables: dict[str, Table], finished: bool = True)
     return sum({common_key(spec, name, finished): table.explored for name, table in tables.items()}.values())
 
 
+@deferred()
 def search(
     genome: Genome,
     objective: tuple[str, ...],
@@ -122,6 +127,7 @@ def search(
     while (spent := float(record.amounts[SPENT])) < budget:
         try:
             step(min(budget, spent + slice_size))
+            interrupted = taken()
         except KeyboardInterrupt:
             interrupted = True
         history += [Improvement(*row) for row in record.history[: record.counts[RECORDED]].tolist()]

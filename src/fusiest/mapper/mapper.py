@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fusiest import interrupt
 from fusiest.errors import FusiestError, SpecError, did_you_mean
 from fusiest.joining.bounds import CLOSE, NOTHING, Incumbents, Least, WindowedBounds
 from fusiest.joining.coarse import Coarse
@@ -63,8 +64,11 @@ def run(
     progress: Progress | None = None,
     executor: concurrent.futures.Executor | None = None,
 ) -> Result:
-    """Map with checked options."""
-    return _Run(spec, options, progress or (lambda step: None), executor).run()
+    """Map with checked options. Ctrl-C ends the search with what it has found, or with an exception if that is nothing."""
+    with interrupt.deferred():
+        result = _Run(spec, options, progress or (lambda step: None), executor).run()
+        result.interrupted |= interrupt.taken()
+    return result
 
 
 @dataclass
@@ -114,7 +118,8 @@ class _Run:
         optimal, gap, interrupted = self._search(joiner)
         if not self.found:
             raise why_not_joined(joiner)
-        mappings = self._mappings(joiner)
+        with interrupt.finishing():
+            mappings = self._mappings(joiner)
         self.stats.wall_seconds = time.perf_counter() - begin
         self.stats.cpu_seconds = cpu_seconds() - cpu
         self.stats.peak_rss_bytes = peak_rss_bytes()
@@ -215,6 +220,7 @@ class _Run:
             joiner.exact = joiner.exact and (coarse is None or not everything)
 
     def _check(self) -> None:
+        interrupt.check()
         if self.deadline is not None and self.found and time.perf_counter() > self.deadline:
             raise OutOfTime
 

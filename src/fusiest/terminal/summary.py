@@ -38,6 +38,8 @@ def result_parts(result: Result, tree: bool = False) -> list[Part]:
 def _headline(result: Result) -> Text:
     count = len(result.mappings)
     text = Text(f"{count:,} mapping{'s' if count != 1 else ''}, ")
+    if result.interrupted:
+        text.append("interrupted, ", "bold yellow")
     if result.optimal:
         text.append("proven optimal", "bold green")
     else:
