@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import math
+from dataclasses import replace
 
 from fusiest.errors import SpecError
+from fusiest.frozen import FrozenDict
 from fusiest.looptree.pseudocode import EinsumText
 from fusiest.looptree.pseudocode import pseudocode as draw_pseudocode
 from fusiest.looptree.svg import svg as draw_svg
@@ -108,11 +110,24 @@ def einsum_text(info: EinsumInfo) -> EinsumText:
 
 
 def einsum_line(info: EinsumInfo) -> str:
-    text = einsum_text(info)
-    sizes = ", ".join(f"{v}={n}" for v, n in info.bounds.items())
+    """An Einsum as the workload has it, with the values that its rank variables take where they do not begin at 0."""
+    text = einsum_text(_as_written(info))
+    sizes = ", ".join(
+        f"{v}={info.least[v]}..{info.least[v] + n - 1}" if info.least[v] else f"{v}={n}" for v, n in info.bounds.items()
+    )
     copy = "  copy" if info.is_copy_operation else ""
     times = f"  x{info.n_instances}" if info.n_instances > 1 else ""
     return f"{info.name}:  {text.output} = {text.right_side}  ({sizes}){copy}{times}"
+
+
+def _as_written(info: EinsumInfo) -> EinsumInfo:
+    """With indices of variables that count from their least values, where they do not count from 0."""
+    back = {v: -low for v, low in info.least.items()}
+    accesses = {
+        t: replace(a, ranks=FrozenDict({rank: affine.moved(back) for rank, affine in a.ranks.items()}))
+        for t, a in info.accesses.items()
+    }
+    return replace(info, accesses=FrozenDict(accesses))
 
 
 def _architecture(nodes: tuple[arch.ArchitectureNode, ...], depth: int) -> list[str]:

@@ -151,7 +151,7 @@ class _Run:
         except (OutOfTime, KeyboardInterrupt) as stop:
             if not self.found:
                 raise
-            return False, self._gap(joiner), isinstance(stop, KeyboardInterrupt)
+            return *_judged(self._gap(joiner)), isinstance(stop, KeyboardInterrupt)
 
     def _proven(self, joiner: Joiner) -> tuple[bool, float]:
         """Whether nothing better is left, and the gap. If there were too many orders, their bound has to say so."""
@@ -160,8 +160,7 @@ class _Run:
         if isinstance(joiner.bounds, WindowedBounds):
             joiner.bounds = joiner.bounds.whole
         joiner.restart()
-        gap = self._gap(joiner)
-        return gap <= CLOSE, gap
+        return _judged(self._gap(joiner))
 
     def _bound(self, joiner: Joiner) -> None:
         """Better bounds for a long workload, cut where the best mapping known is not fused."""
@@ -270,6 +269,11 @@ class _Run:
             costs = float(energy[i]), float(latency[i])
             mappings.append(checked_mapping(self.spec, order, tree, *costs, self.options.finished))
         return sorted(mappings, key=lambda m: (m.energy, m.latency))
+
+
+def _judged(gap: float) -> tuple[bool, float]:
+    """Whether a gap proves the optimum, and what is left of it: costs that are so close are the same."""
+    return (True, 0.0) if gap <= CLOSE else (False, gap)
 
 
 def _ratio(known: Floats, least: Floats) -> Floats:

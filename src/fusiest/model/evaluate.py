@@ -10,7 +10,7 @@ from fusiest.errors import InvalidMapping, Located, SpecError, did_you_mean
 from fusiest.looptree.nodes import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll
 from fusiest.looptree.text import einsums
 from fusiest.model.accesses import Accesses, Key, count_accesses
-from fusiest.model.exchange import check_backings, unfinished
+from fusiest.model.exchange import check_backings, out_of_turn
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
 from fusiest.model.occupancy import Occupancy, occupancy, reservations, sharing
@@ -55,7 +55,8 @@ class Evaluation:
     peak_occupancy_bits: dict[str, int | float]
     einsums: dict[str, EinsumEvaluation]
     warnings: tuple[str, ...] = ()
-    """Tensors that are used before they are finished: what such a mapping computes is wrong, whatever it costs.
+    """Tensors that are used before they are finished or after they were dropped: what such a mapping computes is wrong,
+    whatever it costs.
 
     Each is `Located`, and knows its place in the mapping's file."""
 
@@ -138,7 +139,7 @@ def take_apart(spec: Spec, tree: LoopTree) -> Anatomy:
     order = {name: i for i, name in enumerate(names)}
     common = sharing(nests, {t: sorted(order[u] for u in users) for t, users in spec.info.users.items()})
     check_backings(nests)
-    return Anatomy(paths, nests, bound, occupancy(common), unfinished(common, spec.info.producer))
+    return Anatomy(paths, nests, bound, occupancy(common), out_of_turn(common, spec.info.producer))
 
 
 def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
@@ -17,17 +18,35 @@ from fusiest.spec.bounds import Box, EmptySpace, Steps, bounding_box
 from fusiest.spec.einsum_text import default_operation
 from fusiest.spec.expressions import NameSet, Universe, by_set, evaluate, name_set, number
 from fusiest.spec.renames import rename_tables
-from fusiest.spec.workload import Einsum, EinsumRenames, Rename, Workload
+from fusiest.spec.workload import Einsum, EinsumRenames, Rename, TensorAccess, Workload
 from fusiest.spec.workload_checks import check_dependencies, check_einsums, check_names
+
+
+class Stepping(NamedTuple):
+    """A rank that one variable steps alone: its index is coefficient · variable + constant."""
+
+    rank: str
+    coefficient: int
+    constant: int
+
+    def __str__(self) -> str:
+        return self.rank
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How an Einsum indexes one tensor."""
+    """How an Einsum indexes one tensor. Variables count from 0, as loops do: from their least values."""
 
     tensor: str
     output: bool
     ranks: FrozenDict[str, Affine]
+
+    def stepping(self, variable: str) -> Stepping | None:
+        """The rank that a variable steps alone, and how."""
+        for rank, affine in self.ranks.items():
+            if affine.variables == (variable,):
+                return Stepping(rank, affine.coefficients[variable], affine.constant)
+        return None
 
     @property
     def variables(self) -> frozenset[str]:
@@ -49,6 +68,8 @@ class EinsumInfo:
 
     name: str
     bounds: FrozenDict[str, int]
+    least: FrozenDict[str, int]
+    """The least value of each rank variable as the workload has it. Everywhere else variables count from 0."""
     accesses: FrozenDict[str, Access]
     output: str
     bits_per_value: FrozenDict[str, int | float]
@@ -91,11 +112,11 @@ def analyze(
     infos: dict[str, EinsumInfo] = {}
     steps = Steps(len(workload.einsums))
     for einsum in workload.einsums:
-        bounds = _bounds(workload, einsum, shapes, steps)
+        box = _box(workload, einsum, shapes, steps)
         operation = str(einsum.operation or default_operation(einsum.tensor_accesses, einsum.is_copy_operation))
         own = {**variable_values, "operation": operation}
-        names = EinsumNames(own, elsewhere, _universe(einsum, bounds, {}))
-        infos[einsum.name] = _resolve(workload, einsum, bounds, names, tables[einsum.name], users, producer)
+        names = EinsumNames(own, elsewhere, _universe(einsum, box, {}))
+        infos[einsum.name] = _resolve(workload, einsum, box, names, tables[einsum.name], users, producer)
     shapes.check_all_used()
     _check_agreement(workload, infos, users)
     return WorkloadInfo(FrozenDict(infos), FrozenDict(users), FrozenDict(producer))
@@ -173,7 +194,7 @@ class EinsumNames(Mapping[str, object]):
         return EinsumNames(self.own, self.elsewhere, self.universe, hidden)
 
 
-def _universe(einsum: Einsum, bounds: Mapping[str, int], bits: Mapping[str, int | float]) -> Universe:
+def _universe(einsum: Einsum, bounds: Mapping[str, object], bits: Mapping[str, int | float]) -> Universe:
     variables = {
         str(a.name): frozenset(v for r in a.projection.values() for v in r.variables) for a in einsum.tensor_accesses
     }
@@ -196,7 +217,8 @@ def evaluate_variables(variables: Mapping[str, Value]) -> dict[str, object]:
     return names
 
 
-def _bounds(workload: Workload, einsum: Einsum, shapes: _Shapes, steps: Steps) -> dict[str, int]:
+def _box(workload: Workload, einsum: Einsum, shapes: _Shapes, steps: Steps) -> dict[str, tuple[int, int]]:
+    """The least and the greatest value of each rank variable."""
     variables = list(
         dict.fromkeys(v for a in einsum.tensor_accesses for r in a.projection.values() for v in r.variables)
     )
@@ -228,15 +250,14 @@ def _bounds(workload: Workload, einsum: Einsum, shapes: _Shapes, steps: Steps) -
                 einsum.name,
             )
     _check_box(einsum, constraints, box)
-    bounds = {v: int(high - low) + 1 for v, (low, high) in box.items()}
-    points = math.prod(bounds.values())
+    points = math.prod(int(high - low) + 1 for low, high in box.values())
     if points > MAX_CONSTANT:
         raise SpecError(
             f"Einsum {einsum.name} has about 10^{round(math.log10(points))} points, more than can be counted (2^62); a "
             f"smaller one may run n_instances times",
             einsum.name,
         )
-    return bounds
+    return {v: (int(low), int(high)) for v, (low, high) in box.items()}
 
 
 def _check_box(einsum: Einsum, constraints: Iterable[Constraint], box: Box) -> None:
@@ -262,14 +283,16 @@ def _check_box(einsum: Einsum, constraints: Iterable[Constraint], box: Box) -> N
 def _resolve(
     workload: Workload,
     einsum: Einsum,
-    bounds: dict[str, int],
+    box: Mapping[str, tuple[int, int]],
     names: EinsumNames,
     renames: Sequence[Rename],
     users: Mapping[str, tuple[str, ...]],
     producer: Mapping[str, str],
 ) -> EinsumInfo:
     """Named sets, then renames, then what is persistent, then bits: each may use those before it."""
-    accesses = {str(a.name): Access(str(a.name), a.output, a.projection) for a in einsum.tensor_accesses}
+    bounds = {v: high - low + 1 for v, (low, high) in box.items()}
+    least = {v: low for v, (low, _) in box.items()}
+    accesses = {str(a.name): _access(a, least) for a in einsum.tensor_accesses}
     output = next(t for t, a in accesses.items() if a.output)
     names = names.extended(_named_sets(accesses, output, _universe(einsum, bounds, {}), users, producer))
     for rename in renames:
@@ -298,6 +321,7 @@ def _resolve(
     return EinsumInfo(
         name=str(einsum.name),
         bounds=FrozenDict(bounds),
+        least=FrozenDict(least),
         accesses=FrozenDict(accesses),
         output=output,
         bits_per_value=FrozenDict(bits),
@@ -306,6 +330,12 @@ def _resolve(
         is_copy_operation=einsum.is_copy_operation,
         operation=str(names.own["operation"]),
         names=names.extended(rebound, universe),
+    )
+
+
+def _access(access: TensorAccess, least: Mapping[str, int]) -> Access:
+    return Access(
+        str(access.name), access.output, FrozenDict({r: a.moved(least) for r, a in access.projection.items()})
     )
 
 
