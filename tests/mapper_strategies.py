@@ -261,7 +261,7 @@ class Drawer:
         kept = arch.Tensors(keep="Above" if dice.chance(30) else f"Above & ({self.tensors()})",
                             may_keep="Above" if dice.chance(25) else None)  # fmt: skip
         self.nodes.append(
-            arch.Toll(
+            arch.TollStation(
                 name=f"Toll{self.tolls}",
                 spatial=dimensions,
                 direction=mixed if dice.chance(30) else one,
@@ -349,10 +349,10 @@ class Drawer:
             dimensions = self.dimensions(100)
             self.nodes.append(arch.Container(name=f"Array{len(self.nodes)}", spatial=dimensions))
 
-    def compute(self, name: str, percent: int) -> arch.Compute:
+    def compute(self, name: str, percent: int) -> arch.ComputeUnit:
         dice = self.dice
         enabled: arch.Value = dice.one_of(["len(All) == 2", "len(All) > 2"]) if dice.chance(8) else True
-        return arch.Compute(
+        return arch.ComputeUnit(
             name=name,
             spatial=self.dimensions(percent),
             skip_initial_output_write=not dice.chance(12),

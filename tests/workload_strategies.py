@@ -293,9 +293,9 @@ def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool, uneven: b
             )
         )
     if dice.chance(8):
-        side = arch.Compute(name="Side", enabled="len(All) == 2", **_figures(dice, [1, 3], "compute"))  # type: ignore[arg-type]
+        side = arch.ComputeUnit(name="Side", enabled="len(All) == 2", **_figures(dice, [1, 3], "compute"))  # type: ignore[arg-type]
         nodes.append(arch.Fork(nodes=(side,)))
-    nodes.append(arch.Compute(name="MAC", **_figures(dice, [1, 0], "compute")))  # type: ignore[arg-type]
+    nodes.append(arch.ComputeUnit(name="MAC", **_figures(dice, [1, 0], "compute")))  # type: ignore[arg-type]
     return arch.Architecture(nodes=tuple(nodes))
 
 
@@ -380,7 +380,7 @@ def _small_architecture(dice: Dice) -> arch.Architecture:
                 **_figures(dice, [0, 0.5], "read", "write"),  # type: ignore[arg-type]
             )
         )
-    return arch.Architecture(nodes=(*memories, arch.Compute(name="MAC", **_figures(dice, [1, 0], "compute"))))  # type: ignore[arg-type]
+    return arch.Architecture(nodes=(*memories, arch.ComputeUnit(name="MAC", **_figures(dice, [1, 0], "compute"))))  # type: ignore[arg-type]
 
 
 @st.composite

@@ -16,6 +16,7 @@ from fusiest.model.evaluate import check_size, check_tree
 from fusiest.spec import architecture as arch
 from fusiest.spec.analysis import Access, EinsumInfo
 from fusiest.spec.expressions import number
+from fusiest.spec.fields import Value, tag_of
 from fusiest.spec.spec import Spec
 
 _PREFIXES = (
@@ -139,13 +140,13 @@ def _architecture(nodes: tuple[arch.ArchitectureNode, ...], depth: int) -> list[
             continue
         fanout = "".join(f" x{d.fanout} {d.name}" for d in node.spatial)
         size = f" {_size(node.size)}" if isinstance(node, arch.Memory) else ""
-        lines.append(f"{pad}{type(node).__name__} {node.name}{size}{fanout}")
-        if not isinstance(node, arch.Compute):
+        lines.append(f"{pad}{tag_of(type(node))[1:]} {node.name}{size}{fanout}")
+        if not isinstance(node, arch.ComputeUnit):
             depth += 1
     return lines
 
 
-def _size(size: arch.Value) -> str:
+def _size(size: Value) -> str:
     try:
         value = number(size, {}, "size")
     except SpecError:

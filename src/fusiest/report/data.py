@@ -17,6 +17,7 @@ from fusiest.report.names import Names
 from fusiest.report.view import mapping_charts, mapping_view
 from fusiest.show import einsum_line
 from fusiest.spec import architecture as arch
+from fusiest.spec.fields import tag_of
 
 MOST_VIEWS = 300
 """Mappings of a front that are kept in full, so that a page stays small; all of its points are always shown."""
@@ -142,7 +143,7 @@ def _cloud(name: str, color: str, marker: Literal["circle", "diamond"], mappings
 
 def _kind(subject: Subject, name: str) -> str:
     nodes = arch.flatten(subject.result.spec.require_arch().nodes)
-    return next(type(node).__name__ for node in nodes if node.name == name)
+    return next(tag_of(type(node))[1:] for node in nodes if node.name == name)
 
 
 def _unfused(subject: Subject) -> dict[str, Any] | None:

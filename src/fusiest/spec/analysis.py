@@ -13,10 +13,9 @@ from typing import NamedTuple
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import MAX_CONSTANT, Affine, Constraint
-from fusiest.spec.architecture import Value, complaint
 from fusiest.spec.bounds import Box, EmptySpace, Steps, bounding_box
-from fusiest.spec.einsum_text import default_operation
 from fusiest.spec.expressions import NameSet, Universe, by_set, evaluate, name_set, number
+from fusiest.spec.fields import Limits, Value
 from fusiest.spec.renames import rename_tables
 from fusiest.spec.workload import Einsum, EinsumRenames, Rename, TensorAccess, Workload
 from fusiest.spec.workload_checks import check_dependencies, check_einsums, check_names
@@ -113,8 +112,7 @@ def analyze(
     steps = Steps(len(workload.einsums))
     for einsum in workload.einsums:
         box = _box(workload, einsum, shapes, steps)
-        operation = str(einsum.operation or default_operation(einsum.tensor_accesses, einsum.is_copy_operation))
-        own = {**variable_values, "operation": operation}
+        own = {**variable_values, "operation": einsum.computes}
         names = EinsumNames(own, elsewhere, _universe(einsum, box, {}))
         infos[einsum.name] = _resolve(workload, einsum, box, names, tables[einsum.name], users, producer)
     shapes.check_all_used()
@@ -328,7 +326,7 @@ def _resolve(
         persistent=persistent.members,
         n_instances=workload.n_instances * einsum.n_instances,
         is_copy_operation=einsum.is_copy_operation,
-        operation=str(names.own["operation"]),
+        operation=einsum.computes,
         names=names.extended(rebound, universe),
     )
 
@@ -372,7 +370,7 @@ def _bits_per_value(workload: Workload, einsum: Einsum, names: EinsumNames) -> d
                 f"tensor {access.name} has no bits_per_value; give the workload bits_per_value: {{All: 8}}", access.name
             )
         bits[str(access.name)] = number(value, names, "bits_per_value") if isinstance(value, str) else value
-        wrong = complaint("bits_per_value", bits[access.name])
+        wrong = Limits(positive=True).complaint("bits_per_value", bits[access.name])
         if wrong:
             raise SpecError(f"tensor {access.name}: {wrong}", value if isinstance(value, str) else access.name)
     return bits
