@@ -345,7 +345,7 @@ def test_an_interrupted_report_does_not_lose_the_result(
     from fusiest.report import unfused
 
     def stopped(*_: object) -> Result:
-        return Result(fusiest.load("simple"), ("energy",), [], False, 1.0, Stats(), interrupted=True)
+        return Result(fusiest.load("simple"), ("energy",), [], False, 1.0, Stats(), "interrupt")
 
     monkeypatch.setattr(unfused, "run", stopped)
     status, out, _ = run(capsys, *TWO, "--report", str(tmp_path / "r.html"), "--json", str(tmp_path / "r.json"))

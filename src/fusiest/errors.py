@@ -51,6 +51,12 @@ class Interrupted(FusiestError):
     exit_status = 130
 
 
+class OutOfMemory(FusiestError):
+    """There is not enough memory for the search."""
+
+    exit_status = 4
+
+
 class SpecError(FusiestError):
     """A spec or mapping that cannot be read or makes no sense."""
 

@@ -88,7 +88,8 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
     )  # fmt: skip
     with finishing():
         result = to_result(genome, options, found, stats, baseline.mapper)
-    result.interrupted |= taken()
+    if taken():
+        result.stopped = "interrupt"
     stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
     stats.peak_rss_bytes = peak_rss_bytes()
     return result
@@ -181,7 +182,9 @@ def to_result(genome: Genome, options: Options, found: Found, stats: Stats, mapp
     kind = OBJECTIVES.get(options.objective, EDP)
     bound, score = least_score(genome, kind), (best.energy, best.latency, best.energy * best.latency)[kind]
     gap = max(0.0, 1 - bound / score) if score else 0.0
-    return Result(spec, options.objective, [mapping], False, gap, stats, found.interrupted, options)
+    return Result(
+        spec, options.objective, [mapping], False, gap, stats, "interrupt" if found.interrupted else None, options
+    )
 
 
 def least_score(genome: Genome, objective: int) -> float:

@@ -14,13 +14,13 @@ from fusiest.cli.map import map_command
 from fusiest.cli.output import complain, echo, interruptible, writing_to_stdout
 from fusiest.cli.reproduce import reproduce_command
 from fusiest.cli.show import list_command, show_command
-from fusiest.errors import FusiestError
+from fusiest.errors import FusiestError, OutOfMemory
 from fusiest.terminal.console import silence
 
 _HELP = """Finds the provably best way to run a tensor workload on an accelerator.
 
 An architecture (ARCH), a workload and a mapping are each a YAML file or the name of a bundled one. Results go to stdout,
-progress to stderr. Exit status: 0; 2 bad input; 3 no valid mapping; 130 interrupted.
+progress to stderr. Exit status: 0; 2 bad input; 3 no valid mapping; 4 out of memory; 130 interrupted.
 """
 
 _EXAMPLES = """Start here:
@@ -138,6 +138,8 @@ def _main() -> None:
         complain(str(error), error.exit_status)
     except (typer.Abort, KeyboardInterrupt):
         complain("fusiest: interrupted", interrupt.EXIT_STATUS)
+    except MemoryError:
+        complain("fusiest: out of memory", OutOfMemory.exit_status)
     except BrokenPipeError:
         silence(sys.stdout)
         sys.exit(1)

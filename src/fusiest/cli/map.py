@@ -14,7 +14,7 @@ from fusiest.cli.arguments import ArchArgument, DefineOption, JsonOption, Worklo
 from fusiest.cli.completion import complete, one_of
 from fusiest.cli.output import Deliveries, present, warn
 from fusiest.cli.report import Pictures
-from fusiest.errors import Interrupted, SpecError
+from fusiest.errors import Interrupted, OutOfMemory, SpecError
 from fusiest.files import check_writable, write_atomically
 
 if TYPE_CHECKING:
@@ -152,12 +152,15 @@ def map_command(
     with Deliveries(json_file, mapping, report, charts) as deliveries:
         with interrupt.deferred():
             _deliver(result, tree, json_file, mapping, deliveries)
-            result.interrupted |= interrupt.taken()
+            if interrupt.taken():
+                result.stopped = "interrupt"
         if pictures:
             with deliveries.one(), Progress(sys.stderr, quiet) as progress:
                 pictures.write(result, f"{workload} on {arch}", ", ".join(define or []), progress, deliveries)
     if result.interrupted:
         sys.exit(interrupt.EXIT_STATUS)
+    if result.stopped == "memory":
+        sys.exit(OutOfMemory.exit_status)
 
 
 def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress: Progress) -> Result:

@@ -35,11 +35,11 @@ class Pictures:
             check_folder(self.charts)
 
     def write(self, result: Result, title: str, note: str, progress: Progress, deliveries: Deliveries) -> None:
-        """The unfused optimum is searched for here, unless the user wanted the first search to end."""
+        """The unfused optimum is searched for here, unless the first search was ended."""
         from fusiest.mapper.progress import Step
         from fusiest.report import report_html, save_charts, subject_of
 
-        unfused = self.unfused and not result.interrupted
+        unfused = self.unfused and result.stopped not in ("interrupt", "memory")
         if unfused:
             progress(Step("report: the unfused optimum, to compare with"))
         subject = subject_of(result, title, note, progress, unfused)

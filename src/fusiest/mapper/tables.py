@@ -85,13 +85,14 @@ def _explore(
 def _in_processes(
     pool: concurrent.futures.ProcessPoolExecutor, explore: Callable[[str], Table], names: list[str]
 ) -> Tables:
-    """If a worker is killed, as when memory runs out, what is missing is explored here. If we are interrupted, all end."""
+    """If memory runs out, or a worker is killed, what is missing is explored here. If we are interrupted, all end."""
     missing = dict.fromkeys(names)
     try:
         for name, table in _submit(pool, explore, names):
             del missing[name]
             yield name, table
-    except BrokenProcessPool:
+    except (BrokenProcessPool, MemoryError, OSError):
+        workers.end(pool)
         for name in missing:
             yield name, explore(name)
     finally:

@@ -10,7 +10,7 @@ from rich.text import Text
 from fusiest.looptree.nodes import LoopTree
 from fusiest.looptree.text import iterations, loop_words
 from fusiest.looptree.text import text as draw_text
-from fusiest.mapper.result import Mapping, Result
+from fusiest.mapper.result import Mapping, Result, Stop
 from fusiest.model.evaluate import Evaluation
 from fusiest.model.fusion import SharedLoops, fused_sets, shared_loops
 from fusiest.model.leakage import bind_all
@@ -20,6 +20,7 @@ from fusiest.terminal.grid import Grid, Part, grid
 
 MOST_POINTS = 12
 MOST_CONSUMERS = 5
+_STOPPED: dict[Stop, str] = {"time limit": "time is up", "interrupt": "interrupted", "memory": "out of memory"}
 UNFINISHED = "uses tensors before they are finished"
 
 
@@ -38,8 +39,8 @@ def result_parts(result: Result, tree: bool = False) -> list[Part]:
 def _headline(result: Result) -> Text:
     count = len(result.mappings)
     text = Text(f"{count:,} mapping{'s' if count != 1 else ''}, ")
-    if result.interrupted:
-        text.append("interrupted, ", "bold yellow")
+    if result.stopped is not None:
+        text.append(f"{_STOPPED[result.stopped]}, ", "bold yellow")
     if result.optimal:
         text.append("proven optimal", "bold green")
     else:
