@@ -35,14 +35,17 @@ class EinsumEvaluation:
     energies: dict[Key, float]
     occupancy_bits: dict[tuple[str, str], int | float]
     per_unit: dict[Key, float]
-    operations: int
+    points: int
+    """Of the iteration space, once: each is a compute action. How many operations that is says `operations.py`."""
     steps: int
     used_fanout: dict[tuple[str, str], int]
     reservation_levels: dict[tuple[str, str], int]
 
     @property
     def bottleneck(self) -> str:
-        """The component that the Einsum waits for: the busiest one."""
+        """The component that the Einsum waits for: the busiest one; empty if it takes no time."""
+        if not self.latency:
+            return ""
         return max(self.latency_per_component, key=lambda component: self.latency_per_component[component])
 
 
@@ -327,7 +330,7 @@ def evaluate_einsum(spec: Spec, nest: EinsumNest, bound: Mapping[str, BoundCompo
         energies=energies,
         occupancy_bits={(r.memory, _copied_name(nest, r.tensor)): r.bits for r in charged},
         per_unit=per_unit,
-        operations=counts.operations,
+        points=counts.operations,
         steps=counts.steps,
         used_fanout=nest.used_fanout(),
         reservation_levels={(r.memory, _copied_name(nest, r.tensor)): r.level for r in charged},
