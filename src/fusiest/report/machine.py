@@ -78,7 +78,7 @@ def _instances(nodes: tuple[arch.ArchitectureNode, ...], bound: Bound, above: in
             continue
         count = above * math.prod(d.fanout for d in bound[str(node.name)].dimensions)
         yield str(node.name), count
-        if not isinstance(node, arch.Compute):
+        if not isinstance(node, arch.ComputeUnit):
             above = count
 
 
