@@ -35,19 +35,18 @@ class Pictures:
             check_folder(self.charts)
 
     def write(self, result: Result, title: str, note: str, progress: Progress, deliveries: Deliveries) -> None:
-        """The unfused optimum is searched for here, unless the first search was ended."""
+        """The unfused optimum is searched for here."""
         from fusiest.mapper.progress import Step
         from fusiest.report import report_html, save_charts, subject_of
 
-        unfused = self.unfused and result.stopped not in ("interrupt", "memory")
-        if unfused:
+        if self.unfused:
             progress(Step("report: the unfused optimum, to compare with"))
-        subject = subject_of(result, title, note, progress, unfused)
+        subject = subject_of(result, title, note, progress, self.unfused)
         if self.report is not None:
             progress(Step("report: writing the page"))
-            with deliveries.one(self.report):
+            with deliveries.one():
                 write_atomically(self.report, report_html(subject))
         if self.charts is not None:
             progress(Step("report: drawing charts"))
-            with deliveries.one(self.charts):
+            with deliveries.one():
                 save_charts(subject, self.charts)

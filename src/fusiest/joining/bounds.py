@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fusiest.pmapping.pareto import Floats
-from fusiest.spec.analysis import Stepping
 
-Signature = tuple[str, frozenset[Stepping | None]]
+Signature = tuple[str, frozenset[str | None]]
 Signatures = tuple[tuple[str, Signature], ...]
 """Per tensor, sorted by name."""
 
@@ -107,7 +106,7 @@ BUCKETS = 8
 """In so many steps, how much of a memory is reserved above the loops that are open at a cut."""
 
 
-Entry = tuple[str, tuple[frozenset[Stepping], ...]]
+Entry = tuple[str, tuple[frozenset[str], ...]]
 """How a tensor crosses a cut: its memory, and the ranks stepped above it, zone by zone."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import TypeAlias
 
 from fusiest.frozen import FrozenDict
 
@@ -22,59 +22,51 @@ RankVariable: TypeAlias = str | FrozenDict[str, str]
 class Temporal:
     """A loop: below it, the rank variable has extent `tile_shape`."""
 
-    rank_variable: Annotated[
-        RankVariable, "The variable that is stepped; by Einsum where fused Einsums call it differently."
-    ]
-    tile_shape: Annotated[int, "The variable's extent below the loop."]
+    rank_variable: RankVariable
+    tile_shape: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spatial:
     """A loop whose iterations run side by side on dimension `name` of the component's fanout."""
 
-    rank_variable: Annotated[RankVariable, "As for `!Temporal`."]
-    tile_shape: Annotated[int, "As for `!Temporal`."]
-    component: Annotated[str, "The node whose fanout the iterations run on."]
-    name: Annotated[str, "The dimension of that fanout."]
+    rank_variable: RankVariable
+    tile_shape: int
+    component: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
     """From here down, these tensors' tiles are kept in this memory."""
 
-    tensors: Annotated[tuple[str, ...], "Tensors whose tiles are kept from here down."]
-    component: Annotated[str, "The memory."]
-    persistent: Annotated[bool, "Held for all of the run; only above all loops."] = False
+    tensors: tuple[str, ...]
+    component: str
+    persistent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toll:
     """These tensors pass through this component and are charged; nothing is kept."""
 
-    tensors: Annotated[tuple[str, ...], "Tensors that pass."]
-    component: Annotated[str, "The Toll."]
+    tensors: tuple[str, ...]
+    component: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
-    """A leaf: here an Einsum is computed."""
-
-    einsum: Annotated[str, "The Einsum computed here."]
-    component: Annotated[str, "The compute that it runs on."]
+    einsum: str
+    component: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nested:
-    """One branch of a Sequential."""
-
-    nodes: Annotated[tuple[Node, ...], "The nodes of one branch."]
+    nodes: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequential:
-    """A split: branches that run one after the other."""
-
-    nodes: Annotated[tuple[Nested, ...], "Branches that run one after the other."]
+    nodes: tuple[Nested, ...]
 
 
 Loop: TypeAlias = Temporal | Spatial
@@ -84,9 +76,7 @@ Node: TypeAlias = Temporal | Spatial | Storage | Toll | Compute | Sequential
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopTree:
-    """A mapping of a whole workload, or of a part of it."""
-
-    nodes: Annotated[tuple[Node, ...], "From the root down. Only the last may be a `!Sequential`."]
+    nodes: tuple[Node, ...]
 
     def paths(self) -> Iterator[tuple[Node, ...]]:
         """Root-to-leaf paths in execution order, without the splits."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from fusiest.errors import OutOfMemory
 from fusiest.mapper.mapper import NoMapping, run
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress
@@ -27,10 +26,8 @@ def unfused_optimum(spec: Spec, options: Options, say: Progress | None = None) -
     unfused = dataclasses.replace(spec, arch=constrained(spec.require_arch(), dataflow))
     try:
         found = run(unfused, dataclasses.replace(options, max_fused_loops=0, orders="given"), say)
-    except (NoMapping, OutOfMemory) as error:
+    except NoMapping as error:
         return str(error)
     if found.interrupted:
         raise KeyboardInterrupt
-    if found.stopped == "memory":
-        return "out of memory"
     return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from fusiest.model.operations import CONVENTION, operations
 from fusiest.report.palette import SETS
 from fusiest.reproduce.edge import OURS, best_mapping, lengths, thousands
 from fusiest.reproduce.output import Output, Row, table
@@ -39,7 +38,7 @@ def intensity(tokens: int) -> dict[str, float]:
             * info.bits_per_value[tensor] / 8
             for tensor, access in info.accesses.items()
         ]  # fmt: skip
-        found[name] = operations(info) / info.n_instances / sum(values)
+        found[name] = math.prod(info.bounds.values()) / sum(values)
     return found
 
 
@@ -82,7 +81,7 @@ def _draw(figure: Figure, rows: list[Row], tokens: tuple[int, ...]) -> None:
         legend = axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2, handlelength=1)
         legend.set_title(f"{thousands(n)} tokens", {"size": 9, "weight": "bold"})
         legend.set_alignment("left")
-    panels[0].set_ylabel("operations per byte")
+    panels[0].set_ylabel("MACs per byte")
 
 
 def _summary(rows: list[Row], tokens: tuple[int, ...]) -> str:
@@ -98,9 +97,9 @@ def _summary(rows: list[Row], tokens: tuple[int, ...]) -> str:
         if row["tokens"] == n
     ]
     return f"""
-Operations per byte of an Einsum's tensors, each moved once, and what the optimal mapping fuses. {CONVENTION}
+MACs (or element-wise operations) per byte of an Einsum's tensors, each moved once, and what the optimal mapping fuses.
 
-{table(["tokens", "Einsum", "operations per byte", "fused"], lines)}
+{table(["tokens", "Einsum", "MACs per byte", "fused"], lines)}
 
 ## Beside the paper
 
