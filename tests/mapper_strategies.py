@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
-from fusiest.spec.affine import Affine, Constraint
+from fusiest.spec.affine import Affine
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload import Einsum, TensorAccess, Workload
 from tests.drawing.dice import Dice
+from tests.drawing.indices import Twists
 from tests.yaml_text import yaml_text
 
 TARGET = "E1"
@@ -116,41 +117,48 @@ def _bounds(dice: Dice, variables: list[str], sizes: Sizes) -> dict[str, int]:
     return bounds
 
 
-def _einsum(name: str, bounds: dict[str, int], accesses: dict[str, Ranks], output: str, instances: int = 1) -> Einsum:
+def _einsum(name: str, bounds: dict[str, int], accesses: dict[str, Ranks], output: str, twists: Twists) -> Einsum:
+    shape = twists.constraints(bounds)
+
+    def index(tensor: str, number: int, terms: dict[str, int]) -> Affine:
+        size = 1 + sum(a * (bounds[v] - 1) for v, a in terms.items())
+        return twists.index(tensor, number, terms, size, strides=tensor != output)
+
     return Einsum(
         name=name,
         tensor_accesses=tuple(
             TensorAccess(
                 name=t,
-                projection=FrozenDict({rank: Affine(FrozenDict(terms)) for rank, terms in ranks.items()}),
+                projection=FrozenDict({rank: index(t, i, terms) for i, (rank, terms) in enumerate(ranks.items())}),
                 output=t == output,
             )
             for t, ranks in accesses.items()
         ),
-        iteration_space_shape=tuple(Constraint(f"0 <= {v} < {bound}") for v, bound in bounds.items()),
-        n_instances=instances,
+        iteration_space_shape=shape,
     )
 
 
-def _neighbour(name: str, target: Target, tensor: str, writes: bool) -> Einsum:
+def _neighbour(name: str, target: Target, tensor: str, writes: bool, twists: Twists) -> Einsum:
     """An Einsum that writes or reads one of the target's tensors, element by element."""
     ranks: Ranks = {rank: {rank.lower(): 1} for rank in target.accesses[tensor]}
     bounds = {rank.lower(): target.size(tensor, rank) for rank in ranks}
     other = f"{'X' if writes else 'Y'}{tensor}"
-    return _einsum(name, bounds, {tensor: ranks, other: dict(ranks)}, tensor if writes else other)
+    return _einsum(name, bounds, {tensor: ranks, other: dict(ranks)}, tensor if writes else other, twists)
 
 
 def _workload(dice: Dice, target: Target, deep: bool) -> Workload:
     einsums = []
+    twists = Twists(dice)
     for tensor in target.accesses:
         if dice.chance(75 if deep else 45):
             target.shared.append(tensor)
     for i, tensor in enumerate(target.shared):
         if tensor != target.output:
-            einsums.append(_neighbour(f"P{i}", target, tensor, writes=dice.chance(70)))
-    einsums.append(_einsum(TARGET, target.bounds, target.accesses, target.output, 2 if dice.chance(10) else 1))
+            einsums.append(_neighbour(f"P{i}", target, tensor, dice.chance(70), twists))
+    one = _einsum(TARGET, target.bounds, target.accesses, target.output, twists)
+    einsums.append(replace(one, n_instances=2 if dice.chance(10) else 1))
     if target.output in target.shared:
-        einsums.append(_neighbour("C", target, target.output, writes=False))
+        einsums.append(_neighbour("C", target, target.output, False, twists))
     produced = {str(a.name) for e in einsums for a in e.tensor_accesses if a.output}
     persistent = [t for t in target.accesses if t not in produced and dice.chance(6)]
     bits: dict[str, arch.Value] = {t: dice.one_of([4, 16]) for t in target.accesses if dice.chance(15)}
@@ -253,7 +261,7 @@ class Drawer:
         kept = arch.Tensors(keep="Above" if dice.chance(30) else f"Above & ({self.tensors()})",
                             may_keep="Above" if dice.chance(25) else None)  # fmt: skip
         self.nodes.append(
-            arch.Toll(
+            arch.TollStation(
                 name=f"Toll{self.tolls}",
                 spatial=dimensions,
                 direction=mixed if dice.chance(30) else one,
@@ -341,10 +349,10 @@ class Drawer:
             dimensions = self.dimensions(100)
             self.nodes.append(arch.Container(name=f"Array{len(self.nodes)}", spatial=dimensions))
 
-    def compute(self, name: str, percent: int) -> arch.Compute:
+    def compute(self, name: str, percent: int) -> arch.ComputeUnit:
         dice = self.dice
         enabled: arch.Value = dice.one_of(["len(All) == 2", "len(All) > 2"]) if dice.chance(8) else True
-        return arch.Compute(
+        return arch.ComputeUnit(
             name=name,
             spatial=self.dimensions(percent),
             skip_initial_output_write=not dice.chance(12),

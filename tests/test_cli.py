@@ -99,7 +99,7 @@ def test_a_folder_of_the_same_name_does_not_hide_a_bundled_spec(
 def test_show(capsys: Capture) -> None:
     _, out, _ = run(capsys, "show", *MATMULS)
     assert ["Architecture" in out, "Workload" in out, "Mapping" in out] == [True] * 3
-    assert "Memory GlobalBuffer unlimited" in out
+    assert "Memory GlobalBuffer 1 MiB" in out
     assert "Matmul0:  T1[m, n1] = T0[m, n0] * W0[n0, n1]  (m=128, n0=128, n1=128)" in out
     _, out, _ = run(capsys, "show", "tpu_v4i")
     assert "Memory LocalBuffer 4 MiB x4 Z" in out
@@ -345,7 +345,7 @@ def test_an_interrupted_report_does_not_lose_the_result(
     from fusiest.report import unfused
 
     def stopped(*_: object) -> Result:
-        return Result(fusiest.load("simple"), ("energy",), [], False, 1.0, Stats(), interrupted=True)
+        return Result(fusiest.load("simple"), ("energy",), [], False, 1.0, Stats(), "interrupt")
 
     monkeypatch.setattr(unfused, "run", stopped)
     status, out, _ = run(capsys, *TWO, "--report", str(tmp_path / "r.html"), "--json", str(tmp_path / "r.json"))

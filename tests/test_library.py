@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import fusiest
-from fusiest.spec.architecture import Memory, Toll, computes, flatten
+from fusiest.spec.architecture import Memory, TollStation, computes, flatten
 from fusiest.spec.binding import Path, architecture_names, bind, bind_node
 from fusiest.spec.load import bundled
 from fusiest.spec.placement import placement_sets
@@ -156,7 +156,7 @@ def parts(architecture: str | File, workload: str, defines: dict[str, object]) -
                 f: getattr(component, f) for f in type(component).__slots__ if f not in ("total_latency", "attributes")
             }
             found[f"{name}/{node.name}"] = (plain, seconds)
-            if isinstance(node, (Memory, Toll)):
+            if isinstance(node, (Memory, TollStation)):
                 sets = placement_sets(node, names, outer)
                 found[f"{name}/{node.name}/tensors"] = sets
                 outer |= sets.keep | sets.may_keep

@@ -35,6 +35,11 @@ def _features(case: Case) -> set[str]:
         found |= {"persistent" for node in path if isinstance(node, Storage) and node.persistent}
         loops = [node for node in path if isinstance(node, (Temporal, Spatial))]
         found |= {"renamed" for loop in loops if not isinstance(loop.rank_variable, str)}
+    for affine in (a for e in case.spec.info.einsums.values() for x in e.accesses.values() for a in x.ranks.values()):
+        found |= {"shift"} if affine.constant else set()
+        found |= {"sign"} if any(c < 0 for c in affine.coefficients.values()) else set()
+        found |= {"stride"} if any(abs(c) > 1 for c in affine.coefficients.values()) else set()
+    found |= {"least value" for e in case.spec.info.einsums.values() if any(e.least.values())}
     found |= {"copy" for e in case.spec.info.einsums.values() if e.is_copy_operation}
     found |= {"halo" for e in case.spec.info.einsums.values() for a in e.accesses.values() if a.partially_relevant}
     if _has_shared_loop(case.tree.nodes):
@@ -61,5 +66,7 @@ def test_every_feature_is_reached() -> None:
         seen.update(_features(case))
 
     collect()
-    for feature in ("spatial", "toll", "persistent", "renamed", "copy", "halo", "fused"):
+    for feature in (
+        "spatial", "toll", "persistent", "renamed", "copy", "halo", "fused", "shift", "sign", "stride", "least value",
+    ):  # fmt: skip
         assert seen[feature] >= 10, (feature, seen)

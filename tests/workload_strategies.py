@@ -1,8 +1,8 @@
 """Random small workloads of 2 to 4 Einsums with an architecture on which it matters what is fused, for hypothesis.
 
 `workload_cases()` grows a DAG Einsum by Einsum: matmuls, elementwise Einsums, reductions, convolutions with halo, copies,
-residual additions and products of two intermediates. Each Einsum names its rank variables as it likes, so a loop that
-several share has different names in them. A case prints as YAML.
+residual additions and products of two intermediates, with shifted, mirrored and strided indices now and then. Each Einsum
+names its rank variables as it likes, so a loop that several share has different names in them. A case prints as YAML.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from hypothesis.vendor.pretty import RepresentationPrinter
 
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
-from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload import Einsum, TensorAccess, Workload
 from tests.drawing.dice import Dice
+from tests.drawing.indices import Twists
 from tests.yaml_text import yaml_text
 
 
@@ -178,18 +178,24 @@ class Grower:
         self.drafts.append(draft)
 
 
-def _einsum(name: str, draft: Draft, instances: int) -> Einsum:
+def _einsum(name: str, draft: Draft, grower: Grower, twists: Twists, instances: int) -> Einsum:
+    shape = twists.constraints(draft.bounds)
     return Einsum(
         name=name,
         tensor_accesses=tuple(
             TensorAccess(
                 name=t,
-                projection=FrozenDict({f"{t}R{i}": Affine(FrozenDict(terms)) for i, terms in enumerate(ranks)}),
+                projection=FrozenDict(
+                    {
+                        f"{t}R{i}": twists.index(t, i, terms, grower.sizes[t][i], strides=not draft.copy)
+                        for i, terms in enumerate(ranks)
+                    }
+                ),
                 output=t == draft.output,
             )
             for t, ranks in draft.accesses.items()
         ),
-        iteration_space_shape=tuple(Constraint(f"0 <= {v} < {bound}") for v, bound in draft.bounds.items()),
+        iteration_space_shape=shape,
         n_instances=instances,
         is_copy_operation=draft.copy,
     )
@@ -198,8 +204,9 @@ def _einsum(name: str, draft: Draft, instances: int) -> Einsum:
 def _workload(dice: Dice, grower: Grower) -> Workload:
     bits: dict[str, arch.Value] = {t: dice.one_of([4, 16]) for t in grower.sizes if dice.chance(8)}
     instances = 2 if dice.chance(5) else 1
+    twists = Twists(dice)
     return Workload(
-        einsums=tuple(_einsum(f"E{i}", draft, instances) for i, draft in enumerate(grower.drafts)),
+        einsums=tuple(_einsum(f"E{i}", draft, grower, twists, instances) for i, draft in enumerate(grower.drafts)),
         bits_per_value=FrozenDict({**bits, "Other": 8}),
         persistent_tensors=dice.one_of(grower.inputs) if grower.inputs and dice.chance(5) else "Nothing",
     )
@@ -286,9 +293,9 @@ def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool, uneven: b
             )
         )
     if dice.chance(8):
-        side = arch.Compute(name="Side", enabled="len(All) == 2", **_figures(dice, [1, 3], "compute"))  # type: ignore[arg-type]
+        side = arch.ComputeUnit(name="Side", enabled="len(All) == 2", **_figures(dice, [1, 3], "compute"))  # type: ignore[arg-type]
         nodes.append(arch.Fork(nodes=(side,)))
-    nodes.append(arch.Compute(name="MAC", **_figures(dice, [1, 0], "compute")))  # type: ignore[arg-type]
+    nodes.append(arch.ComputeUnit(name="MAC", **_figures(dice, [1, 0], "compute")))  # type: ignore[arg-type]
     return arch.Architecture(nodes=tuple(nodes))
 
 
@@ -373,7 +380,7 @@ def _small_architecture(dice: Dice) -> arch.Architecture:
                 **_figures(dice, [0, 0.5], "read", "write"),  # type: ignore[arg-type]
             )
         )
-    return arch.Architecture(nodes=(*memories, arch.Compute(name="MAC", **_figures(dice, [1, 0], "compute"))))  # type: ignore[arg-type]
+    return arch.Architecture(nodes=(*memories, arch.ComputeUnit(name="MAC", **_figures(dice, [1, 0], "compute"))))  # type: ignore[arg-type]
 
 
 @st.composite

@@ -1,20 +1,18 @@
 """fusiest finds the provably best way to run a tensor workload on an accelerator."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-from fusiest.errors import FusiestError, InvalidMapping, SpecError
-from fusiest.looptree.nodes import LoopTree
-from fusiest.model.evaluate import Evaluation, evaluate
-from fusiest.spec.load import load
-from fusiest.spec.spec import Spec
-
+# Importing `typing` for this takes longer than all else here; to type checkers the name alone is true.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from fusiest.errors import FusiestError, InvalidMapping, SpecError
+    from fusiest.looptree.nodes import LoopTree
     from fusiest.mapper.mapper import map
     from fusiest.mapper.result import Result
+    from fusiest.model.evaluate import Evaluation, evaluate
     from fusiest.pmapping.diagnose import NoMapping
     from fusiest.pmapping.remembered import pmappings
+    from fusiest.spec.load import load
+    from fusiest.spec.spec import Spec
+del TYPE_CHECKING
 
 __version__ = "0.1.0"
 __all__ = [
@@ -32,18 +30,31 @@ __all__ = [
     "pmappings",
 ]
 
-_LATER = {
-    "map": "fusiest.mapper.mapper",
-    "Result": "fusiest.mapper.result",
+_HOMES = {
+    "Evaluation": "fusiest.model.evaluate",
+    "FusiestError": "fusiest.errors",
+    "InvalidMapping": "fusiest.errors",
+    "LoopTree": "fusiest.looptree.nodes",
     "NoMapping": "fusiest.pmapping.diagnose",
+    "Result": "fusiest.mapper.result",
+    "Spec": "fusiest.spec.spec",
+    "SpecError": "fusiest.errors",
+    "evaluate": "fusiest.model.evaluate",
+    "load": "fusiest.spec.load",
+    "map": "fusiest.mapper.mapper",
     "pmappings": "fusiest.pmapping.remembered",
 }
 
 
-def __getattr__(name: str) -> Any:
-    """The mapper needs Numba, which loads when it is first used."""
-    if name not in _LATER:
+def __getattr__(name: str) -> object:
+    """Everything is loaded when it is first used: the program must start at once, and the mapper needs Numba."""
+    if name not in _HOMES:
         raise AttributeError(f"module 'fusiest' has no attribute '{name}'")
     import importlib
 
-    return getattr(importlib.import_module(_LATER[name]), name)
+    found = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "__doc__", "__file__", "__name__", "__path__"]

@@ -45,6 +45,18 @@ class FusiestError(Exception):
     exit_status = 2
 
 
+class Interrupted(FusiestError):
+    """Ctrl-C, and what there is not because of it."""
+
+    exit_status = 130
+
+
+class OutOfMemory(FusiestError):
+    """There is not enough memory for the search."""
+
+    exit_status = 4
+
+
 class SpecError(FusiestError):
     """A spec or mapping that cannot be read or makes no sense."""
 

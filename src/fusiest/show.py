@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import math
+from dataclasses import replace
 
 from fusiest.errors import SpecError
+from fusiest.frozen import FrozenDict
 from fusiest.looptree.pseudocode import EinsumText
 from fusiest.looptree.pseudocode import pseudocode as draw_pseudocode
 from fusiest.looptree.svg import svg as draw_svg
@@ -14,6 +16,7 @@ from fusiest.model.evaluate import check_size, check_tree
 from fusiest.spec import architecture as arch
 from fusiest.spec.analysis import Access, EinsumInfo
 from fusiest.spec.expressions import number
+from fusiest.spec.fields import Value, tag_of
 from fusiest.spec.spec import Spec
 
 _PREFIXES = (
@@ -26,7 +29,6 @@ _PREFIXES = (
     (1e-6, "µ"),
     (1e-9, "n"),
     (1e-12, "p"),
-    (1e-15, "f"),
 )
 
 
@@ -109,11 +111,24 @@ def einsum_text(info: EinsumInfo) -> EinsumText:
 
 
 def einsum_line(info: EinsumInfo) -> str:
-    text = einsum_text(info)
-    sizes = ", ".join(f"{v}={n}" for v, n in info.bounds.items())
+    """An Einsum as the workload has it, with the values that its rank variables take where they do not begin at 0."""
+    text = einsum_text(_as_written(info))
+    sizes = ", ".join(
+        f"{v}={info.least[v]}..{info.least[v] + n - 1}" if info.least[v] else f"{v}={n}" for v, n in info.bounds.items()
+    )
     copy = "  copy" if info.is_copy_operation else ""
     times = f"  x{info.n_instances}" if info.n_instances > 1 else ""
     return f"{info.name}:  {text.output} = {text.right_side}  ({sizes}){copy}{times}"
+
+
+def _as_written(info: EinsumInfo) -> EinsumInfo:
+    """With indices of variables that count from their least values, where they do not count from 0."""
+    back = {v: -low for v, low in info.least.items()}
+    accesses = {
+        t: replace(a, ranks=FrozenDict({rank: affine.moved(back) for rank, affine in a.ranks.items()}))
+        for t, a in info.accesses.items()
+    }
+    return replace(info, accesses=FrozenDict(accesses))
 
 
 def _architecture(nodes: tuple[arch.ArchitectureNode, ...], depth: int) -> list[str]:
@@ -125,13 +140,13 @@ def _architecture(nodes: tuple[arch.ArchitectureNode, ...], depth: int) -> list[
             continue
         fanout = "".join(f" x{d.fanout} {d.name}" for d in node.spatial)
         size = f" {_size(node.size)}" if isinstance(node, arch.Memory) else ""
-        lines.append(f"{pad}{type(node).__name__} {node.name}{size}{fanout}")
-        if not isinstance(node, arch.Compute):
+        lines.append(f"{pad}{tag_of(type(node))[1:]} {node.name}{size}{fanout}")
+        if not isinstance(node, arch.ComputeUnit):
             depth += 1
     return lines
 
 
-def _size(size: arch.Value) -> str:
+def _size(size: Value) -> str:
     try:
         value = number(size, {}, "size")
     except SpecError:

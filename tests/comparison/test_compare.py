@@ -105,7 +105,7 @@ def test_tensors_that_moved(tmp_path: Path, capsys: Capture) -> None:
     assert moved == {"T1": ("MainMemory", "GlobalBuffer")}
     out = run(capsys, "compare", *names)[1]
     assert "tensors that moved\n  T1: MainMemory → GlobalBuffer\n" in out
-    assert "fused sets\n  A  Matmul0\n     Matmul1\n  B  Matmul0 Matmul1\n" in out
+    assert "fused sets\n  A  none\n  B  Matmul0 Matmul1\n" in out
 
 
 def test_by_chooses_from_a_front(tmp_path: Path) -> None:

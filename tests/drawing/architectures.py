@@ -48,7 +48,7 @@ def draw_architecture(dice: Dice, draft: DraftWorkload) -> arch.Architecture:
             figures = _figures(dice, draft, ("read",))
             dimensions = _dimensions(dice, 25, draft)
             direction = mixed if dice.chance(30) else one
-            nodes.append(arch.Toll(name=f"Toll{tolls}", direction=direction, spatial=dimensions, **figures))  # type: ignore[arg-type]
+            nodes.append(arch.TollStation(name=f"Toll{tolls}", direction=direction, spatial=dimensions, **figures))  # type: ignore[arg-type]
             tolls += 1
 
     def memory(name: str, percent: int) -> None:
@@ -69,10 +69,10 @@ def draw_architecture(dice: Dice, draft: DraftWorkload) -> arch.Architecture:
         memory("Reg", 30)
         toll()
     if dice.chance(10):
-        nodes.append(arch.Compute(name="ALU", component_class="Dummy"))
+        nodes.append(arch.ComputeUnit(name="ALU", component_class="Dummy"))
     skip = not dice.chance(12)
     nodes.append(
-        arch.Compute(
+        arch.ComputeUnit(
             name="MAC", component_class="Dummy", spatial=_dimensions(dice, 30, draft), skip_initial_output_write=skip
         )
     )

@@ -33,7 +33,7 @@ class TreeDrawer:
         nodes = [n for n in architecture.nodes if not isinstance(n, arch.Fork)]
         self.order = {str(n.name): i for i, n in enumerate(nodes)}
         self.memories = [str(n.name) for n in nodes if isinstance(n, arch.Memory)]
-        self.tolls = [str(n.name) for n in nodes if isinstance(n, arch.Toll)]
+        self.tolls = [str(n.name) for n in nodes if isinstance(n, arch.TollStation)]
         self.fanout = {(str(n.name), str(d.name)): int(d.fanout) for n in nodes for d in n.spatial}
         self.backing: dict[str, str] = {}
         self.wanted: dict[str, list[str]] = {}

@@ -1,5 +1,6 @@
 """Random workloads: chains, diamonds, residuals, shared inputs; matmuls, elementwise Einsums, convolutions, copies.
 
+Now and then indices are shifted, mirrored and strided, and rank variables do not count from 0.
 Sizes are kept small enough for every iteration to be simulated.
 """
 
@@ -13,12 +14,15 @@ from fusiest.spec import architecture as arch
 from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.workload import Einsum, TensorAccess, Workload
 from tests.drawing.dice import Dice
+from tests.drawing.indices import Twists
 
 
 @dataclass
 class DraftEinsum:
     name: str
     bounds: dict[str, int] = field(default_factory=dict)
+    least: dict[str, int] = field(default_factory=dict)
+    """From where each variable counts in the workload. Here, all count from 0."""
     accesses: dict[str, dict[str, Affine]] = field(default_factory=dict)
     output: str = ""
     copy: bool = False
@@ -37,6 +41,7 @@ class DraftEinsum:
 
 @dataclass
 class DraftWorkload:
+    twists: Twists
     einsums: list[DraftEinsum] = field(default_factory=list)
     sizes: dict[str, dict[str, int]] = field(default_factory=dict)
     """Tensor → rank → how many coordinates its producer writes, or its first reader reads."""
@@ -59,12 +64,14 @@ def _affine(constant: int = 0, **coefficients: int) -> Affine:
 
 
 def draft_workload(dice: Dice, max_einsums: int, max_points: int) -> DraftWorkload:
-    workload = DraftWorkload()
+    workload = DraftWorkload(Twists(dice))
     for number in range(dice.number(1, max_einsums)):
         einsum = DraftEinsum(f"E{number}")
         _first_input(dice, workload, einsum, number, max_points)
-        if dice.chance(12) and all(r.coefficients[r.variables[0]] == 1 and r.constant == 0 and len(r.variables) == 1
-                                  for r in einsum.accesses[next(iter(einsum.accesses))].values()):  # fmt: skip
+        (first,) = einsum.accesses.values()
+        if dice.chance(12) and all(
+            len(r.variables) == 1 and abs(r.coefficients[r.variables[0]]) == 1 for r in first.values()
+        ):
             einsum.copy = True
         elif dice.chance(75):
             _second_input(dice, workload, einsum, number, max_points)
@@ -82,6 +89,7 @@ def _variable(dice: Dice, einsum: DraftEinsum, name: str, number: int, bound: in
     while name in einsum.bounds:
         name += "x"
     einsum.bounds[name] = bound
+    einsum.least[name] = dice.one_of([1, -1, 3]) if dice.chance(4) else 0
     return name
 
 
@@ -117,7 +125,7 @@ def _index(
 ) -> None:
     """Index a tensor: mostly a variable per rank, sometimes strided or a convolution's window."""
     projection: dict[str, Affine] = {}
-    for rank, size in workload.sizes[tensor].items():
+    for number_of_rank, (rank, size) in enumerate(workload.sizes[tensor].items()):
         known = [v for v, bound in einsum.bounds.items() if bound == size and v not in _used(projection)]
         if known and not dice.chance(30):
             projection[rank] = _affine(**{dice.one_of(known): 1})
@@ -126,6 +134,8 @@ def _index(
         else:
             bound = min(size, _room(einsum, max_points))
             projection[rank] = _affine(**{_variable(dice, einsum, rank.lower(), number, bound): 1})
+        if projection[rank].constant == 0 and all(a == 1 for a in projection[rank].coefficients.values()):
+            projection[rank] = workload.twists.index(tensor, number_of_rank, projection[rank].coefficients, size)
     einsum.accesses[tensor] = projection
 
 
@@ -168,10 +178,19 @@ def _output(dice: Dice, workload: DraftWorkload, einsum: DraftEinsum, number: in
     if not einsum.copy:
         kept = dice.subset(variables, 65) or variables[:1]
         variables = dice.shuffled(kept) if dice.chance(20) else kept
-    stride = {v: 2 if dice.chance(3) and not einsum.copy else 1 for v in variables}
-    einsum.accesses[tensor] = {f"{v.upper()}": _affine(**{v: stride[v]}) for v in variables}
-    workload.sizes[tensor] = {f"{v.upper()}": stride[v] * (einsum.bounds[v] - 1) + 1 for v in variables}
+    index = workload.twists.index
+    einsum.accesses[tensor] = {
+        v.upper(): index(tensor, i, {v: 1}, einsum.bounds[v], strides=not einsum.copy) for i, v in enumerate(variables)
+    }
+    workload.sizes[tensor] = {v.upper(): einsum.bounds[v] for v in variables}
     einsum.output = tensor
+
+
+def _written(projection: dict[str, Affine], least: dict[str, int]) -> FrozenDict[str, Affine]:
+    """Indices as the workload has them, where variables count from their least values."""
+    return FrozenDict(
+        {rank: affine.moved({v: -low for v, low in least.items()}) for rank, affine in projection.items()}
+    )
 
 
 def build_workload(dice: Dice, draft: DraftWorkload) -> Workload:
@@ -179,9 +198,12 @@ def build_workload(dice: Dice, draft: DraftWorkload) -> Workload:
         Einsum(
             name=e.name,
             tensor_accesses=tuple(
-                TensorAccess(name=t, projection=FrozenDict(p), output=t == e.output) for t, p in e.accesses.items()
+                TensorAccess(name=t, projection=_written(p, e.least), output=t == e.output)
+                for t, p in e.accesses.items()
             ),
-            iteration_space_shape=tuple(Constraint(f"0 <= {v} < {bound}") for v, bound in e.bounds.items()),
+            iteration_space_shape=tuple(
+                Constraint(f"{e.least[v]} <= {v} < {e.least[v] + bound}") for v, bound in e.bounds.items()
+            ),
             n_instances=e.instances,
             is_copy_operation=e.copy,
         )

@@ -17,6 +17,7 @@ from fusiest.mapper import mapper
 from fusiest.mapper.joiner import Joiner, State
 from tests.mapper.test_exhaustive_workload import covers, found, run, same_front
 from tests.proving import cases
+from tests.values import check_values
 from tests.workload_strategies import WorkloadCase, workload_cases
 
 
@@ -35,6 +36,7 @@ def test_first_mappings_are_valid_and_never_too_good(case: WorkloadCase) -> None
         return
     first = fusiest.map(case.spec, orders=case.orders, jobs=1, time_limit=0)
     event("the best were missed" if not same_front(front, [(m.energy, m.latency) for m in first.mappings]) else "exact")
+    check_values(case.spec, first.mappings)
     for m in first.mappings:
         assert covers(front, (m.energy, m.latency))
     known = np.array([(m.energy, m.latency) for m in first.mappings])
@@ -58,6 +60,20 @@ def test_a_bad_first_pass_is_made_good(einsums: int) -> None:
 
 
 @pytest.mark.usefixtures("_very_coarse")
+def test_no_time_and_no_gap_is_proven() -> None:
+    """Computing takes longest: the bound says that nothing is faster than what the first pass found."""
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=3, M=32, KN=16, GlobalBufferSize=4096, MainMemoryEnergy=100)
+    first = fusiest.map(spec, "latency", time_limit=0)
+    assert (first.optimal, first.gap) == (True, 0.0)
+    assert first.best("latency").latency == fusiest.map(spec, "latency").best("latency").latency
+
+
+@pytest.mark.parametrize(("gap", "judged"), [(4e-16, (True, 0.0)), (1e-9, (True, 0.0)), (2e-9, (False, 2e-9))])
+def test_a_gap_below_one_part_in_a_billion_is_none(gap: float, judged: tuple[bool, float]) -> None:
+    assert mapper._judged(gap) == judged
+
+
+@pytest.mark.usefixtures("_very_coarse")
 @run(15)
 @given(case=workload_cases())
 def test_first_pass_changes_nothing(case: WorkloadCase) -> None:
@@ -77,6 +93,7 @@ def test_ties_are_broken_by_the_other_cost(case: WorkloadCase, objective: str, e
     if not front:
         return
     best = fusiest.map(case.spec, objective, orders=case.orders, jobs=1).mappings[0]
+    check_values(case.spec, [best])
     event("tied" if len(front) == 1 else "several on the front")
     assert (best.energy, best.latency) == pytest.approx(sorted(front)[end], rel=2e-9)
 

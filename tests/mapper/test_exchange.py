@@ -27,6 +27,7 @@ from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import LIMITS, Point, check_front, covers, run, same_front
 from tests.model.test_model_vs_simulator import check_costs
 from tests.strategies import Case
+from tests.values import check_values
 from tests.workload_strategies import WorkloadCase, workload_cases
 
 Capture = pytest.CaptureFixture[str]
@@ -105,7 +106,7 @@ def diamonds(draw: st.DrawFn, glb: object = None) -> WorkloadCase:
         d=dice.one_of([2, 1, 3]),
         n=dice.one_of([1, 2]),
         made=ranks,
-        used=ranks.replace("M: m", dice.one_of(["M: m", "M: p"])),
+        used=ranks.replace("M: m", dice.one_of(["M: m", "M: p", "M: m - 1", "M: m + 1", "M: p - 1", "M: 3 - p"])),
         out=dice.one_of(["[m]", "{M: m, D: d}", "{D: d}"]),
     )
     return WorkloadCase(spec, "given" if dice.chance(50) else "all")
@@ -138,6 +139,47 @@ def test_only_if_asked_for(tmp_path: Path, capsys: Capture) -> None:
     assert f"warning: {saved['warnings'][0]}" in run_command(capsys, "compare", str(result), str(result))[1]
 
 
+PAIR = """
+arch:
+  nodes:
+  - !Memory {{name: DRAM, size: inf, component_class: Dummy, leak_power: 0, tensors: {{keep: ~Intermediates, may_keep: All}},
+             actions: [{{name: read, energy: 10, throughput: inf}}, {{name: write, energy: 10, throughput: inf}}]}}
+  - !Memory {{name: GLB, size: {glb}, component_class: Dummy, leak_power: 0, tensors: {{keep: ~DRAM, may_keep: T}},
+             actions: [{{name: read, energy: 1, throughput: inf}}, {{name: write, energy: 1, throughput: inf}}]}}
+  - !Compute {{name: MAC, component_class: Dummy, leak_power: 0, actions: [{{name: compute, energy: 0, throughput: 1}}]}}
+workload:
+  bits_per_value: {{All: 1}}
+  iteration_space_shape: {{n: 0 <= n < 64, k: 0 <= k < 4, q: 0 <= q < {q}}}
+  einsums:
+  - {{name: T, tensor_accesses: [{{name: A, projection: [n, k]}}, {{name: T, projection: {{N: {made}}}, output: true}}]}}
+  - {{name: U, tensor_accesses: [{{name: T, projection: {{N: {used}}}}}, {{name: U, projection: [q], output: true}}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "q", "fused"),
+    [
+        ("n", "q", 64, True), ("n + 1", "q + 1", 64, True), ("63 - n", "63 - q", 64, True), ("2*n", "2*q", 64, True),
+        ("n", "q - 1", 64, False), ("n", "q + 1", 64, False), ("n", "q + 32", 64, False), ("n", "63 - q", 64, False),
+        ("n", "2*q", 32, False), ("n", "2*q", 64, False), ("n", "q - 1", 63, False), ("n", "q + 1", 63, False),
+        ("n + 1", "q", 64, False), ("63 - n", "q", 64, False), ("2*n", "q", 64, False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("orders", ["all", "given"])
+def test_shifted_mirrored_and_strided_indices(made: str, used: str, q: int, fused: bool, orders: str) -> None:
+    """256 values of A are read from DRAM, U's are written there: 2,560 + 10 q. T is added up in the buffer with 256 writes
+    and 192 reads. If one value of it is enough there, U reads it there: q more. If not, and the buffer has one, T goes
+    through DRAM: 64 reads and 64 writes of 10, and q reads of 10. If all of T fits the buffer, any index will do.
+    """
+    fused_energy = 2560 + 10 * q + 256 + 192 + q
+    unfused_energy = 2560 + 10 * q + 256 + 192 + 64 + 640 + 10 * q
+    for glb, expected in ((1, fused_energy if fused else unfused_energy), (127, fused_energy)):
+        spec = load_text(PAIR.format(glb=glb, made=made, used=used, q=q))
+        (best,) = fusiest.map(spec, "energy", orders=orders, jobs=1).mappings
+        assert best.energy == expected
+        check_values(spec, [best])
+
+
 def test_other_exchanges_are_not_known(capsys: Capture) -> None:
     status, _, err = run_command(capsys, "map", "simple", "matmuls", "--exchange", "finishd")
     assert (status, err) == (2, "exchange 'finishd' is not known; did you mean 'finished'?\n")
@@ -151,12 +193,14 @@ def test_the_report_shows_warnings() -> None:
 
 def mapped(case: WorkloadCase, objective: str, exchange: str) -> list[Mapping]:
     try:
-        return fusiest.map(case.spec, objective, orders=case.orders, exchange=exchange, jobs=1).mappings
+        mappings = fusiest.map(case.spec, objective, orders=case.orders, exchange=exchange, jobs=1).mappings
     except fusiest.NoMapping:
         return []
     except fusiest.FusiestError as error:
         assume("not supported" not in str(error))
         raise
+    check_values(case.spec, mappings)
+    return mappings
 
 
 def points(mappings: list[Mapping]) -> list[Point]:

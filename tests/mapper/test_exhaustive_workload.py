@@ -21,6 +21,7 @@ from fusiest.reference.exhaustive import TooManyTrees
 from fusiest.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
 from fusiest.reference.joined_tree import NoTree, joined_tree
 from tests.proving import PROVE, cases
+from tests.values import check_values
 from tests.workload_strategies import WorkloadCase, shared_input_cases, workload_cases
 
 LIMITS = (
@@ -55,6 +56,7 @@ def found(
         count("not supported")
         return None
     assert result.optimal
+    check_values(case.spec, result.mappings)
     return [(m.energy, m.latency) for m in result.mappings]
 
 

@@ -7,8 +7,6 @@ import functools
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -247,45 +245,6 @@ def test_incumbents_keep_a_front() -> None:
     for point in ((2.0, 2.0), (1.0, 3.0), (3.0, 3.0), (2.0, 1.0)):
         incumbents.add(*point)
     assert sorted(incumbents.points) == [(1.0, 3.0, 0.0), (2.0, 1.0, 0.0)]
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_interrupted(tmp_path: Path) -> None:
-    """Ctrl-C ends with status 130, and leaves no half-written file."""
-    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a background shell ignores it
-    code = f"{listen}; from fusiest.cli import main; main()"
-    arguments = [
-        "map",
-        "tpu_v4i",
-        "gpt3_6.7B",
-        "-D",
-        "BATCH_SIZE=64",
-        "--json",
-        str(tmp_path / "r.json"),
-        "--jobs",
-        "1",
-    ]
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ,
-        text=True,
-    )
-    assert process.stderr is not None
-    while (line := process.stderr.readline()) and "exploring" not in line:
-        pass
-    assert line
-    time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    try:
-        _, error = process.communicate(timeout=60)
-    except subprocess.TimeoutExpired:  # Python drops an interruption that comes in the middle of a finalizer
-        process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "Traceback" not in error
-    assert not [f for f in tmp_path.iterdir() if f.name != "r.json"]
 
 
 ARRAY = """

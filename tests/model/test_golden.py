@@ -76,7 +76,7 @@ def _found(spec: fusiest.Spec, result: fusiest.Evaluation) -> dict[str, float]:
         flat.update({f"{name}/used/{'/'.join(k)}": v for k, v in e.used_fanout.items()})
         flat.update({f"{name}/unit/{'/'.join(k)}": v / scale[k[0]] for k, v in e.per_unit.items()})
         flat.update({f"{name}/level/{'/'.join(k)}": v for k, v in e.reservation_levels.items()})
-        flat[f"{name}/ops"] = e.operations
+        flat[f"{name}/ops"] = e.points
         flat[f"{name}/steps"] = e.steps
     return flat
 

@@ -40,7 +40,7 @@ def check_costs(evaluation: fusiest.Evaluation, simulation: Simulation) -> None:
         model = evaluation.einsums[name]
         assert differences(model.actions, simulated.actions) == {}, name
         assert differences(model.per_unit, simulated.per_unit) == {}, name
-        assert (model.operations, model.steps) == (simulated.operations, simulated.steps), name
+        assert (model.points, model.steps) == (simulated.operations, simulated.steps), name
         assert differences(model.occupancy_bits, simulated.occupancy_bits) == {}, name
         assert model.reservation_levels == simulated.reservation_levels, name
     assert differences(evaluation.peak_occupancy_bits, simulation.peak_occupancy_bits) == {}

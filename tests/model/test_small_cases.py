@@ -8,6 +8,7 @@ import pytest
 
 import fusiest
 from fusiest.report.limits import limits
+from fusiest.report.machine import Machine
 from fusiest.show import show_text
 from tests.load_text import load_text
 
@@ -124,7 +125,7 @@ def copy_mapping(home: str) -> str:
 def test_a_copy_within_one_memory_moves_nothing_and_shares_the_space() -> None:
     result = fusiest.evaluate(load_text(COPY_ARCH, COPY, copy_mapping("DRAM")))
     copy = result.einsums["I"]
-    assert (copy.operations, copy.steps, copy.latency, copy.energy) == (0, 0, 0, 0)
+    assert (copy.points, copy.steps, copy.latency, copy.energy) == (0, 0, 0, 0)
     assert set(copy.actions.values()) == {0}
     # 4 values of 8 bits each: I_in and I together, then with them P, then Q.
     assert copy.occupancy_bits == {("DRAM", "I_in"): 32}
@@ -272,7 +273,7 @@ def test_products_of_decimals_are_rounded() -> None:
     workload = workload.replace("100", "101")
     with pytest.raises(fusiest.SpecError, match=r"uses 101 x 0\.07 \(usage_scale\) instances"):
         fusiest.evaluate(load_text(arch, workload, on("MAC", loop.format(1))))
-    (limit,) = limits(load_text(arch, workload)).values()
+    (limit,) = limits(Machine(load_text(arch, workload))).values()
     assert limit.compute_seconds == pytest.approx(101 / (100 * 3) / 0.1 / 10)
 
 

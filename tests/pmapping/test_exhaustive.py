@@ -12,6 +12,7 @@ import pytest
 from hypothesis import event, given, settings
 
 from fusiest.errors import SpecError
+from fusiest.looptree.nodes import LoopTree
 from fusiest.model.evaluate import evaluate_einsum
 from fusiest.model.leakage import bind_all
 from fusiest.model.nest import TreeNode, build_nest
@@ -25,6 +26,7 @@ from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.pmapping.fronts import branch_nodes, differences, exhaustive_fronts, search_fronts
 from tests.proving import PROVE, cases
+from tests.values import check_tree
 
 TREES = 20_000 if PROVE else 3_000
 
@@ -106,7 +108,7 @@ def check_nodes(case: MapperCase, fused_loops: int, pmapping: Pmapping) -> None:
 @run(50)
 @given(case=mapper_cases())
 def test_rows_are_nests(case: MapperCase) -> None:
-    """Every row turns into a nest that the model finds valid, with the costs that the row says."""
+    """Every row turns into a nest that the model finds valid, with the costs that the row says, and with the right values."""
     table = search(case)
     some = list(table.forms.items())[: None if PROVE else 40] if table is not None else []
     for form, rows in some:
@@ -117,6 +119,7 @@ def test_rows_are_nests(case: MapperCase) -> None:
             found = evaluate_einsum(case.spec, nest, bind_all(case.spec, nest.einsum))
             assert math.isclose(found.energy, rows.energy[i], rel_tol=1e-9)
             assert math.isclose(found.latency, rows.latency[i], rel_tol=1e-9)
+            check_tree(case.spec, LoopTree(nodes=tuple(nodes)))
             total = Counter[str]()
             for (memory, _), bits in found.occupancy_bits.items():
                 total[memory] += bits  # type: ignore[assignment]

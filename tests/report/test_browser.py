@@ -88,8 +88,9 @@ def point(tab: Tab, number: int) -> tuple[float, float]:
     tab.page.locator("[data-chart=front]").scroll_into_view_if_needed()
     script = """(number) => {
         const plot = document.querySelector("[data-chart=front] .plot");
-        const at = plot.data[0].customdata.indexOf(number);
-        const box = plot.querySelectorAll(".scatterlayer .trace")[0].querySelectorAll(".point")[at].getBoundingClientRect();
+        const trace = plot.data.findIndex((t) => t.meta === 0);
+        const at = plot.data[trace].customdata.indexOf(number);
+        const box = plot.querySelectorAll(".scatterlayer .trace")[trace].querySelectorAll(".point")[at].getBoundingClientRect();
         return [box.x + box.width / 2, box.y + box.height / 2];
     }"""
     x, y = tab.run(script, number)
@@ -192,7 +193,7 @@ def test_hover_shows_figures(opened: Open) -> None:
 
 def test_point_at_a_tensor_to_see_its_holders(opened: Open) -> None:
     tab = opened()
-    tensor = tradeoff().names.tensors["B"]
+    tensor = tradeoff().background.names.tensors["B"]
     holders = tab.page.locator(f"#tree [data-tensor='{tensor}']").count()
     assert holders >= 3
     tab.page.hover(f"#tree [data-tensor='{tensor}'] >> nth=0")

@@ -13,7 +13,8 @@ from fusiest.model.fusion import backing_memories
 from fusiest.report import unfused
 from fusiest.report.chart import Points
 from fusiest.report.data import all_charts, page_data
-from fusiest.report.limits import Rate, limits, rates
+from fusiest.report.limits import Rate, limits, rates, shares
+from fusiest.report.machine import Machine
 from fusiest.report.unfused import unfused_optimum
 from fusiest.spec.load import load_texts
 from tests.report.subjects import TRADEOFF, gpt3, tradeoff
@@ -60,20 +61,48 @@ def test_only_a_missing_mapping_is_reported_as_one(monkeypatch: pytest.MonkeyPat
         unfused_optimum(fusiest.load("simple", "matmuls"), Options(jobs=1))
 
 
+MIXED = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: All}}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 1, throughput: 1e9}]}
+workload:
+  rank_sizes: {M: 4, K: 4, N: 4}
+  bits_per_value: {All: 8}
+  einsums: ["T[m, n] = A[m, k] * B[k, n]", "Z[m, n] = T[m, n] + C[m, n]"]
+"""
+
+
 def test_roofline_of_gpt3() -> None:
     """By hand: MACs over 4 x 128 x 128 at 1.05 GHz, and the softmax on 4 units of 128 elements per cycle."""
     spec = gpt3().spec
     tokens, model, attention = 64 * 4096, 4096, 64 * 32 * 4096 * 4096
     macs = tokens * model * model * 4 + 2 * tokens * model * 4 * model + 2 * attention * 128
-    limit = limits(spec)
-    assert sum(x.operations for name, x in limit.items() if name != "QK_softmax") == macs
+    machine = Machine(spec)
+    limit = limits(machine)
+    assert sum(x.operations for name, x in limit.items() if name != "QK_softmax") == 2 * macs
     assert limit["QK_softmax"].operations == attention
     seconds = macs / (4 * 128 * 128 * 1.05e9) + attention / (4 * 128 * 1.05e9)
     assert sum(x.compute_seconds for x in limit.values()) == pytest.approx(seconds, rel=1e-12)
     weights = 4 * model * model + 2 * 4 * model * model
     assert sum(x.memory_seconds for x in limit.values()) == pytest.approx((weights + 2 * tokens * model) / 614e9)
-    assert limit["QK"].peak == pytest.approx(4 * 128 * 128 * 1.05e9)
-    assert limit["QK"].bandwidth == pytest.approx(8 * 614e9)
+    assert machine.peaks == pytest.approx({"MAC": 2 * 4 * 128 * 128 * 1.05e9, "ScalarUnit": 4 * 128 * 1.05e9})
+    assert machine.bandwidths["MainMemory"] == pytest.approx(614e9)
+    assert machine.bandwidths["GlobalBuffer"] == pytest.approx((2048 + 1024) * 1e9)
+    assert machine.instances["LocalBuffer"] == 4
+    assert machine.instances["MAC"] == 4 * 128 * 128
+
+
+def test_what_computes_do_divides_out() -> None:
+    """Operations over the peak are the seconds, of each compute and where steps are one and two operations on the same."""
+    for machine in (Machine(gpt3().spec), Machine(load_texts({"spec": MIXED}, {}))):
+        limit = limits(machine)
+        rows = shares(limit.values())
+        assert all(row.seconds == pytest.approx(row.operations / row.peak, rel=1e-12) for row in rows)
+        assert sum(row.seconds for row in rows) == pytest.approx(sum(x.compute_seconds for x in limit.values()))
+        assert sum(row.operations for row in rows) == sum(x.operations for x in limit.values())
+    assert [(row.compute, row.operations, round(row.peak)) for row in rows] == [("MAC", 128, 2e9), ("MAC", 16, 1e9)]
+    assert machine.peaks == pytest.approx({"MAC": 2e9})
 
 
 def test_bandwidth_of_two_ports() -> None:
@@ -83,7 +112,7 @@ def test_bandwidth_of_two_ports() -> None:
         "name: DRAM\n", "name: DRAM\n    total_latency: max(a.n_calls / a.throughput for a in actions)\n"
     )
     for spec, ports in ((text, 1), (both, 2)):
-        assert limits(load_texts({"spec": spec}, {}))["B"].bandwidth == pytest.approx(ports * 256e9)
+        assert Machine(load_texts({"spec": spec}, {})).bandwidths["DRAM"] == pytest.approx(ports * 32e9)
 
 
 def test_no_mapping_beats_the_roofline() -> None:
@@ -93,15 +122,19 @@ def test_no_mapping_beats_the_roofline() -> None:
 
 
 def test_intensity() -> None:
-    """Q K^T without fusion reads Q and K and writes the scores: 128 operations for each of them."""
+    """Q K^T without fusion reads Q and K and writes the scores: 128 MACs for each of them."""
     result = gpt3()
     mapping = result.best("edp")
     parts = take_apart(result.spec, mapping.looptree)
-    found = rates(result.spec, parts, mapping.evaluation, limits(result.spec))
+    machine = Machine(result.spec)
+    found = rates(machine, parts, mapping.evaluation, limits(machine))
     rows = 4096
-    assert found["QK"].intensity == pytest.approx(rows * rows * 128 / (2 * rows * 128 + rows * rows))
-    assert found["QK"].speed == pytest.approx(rows * rows * 128 * 64 * 32 / mapping.evaluation.einsums["QK"].latency)
-    assert found["I"] == Rate(None, None)
+    assert found["QK"].outer == pytest.approx(2 * rows * rows * 128 / (2 * rows * 128 + rows * rows))
+    assert found["QK"].intensities["MainMemory"] == found["QK"].outer
+    assert found["QK"].intensities.keys() == {"MainMemory", "GlobalBuffer"}  # no other has a limit
+    operations = 2 * rows * rows * 128 * 64 * 32
+    assert found["QK"].speed == pytest.approx(operations / mapping.evaluation.einsums["QK"].latency)
+    assert found["I"] == Rate({"MainMemory": None, "GlobalBuffer": None}, None, None)
 
 
 def test_points_are_below_the_roof() -> None:
@@ -109,12 +142,18 @@ def test_points_are_below_the_roof() -> None:
     for mapping in subject.result.mappings:
         chart = all_charts(subject, mapping)["roofline"]
         assert isinstance(chart, Points)
-        (roof,) = chart.lines
-        assert {label.split(",")[0] for cloud in chart.clouds for label in cloud.labels} == {"B", "C", "D"}
+        roofs = {line.name: line for line in chart.lines}
+        assert len({label.split(",")[0] for cloud in chart.clouds for label in cloud.labels}) == 3
+        assert {name for note in chart.notes for name in note.text.split(", ")} == {"B", "C", "D"}
+        seen = 0
         for cloud in chart.clouds:
+            memory = "DRAM" if "DRAM" in cloud.name else "Buffer"
+            slope = roofs.get(f"bandwidth of {memory}")
             for x, y in zip(cloud.xs, cloud.ys, strict=True):
-                slope = roof.ys[0] / roof.xs[0]
-                assert y <= min(roof.ys[-1], slope * x) * (1 + 1e-9)
+                assert y <= max(line.ys[-1] for line in roofs.values()) * (1 + 1e-9)
+                assert slope is None or y <= slope.ys[0] / slope.xs[0] * x * (1 + 1e-9)
+                seen += slope is not None
+        assert seen >= 3
 
 
 def test_funnel_narrows() -> None:

@@ -16,10 +16,11 @@ from fusiest.model.fusion import backing_memories
 from fusiest.reference.nest import nests
 from fusiest.reference.occupancy import peaks
 from fusiest.report import Subject
+from fusiest.report.background import Background
 from fusiest.report.chart import Bars, Chart, Graph, Heat
 from fusiest.report.data import page_data, views
-from fusiest.report.limits import limits, outermost, traffic_bits
-from fusiest.report.names import Names
+from fusiest.report.limits import limits, rates, traffic_bits
+from fusiest.report.machine import Machine
 from fusiest.report.page import json_text
 from fusiest.report.view import mapping_charts, mapping_view
 from tests.report.subjects import tradeoff
@@ -45,17 +46,17 @@ def close(a: float, b: float) -> bool:
 @run
 @given(cases())
 def test_everything_adds_up(case: Case) -> None:
-    spec, names = case.spec, Names(case.spec)
+    spec, background = case.spec, Background(case.spec)
     evaluation, parts = fusiest.evaluate(spec, case.tree), take_apart(spec, case.tree)
-    view = mapping_view(names, case.tree, evaluation, limits(spec), {})
-    charts = mapping_charts(names, case.tree, evaluation, limits(spec), {})
+    view = mapping_view(background, case.tree, evaluation)
+    charts = mapping_charts(background, case.tree, evaluation)
 
     for name in ("energy-component", "energy-tensor", "energy-einsum"):
         assert close(height(charts.get(name)), evaluation.energy), name
 
     rows = [row for row in view["tree"] if row["kind"] in ("storage", "toll", "compute")]
     assert close(total(row["energy"] for row in rows), evaluation.dynamic_energy)
-    outer = outermost(spec)
+    outer = background.machine.outermost
     moved = total(row["moved"] for row in rows if row.get("component") in outer and "moved" in row)
     assert close(moved, total(traffic_bits(parts, evaluation, outer).values()))
     assert close(total(s["moved"] for s in view["sets"]), moved)
@@ -76,7 +77,7 @@ def test_everything_adds_up(case: Case) -> None:
 @given(cases())
 def test_memory_over_time_is_what_the_simulator_sees(case: Case) -> None:
     evaluation = fusiest.evaluate(case.spec, case.tree)
-    charts = mapping_charts(Names(case.spec), case.tree, evaluation, limits(case.spec), {})
+    charts = mapping_charts(Background(case.spec), case.tree, evaluation)
     simulated = peaks(nests(case.spec, case.tree))
     shown = {name.removeprefix("memory-"): c for name, c in charts.items() if name.startswith("memory-")}
     assert shown.keys() == evaluation.peak_occupancy_bits.keys()
@@ -88,6 +89,20 @@ def test_memory_over_time_is_what_the_simulator_sees(case: Case) -> None:
             assert close(stack, held.get(memory, 0)), memory
         for stack, size in zip(stacks, chart.limit, strict=False):
             assert size is None or stack <= size * 8
+
+
+@run
+@given(cases())
+def test_nothing_is_above_the_roofs(case: Case) -> None:
+    """No Einsum does more operations per second than the compute can, or moves more bytes than a memory can."""
+    machine, evaluation = Machine(case.spec), fusiest.evaluate(case.spec, case.tree)
+    found = rates(machine, take_apart(case.spec, case.tree), evaluation, limits(machine))
+    for rate in found.values():
+        if rate.speed is not None:
+            assert rate.speed <= max(machine.peaks.values()) * (1 + 1e-9)
+        for memory, intensity in rate.intensities.items():
+            if rate.speed is not None and intensity is not None:
+                assert rate.speed <= intensity * machine.bandwidths[memory] * (1 + 1e-9), memory
 
 
 @run
@@ -106,7 +121,7 @@ def test_any_mapping_makes_a_page(case: Case) -> None:
 def test_every_row_of_the_tree() -> None:
     subject = tradeoff()
     mapping = subject.result.mappings[0]
-    rows = mapping_view(subject.names, mapping.looptree, mapping.evaluation, subject.limit, {})["tree"]
+    rows = mapping_view(subject.background, mapping.looptree, mapping.evaluation)["tree"]
     kinds = [row["kind"] for row in rows]
     assert {"storage", "toll", "loop", "spatial", "branch", "compute"} == set(kinds)
     assert [row["einsum"] for row in rows if row["kind"] == "compute"] == list(mapping.einsum_order)
@@ -119,7 +134,7 @@ def test_every_row_of_the_tree() -> None:
 def test_fused_sets_in_the_graph() -> None:
     subject = tradeoff()
     mapping = subject.result.best("energy")
-    charts = mapping_charts(subject.names, mapping.looptree, mapping.evaluation, subject.limit, {})
+    charts = mapping_charts(subject.background, mapping.looptree, mapping.evaluation)
     graph, backing = charts["fusion"], backing_memories(mapping.looptree)
     assert isinstance(graph, Graph)
     assert {box.name for box in graph.boxes} == set(subject.result.spec.info.einsums)
@@ -133,7 +148,7 @@ def test_fused_sets_in_the_graph() -> None:
 def test_busy_shares() -> None:
     subject = tradeoff()
     for mapping in subject.result.mappings:
-        heat = mapping_charts(subject.names, mapping.looptree, mapping.evaluation, subject.limit, {})["busy"]
+        heat = mapping_charts(subject.background, mapping.looptree, mapping.evaluation)["busy"]
         assert isinstance(heat, Heat)
         for column in zip(*heat.values, strict=True):
             assert max(v for v in column if v is not None) == pytest.approx(1)

@@ -198,7 +198,7 @@ def test_a_search_without_one_of_its_parts_is_given_up(tmp_path: Path, monkeypat
 def test_an_interrupted_search_leaves_no_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have found a mapping, but not the optimum that the experiment would take it for."""
     spec = load("simple", "matmuls", N_EINSUMS=1, M=8, KN=8)
-    monkeypatch.setattr(searching, "run", lambda *_: replace(map(spec, jobs=1), optimal=False, interrupted=True))
+    monkeypatch.setattr(searching, "run", lambda *_: replace(map(spec, jobs=1), optimal=False, stopped="interrupt"))
     monkeypatch.setattr(mapping, "QUICK", {"BATCH_SIZE": 1, "N_TOKENS": 128})
     with pytest.raises(KeyboardInterrupt):
         mapping.run(Study(tmp_path, quick=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fusiest.errors import SpecError
+from fusiest.show import einsum_line
 from fusiest.spec.analysis import EinsumInfo, tensor_set
 from fusiest.spec.spec import Spec
 from tests.load_text import load_text
@@ -279,3 +280,19 @@ def test_a_chain_of_a_thousand_einsums_with_residuals() -> None:
     assert spec.info.users["X500"] == ("X500", "X501", "X502")
     assert spec.info.einsums["X502"].bounds == {"m": 64, "n": 64}
     assert members(spec, "X502", "Intermediates") == {"X500", "X501", "X502"}
+
+
+def test_variables_count_from_their_least_value() -> None:
+    """`1 <= q`, as T has no row -1: the first element that U touches is T[0]. It is shown as it was written."""
+    spec = load_text("""
+workload:
+  rank_sizes: {N: 8, Q: 9}
+  bits_per_value: {All: 8}
+  einsums:
+  - {name: U, tensor_accesses: [{name: T, projection: {N: q - 1}}, {name: U, projection: [q], output: true}]}
+""")
+    info = spec.info.einsums["U"]
+    assert (dict(info.bounds), dict(info.least)) == ({"q": 8}, {"q": 1})
+    assert info.accesses["T"].stepping("q") == ("N", 1, 0)
+    assert info.accesses["U"].stepping("q") == ("Q", 1, 1)
+    assert einsum_line(info) == "U:  U[q] = T[N: q - 1]  (q=1..8)"

@@ -270,7 +270,7 @@ def test_tile_shape_and_order() -> None:
         " tensor_order_options: [[weight, ~weight], [B, A]]}"
     )
     assert [(c.variables, c.operator, c.value) for c in found.tile_shape] == [({"m"}, "==", 1)]
-    assert found.order_options == (({"V"}, {"A", "B"}), ({"B"}, {"A"}))
+    assert found.tensor_order_options == (({"V"}, {"A", "B"}), ({"B"}, {"A"}))
 
 
 def test_expressions_have_an_allowance_for_all_einsums_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from fusiest.looptree import nodes as tree
 from fusiest.spec import architecture as arch
 from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.dump import dump, dump_mapping
+from fusiest.spec.fields import LARGEST, SMALLEST
 from fusiest.spec.load import bundled
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload import Einsum, EinsumRenames, Rename, TensorAccess, Workload
@@ -66,9 +67,9 @@ BUILT = Spec(
                 ),
                 skip_initial_output_write=False, total_latency="max(a.n_calls for a in actions)", enabled="len(All) == 3",
             ),
-            arch.Fork(name="F", forked_power_gateable=True, nodes=(arch.Compute(name="Side", **DUMMY),)),
-            arch.Fork(non_forked_power_gateable=True, nodes=(arch.Compute(name="Side2", **DUMMY),)),
-            arch.Toll(name="Link", direction=FrozenDict({"A": "up", "Other": "down"}), **DUMMY),
+            arch.Fork(name="F", forked_power_gateable=True, nodes=(arch.ComputeUnit(name="Side", **DUMMY),)),
+            arch.Fork(non_forked_power_gateable=True, nodes=(arch.ComputeUnit(name="Side2", **DUMMY),)),
+            arch.TollStation(name="Link", direction=FrozenDict({"A": "up", "Other": "down"}), **DUMMY),
             arch.Container(
                 name="Array",
                 spatial=(
@@ -80,7 +81,7 @@ BUILT = Spec(
                 ),
             ),
             arch.Container(name="Empty"),
-            arch.Compute(name="MAC", enabled=False, skip_initial_output_write=False, **DUMMY),
+            arch.ComputeUnit(name="MAC", enabled=False, skip_initial_output_write=False, **DUMMY),
         ),
     ),
     workload=Workload(
@@ -157,8 +158,8 @@ def test_any_text_survives(texts: list[str]) -> None:
 
 
 @settings(max_examples=100, derandomize=True, deadline=None)
-@given(st.floats(min_value=arch.SMALLEST, max_value=arch.LARGEST) | st.integers(1, 2**61))
+@given(st.floats(min_value=SMALLEST, max_value=LARGEST) | st.integers(1, 2**61))
 def test_any_number_survives(number: float) -> None:
-    mac = arch.Compute(name="MAC", actions=(arch.Action(name="compute", energy=number, throughput=number),))
+    mac = arch.ComputeUnit(name="MAC", actions=(arch.Action(name="compute", energy=number, throughput=number),))
     spec = Spec(arch=arch.Architecture(nodes=(arch.Memory(name="M", size=number, **DUMMY), mac)))
     assert load_text(dump(spec)) == spec

@@ -102,5 +102,5 @@ def test_any_text_is_an_einsum_or_an_error_of_one_line(text: str) -> None:
     if parsed is None:
         assert "\n" not in message
     else:
-        assert [str(a.name) for a in parsed.accesses][-1] == "Z"
-        assert text.count("[") == len(parsed.accesses)
+        assert str(parsed.output.name) == "Z"
+        assert text.count("[") == len(parsed.inputs) + 1

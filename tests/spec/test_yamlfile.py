@@ -230,3 +230,24 @@ def test_any_text_is_a_tree_or_an_error(text: str) -> None:
 
 def test_limits_are_what_the_messages_say() -> None:
     assert (yamlfile.MAX_BYTES, yamlfile.MAX_DEPTH) == (16_000_000, 200)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- C[m, n] = A[m, K: k] * B[K: k, n]",
+        "- C[M: m] = A[m]  # a comment: with a colon",
+        "- einsum: C[m] = exp(A[M: m])",
+        "-   C[m] = A[M: m]   ",
+    ],
+)
+def test_einsums_need_no_quotes_in_a_list(line: str) -> None:
+    found = parse_nodes(f"a: 1\nb:\n{line}\n", "f", range(1, 9))
+    assert isinstance(found, MapNode)
+    items = found.items[1][1]
+    assert isinstance(items, ListNode)
+    item = items.items[0]
+    scalar = item.items[0][1] if isinstance(item, MapNode) else item
+    assert isinstance(scalar, ScalarNode)
+    assert str(scalar.value).strip() == line.partition("#")[0].replace("einsum: ", "").strip("- ")
+    assert str(scalar.source) == "f:3"

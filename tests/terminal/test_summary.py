@@ -10,9 +10,32 @@ import pytest
 import fusiest
 from fusiest.mapper.result import Result
 from fusiest.show import bits, si
+from fusiest.spec.load import load_texts
 from fusiest.terminal.console import render
 from fusiest.terminal.summary import MOST_POINTS, chosen_points, consumers, evaluation_parts, result_parts
 from tests.terminal.streams import Terminal
+
+HALF_FUSED = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: All},
+             actions: [{name: read, throughput: 1e9}, {name: write, throughput: 1e9}]}
+  - !Memory {name: Buffer, size: inf, component_class: Dummy, tensors: {keep: All}}
+  - !Compute {name: MAC, component_class: Dummy}
+workload:
+  rank_sizes: {M: 4}
+  bits_per_value: {All: 8}
+  einsums: [{einsum: "A[m] = X[m]", is_copy_operation: True}, "B[m] = A[m]", "C[m] = B[m]"]
+mapping:
+  nodes:
+  - !Storage {tensors: [X, A, C], component: DRAM}
+  - !Storage {tensors: [B], component: Buffer}
+  - !Sequential
+    nodes:
+    - !Nested {nodes: [!Temporal {rank_variable: m, tile_shape: 1}, !Compute {einsum: A, component: MAC}]}
+    - !Nested {nodes: [!Temporal {rank_variable: m, tile_shape: 1}, !Compute {einsum: B, component: MAC}]}
+    - !Nested {nodes: [!Temporal {rank_variable: m, tile_shape: 1}, !Compute {einsum: C, component: MAC}]}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +60,12 @@ def test_the_headline_says_what_is_proven(result: Result) -> None:
 def test_totals_have_units(result: Result) -> None:
     best = result.best("edp")
     text = "\n".join(lines(result))
-    assert re.search(rf"^energy   {re.escape(si(best.energy, 'J'))} +dynamic \S+ \S*J, leakage 0 J$", text, re.M)
-    assert f"latency  {si(best.latency, 's')}\n" in text
-    assert f"EDP      {si(best.edp, 'Js')}\n" in text
+    assert re.search(rf"^energy      {re.escape(si(best.energy, 'J'))} +dynamic \S+ \S*J, leakage 0 J$", text, re.M)
+    assert f"latency     {si(best.latency, 's')}\n" in text
+    assert f"EDP         {si(best.edp, 'Js')}\n" in text
+    count = 2 * 2 * 16**3  # two matmuls; a MAC is two operations
+    speed, efficiency = si(count / best.latency, "op/s"), f"{count / best.energy / 1e12:.4g} TOPS/W"
+    assert re.search(rf"^operations  {si(count, 'op')} +{speed}, {efficiency}, a MAC is two$", text, re.M)
 
 
 def test_every_einsum_has_its_bottleneck_and_shares_add_up(result: Result) -> None:
@@ -71,6 +97,18 @@ def test_fused_sets_with_their_loops() -> None:
     assert spec.mapping is not None
     text = render(evaluation_parts(spec, spec.mapping, fusiest.evaluate(spec)), Terminal(tty=False))
     assert "fused sets\n  Matmul0 Matmul1\n    in GlobalBuffer: T1\n    for m in 0..128: Matmul0 Matmul1\n" in text
+
+
+def test_what_is_not_fused_is_no_fused_set() -> None:
+    spec = fusiest.load("simple", "matmuls", "unfused_matmuls_to_simple", N_EINSUMS=2)
+    assert spec.mapping is not None
+    text = render(evaluation_parts(spec, spec.mapping, fusiest.evaluate(spec)), Terminal(tty=False))
+    assert "\nnothing is fused\n\nEinsum" in text
+    mixed = load_texts({"spec": HALF_FUSED}, {})
+    assert mixed.mapping is not None
+    text = render(evaluation_parts(mixed, mixed.mapping, fusiest.evaluate(mixed)), Terminal(tty=False))
+    assert "\nfused sets\n  B C\n    in Buffer: B\nnot fused: A\n" in text
+    assert re.search(r"^A +0 J +0 s +0.0% +–$", text, re.M)  # a copy that moves nothing waits for nothing
 
 
 def test_space_of_each_memory(result: Result) -> None:

@@ -28,6 +28,7 @@ from fusiest.baselines.sampling import timeloop
 from fusiest.baselines.space import Genome, Space, make_genome
 from fusiest.baselines.structures import structure_search
 from fusiest.errors import SpecError
+from fusiest.interrupt import deferred, finishing, taken
 from fusiest.mapper.joiner import Joiner, State
 from fusiest.mapper.mapper import NoMapping, checked_mapping, cpu_seconds, peak_rss_bytes
 from fusiest.mapper.options import Options
@@ -61,6 +62,7 @@ class Found:
     interrupted: bool = False
 
 
+@deferred()
 def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progress: Progress | None = None) -> Result:
     """Map with a baseline: explore, search, check."""
     if options.usage is not None:
@@ -84,7 +86,10 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
         explored={name: table.explored for name, table in tables.items()},
         orders="given", evaluations=found.spent, history=found.history, exploring_seconds=exploring,
     )  # fmt: skip
-    result = to_result(genome, options, found, stats, baseline.mapper)
+    with finishing():
+        result = to_result(genome, options, found, stats, baseline.mapper)
+    if taken():
+        result.stopped = "interrupt"
     stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
     stats.peak_rss_bytes = peak_rss_bytes()
     return result
@@ -95,6 +100,7 @@ def our_evaluations(spec: Spec, tables: dict[str, Table], finished: bool = True)
     return sum({common_key(spec, name, finished): table.explored for name, table in tables.items()}.values())
 
 
+@deferred()
 def search(
     genome: Genome,
     objective: tuple[str, ...],
@@ -122,6 +128,7 @@ def search(
     while (spent := float(record.amounts[SPENT])) < budget:
         try:
             step(min(budget, spent + slice_size))
+            interrupted = taken()
         except KeyboardInterrupt:
             interrupted = True
         history += [Improvement(*row) for row in record.history[: record.counts[RECORDED]].tolist()]
@@ -175,7 +182,9 @@ def to_result(genome: Genome, options: Options, found: Found, stats: Stats, mapp
     kind = OBJECTIVES.get(options.objective, EDP)
     bound, score = least_score(genome, kind), (best.energy, best.latency, best.energy * best.latency)[kind]
     gap = max(0.0, 1 - bound / score) if score else 0.0
-    return Result(spec, options.objective, [mapping], False, gap, stats, found.interrupted, options)
+    return Result(
+        spec, options.objective, [mapping], False, gap, stats, "interrupt" if found.interrupted else None, options
+    )
 
 
 def least_score(genome: Genome, objective: int) -> float:

@@ -143,7 +143,7 @@ class _Flattening:
         backing = next(b for b in form.backings if b.tensor == tensor)
         view = self.joiner.views[einsum]
         above = [v for zone in form.zones[: backing.zones] for v in zone]
-        ranks = sorted((view.rank_of(tensor, v.variable) or "", form.loops.index(v)) for v in above)
+        ranks = sorted((view.stepping(tensor, v.variable) or (), form.loops.index(v)) for v in above)
         own = tiles[:, [column for _, column in ranks]]
         _, first, inverse = np.unique(group_numbers(own), return_index=True, return_inverse=True)
         names = tuple((rank, form.loops[column].place) for rank, column in ranks)

@@ -7,20 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
+from fusiest import interrupt
 from fusiest.cli.compare import compare_command
-from fusiest.cli.components import components_command
 from fusiest.cli.evaluate import evaluate_command
 from fusiest.cli.map import map_command
-from fusiest.cli.output import complain, echo, writing_to_stdout
+from fusiest.cli.output import complain, echo, interruptible, writing_to_stdout
 from fusiest.cli.reproduce import reproduce_command
 from fusiest.cli.show import list_command, show_command
-from fusiest.errors import FusiestError
+from fusiest.errors import FusiestError, OutOfMemory
 from fusiest.terminal.console import silence
 
 _HELP = """Finds the provably best way to run a tensor workload on an accelerator.
 
 An architecture (ARCH), a workload and a mapping are each a YAML file or the name of a bundled one. Results go to stdout,
-progress to stderr. Exit status: 0; 2 bad input; 3 no valid mapping; 130 interrupted.
+progress to stderr. Exit status: 0; 2 bad input; 3 no valid mapping; 4 out of memory; 130 interrupted.
 """
 
 _EXAMPLES = """Start here:
@@ -69,14 +69,14 @@ app.command(
         "# your own accelerator; after a minute, or once a mapping is known, the best so far and what it may miss",
         "fusiest map chip.yaml mobilenet --time-limit 60 --json result.json",
     ),
-)(map_command)
+)(interruptible(map_command))
 app.command(
     "evaluate",
     epilog=_example(
         "fusiest evaluate simple matmuls fused_matmuls_to_simple",
         f"fusiest evaluate tpu_v4i {_GPT} best.yaml --json evaluation.json",
     ),
-)(evaluate_command)
+)(interruptible(evaluate_command))
 app.command(
     "show",
     epilog=_example(
@@ -86,7 +86,7 @@ app.command(
         "fusiest show matmuls fused_matmuls_to_simple --pseudocode",
         "fusiest show simple matmuls fused_matmuls_to_simple -D N_EINSUMS=3 --svg mapping.svg",
     ),
-)(show_command)
+)(interruptible(show_command))
 app.command(
     "compare",
     epilog=_example(
@@ -94,19 +94,10 @@ app.command(
         "fusiest map simple matmuls -D GlobalBufferSize=65536 --json small.json",
         "fusiest compare large.json small.json --report comparison.html",
     ),
-)(compare_command)
+)(interruptible(compare_command))
 app.command("reproduce", epilog="Example: fusiest reproduce edge-transformer --quick --out reproduced")(
-    reproduce_command
+    interruptible(reproduce_command)
 )
-app.command(
-    "components",
-    epilog=_example(
-        "# every class in a line; one in full; what a memory of that class costs",
-        "fusiest components",
-        "fusiest components SRAM",
-        "fusiest components SRAM size=64KiB width=64 tech_node=22nm --json",
-    ),
-)(components_command)
 app.command("list")(list_command)
 
 
@@ -129,17 +120,26 @@ def _options(
 
 def main() -> None:
     """Run the command line; bad input ends in one line, never in a traceback."""
+    with interrupt.program():
+        _main()
+
+
+def _main() -> None:
     try:
         status = app(sys.argv[1:] or ["--help"], prog_name="fusiest", standalone_mode=False)
         with writing_to_stdout():
             if sys.stdout is not None:
                 sys.stdout.flush()
+        if status == interrupt.EXIT_STATUS:  # before any command began
+            raise KeyboardInterrupt
         if isinstance(status, int) and status:
             sys.exit(status)
     except FusiestError as error:
         complain(str(error), error.exit_status)
     except (typer.Abort, KeyboardInterrupt):
-        sys.exit(130)
+        complain("fusiest: interrupted", interrupt.EXIT_STATUS)
+    except MemoryError:
+        complain("fusiest: out of memory", OutOfMemory.exit_status)
     except BrokenPipeError:
         silence(sys.stdout)
         sys.exit(1)

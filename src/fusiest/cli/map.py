@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fusiest import interrupt
 from fusiest.cli.arguments import ArchArgument, DefineOption, JsonOption, WorkloadArgument, read_defines, require
 from fusiest.cli.completion import complete, one_of
 from fusiest.cli.output import Deliveries, present, warn
 from fusiest.cli.report import Pictures
-from fusiest.errors import SpecError
+from fusiest.errors import Interrupted, OutOfMemory, SpecError
 from fusiest.files import check_writable, write_atomically
+
+if TYPE_CHECKING:
+    from fusiest.baselines.options import BaselineOptions
+    from fusiest.mapper.options import Options
+    from fusiest.mapper.result import Result
+    from fusiest.spec.spec import Spec
+    from fusiest.terminal.progress import Progress
 
 
 def map_command(
@@ -112,8 +120,6 @@ def map_command(
     """Find every energy-latency-optimal fused mapping."""
     from fusiest.baselines.options import BaselineOptions
     from fusiest.mapper.options import Options
-    from fusiest.mapper.progress import Step
-    from fusiest.spec.dump import dump_mapping
     from fusiest.spec.load import load
     from fusiest.terminal.progress import Progress
 
@@ -142,32 +148,52 @@ def map_command(
     pictures = Pictures(report, charts, not no_unfused)
     pictures.check()
     with Progress(sys.stderr, quiet) as progress:
-        progress(Step("loading the compiled search (compiled once, on first use)"))
-        # Numba would otherwise set up colorama, where installed, which writes an escape code when the program ends.
-        os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
-        if baseline.mapper == "fusiest":
-            from fusiest.mapper.mapper import run
-
-            result = run(spec, options, progress)
-        else:
-            from fusiest.baselines.run import run_baseline
-
-            result = run_baseline(spec, options, baseline, progress)
-    from fusiest.terminal.summary import result_parts
-
-    best = result.best(result.aim)
-    warn(map(str, best.evaluation.warnings))  # the mapping is in no file: its names would point into the workload
-    with Deliveries() as deliveries:
-        with deliveries.one():
-            present(result_parts(result, tree))
-        if json_file is not None:
-            with deliveries.one():
-                write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
-        if mapping is not None:
-            with deliveries.one():
-                write_atomically(mapping, dump_mapping(best.looptree))
+        result = _searched(spec, options, baseline, progress)
+    with Deliveries(json_file, mapping, report, charts) as deliveries:
+        with interrupt.deferred():
+            _deliver(result, tree, json_file, mapping, deliveries)
+            if interrupt.taken():
+                result.stopped = "interrupt"
         if pictures:
             with deliveries.one(), Progress(sys.stderr, quiet) as progress:
                 pictures.write(result, f"{workload} on {arch}", ", ".join(define or []), progress, deliveries)
     if result.interrupted:
-        raise typer.Exit(130)
+        sys.exit(interrupt.EXIT_STATUS)
+    if result.stopped == "memory":
+        sys.exit(OutOfMemory.exit_status)
+
+
+def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress: Progress) -> Result:
+    """What is known when the search ends, also by Ctrl-C."""
+    from fusiest.mapper.progress import Step
+
+    # Numba would otherwise set up colorama, where installed, which writes an escape code when the program ends.
+    os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
+    try:
+        progress(Step("loading the compiled search (compiled once, on first use)"))
+        with interrupt.deferred():  # Numba's modules must not be interrupted while they are loaded
+            from fusiest.mapper.mapper import run
+        if baseline.mapper == "fusiest":
+            return run(spec, options, progress)
+        with interrupt.deferred():
+            from fusiest.baselines.run import run_baseline
+        return run_baseline(spec, options, baseline, progress)
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted before a mapping was known") from None
+
+
+def _deliver(result: Result, tree: bool, json_file: str | None, mapping: str | None, deliveries: Deliveries) -> None:
+    """What takes moments."""
+    from fusiest.spec.dump import dump_mapping
+    from fusiest.terminal.summary import result_parts
+
+    best = result.best(result.aim)
+    warn(map(str, best.evaluation.warnings))  # the mapping is in no file: its names would point into the workload
+    with deliveries.one():
+        present(result_parts(result, tree))
+    if json_file is not None:
+        with deliveries.one(json_file):
+            write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
+    if mapping is not None:
+        with deliveries.one(mapping):
+            write_atomically(mapping, dump_mapping(best.looptree))

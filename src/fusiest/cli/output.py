@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, ParamSpec
 
 import typer
 
-from fusiest.errors import FusiestError, Located
+from fusiest.errors import FusiestError, Interrupted, Located
 from fusiest.terminal.console import fitting, printable, render, silence
 
 if TYPE_CHECKING:
     from fusiest.terminal.grid import Part
+
+P = ParamSpec("P")
 
 
 def echo(text: str) -> None:
@@ -44,10 +47,11 @@ def writing_to_stdout() -> Iterator[None]:
 class Deliveries:
     """Printing and writing one result, each in a `with` of its own: it is tried whatever became of those before it.
 
-    What failed is said at the end, in a line each.
+    What failed is said at the end, in a line each; after Ctrl-C, also what was not begun or not finished.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *files: str | None) -> None:
+        self.missing = [file for file in files if file is not None]
         self.errors: list[FusiestError] = []
         self.closed: BrokenPipeError | None = None
 
@@ -57,13 +61,17 @@ class Deliveries:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for failure in self.errors:
             _to_stderr(str(failure))
+        if kind is not None and issubclass(kind, KeyboardInterrupt) and self.missing:
+            names = " and ".join(self.missing)
+            raise Interrupted(f"interrupted: {names} {'is' if len(self.missing) == 1 else 'are'} not written")
         if kind is None and self.errors:
             raise typer.Exit(self.errors[0].exit_status)
         if kind is None and self.closed is not None:
             raise self.closed
 
     @contextlib.contextmanager
-    def one(self) -> Iterator[None]:
+    def one(self, file: str | None = None) -> Iterator[None]:
+        """Deliver to a file, or to stdout."""
         try:
             yield
         except BrokenPipeError as error:
@@ -71,6 +79,21 @@ class Deliveries:
             self.closed = error
         except FusiestError as error:
             self.errors.append(error)
+        if file in self.missing:
+            self.missing.remove(file)
+
+
+def interruptible(command: Callable[P, None]) -> Callable[P, None]:
+    """A command that Ctrl-C ends in one line."""
+
+    @functools.wraps(command)
+    def run(*arguments: P.args, **options: P.kwargs) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted") from None
+
+    return run
 
 
 def complain(message: str, status: int) -> NoReturn:

@@ -35,18 +35,19 @@ class Pictures:
             check_folder(self.charts)
 
     def write(self, result: Result, title: str, note: str, progress: Progress, deliveries: Deliveries) -> None:
-        """The unfused optimum is searched for here."""
+        """The unfused optimum is searched for here, unless the first search was ended."""
         from fusiest.mapper.progress import Step
         from fusiest.report import report_html, save_charts, subject_of
 
-        if self.unfused:
+        unfused = self.unfused and result.stopped not in ("interrupt", "memory")
+        if unfused:
             progress(Step("report: the unfused optimum, to compare with"))
-        subject = subject_of(result, title, note, progress, self.unfused)
+        subject = subject_of(result, title, note, progress, unfused)
         if self.report is not None:
             progress(Step("report: writing the page"))
-            with deliveries.one():
+            with deliveries.one(self.report):
                 write_atomically(self.report, report_html(subject))
         if self.charts is not None:
             progress(Step("report: drawing charts"))
-            with deliveries.one():
+            with deliveries.one(self.charts):
                 save_charts(subject, self.charts)

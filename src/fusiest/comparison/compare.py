@@ -59,7 +59,7 @@ class Comparison:
     def limited_by(self, einsum: str) -> str:
         """The component that an Einsum waits for, `a's → b's` if they differ; of one if the other has no such Einsum."""
         both = [s.evaluation.einsums[einsum].bottleneck for s in (self.a, self.b) if einsum in s.evaluation.einsums]
-        return " → ".join(dict.fromkeys(both))
+        return " → ".join(dict.fromkeys(name or "–" for name in both))
 
     def moved_tensors(self) -> dict[str, tuple[str, str]]:
         """Tensors of both whose outermost memory differs: from a's to b's."""

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fusiest.pmapping.pareto import Floats
+from fusiest.spec.analysis import Stepping
 
-Signature = tuple[str, frozenset[str | None]]
+Signature = tuple[str, frozenset[Stepping | None]]
 Signatures = tuple[tuple[str, Signature], ...]
 """Per tensor, sorted by name."""
 
@@ -106,7 +107,7 @@ BUCKETS = 8
 """In so many steps, how much of a memory is reserved above the loops that are open at a cut."""
 
 
-Entry = tuple[str, tuple[frozenset[str], ...]]
+Entry = tuple[str, tuple[frozenset[Stepping], ...]]
 """How a tensor crosses a cut: its memory, and the ranks stepped above it, zone by zone."""
 
 

@@ -12,32 +12,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusiest.joining.held import Held, Place, Split, User, agree, moved, orders, place_of, splits, still_held, with_copy
+from fusiest.model.exchange import keeps_behind
 from fusiest.pmapping.table import Backing, Form, FusedLoop, Holding
-from fusiest.spec.analysis import EinsumInfo
+from fusiest.spec.analysis import EinsumInfo, Stepping
 
 Names = frozenset[tuple[str, str]]
+Steppings = frozenset[tuple[str, Stepping]]
+"""Tensors, each with how a loop steps one of its ranks."""
 
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """A loop by the ranks that it steps: (tensor, rank) for every live tensor below it, and the size of that rank.
+    """A loop by what it steps of every live tensor below it, and how many elements it goes through.
 
-    `produced`: live tensors that are exchanged above the loop but produced inside it, each with the rank that the loop
-    steps in them, or '' where the tensor is finished only with the loop. A consumer inside the loop takes turns with
-    the producer, so it must step the same rank.
+    `produced`: live tensors that are exchanged above the loop but produced inside it, each with how the loop steps them,
+    or None where the tensor is finished only with the loop. A consumer inside the loop takes turns with the producer,
+    so it must step the same rank and never get ahead.
     `names`: the loop's variable in Einsums that hold live tensors below it, by Einsum.
     `place`: component and dimension of a Spatial loop.
     """
 
-    ranks: Names
+    ranks: Steppings
     bound: int
-    produced: Names = frozenset()
+    produced: frozenset[tuple[str, Stepping | None]] = frozenset()
     names: Names = frozenset()
     place: tuple[str, str] | None = None
 
     @property
-    def sort_key(self) -> tuple[list[tuple[str, str]], ...]:
-        return sorted(self.ranks), sorted(self.produced), sorted(self.names), [self.place] if self.place else []
+    def sort_key(self) -> tuple[object, ...]:
+        produced = sorted((t, stepping or ()) for t, stepping in self.produced)
+        return sorted(self.ranks), produced, sorted(self.names), [self.place] if self.place else []
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class Exchanged:
     tensor: str
     memory: str
     zones: int
-    columns: tuple[tuple[str, int], ...]
+    columns: tuple[tuple[Stepping, int], ...]
     """Its ranks that are stepped above it, each with the Einsum's tile column."""
 
 
@@ -107,23 +111,19 @@ class EinsumView:
 
     info: EinsumInfo
 
-    def rank_of(self, tensor: str, variable: str) -> str | None:
-        """The rank of a tensor that a variable steps alone, one element at a time."""
-        for rank, affine in self.info.accesses[tensor].ranks.items():
-            if affine.variables == (variable,) and abs(affine.coefficients[variable]) == 1:
-                return rank
+    def stepping(self, tensor: str, variable: str) -> Stepping | None:
+        """The rank of a tensor that a variable steps alone, and how."""
+        return self.info.accesses[tensor].stepping(variable)
+
+    def variable_of(self, tensor: str, stepping: Stepping) -> str | None:
+        """The variable that steps a tensor in just this way: the same elements in the same iteration."""
+        for v in self.info.accesses[tensor].ranks[stepping.rank].variables:
+            if self.stepping(tensor, v) == stepping:
+                return v
         return None
 
-    def variable_of(self, tensor: str, rank: str) -> str | None:
-        affine = self.info.accesses[tensor].ranks[rank]
-        return (
-            affine.variables[0]
-            if len(affine.variables) == 1 and abs(affine.coefficients[affine.variables[0]]) == 1
-            else None
-        )
 
-
-Signature = tuple[tuple[str, tuple[str, frozenset[str | None]]], ...]
+Signature = tuple[tuple[str, tuple[str, frozenset[Stepping | None]]], ...]
 
 
 def left_signature(form: OpenForm, shared: frozenset[str]) -> Signature:
@@ -132,7 +132,7 @@ def left_signature(form: OpenForm, shared: frozenset[str]) -> Signature:
     for b in form.backings:
         if b.tensor in shared:
             above = [loop for zone in form.zones[: b.zones] for loop in zone]
-            ranks: frozenset[str | None] = frozenset(r for loop in above for t, r in loop.ranks if t == b.tensor)
+            ranks: frozenset[Stepping | None] = frozenset(r for loop in above for t, r in loop.ranks if t == b.tensor)
             found.append((b.tensor, (b.memory, ranks)))
     return tuple(sorted(found, key=lambda item: item[0]))
 
@@ -143,7 +143,7 @@ def right_signature(form: Form, view: EinsumView, shared: frozenset[str]) -> Sig
     for b in form.backings:
         if b.tensor in shared:
             above = [loop for zone in form.zones[: b.zones] for loop in zone]
-            ranks = frozenset(view.rank_of(b.tensor, loop.variable) for loop in above)
+            ranks = frozenset(view.stepping(b.tensor, loop.variable) for loop in above)
             found.append((b.tensor, (b.memory, ranks)))
     return tuple(sorted(found, key=lambda item: item[0]))
 
@@ -240,10 +240,10 @@ def _finished(
 ) -> bool:
     """Whether every tensor that the Einsum uses is finished by then, or piece by piece in the loops it shares."""
     for i, loop in enumerate(left.loops):
-        for tensor, rank in loop.produced:
+        for tensor, stepping in loop.produced:
             if tensor not in view.info.accesses:
                 continue
-            if not rank or view.rank_of(tensor, match[i].variable) != rank:
+            if stepping is None or not keeps_behind(view.info, tensor, match[i].variable, stepping):
                 return False
             if any(h.tensor == tensor and h.zones <= right_zone[match[i]] for h in right.holdings):
                 return False
@@ -303,9 +303,9 @@ def _exchanged(
         if tensor in persistent:
             found.append(Exchanged(tensor, memory, PERSISTENT, ()))
             continue
-        columns: dict[str, int] = {}  # of several loops over a rank the innermost counts
+        columns: dict[Stepping, int] = {}  # of several loops over a rank the innermost counts
         for v in (v for block in blocks[:at] for v in block):
-            rank = view.rank_of(tensor, v.variable) if tensor in view.info.accesses else None
+            rank = view.stepping(tensor, v.variable) if tensor in view.info.accesses else None
             if rank is None and v in column_of:
                 rank = next((r for t, r in left.loops[column_of[v]].ranks if t == tensor), None)
             assert rank is not None
@@ -392,15 +392,15 @@ def _open_zones(
             users = {user for h, user in holdings if h.depth > z}
             names = {(user, v.variable) for user in users if user == view.info.name}
             names |= {n for n in left.loops[column_of[v]].names if n[0] in users} if v in column_of else set()
-            ranks: set[tuple[str, str]] = set()
+            ranks: set[tuple[str, Stepping]] = set()
             produced = {p for p in left.loops[column_of[v]].produced if p[0] in alive} if v in column_of else set()
             if finished and view.info.output in alive and alive[view.info.output][1] <= z:
                 apart = any(b.tensor == view.info.output and b.zones <= z for b in held)
-                produced.add((view.info.output, "" if apart else view.rank_of(view.info.output, v.variable) or ""))
+                produced.add((view.info.output, None if apart else view.stepping(view.info.output, v.variable)))
             for t, (_, depth) in alive.items():
                 if depth <= z:
                     continue
-                rank = view.rank_of(t, v.variable) if t in view.info.accesses else None
+                rank = view.stepping(t, v.variable) if t in view.info.accesses else None
                 if rank is None and v in column_of:
                     rank = next((r for name, r in left.loops[column_of[v]].ranks if name == t), None)
                 if rank is not None:

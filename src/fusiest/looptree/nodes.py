@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 from fusiest.frozen import FrozenDict
 
@@ -22,51 +22,59 @@ RankVariable: TypeAlias = str | FrozenDict[str, str]
 class Temporal:
     """A loop: below it, the rank variable has extent `tile_shape`."""
 
-    rank_variable: RankVariable
-    tile_shape: int
+    rank_variable: Annotated[
+        RankVariable, "The variable that is stepped; by Einsum where fused Einsums call it differently."
+    ]
+    tile_shape: Annotated[int, "The variable's extent below the loop."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spatial:
     """A loop whose iterations run side by side on dimension `name` of the component's fanout."""
 
-    rank_variable: RankVariable
-    tile_shape: int
-    component: str
-    name: str
+    rank_variable: Annotated[RankVariable, "As for `!Temporal`."]
+    tile_shape: Annotated[int, "As for `!Temporal`."]
+    component: Annotated[str, "The node whose fanout the iterations run on."]
+    name: Annotated[str, "The dimension of that fanout."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
     """From here down, these tensors' tiles are kept in this memory."""
 
-    tensors: tuple[str, ...]
-    component: str
-    persistent: bool = False
+    tensors: Annotated[tuple[str, ...], "Tensors whose tiles are kept from here down."]
+    component: Annotated[str, "The memory."]
+    persistent: Annotated[bool, "Held for all of the run; only above all loops."] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toll:
     """These tensors pass through this component and are charged; nothing is kept."""
 
-    tensors: tuple[str, ...]
-    component: str
+    tensors: Annotated[tuple[str, ...], "Tensors that pass."]
+    component: Annotated[str, "The Toll."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
-    einsum: str
-    component: str
+    """A leaf: here an Einsum is computed."""
+
+    einsum: Annotated[str, "The Einsum computed here."]
+    component: Annotated[str, "The compute that it runs on."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nested:
-    nodes: tuple[Node, ...]
+    """One branch of a Sequential."""
+
+    nodes: Annotated[tuple[Node, ...], "The nodes of one branch."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequential:
-    nodes: tuple[Nested, ...]
+    """A split: branches that run one after the other."""
+
+    nodes: Annotated[tuple[Nested, ...], "Branches that run one after the other."]
 
 
 Loop: TypeAlias = Temporal | Spatial
@@ -76,7 +84,9 @@ Node: TypeAlias = Temporal | Spatial | Storage | Toll | Compute | Sequential
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopTree:
-    nodes: tuple[Node, ...]
+    """A mapping of a whole workload, or of a part of it."""
+
+    nodes: Annotated[tuple[Node, ...], "From the root down. Only the last may be a `!Sequential`."]
 
     def paths(self) -> Iterator[tuple[Node, ...]]:
         """Root-to-leaf paths in execution order, without the splits."""

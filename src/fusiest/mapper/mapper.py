@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fusiest.errors import FusiestError, SpecError, did_you_mean
+from fusiest import interrupt
+from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
 from fusiest.joining.bounds import CLOSE, NOTHING, Incumbents, Least, WindowedBounds
 from fusiest.joining.coarse import Coarse
 from fusiest.looptree.nodes import LoopTree
@@ -18,7 +19,7 @@ from fusiest.mapper.diagnose import why_not_joined
 from fusiest.mapper.joiner import Joiner, OutOfTime, State
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
-from fusiest.mapper.result import FunnelStep, Mapping, Result, Stats
+from fusiest.mapper.result import FunnelStep, Mapping, Result, Stats, Stop
 from fusiest.mapper.tables import explore_all
 from fusiest.mapper.trace import picks, trace
 from fusiest.mapper.windows import WORTHWHILE_EINSUMS, windowed_bounds
@@ -31,6 +32,8 @@ from fusiest.pmapping.sizes import large_enough
 from fusiest.spec.spec import Spec
 
 MOST_DOWN_SETS = 10_000
+_STOPS: dict[type, Stop] = {OutOfTime: "time limit", KeyboardInterrupt: "interrupt"}
+"""MemoryError has subclasses."""
 FIRST_PASS = Coarse()
 
 
@@ -63,8 +66,17 @@ def run(
     progress: Progress | None = None,
     executor: concurrent.futures.Executor | None = None,
 ) -> Result:
-    """Map with checked options."""
-    return _Run(spec, options, progress or (lambda step: None), executor).run()
+    """Map with checked options. Ctrl-C ends the search with what it has found, or with an exception if that is nothing."""
+    with interrupt.deferred():
+        try:
+            result = _Run(spec, options, progress or (lambda step: None), executor).run()
+        except MemoryError:
+            raise OutOfMemory(
+                "out of memory before a mapping was known; --jobs 1, --orders given or a limit of --max-fused-loops takes less"
+            ) from None
+        if interrupt.taken():
+            result.stopped = "interrupt"
+    return result
 
 
 @dataclass
@@ -111,14 +123,15 @@ class _Run:
         if self.options.usage is not None:
             self.watched = joiner.watch(self.options.usage)
         self.incumbents = self._no_incumbents(joiner)
-        optimal, gap, interrupted = self._search(joiner)
+        optimal, gap, stopped = self._search(joiner)
         if not self.found:
             raise why_not_joined(joiner)
-        mappings = self._mappings(joiner)
+        with interrupt.finishing():
+            mappings = self._mappings(joiner)
         self.stats.wall_seconds = time.perf_counter() - begin
         self.stats.cpu_seconds = cpu_seconds() - cpu
         self.stats.peak_rss_bytes = peak_rss_bytes()
-        return Result(self.spec, self.options.objective, mappings, optimal, gap, self.stats, interrupted, self.options)
+        return Result(self.spec, self.options.objective, mappings, optimal, gap, self.stats, stopped, self.options)
 
     def _no_incumbents(self, joiner: Joiner) -> Incumbents:
         return Incumbents(self.options.objective, weights=joiner.weights, watched=self.watched)
@@ -131,7 +144,7 @@ class _Run:
         self.stats.orders = self.options.orders
         return self.options.orders == "all"
 
-    def _search(self, joiner: Joiner) -> tuple[bool, float, bool]:
+    def _search(self, joiner: Joiner) -> tuple[bool, float, Stop | None]:
         """A coarse pass for good mappings, finer while it finds none; then the exact pass, which they bound."""
         try:
             coarse = FIRST_PASS if self.options.coarse else None
@@ -142,11 +155,17 @@ class _Run:
                 joiner.restart()
                 self._bound(joiner)
                 self._pass(joiner, None)
-            return *self._proven(joiner), False
-        except (OutOfTime, KeyboardInterrupt) as stop:
+            return *self._proven(joiner), None
+        except (OutOfTime, KeyboardInterrupt, MemoryError) as error:
             if not self.found:
                 raise
-            return False, self._gap(joiner), isinstance(stop, KeyboardInterrupt)
+            stopped = _STOPS.get(type(error), "memory")
+        # The exception is gone here, and with it all that the search had in hand: there is memory again.
+        try:
+            optimal, gap = _judged(self._gap(joiner))
+            return optimal, gap, stopped if stopped == "interrupt" or not optimal else None
+        except MemoryError:
+            return False, 1.0, stopped
 
     def _proven(self, joiner: Joiner) -> tuple[bool, float]:
         """Whether nothing better is left, and the gap. If there were too many orders, their bound has to say so."""
@@ -155,8 +174,7 @@ class _Run:
         if isinstance(joiner.bounds, WindowedBounds):
             joiner.bounds = joiner.bounds.whole
         joiner.restart()
-        gap = self._gap(joiner)
-        return gap <= CLOSE, gap
+        return _judged(self._gap(joiner))
 
     def _bound(self, joiner: Joiner) -> None:
         """Better bounds for a long workload, cut where the best mapping known is not fused."""
@@ -215,6 +233,7 @@ class _Run:
             joiner.exact = joiner.exact and (coarse is None or not everything)
 
     def _check(self) -> None:
+        interrupt.check()
         if self.deadline is not None and self.found and time.perf_counter() > self.deadline:
             raise OutOfTime
 
@@ -264,6 +283,11 @@ class _Run:
             costs = float(energy[i]), float(latency[i])
             mappings.append(checked_mapping(self.spec, order, tree, *costs, self.options.finished))
         return sorted(mappings, key=lambda m: (m.energy, m.latency))
+
+
+def _judged(gap: float) -> tuple[bool, float]:
+    """Whether a gap proves the optimum, and what is left of it: costs that are so close are the same."""
+    return (True, 0.0) if gap <= CLOSE else (False, gap)
 
 
 def _ratio(known: Floats, least: Floats) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from fusiest.errors import FusiestError
 from fusiest.looptree.nodes import LoopTree
@@ -14,6 +15,8 @@ from fusiest.model.evaluate import Evaluation
 from fusiest.model.fusion import fused_sets
 from fusiest.spec.dump import dump, dump_mapping
 from fusiest.spec.spec import Spec
+
+Stop: TypeAlias = Literal["time limit", "interrupt", "memory"]
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,14 @@ class Result:
     optimal: bool
     gap: float
     stats: Stats
-    interrupted: bool = False
+    stopped: Stop | None = None
+    """What ended the search before it was done."""
     options: Options = field(default_factory=Options)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search."""
+        return self.stopped == "interrupt"
 
     @property
     def aim(self) -> str:

@@ -66,12 +66,12 @@ class Space:
             if e.tensor in counted:
                 continue
             counted.update(*(group for group in joint.copies if e.tensor in group))
-            fused = frozenset(rank for rank, _ in e.columns)
+            fused = frozenset(stepping.rank for stepping, _ in e.columns)
             size = np.full(len(rows), float(footprint_constants(self.extents[e.tensor], fused)))
             if e.zones == PERSISTENT:
                 size *= max(self.spec.info.einsums[u].n_instances for u in self.spec.info.users[e.tensor])
-            for _, column in e.columns:
-                size = size * rows.tiles[:, column]
+            for stepping, column in e.columns:
+                size = size * (1 + abs(stepping.coefficient) * (rows.tiles[:, column] - 1))
             yield accounts.of(e.memory), e.zones, size * self.bits[e.memory, e.tensor]
 
     def _held(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:

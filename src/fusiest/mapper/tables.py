@@ -5,13 +5,13 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import functools
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeAlias
 
+from fusiest import interrupt, workers
 from fusiest.mapper.options import Options
 from fusiest.pmapping.diagnose import Asked, why_none
 from fusiest.pmapping.explore import pmappings
@@ -70,16 +70,13 @@ def _explore(
     if executor is not None:
         yield from _submit(executor, explore, names)
         return
-    workers = jobs if jobs is not None else os.cpu_count() or 1
+    processes = jobs if jobs is not None else os.cpu_count() or 1
     begin = time.perf_counter()
     names = list(names)
     while names:
         worth = time.perf_counter() - begin > _WORTH_A_PROCESS_SECONDS
-        if workers > 1 and len(names) > 1 and worth:
-            methods = multiprocessing.get_all_start_methods()
-            context = multiprocessing.get_context("fork" if "fork" in methods else None)
-            pool = concurrent.futures.ProcessPoolExecutor(min(workers, len(names)), mp_context=context)
-            yield from _in_processes(pool, explore, names)
+        if processes > 1 and len(names) > 1 and worth:
+            yield from _in_processes(workers.make_pool(min(processes, len(names))), explore, names)
             return
         name = names.pop(0)
         yield name, explore(name)
@@ -88,24 +85,29 @@ def _explore(
 def _in_processes(
     pool: concurrent.futures.ProcessPoolExecutor, explore: Callable[[str], Table], names: list[str]
 ) -> Tables:
-    """If a worker is killed, as when memory runs out, what is missing is explored here. If we are, nothing more is begun."""
+    """If memory runs out, or a worker is killed, what is missing is explored here. If we are interrupted, all end."""
     missing = dict.fromkeys(names)
     try:
         for name, table in _submit(pool, explore, names):
             del missing[name]
             yield name, table
-    except BrokenProcessPool:
+    except (BrokenProcessPool, MemoryError, OSError):
+        workers.end(pool)
         for name in missing:
             yield name, explore(name)
     finally:
-        pool.shutdown(wait=not missing)
+        if missing:
+            workers.end(pool)
+        else:
+            pool.shutdown()
 
 
 def _submit(executor: concurrent.futures.Executor, explore: Callable[[str], Table], names: list[str]) -> Tables:
-    futures = {executor.submit(explore, name): name for name in names}
+    with interrupt.deferred():  # workers are started here, and must not begin with an exception
+        futures = {executor.submit(explore, name): name for name in names}
     try:
-        for future in concurrent.futures.as_completed(futures):
-            yield futures[future], future.result()
+        for name, future in workers.in_order_of_completion(futures):
+            yield name, future.result()
     finally:
         for future in futures:
             future.cancel()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,6 +34,7 @@ from fusiest.mapper.joiner import Joiner, State, entry_of
 from fusiest.mapper.result import FunnelStep
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.table import Backing, Rows, merge_rows
+from fusiest.spec.affine import Affine
 
 WORTHWHILE_EINSUMS = 12
 _LEAST_EINSUMS = 2
@@ -168,11 +169,19 @@ def _key(joiner: Joiner, done: frozenset[str], einsums: list[str]) -> object:
     number: dict[str, int] = {}
     parts = []
     for einsum in einsums:
-        accesses = joiner.spec.info.einsums[einsum].accesses
-        tensors = tuple((number.setdefault(t, len(number)), tuple(a.ranks)) for t, a in accesses.items())
+        info = joiner.spec.info.einsums[einsum]
+        variables = {v: i for i, v in enumerate(info.bounds)}
+        tensors = tuple(
+            (number.setdefault(t, len(number)), tuple((rank, _index(a, variables)) for rank, a in access.ranks.items()))
+            for t, access in info.accesses.items()
+        )
         parts.append((tensors, id(next(iter(joiner.tables[einsum].forms.values())))))
     live = joiner.live(done), joiner.live(done | frozenset(einsums))
     return tuple(parts), tuple(frozenset(number[t] for t in side if t in number) for side in live)
+
+
+def _index(affine: Affine, number: Mapping[str, int]) -> object:
+    return frozenset((number[v], a) for v, a in affine.coefficients.items()), affine.constant
 
 
 # ------------------------------------------------------------------------------------------------ the search of a window
@@ -262,10 +271,10 @@ def _start(joiner: Joiner, done: frozenset[str], einsums: list[str]) -> State | 
         backing = next(b for b in form.backings if b.tensor == tensor)
         loops: list[tuple[OpenLoop, int]] = []
         for v in (v for zone in form.zones[: backing.zones] for v in zone):
-            rank = view.rank_of(tensor, v.variable)
-            if rank is None or v.place or any(loop.ranks == {(tensor, rank)} for loop, _ in loops):
+            stepping = view.stepping(tensor, v.variable)
+            if stepping is None or v.place or any(loop.ranks == {(tensor, stepping)} for loop, _ in loops):
                 return None
-            loops.append((OpenLoop(frozenset({(tensor, rank)}), view.info.bounds[v.variable]), form.loops.index(v)))
+            loops.append((OpenLoop(frozenset({(tensor, stepping)}), view.info.bounds[v.variable]), form.loops.index(v)))
         loops.sort(key=lambda item: sorted(item[0].ranks))
         columns = [column for _, column in loops]
         tiles.setdefault((backing.memory, tuple(loop for loop, _ in loops)), []).append(rows.tiles[:, columns])

@@ -10,7 +10,7 @@ from fusiest.errors import InvalidMapping, Located, SpecError, did_you_mean
 from fusiest.looptree.nodes import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll
 from fusiest.looptree.text import einsums
 from fusiest.model.accesses import Accesses, Key, count_accesses
-from fusiest.model.exchange import check_backings, unfinished
+from fusiest.model.exchange import check_backings, out_of_turn
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
 from fusiest.model.occupancy import Occupancy, occupancy, reservations, sharing
@@ -35,14 +35,17 @@ class EinsumEvaluation:
     energies: dict[Key, float]
     occupancy_bits: dict[tuple[str, str], int | float]
     per_unit: dict[Key, float]
-    operations: int
+    points: int
+    """Of the iteration space, once: each is a compute action. How many operations that is says `operations.py`."""
     steps: int
     used_fanout: dict[tuple[str, str], int]
     reservation_levels: dict[tuple[str, str], int]
 
     @property
     def bottleneck(self) -> str:
-        """The component that the Einsum waits for: the busiest one."""
+        """The component that the Einsum waits for: the busiest one; empty if it takes no time."""
+        if not self.latency:
+            return ""
         return max(self.latency_per_component, key=lambda component: self.latency_per_component[component])
 
 
@@ -55,7 +58,8 @@ class Evaluation:
     peak_occupancy_bits: dict[str, int | float]
     einsums: dict[str, EinsumEvaluation]
     warnings: tuple[str, ...] = ()
-    """Tensors that are used before they are finished: what such a mapping computes is wrong, whatever it costs.
+    """Tensors that are used before they are finished or after they were dropped: what such a mapping computes is wrong,
+    whatever it costs.
 
     Each is `Located`, and knows its place in the mapping's file."""
 
@@ -138,7 +142,7 @@ def take_apart(spec: Spec, tree: LoopTree) -> Anatomy:
     order = {name: i for i, name in enumerate(names)}
     common = sharing(nests, {t: sorted(order[u] for u in users) for t, users in spec.info.users.items()})
     check_backings(nests)
-    return Anatomy(paths, nests, bound, occupancy(common), unfinished(common, spec.info.producer))
+    return Anatomy(paths, nests, bound, occupancy(common), out_of_turn(common, spec.info.producer))
 
 
 def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:
@@ -326,7 +330,7 @@ def evaluate_einsum(spec: Spec, nest: EinsumNest, bound: Mapping[str, BoundCompo
         energies=energies,
         occupancy_bits={(r.memory, _copied_name(nest, r.tensor)): r.bits for r in charged},
         per_unit=per_unit,
-        operations=counts.operations,
+        points=counts.operations,
         steps=counts.steps,
         used_fanout=nest.used_fanout(),
         reservation_levels={(r.memory, _copied_name(nest, r.tensor)): r.level for r in charged},

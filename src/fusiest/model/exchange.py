@@ -1,17 +1,19 @@
 """Whether tensors are found where they were put, and finished before they are used.
 
-A loop that a producer and a consumer share makes them take turns. What they exchange above that loop must then be
-finished piece by piece: the loop steps one and the same rank of the tensor in both, and neither keeps it elsewhere
-above the loop meanwhile. If not, the costs are still well defined, but the values are wrong: that is a warning.
+Einsums that share a loop take turns. What is held below that loop is dropped after each turn, so all its users must
+step through it alike. What is held above it must be finished piece by piece: the loop steps one rank of the tensor in
+both, the consumer never gets ahead of the producer, and neither keeps the tensor elsewhere above the loop meanwhile.
+If not, the costs are still well defined, but the values are wrong: that is a warning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fusiest.errors import Located, SpecError
 from fusiest.model.nest import EinsumNest, Holder, Loop
 from fusiest.model.occupancy import Sharing
+from fusiest.spec.analysis import EinsumInfo, Stepping
 
 
 def check_backings(nests: Sequence[EinsumNest]) -> None:
@@ -22,19 +24,98 @@ def check_backings(nests: Sequence[EinsumNest]) -> None:
             _check_backing(backing.setdefault(tensor, nest), nest, tensor)
 
 
-def unfinished(common: Sharing, producer: Mapping[str, str]) -> tuple[Located, ...]:
-    """A warning, with its place in the file, per Einsum and tensor that it uses before the tensor is finished."""
+def keeps_behind(user: EinsumInfo, tensor: str, variable: str, made: Stepping) -> bool:
+    """Whether an Einsum that steps `variable` in a loop never needs more of a tensor than its producer has finished by
+    then, if the same loop steps the tensor's rank as `made` says.
+
+    The element at index b·q + rest, with `rest` from the Einsum's other variables, was made at n, a·n + c = b·q + rest.
+    It must be that n ≤ q: then the producer's turn is not later than the consumer's, in each of several such loops or
+    in an outer one, whatever the tiles. n − q is linear in q, so it is enough to look at the first q and the last.
+
+    >>> from fusiest import load
+    >>> info = load("matmuls", N_EINSUMS=1).info.einsums["Matmul0"]
+    >>> [keeps_behind(info, "T0", "m", Stepping("M", 1, constant)) for constant in (-1, 0, 1)]
+    [False, True, True]
+    """
+    affine = user.accesses[tensor].ranks[made.rank]
+    if variable not in affine.coefficients:
+        return False
+    sign = 1 if made.coefficient > 0 else -1
+    others = (sign * a * (user.bounds[v] - 1) for v, a in affine.coefficients.items() if v != variable)
+    rest = sign * (affine.constant - made.constant) + sum(most for most in others if most > 0)
+    ahead = sign * (affine.coefficients[variable] - made.coefficient)
+    return max(rest, ahead * (user.bounds[variable] - 1) + rest) <= 0
+
+
+def out_of_turn(common: Sharing, producer: Mapping[str, str]) -> tuple[Located, ...]:
+    """A warning, with its place in the file, per Einsum and tensor that it uses unfinished, or after it was dropped."""
     position = {nest.einsum.name: i for i, nest in enumerate(common.nests)}
-    found = []
+    first: dict[str, int] = {}
+    found: list[Located] = []
     for j, user in enumerate(common.nests):
         for tensor in user.tensors:
-            i = position.get(producer.get(tensor, ""), j)
+            i = position[producer[tensor]] if tensor in producer else first.setdefault(tensor, j)
             if i < j:
-                source, shared = common.nests[i], common.loops(i, j)
-                turns = zip(source.loops[:shared], user.loops[:shared], strict=True)
-                wrong = (_out_of_turn(source, user, tensor, made, used) for made, used in turns)
-                found += [warning for warning in wrong if warning is not None][:1]
+                shared = common.loops(i, j)
+                found += list(_wrong(common.nests[i], user, tensor, shared, tensor in producer))[:1]
     return tuple(found)
+
+
+def _wrong(source: EinsumNest, user: EinsumNest, tensor: str, shared: int, produced: bool) -> Iterator[Located]:
+    """What is wrong, loop by loop. `source`: the producer, or of an input the first Einsum that uses it."""
+    above = source.tensors[tensor].gaps[0]
+    for made, used in zip(above, user.tensors[tensor].gaps[0], strict=True):
+        if max(made.iterations, used.iterations) > 1:
+            yield from _dropped(source, user, tensor, made, used)
+    for made, used in zip(source.loops[:shared], user.loops[:shared], strict=True):
+        if produced and made not in above and made.iterations > 1:
+            yield from _unfinished(source, user, tensor, made, used)
+
+
+def _dropped(source: EinsumNest, user: EinsumNest, tensor: str, made: Loop, used: Loop) -> Iterator[Located]:
+    """The tensor is held below a shared loop: in each iteration both must mean the same elements of it."""
+    accesses = source.tensors[tensor].access, user.tensors[tensor].access
+    if accesses[0].stepping(made.variable) is None or accesses[0].stepping(made.variable) != accesses[1].stepping(
+        used.variable
+    ):
+        indices = [
+            ", ".join(f"{rank}: {affine}" for rank, affine in access.ranks.items() if v in affine.variables)
+            or "nothing"
+            for access, v in zip(accesses, (made.variable, used.variable), strict=True)
+        ]
+        yield _at(
+            user.tensors[tensor].holders[0],
+            f"Einsum {user.einsum.name} uses {tensor} where it is not held: in the {used} it steps {indices[1]}, Einsum "
+            f"{source.einsum.name} steps {indices[0]}, and after each iteration {tensor} is dropped; hold it above that loop",
+        )
+
+
+def _unfinished(source: EinsumNest, user: EinsumNest, tensor: str, made: Loop, used: Loop) -> Iterator[Located]:
+    """The tensor is held above a shared loop: in its turn the consumer must need only what is finished."""
+    made_nest, used_nest = source.tensors[tensor], user.tensors[tensor]
+    begin = f"Einsum {user.einsum.name} uses {tensor} before Einsum {source.einsum.name} has finished it"
+    stepping = made_nest.access.stepping(made.variable)
+    if stepping is None or used.variable not in used_nest.access.ranks[stepping.rank].variables:
+        yield _at(
+            used_nest.holders[0],
+            f"{begin}: they share the {used}, which does not step one rank of {tensor} in both; hold {tensor} below that "
+            "loop, or split above it",
+        )
+    elif not keeps_behind(user.einsum, tensor, used.variable, stepping):
+        needed, ready = used_nest.access.ranks[stepping.rank], made_nest.access.ranks[stepping.rank]
+        yield _at(
+            used_nest.holders[0],
+            f"{begin}: in the {used} that they share, it needs {stepping.rank}: {needed} when {stepping.rank}: {ready} "
+            "has been made; split above that loop",
+        )
+    for nest, own, loop in ((source, made_nest, made), (user, used_nest, used)):
+        for holder in own.holders[1:]:
+            if holder.position < loop.position:
+                yield _at(
+                    holder,
+                    f"{begin}: Einsum {nest.einsum.name} holds it in {holder.component.name} above the {loop}, through which "
+                    "it is exchanged piece by piece; hold it below that loop, or split above it",
+                )
 
 
 def _check_backing(a: EinsumNest, b: EinsumNest, tensor: str) -> None:
@@ -54,37 +135,5 @@ def _check_backing(a: EinsumNest, b: EinsumNest, tensor: str) -> None:
         )
 
 
-def _out_of_turn(source: EinsumNest, user: EinsumNest, tensor: str, made: Loop, used: Loop) -> Located | None:
-    """What is wrong if a loop that producer and consumer share comes between a tensor and its completion."""
-    made_nest, used_nest = source.tensors[tensor], user.tensors[tensor]
-    if made.iterations == 1 or any(loop.number == made.number for loop in made_nest.gaps[0]):
-        return None
-    begin = f"Einsum {user.einsum.name} uses {tensor} before Einsum {source.einsum.name} has finished it"
-    rank = _rank(source, tensor, made.variable)
-    if rank is None or rank != _rank(user, tensor, used.variable):
-        return _at(
-            used_nest.holders[0],
-            f"{begin}: they share the {used}, which does not step one rank of {tensor} in both; hold {tensor} below that "
-            "loop, or split above it",
-        )
-    for nest, own, loop in ((source, made_nest, made), (user, used_nest, used)):
-        for holder in own.holders[1:]:
-            if holder.position < loop.position:
-                return _at(
-                    holder,
-                    f"{begin}: Einsum {nest.einsum.name} holds it in {holder.component.name} above the {loop}, through which "
-                    "it is exchanged piece by piece; hold it below that loop, or split above it",
-                )
-    return None
-
-
 def _at(holder: Holder, message: str) -> Located:
     return Located(message, holder.tensor.source if isinstance(holder.tensor, Located) else None)
-
-
-def _rank(nest: EinsumNest, tensor: str, variable: str) -> str | None:
-    """The rank of a tensor that a variable steps alone."""
-    for rank, affine in nest.einsum.accesses[tensor].ranks.items():
-        if affine.variables == (variable,):
-            return rank
-    return None

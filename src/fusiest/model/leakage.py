@@ -29,7 +29,7 @@ def _instances(
         component = bound[str(node.name)]
         own = above + component.dimensions
         yield component, own, gated
-        if not isinstance(node, arch.Compute):
+        if not isinstance(node, arch.ComputeUnit):
             above = own
 
 

@@ -49,7 +49,7 @@ def _is_above_others(spec: Spec, einsum: str, tensor: str) -> bool:
             innermost = max(placement.holders(t, path)[0] for t in path.einsum.accesses if t in spec.info.shared)
             for memory in placement.holders(tensor, path)[1:]:
                 sets = placement.sets[memory]
-                fixed = sets is not None and bool(sets.order_options or sets.tile_shape)
+                fixed = sets is not None and bool(sets.tensor_order_options or sets.tile_shape)
                 if memory < innermost or (fixed and memory == innermost):
                     return True
     return False

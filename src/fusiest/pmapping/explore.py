@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fusiest.interrupt import check, deferred
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.visits import footprint
 from fusiest.pmapping.agreed import agreed_loops
@@ -33,6 +34,7 @@ _FIRST_LOOK = 2_000
 NOT_ON_PATH = -1
 
 
+@deferred()
 @collector_paused()
 def pmappings(
     spec: Spec,
@@ -65,6 +67,7 @@ def pmappings(
         for form, rows, origin in explore_path(
             spec, path, limits, rules or Rules(), imperfect, general, usage, finished
         ):
+            check()
             rows.origin[:] = len(origins)
             origins.append(origin)
             pieces.setdefault(form, []).append(rows)

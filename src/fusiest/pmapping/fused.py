@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fusiest.interrupt import check
 from fusiest.pmapping.costs import finish
 from fusiest.pmapping.fused_tiles import split_members, with_chains
 from fusiest.pmapping.layers import Holder, Seed
@@ -127,6 +128,7 @@ class _LoopClass:
                 if self._resends(order, cuts):
                     continue
                 for lowered in self._lowerings(order, cuts):
+                    check()
                     piece = self._piece(order, cuts, lowered)
                     if piece is not None:
                         yield piece

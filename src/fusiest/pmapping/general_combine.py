@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fusiest.interrupt import check
 from fusiest.pmapping.general_chains import Chains
 from fusiest.pmapping.general_limits import Limit
 from fusiest.pmapping.general_terms import Factor, Terms
@@ -133,6 +134,7 @@ class Combiner:
         return fits
 
     def _pruned(self, state: Partial, done: Sequence[str]) -> Partial:
+        check()
         rest = [v for v in self.terms.variables if v not in done]
         least = np.ones(len(self.numbers))
         for v in rest:

@@ -55,7 +55,7 @@ def _superfluous(skeleton: Skeleton, place: int) -> bool:
     outer, inner = skeleton.holders[place : place + 2]
     if (outer.level, outer.tensor) < (inner.level, inner.tensor) or _must_stand_above(outer, inner, skeleton):
         return False
-    if outer.level == inner.level and skeleton.sets(outer).order_options:
+    if outer.level == inner.level and skeleton.sets(outer).tensor_order_options:
         return False
     if any((outer.level < level) != (inner.level < level) for level, _ in skeleton.dimensions):
         return False
@@ -76,11 +76,11 @@ def _must_stand_above(outer: Held, inner: Held, skeleton: Skeleton) -> bool:
 
 def _option_met(top: Sequence[Held], order: Sequence[Held], level: int, sets: PlacementSets | None) -> bool:
     """`tensor_order_options`: at least one option agrees with where this memory's tensors stand."""
-    if sets is None or not sets.order_options:
+    if sets is None or not sets.tensor_order_options:
         return True
     above = [h.tensor for h in top if h.level == level]
     nested = [h.tensor for h in order if h.level == level]
-    for option in sets.order_options:
+    for option in sets.tensor_order_options:
         rank = {tensor: i for i, part in enumerate(option) for tensor in part}
         inner = [rank[t] for t in nested if t in rank]
         outer = [rank[t] for t in above if t in rank]

@@ -80,7 +80,7 @@ class Nest:
         number = {tensor.name: t for t, tensor in enumerate(self.problem.tensors)}
         return [
             {number[name]: rank for rank, part in enumerate(option) for name in part if name in number}
-            for option in (sets.order_options if sets is not None and sets.order_options else [()])
+            for option in (sets.tensor_order_options if sets is not None and sets.tensor_order_options else [()])
         ]
 
     def is_backing(self, index: int, t: int) -> bool:

@@ -62,7 +62,7 @@ def _choose(
         yield Placement(held, sets)
         return
     node = nodes[index]
-    if not isinstance(node, (arch.Memory, arch.Toll)) or not path.components[index].enabled:
+    if not isinstance(node, (arch.Memory, arch.TollStation)) or not path.components[index].enabled:
         yield from _choose(nodes, path, index + 1, names, (*held, frozenset()), (*sets, None))
         return
     memories = [h for h, c in zip(held, path.components, strict=False) if c.kind == "memory"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fusiest.interrupt import check
 from fusiest.pmapping import kernels
 from fusiest.pmapping.costs import ENERGY, WATTS, Columns, Costs, EdgeCost, finish, spatial_factors
 from fusiest.pmapping.layers import Holder, Layer, Seed, all_ways, grow, union
@@ -262,6 +263,7 @@ class Search:
         allowed: np.ndarray,
         whole: frozenset[int] = frozenset(),
     ) -> Layer:
+        check()
         start, rows = grow(self.problem, self.layers[state], growing, whole)
         shape, parent, criteria = kernels.place(
             start, rows, self.layers[state].criteria, increment, allowed, self.limits
@@ -279,6 +281,7 @@ class Search:
         allowed: np.ndarray,
     ) -> Iterator[Layer]:
         """A partially relevant loop stands right below the holder: its space is that of the tile below that loop."""
+        check()
         p = self.problem
         start, rows = grow(p, self.layers[state], growing - {first})
         shape = np.repeat(np.arange(p.shapes), np.diff(start))
@@ -418,6 +421,7 @@ class Search:
         return sorted(order, key=lambda i: -used[i])[:_FIRST_LOOK_CROSSINGS]
 
     def _crossed(self, state: int, which: int) -> Iterator[Layer]:
+        check()
         choice, at = self.crossings[which], self.costs.outermost
         layer = self.layers[state]
         shape, rows = self._times(layer.shape, choice.total(at))

@@ -80,7 +80,7 @@ def placements(spec: Spec, path: Path) -> Iterator[Placement]:
                 yield placement
             return
         node = nodes[level]
-        if not isinstance(node, (arch.Memory, arch.Toll)) or not path.components[level].enabled:
+        if not isinstance(node, (arch.Memory, arch.TollStation)) or not path.components[level].enabled:
             yield from choose(level + 1, names, chosen)
             return
         above = frozenset(t for at, (_, own) in chosen.items() if path.components[at].kind == "memory" for t in own)
@@ -150,9 +150,9 @@ def _must_stand_above(outer: Held, inner: Held, placement: Placement, shared: fr
 def _order_option_met(order: Sequence[Held], level: int, sets: PlacementSets) -> bool:
     """`tensor_order_options`: at least one option agrees with where this memory's tensors stand."""
     own = [h for h in order if h.level == level]
-    if not sets.order_options:
+    if not sets.tensor_order_options:
         return True
-    for option in sets.order_options:
+    for option in sets.tensor_order_options:
         rank = {tensor: i for i, part in enumerate(option) for tensor in part}
         listed = [(rank[h.tensor], h.on_top) for h in own if h.tensor in rank]
         pairs = itertools.combinations(listed, 2)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from fusiest.errors import SpecError
 from fusiest.looptree.nodes import Compute, LoopTree, Node, Storage, Toll
 from fusiest.model.evaluate import evaluate, evaluate_einsum
-from fusiest.model.exchange import check_backings, unfinished
+from fusiest.model.exchange import check_backings, out_of_turn
 from fusiest.model.leakage import bind_all
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
 from fusiest.model.occupancy import occupancy, reservations, sharing
@@ -203,16 +203,21 @@ def einsum_orders(spec: Spec) -> Iterator[tuple[str, ...]]:
     yield from extend(())
 
 
-def rank_of(info: EinsumInfo, tensor: str, variable: str) -> str | None:
-    """The rank of a tensor that a variable steps alone."""
+def index_of(info: EinsumInfo, tensor: str, variable: str) -> str | None:
+    """The index of a tensor's rank in which a variable stands alone, as text.
+
+    >>> from fusiest import load
+    >>> index_of(load("matmuls", N_EINSUMS=1).info.einsums["Matmul0"], "T0", "m")
+    'M: 1 v + 0'
+    """
     for rank, affine in info.accesses[tensor].ranks.items():
         if affine.variables == (variable,):
-            return f"{abs(affine.coefficients[variable])} {rank}"
+            return f"{rank}: {affine.coefficients[variable]} v + {affine.constant}"
     return None
 
 
 Exchange = tuple[str, str, tuple[str | None, ...]]
-"""Of a live tensor: its name, its memory, and the rank that each loop above it steps."""
+"""Of a live tensor: its name, its memory, and what each loop above it steps, element by element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +269,7 @@ class Chains:
     def _exchanges(self, at: int, shape: Shape) -> tuple[Exchange, ...]:
         info = self.infos[at]
         return tuple(
-            (tensor, memory, tuple(rank_of(info, tensor, v) for v in shape.variables[:above]))
+            (tensor, memory, tuple(index_of(info, tensor, v) for v in shape.variables[:above]))
             for tensor, memory, above in shape.backings
         )
 
@@ -338,8 +343,8 @@ class WorkloadMapper:
                 raise
             self.refused["copies apart"] += 1
             return False
-        if self.exchange == "finished" and unfinished(shared, self.spec.info.producer):
-            self.refused["unfinished"] += 1
+        if self.exchange == "finished" and out_of_turn(shared, self.spec.info.producer):
+            self.refused["out of turn"] += 1
             return False
         for nest, held in zip(nests, occupancy(shared).totals(), strict=True):
             if any(bits > self.bound[nest.einsum.name][memory].size for memory, bits in held.items()):

@@ -9,35 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fusiest.errors import SpecError
+from fusiest.reference.backings import Array, Backings, Values, zeros
 from fusiest.reference.nest import Box, Instance, Nest, Station, boxes, element, size
-
-Values: TypeAlias = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """A box of elements with their values."""
-
-    box: Box
-    values: Values
-
-    def part(self, box: Box) -> Values:
-        """A view of the elements of a box inside this one."""
-        return self.values[tuple(slice(lo - at, hi - at + 1) for (lo, hi), (at, _) in zip(box, self.box, strict=True))]
-
-
-def zeros(box: Box) -> Array:
-    return Array(box, np.zeros([high - low + 1 for low, high in box], dtype=np.int64))
-
-
-World: TypeAlias = Mapping[str, Array]
-"""Every tensor as its backing holders, all together, see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +47,7 @@ class Traffic:
 class TensorMachine:
     """One tensor on its way between its backing holder and the compute."""
 
-    def __init__(self, nest: Nest, tensor: str, world: World) -> None:
+    def __init__(self, nest: Nest, tensor: str, world: Backings) -> None:
         self.nest, self.tensor, self.world = nest, tensor, world
         self.output = nest.info.accesses[tensor].output
         self.stations = nest.stations[tensor]
@@ -86,11 +63,14 @@ class TensorMachine:
         if self.stations[0].toll or len(self.stations) < 2:
             raise SpecError(f"tensor {tensor} of Einsum {nest.info.name} has no backing holder")
 
-    def advance(self, time: tuple[int, ...]) -> None:
-        """Empty the tiles of iterations that are over, fill those of the new one."""
+    def empty(self, time: tuple[int, ...]) -> None:
+        """Empty the tiles of iterations that are over."""
         for i in reversed(range(len(self.stations))):
             if self._open[i] is not None and self._open[i] != time[: self.stations[i].times]:
                 self._close(i)
+
+    def fill(self, time: tuple[int, ...]) -> None:
+        """Fill the tiles of the new iteration."""
         for i in range(len(self.stations)):
             if self._open[i] is None:
                 self._fill(i, time[: self.stations[i].times])
@@ -193,8 +173,8 @@ class TensorMachine:
 class EinsumMachine:
     """One Einsum: all its tensors move in step, and every lane computes at every step at which it has work."""
 
-    def __init__(self, nest: Nest, world: World) -> None:
-        self.nest = nest
+    def __init__(self, nest: Nest, world: Backings) -> None:
+        self.nest, self.world = nest, world
         self.tensors = {tensor: TensorMachine(nest, tensor, world) for tensor in nest.info.accesses}
         self.operations: Counter[Instance] = Counter()
         self._lanes: dict[tuple[int, ...], list[tuple[Instance, Mapping[str, int]]]] = {}
@@ -203,12 +183,15 @@ class EinsumMachine:
 
     def step(self, time: tuple[int, ...]) -> None:
         for machine in self.tensors.values():
-            machine.advance(time)
+            machine.empty(time)
+        self.world.turn(self.nest, time)
+        for machine in self.tensors.values():
+            machine.fill(time)
         for place, _ in self._lanes[time]:
-            product = 1
+            product = np.ones((), np.uint64)
             for tensor, machine in self.tensors.items():
                 if tensor != self.nest.info.output:
-                    product *= int(machine.at_compute(place).values.item())
+                    product = product * machine.at_compute(place).values.reshape(())
             self.tensors[self.nest.info.output].at_compute(place).values[...] += product
             self.operations[place] += 1
 
@@ -228,7 +211,7 @@ class EinsumMachine:
 class CopyMachine:
     """A copy Einsum: each element is read once where the input is backed and written once where the output is."""
 
-    def __init__(self, nest: Nest, world: World) -> None:
+    def __init__(self, nest: Nest, world: Backings) -> None:
         self.nest, self.world = nest, world
         self.operations: Counter[Instance] = Counter()
         (self.source,) = (t for t in nest.info.accesses if t != nest.info.output)
@@ -237,6 +220,7 @@ class CopyMachine:
         self._written: dict[Instance, set[tuple[int, ...]]] = {}
 
     def step(self, time: tuple[int, ...]) -> None:
+        self.world.turn(self.nest, time)
         for point in self.nest.points:
             if point.time != time:
                 continue

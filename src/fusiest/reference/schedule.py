@@ -22,7 +22,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """One Einsum is left for another: every tile of it below this many loops is given up."""
+    """One Einsum is left for another: every tile of it below this many loops is given up.
+
+    A loop that the Einsum goes through only once is over then.
+    """
 
     einsum: int
     loops: int
@@ -90,7 +93,7 @@ def schedule(nests: Sequence[Nest]) -> Iterator[Event]:
         if len(parts) > 1:
             for part in parts:
                 yield from run(part, depth, prefix)
-                yield from (Leave(i, depth) for i in part)
+                yield from (Leave(i, _repeated(nests[i], depth)) for i in part)
         elif nests[group[0]].loops[depth].spatial:
             yield from run(group, depth + 1, prefix)
         else:
@@ -100,6 +103,16 @@ def schedule(nests: Sequence[Nest]) -> Iterator[Event]:
 
     yield from run(list(range(len(nests))), 0, ())
     yield from (Leave(i, 0) for i in range(len(nests)))
+
+
+def _repeated(nest: Nest, depth: int) -> int:
+    """How many of the first loops are left without those, from the innermost out, that have one iteration."""
+    while depth and not nest.loops[depth - 1].spatial:
+        time = sum(not loop.spatial for loop in nest.loops[: depth - 1])
+        if len({point.time[time] for point in nest.points}) > 1:
+            break
+        depth -= 1
+    return depth
 
 
 def _parts(group: list[int], together: list[bool]) -> list[list[int]]:

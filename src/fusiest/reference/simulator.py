@@ -13,8 +13,9 @@ from typing import TypeAlias
 import numpy as np
 
 from fusiest.looptree.nodes import LoopTree
-from fusiest.reference.machine import Array, CopyMachine, EinsumMachine, World, zeros
-from fusiest.reference.nest import Nest, box_around, element, nests
+from fusiest.reference.backings import Array, Backings
+from fusiest.reference.machine import CopyMachine, EinsumMachine
+from fusiest.reference.nest import Nest, nests
 from fusiest.reference.occupancy import peaks, reservations
 from fusiest.reference.schedule import Step, schedule
 from fusiest.spec.spec import Spec
@@ -46,44 +47,36 @@ class Simulation:
 def simulate(spec: Spec, tree: LoopTree, seed: int = 0) -> Simulation:
     """Execute a valid LoopTree. It is not checked against capacities, fanouts or constraints."""
     laid_out = nests(spec, tree)
-    world = _world(laid_out, seed)
-    expected = _computed_directly(laid_out, world)
+    world = Backings(laid_out, seed)
+    expected = computed_directly(laid_out, world.start)
     machines = [(CopyMachine if n.info.is_copy_operation else EinsumMachine)(n, world) for n in laid_out]
     for event in schedule(laid_out):
         if isinstance(event, Step):
             machines[event.einsum].step(event.time)
         else:
             machines[event.einsum].leave(event.loops)
+    made = world.finish()
     occupied: dict[str, float] = {}
     for per_memory in peaks(laid_out):
         occupied = {m: max(bits, occupied.get(m, 0)) for m, bits in per_memory.items()}
     return Simulation(
         einsums={m.nest.info.name: _summary(m) for m in machines},
         peak_occupancy_bits=occupied,
-        wrong_tensors=tuple(t for t in expected if not np.array_equal(world[t].values, expected[t].values)),
+        wrong_tensors=tuple(t for t in expected if t in world.producer and not _equal(made[t], expected[t])),
     )
 
 
-def _world(laid_out: Sequence[Nest], seed: int) -> dict[str, Array]:
-    """Every tensor, large enough for all that touch it: inputs random, what is to be computed zero."""
-    random = np.random.default_rng(seed)
-    touched: dict[str, set[tuple[int, ...]]] = {}
-    for nest in laid_out:
-        for tensor, access in nest.info.accesses.items():
-            touched.setdefault(tensor, set()).update(element(access, point.values) for point in nest.points)
-    world = {tensor: zeros(box_around(elements)) for tensor, elements in touched.items()}
-    for tensor in sorted(world.keys() - {nest.info.output for nest in laid_out}):
-        world[tensor].values[...] = random.integers(-4, 5, size=world[tensor].values.shape)
-    return world
+def _equal(one: Array, other: Array) -> bool:
+    return np.array_equal(one.values, other.values)
 
 
-def _computed_directly(laid_out: Sequence[Nest], world: World) -> dict[str, Array]:
+def computed_directly(laid_out: Sequence[Nest], inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The Einsums one after the other, whole, from their definitions alone."""
-    found = {t: Array(a.box, a.values.copy()) for t, a in world.items()}
+    found = {t: a.copy() for t, a in inputs.items()}
     for nest in laid_out:
         variables = list(nest.info.bounds)
         grid = np.indices([nest.info.bounds[v] for v in variables])
-        product: np.ndarray = np.ones(grid.shape[1:], dtype=np.int64)
+        product: np.ndarray = np.ones(grid.shape[1:], dtype=np.uint64)
         places = {}
         for tensor, access in nest.info.accesses.items():
             indices = [

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 Number: TypeAlias = int | float | None
 """None where there is nothing to draw."""
+Marker: TypeAlias = Literal["circle", "square", "triangle", "cross", "diamond", "right"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,8 @@ class Cloud:
     xs: Sequence[float]
     ys: Sequence[float]
     labels: Sequence[str]
-    marker: Literal["circle", "diamond", "triangle"] = "circle"
+    marker: Marker = "circle"
+    """A diamond is drawn hollow and below the others; `right` says that the point is further to the right."""
     steps: bool = False
     """Whether a line of steps goes through them, as through a front."""
 
@@ -67,6 +69,21 @@ class Line:
     name: str
     xs: Sequence[float]
     ys: Sequence[float]
+    color: str = "other"
+    dashed: bool = True
+    listed: bool = True
+    """Whether the legend has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A text beside a point: to the right (1), to the left (-1) or at it (0), and so upwards."""
+
+    x: float
+    y: float
+    text: str
+    right: int
+    up: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +97,7 @@ class Points:
     y_unit: str
     clouds: Sequence[Cloud]
     lines: Sequence[Line] = ()
+    notes: Sequence[Note] = ()
     log: bool = False
     kind: Literal["points"] = "points"
 

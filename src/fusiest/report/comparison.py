@@ -70,11 +70,11 @@ def _bars(title: str, axis: str, unit: str, rows: list[Row]) -> dict[str, Any]:
 
 def _sets(name: str, saved: Saved) -> list[list[str]]:
     rows = []
-    for fused in fused_sets(saved.spec, saved.looptree):
+    for fused in (s for s in fused_sets(saved.spec, saved.looptree) if len(s.einsums) > 1):
         memories = dict.fromkeys(fused.tensors.values())
         kept = [f"{', '.join(t for t, m in fused.tensors.items() if m == memory)} in {memory}" for memory in memories]
-        rows.append([name, ", ".join(fused.einsums), "; ".join(kept) or "–"])
-    return rows
+        rows.append([name, ", ".join(fused.einsums), "; ".join(kept)])
+    return rows or [[name, "none", "–"]]
 
 
 def _lines(lines: list[Line]) -> list[list[str]]:

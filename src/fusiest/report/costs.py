@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from fusiest.model.evaluate import Anatomy, Evaluation
 from fusiest.report.chart import Bars, Heat, Series
@@ -72,7 +72,7 @@ def _color(names: Names, name: str) -> str:
 def latency_by_einsum(names: Names, evaluation: Evaluation) -> Bars:
     """A bar per Einsum in the colour of its bottleneck, which is named at its end."""
     einsums = list(evaluation.einsums)
-    limiting = {name: e.bottleneck if e.latency else "" for name, e in evaluation.einsums.items()}
+    limiting = {name: e.bottleneck for name, e in evaluation.einsums.items()}
     series = [
         Series(name=f"limited by {component}", color=names.component_color(component),
                values=[evaluation.einsums[e].latency if limiting[e] == component else 0 for e in einsums])
@@ -102,8 +102,8 @@ def busy_shares(names: Names, evaluation: Evaluation) -> Heat:
     return Heat(title="Busy share of each component, in %", rows=components, columns=einsums, values=values)
 
 
-def utilization(parts: Anatomy, evaluation: Evaluation, limit: dict[str, Limit]) -> Bars:
-    """Of each Einsum: operations done over operations that all of its computes could have done meanwhile."""
+def utilization(parts: Anatomy, evaluation: Evaluation, limit: Mapping[str, Limit]) -> Bars:
+    """Of each Einsum: operations done over those that the compute which is best for it could have done meanwhile."""
     einsums = [e for e in evaluation.einsums if evaluation.einsums[e].latency and limit[e].operations]
     reached = [limit[e].compute_seconds / evaluation.einsums[e].latency for e in einsums]
     spatial = []

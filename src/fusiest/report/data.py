@@ -10,13 +10,15 @@ from typing import Any, Literal
 
 from fusiest.mapper.result import Mapping, Result
 from fusiest.model.evaluate import take_apart
+from fusiest.model.operations import CONVENTION
 from fusiest.report import funnel
+from fusiest.report.background import Background
 from fusiest.report.chart import Chart, Cloud, Points, is_empty
-from fusiest.report.limits import Limit, Rate, limits, outermost, rates
-from fusiest.report.names import Names
+from fusiest.report.limits import rates, shares
 from fusiest.report.view import mapping_charts, mapping_view
 from fusiest.show import einsum_line
 from fusiest.spec import architecture as arch
+from fusiest.spec.fields import tag_of
 
 MOST_VIEWS = 300
 """Mappings of a front that are kept in full, so that a page stays small; all of its points are always shown."""
@@ -33,28 +35,26 @@ class Subject:
     note: str
 
     @cached_property
-    def names(self) -> Names:
-        return Names(self.result.spec)
-
-    @cached_property
-    def limit(self) -> dict[str, Limit]:
-        return limits(self.result.spec)
+    def background(self) -> Background:
+        """With what the unfused optimum does, if there is one."""
+        background = Background(self.result.spec)
+        if not isinstance(self.unfused, Result):
+            return background
+        mapping, spec = self.unfused.best(self.result.aim), self.unfused.spec
+        parts = take_apart(spec, mapping.looptree)
+        return dataclasses.replace(
+            background, unfused=rates(background.machine, parts, mapping.evaluation, background.limits)
+        )
 
     @property
     def best(self) -> int:
         return self.result.mappings.index(self.result.best(self.result.aim))
 
-    def unfused_rates(self) -> dict[str, Rate]:
-        """What the unfused optimum does in each Einsum; nothing if there is none."""
-        if not isinstance(self.unfused, Result):
-            return {}
-        mapping = self.unfused.best(self.result.aim)
-        return rates(self.unfused.spec, take_apart(self.unfused.spec, mapping.looptree), mapping.evaluation, self.limit)
-
 
 def page_data(subject: Subject, version: str) -> dict[str, Any]:
     """All that the page needs, except the views."""
-    result, names = subject.result, subject.names
+    result, background = subject.result, subject.background
+    names = background.names
     return {
         "title": subject.title,
         "note": subject.note,
@@ -69,7 +69,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
         "tensors": list(names.tensors),
         "einsums": [einsum_line(info) for info in result.spec.info.einsums.values()],
         "components": [[name, _kind(subject, name)] for name in names.components],
-        "outermost": outermost(result.spec)[0],
+        "outermost": background.machine.outermost[0],
         "unfused": _unfused(subject),
         "roofline": _roofline(subject),
         "stats": {
@@ -92,9 +92,8 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
 
 def views(subject: Subject) -> list[dict[str, Any]]:
     """One per kept mapping, in the order of `kept`."""
-    unfused = subject.unfused_rates()
     chosen = [subject.result.mappings[i] for i in kept_views(subject)]
-    return [mapping_view(subject.names, m.looptree, m.evaluation, subject.limit, unfused) for m in chosen]
+    return [mapping_view(subject.background, m.looptree, m.evaluation) for m in chosen]
 
 
 def kept_views(subject: Subject) -> list[int]:
@@ -118,9 +117,7 @@ def result_charts(subject: Subject) -> dict[str, Chart]:
 
 def all_charts(subject: Subject, mapping: Mapping) -> dict[str, Chart]:
     """Every chart of a report with this mapping chosen."""
-    unfused = subject.unfused_rates()
-    own = mapping_charts(subject.names, mapping.looptree, mapping.evaluation, subject.limit, unfused)
-    return {**result_charts(subject), **own}
+    return {**result_charts(subject), **mapping_charts(subject.background, mapping.looptree, mapping.evaluation)}
 
 
 def front(subject: Subject) -> Points:
@@ -142,7 +139,7 @@ def _cloud(name: str, color: str, marker: Literal["circle", "diamond"], mappings
 
 def _kind(subject: Subject, name: str) -> str:
     nodes = arch.flatten(subject.result.spec.require_arch().nodes)
-    return next(type(node).__name__ for node in nodes if node.name == name)
+    return next(tag_of(type(node))[1:] for node in nodes if node.name == name)
 
 
 def _unfused(subject: Subject) -> dict[str, Any] | None:
@@ -155,14 +152,16 @@ def _unfused(subject: Subject) -> dict[str, Any] | None:
 
 
 def _roofline(subject: Subject) -> dict[str, Any]:
-    compute = sum(limit.compute_seconds for limit in subject.limit.values())
-    memory = sum(limit.memory_seconds for limit in subject.limit.values())
-    busiest = max(subject.limit.values(), key=lambda limit: limit.operations)
+    """What the whole workload takes at least: on each compute at its peak, and at the outermost memory's bandwidth."""
+    found, machine = subject.background.limits.values(), subject.background.machine
+    computes = [dataclasses.asdict(share) for share in shares(found) if share.peak < math.inf]
+    memory = sum(limit.memory_seconds for limit in found)
+    bandwidth = machine.bandwidths[machine.outermost[0]]
     return {
-        "compute_seconds": compute,
+        "convention": CONVENTION,
+        "operations": sum(limit.operations for limit in found),
+        "computes": computes,
         "memory_seconds": memory,
-        "seconds": max(compute, memory),
-        "operations": sum(limit.operations for limit in subject.limit.values()),
-        "peak": busiest.peak if math.isfinite(busiest.peak) else None,
-        "bandwidth": busiest.bandwidth / 8 if math.isfinite(busiest.bandwidth) else None,
+        "seconds": max(sum(limit.compute_seconds for limit in found), memory),
+        "bandwidth": bandwidth if bandwidth < math.inf else None,
     }

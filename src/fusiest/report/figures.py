@@ -85,7 +85,7 @@ def _size(chart: Chart) -> tuple[float, float]:
         return max(5.0, 1.5 + 0.35 * len(chart.columns)), 1.4 + 0.28 * len(chart.rows)
     if isinstance(chart, Graph):
         return 4.5, 0.8 + 0.55 * (1 + max((box.y for box in chart.boxes), default=0))
-    return 4.5, 3.0
+    return 4.5, 2.7 + 0.1 * (len(chart.clouds) + len(chart.lines))
 
 
 def _draw(chart: Chart, axes: Axes, figure: Figure) -> None:
@@ -99,35 +99,83 @@ def _draw(chart: Chart, axes: Axes, figure: Figure) -> None:
         _graph(chart, axes)
     _, labels = axes.get_legend_handles_labels()
     if len(labels) > 1 or isinstance(chart, Graph):
+        columns = legend_columns(labels, figure.get_figwidth())
         figure.legend(
-            loc="outside lower center", ncols=6 if len(labels) > 6 else 4, fontsize=7, frameon=False, handlelength=1.4
+            loc="outside lower center", ncols=columns, fontsize=7, frameon=False, handlelength=1.4, columnspacing=1.2
         )
+
+
+def legend_columns(labels: Sequence[str], width: float) -> int:
+    """As many as fit in these inches; a legend is filled column by column.
+
+    >>> legend_columns(["a"] * 9, 5), legend_columns(["a rather long name of a series"] * 4, 5), legend_columns(["x" * 200], 5)
+    (6, 3, 1)
+    """
+    letter, handle = 0.05, 0.42
+    for count in range(min(len(labels), 6), 1, -1):
+        rows = math.ceil(len(labels) / count)
+        widths = [max(map(len, labels[i : i + rows])) * letter + handle for i in range(0, len(labels), rows)]
+        if sum(widths) <= width:
+            return count
+    return 1
 
 
 def words(value: float, unit: str) -> str:
     """A number for a label.
 
-    >>> words(0.0021, "J"), words(2048, "B"), words(12.5, "%"), words(14232, "")
-    ('2.1 mJ', '2 KiB', '12.5%', '14.23k')
+    >>> words(0.0021, "J"), words(2048, "B"), words(12.5, "%"), words(14232, ""), words(12345.6, "op/B")
+    ('2.1 mJ', '2 KiB', '12.5%', '14.23k', '12,350 op/B')
     """
     if unit == "B":
         return bits(value * 8).replace("bits", "bit") if value else "0 B"
     if unit == "%":
         return f"{value:.3g}%"
-    if unit in ("", "op/B"):
+    if unit == "":
         return si(value, "").replace(" ", "")
+    if unit == "op/B" and 1 <= value < 1e6:
+        return f"{float(f'{value:.4g}'):,.10g} {unit}"
     return si(value, unit)
 
 
 def _ticks(axis: Any, unit: str) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+    """Round numbers with their units. Matplotlib's own ticks of logarithmic axes are few, or overlap, below a decade."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator, NullLocator
 
-    low, high = axis.get_view_interval()
-    if unit == "B" and high > low:
+    low, high = sorted(axis.get_view_interval())
+    if axis.get_scale() == "log":
+        axis.set_major_locator(FixedLocator(log_ticks(low, high)))
+        axis.set_minor_locator(NullLocator())
+    elif unit == "B" and high > low:
         axis.set_major_locator(MultipleLocator(2.0 ** math.ceil(math.log2((high - low) / 5))))
-    elif axis.get_scale() == "linear":
+    else:
         axis.set_major_locator(MaxNLocator(5))
     axis.set_major_formatter(FuncFormatter(lambda value, _: words(value, unit)))
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers on a logarithmic axis: at least two and at most eight of them.
+
+    Powers of ten, with their halves and fifths where there is room, or evenly spaced numbers where the range is too small.
+
+    >>> [f"{tick:g}" for tick in log_ticks(0.5, 2e6)]
+    ['1', '10', '100', '1000', '10000', '100000', '1e+06']
+    >>> log_ticks(3, 70), [f"{tick:.3g}" for tick in log_ticks(4.1e11, 6.3e11)]
+    ([5.0, 10.0, 20.0, 50.0], ['4.5e+11', '5e+11', '5.5e+11', '6e+11'])
+    """
+    span = math.log10(high / low)
+    if span < 1:
+        step = _round_up((high - low) / 5)
+        return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    each = math.ceil(span / 7)
+    factors = (1, 2, 5) if span < 2.5 else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [f * 10.0**k for k in powers if k % each == 0 for f in factors if low <= f * 10.0**k <= high]
+
+
+def _round_up(value: float) -> float:
+    """1, 2 or 5 times a power of ten."""
+    size = 10.0 ** math.floor(math.log10(value))
+    return next(factor * size for factor in (1, 2, 5, 10) if factor * size >= value * (1 - 1e-9))
 
 
 def _paint(name: str) -> dict[str, Any]:
@@ -205,20 +253,28 @@ def _columns(chart: Bars, axes: Axes) -> None:
     _ticks(axes.yaxis, chart.unit)
 
 
+MARKS = {"circle": "o", "square": "s", "triangle": "^", "cross": "X", "diamond": "D", "right": ">"}
+
+
 def _points(chart: Points, axes: Axes) -> None:
     for line in chart.lines:
-        axes.plot(line.xs, line.ys, label=line.name, color="black", linewidth=1, linestyle="--")
+        axes.plot(line.xs, line.ys, label=line.name if line.listed else "_", color=colour(line.color)[0], linewidth=1.2,
+                  linestyle="--" if line.dashed else "-", zorder=1)  # fmt: skip
     for cloud in chart.clouds:
-        marks = {"circle": "o", "diamond": "D", "triangle": ">"}
+        hollow, color = cloud.marker == "diamond", colour(cloud.color)[0]
         pairs = sorted(zip(cloud.xs, cloud.ys, strict=True))
         axes.plot(
-            [x for x, _ in pairs], [y for _, y in pairs], label=cloud.name, color=colour(cloud.color)[0],
-            marker=marks[cloud.marker], markersize=5, drawstyle="steps-post", linewidth=1,
-            linestyle="-" if cloud.steps else "none",
+            [x for x, _ in pairs], [y for _, y in pairs], label=cloud.name, color=color,
+            marker=MARKS[cloud.marker], markersize=7 if hollow else 5, markerfacecolor="none" if hollow else color,
+            drawstyle="steps-post", linewidth=1, linestyle="-" if cloud.steps else "none", zorder=2 if hollow else 3,
         )  # fmt: skip
     if chart.log:
         axes.set_xscale("log")
         axes.set_yscale("log")
+    for note in chart.notes:
+        sides = {-1: ("right", "top"), 0: ("center", "center"), 1: ("left", "bottom")}
+        axes.annotate(note.text, (note.x, note.y), (5 * note.right, 4 * note.up), textcoords="offset points", fontsize=7,
+                      ha=sides[note.right][0], va=sides[note.up][1])  # fmt: skip
     axes.set_xlabel(chart.x_axis)
     axes.set_ylabel(chart.y_axis)
     axes.margins(0.08)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from fusiest.looptree.nodes import LoopTree
 from fusiest.model.evaluate import Anatomy, Evaluation
 from fusiest.model.fusion import FusedSet, backing_memories, fused_sets
+from fusiest.report.background import Background
 from fusiest.report.chart import Bars, Box, Edge, Graph, Series
 from fusiest.report.layout import layered
-from fusiest.report.limits import Limit, Rate, intensity, outermost, traffic_bits
-from fusiest.report.names import Names
+from fusiest.report.limits import Rate, intensity, traffic_bits
 from fusiest.show import einsum_line
 
 
@@ -21,13 +22,13 @@ def set_names(sets: tuple[FusedSet, ...]) -> list[str]:
     return [next(letters) if len(s.einsums) > 1 else "" for s in sets]
 
 
-def graph(names: Names, tree: LoopTree) -> Graph:
+def graph(background: Background, tree: LoopTree) -> Graph:
     """The Einsums, and the tensors that go from one to the next: thick where they stay on chip."""
-    info = names.spec.info
-    sets = fused_sets(names.spec, tree)
+    info = background.spec.info
+    sets = fused_sets(background.spec, tree)
     lettered = [s for s in sets if len(s.einsums) > 1]
     color = {e: f"set:{i}" for i, s in enumerate(lettered) for e in s.einsums}
-    backing, outer = backing_memories(tree), outermost(names.spec)
+    backing, outer = backing_memories(tree), background.machine.outermost
     edges = [
         (str(info.producer[t]), str(user), str(t))
         for t, users in info.users.items() if t in info.producer
@@ -53,12 +54,11 @@ def graph(names: Names, tree: LoopTree) -> Graph:
     return Graph(title="Fused sets", boxes=boxes, edges=drawn, legend=legend)
 
 
-def set_table(
-    names: Names, tree: LoopTree, parts: Anatomy, evaluation: Evaluation, limit: dict[str, Limit]
-) -> list[dict[str, Any]]:
+def set_table(background: Background, tree: LoopTree, parts: Anatomy, evaluation: Evaluation) -> list[dict[str, Any]]:
     """Per fused set: its Einsums, the tensors that stay on chip and where, operations, and what the outermost memory sees."""
-    traffic = traffic_bits(parts, evaluation, outermost(names.spec))
-    sets = fused_sets(names.spec, tree)
+    names, limit = background.names, background.limits
+    traffic = traffic_bits(parts, evaluation, background.machine.outermost)
+    sets = fused_sets(background.spec, tree)
     color = iter(f"set:{i}" for i in range(len(sets)))
     rows = []
     for letter, fused in zip(set_names(sets), sets, strict=True):
@@ -75,23 +75,24 @@ def set_table(
     return rows
 
 
-def intensity_chart(names: Names, own: dict[str, Rate], limit: dict[str, Limit], unfused: dict[str, Rate]) -> Bars:
+def intensity_chart(background: Background, own: Mapping[str, Rate]) -> Bars:
     """Operations per byte of outermost-memory traffic, per Einsum, with the balance of the machine as a line."""
-    series = [Series(name="this mapping", color="found", values=[rate.intensity for rate in own.values()])]
+    machine, unfused = background.machine, background.unfused
+    series = [Series(name="this mapping", color="found", values=[rate.outer for rate in own.values()])]
     if unfused:
-        series.append(Series(name="unfused optimum", color="other", values=[unfused[e].intensity for e in own]))
-    busiest = max(limit.values(), key=lambda x: x.operations)
-    balance = busiest.peak / (busiest.bandwidth / 8)
-    memory = outermost(names.spec)[0]
+        series.append(Series(name="unfused optimum", color="other", values=[unfused[e].outer for e in own]))
+    busiest = max(background.limits.values(), key=lambda x: x.operations)
+    balance = busiest.peak / machine.bandwidths[machine.outermost[0]]
+    memory = machine.outermost[0]
     return Bars(
         title="Computational intensity",
         axis=f"operations per byte of {memory} traffic",
         unit="op/B",
         categories=list(own),
         series=series,
-        ends=[_end(limit[e].operations, own[e].intensity, memory) for e in own],
+        ends=[_end(background.limits[e].operations, own[e].outer, memory) for e in own],
         level=balance if 0 < balance < math.inf else None,
-        level_name="machine balance: bandwidth-bound below",
+        level_name=f"balance of {busiest.compute} and {memory}: bandwidth-bound below",
         stacked=False,
         log=True,
     )
@@ -100,4 +101,4 @@ def intensity_chart(names: Names, own: dict[str, Rate], limit: dict[str, Limit],
 def _end(operations: float, value: float | None, memory: str) -> str:
     if value is not None:
         return ""
-    return f"now without {memory}" if operations else "no operations"
+    return f"without {memory}" if operations else "no operations"

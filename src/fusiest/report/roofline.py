@@ -1,52 +1,107 @@
-"""The roofline: how fast each Einsum runs, and how fast its computes and the outermost memory would let it run."""
+"""The roofline: how fast each Einsum runs, under the peaks of the computes and the bandwidth of every memory level.
+
+An Einsum has a point per memory whose bandwidth is limited, at the operations that it does per byte of that memory's
+traffic. All of them are at the same height. A point on a slope waits for that memory, one at a flat roof is at the peak.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
-from fusiest.report.chart import Cloud, Line, Points
-from fusiest.report.limits import Limit, Rate, outermost
-from fusiest.report.names import Names
+from fusiest.report.background import Background
+from fusiest.report.chart import Cloud, Line, Marker, Note, Points
+from fusiest.report.limits import Rate
+from fusiest.report.placing import placed
+from fusiest.show import si
+
+MARKERS: tuple[Marker, ...] = ("circle", "square", "triangle", "cross")
+MOST_NAMED = 40
 
 
-def roofline(names: Names, own: Mapping[str, Rate], limit: Mapping[str, Limit], unfused: Mapping[str, Rate]) -> Points:
-    """A point per Einsum and a roof per compute. Einsums that leave the outermost memory alone stand at the right edge."""
-    memory = outermost(names.spec)[0]
-    known = [rate.intensity for rate in (*own.values(), *unfused.values()) if rate.intensity]
-    ridges = [x.peak / (x.bandwidth / 8) for x in limit.values() if x.operations and x.bandwidth < math.inf]
-    inside = [x for x in (*known, *ridges) if 0 < x < math.inf] or [1.0]
-    low, edge = min(inside) / 3, max(inside) * 4
-    clouds = [_cloud("this mapping", "found", "circle", own)]
-    if unfused:
-        clouds.append(_cloud("unfused optimum", "other", "diamond", unfused))
-    alone = {e: rate for e, rate in own.items() if rate.speed and not rate.intensity}
-    if alone:
+def roofline(background: Background, own: Mapping[str, Rate]) -> Points:
+    """Points of this mapping by memory, of the unfused optimum by the outermost memory, and all roofs."""
+    outer = background.machine.outermost[0]
+    low, edge = _range(background, own)
+    clouds = []
+    for memory, marker in zip(_levels(background, own), itertools.cycle(MARKERS)):
+        bandwidth = background.machine.bandwidths[memory]
+        speed = f", {si(bandwidth, 'B/s')}" if bandwidth < math.inf else ""
         clouds.append(
-            Cloud(name=f"this mapping, without {memory} traffic", color="found", marker="triangle", labels=list(alone),
-                  xs=[edge] * len(alone), ys=[rate.speed or 0 for rate in alone.values()])
-        )  # fmt: skip
+            _cloud(f"by {memory} traffic{speed}", background.names.component_color(memory), marker, own, memory)
+        )
+    if background.unfused:
+        clouds.append(_cloud(f"unfused, by {outer} traffic", "other", "diamond", background.unfused, outer))
+    alone = {e: rate for e, rate in own.items() if rate.speed and not any(rate.intensities.values())}
+    if alone:
+        ys = [rate.speed or 0 for rate in alone.values()]
+        clouds.append(
+            Cloud(
+                name="without traffic", color="found", marker="right", labels=list(alone), xs=[edge] * len(alone), ys=ys
+            )
+        )
+    clouds = [cloud for cloud in clouds if cloud.xs]
+    lines = _roofs(background, own, low, edge)
     return Points(
-        title="Roofline", x_axis=f"operations per byte of {memory} traffic", x_unit="op/B", y_axis="operations per second",
-        y_unit="op/s", clouds=[cloud for cloud in clouds if cloud.xs], lines=_roofs(limit, low, edge), log=True,
+        title="Roofline", x_axis="operations per byte of traffic", x_unit="op/B", y_axis="operations per second",
+        y_unit="op/s", clouds=clouds, lines=lines, log=True, notes=_notes(own, edge, clouds, lines),
     )  # fmt: skip
 
 
-def _cloud(name: str, color: str, marker: Literal["circle", "diamond"], rates: Mapping[str, Rate]) -> Cloud:
-    shown = {e: rate for e, rate in rates.items() if rate.intensity and rate.speed}
+def _levels(background: Background, own: Mapping[str, Rate]) -> list[str]:
+    """Memories that have points."""
+    return [m for m in background.machine.bandwidths if any(r.intensities.get(m) and r.speed for r in own.values())]
+
+
+def _range(background: Background, own: Mapping[str, Rate]) -> tuple[float, float]:
+    """Operations per byte: from below the least to beyond the most, ridges included."""
+    rates = [*own.values(), *background.unfused.values()]
+    known = [x for rate in rates for x in rate.intensities.values() if x and rate.speed]
+    machine = background.machine
+    ridges = [
+        p / b for p in machine.peaks.values() for b in machine.bandwidths.values() if p < math.inf and b < math.inf
+    ]
+    inside = [x for x in (*known, *ridges) if 0 < x < math.inf] or [1.0]
+    return min(inside) / 3, max(inside) * 4
+
+
+def _cloud(name: str, color: str, marker: Marker, rates: Mapping[str, Rate], memory: str) -> Cloud:
+    shown = {e: rate for e, rate in rates.items() if rate.intensities.get(memory) and rate.speed}
     return Cloud(
         name=name, color=color, marker=marker, labels=[f"{e}, {name}" for e in shown],
-        xs=[rate.intensity or 0 for rate in shown.values()], ys=[rate.speed or 0 for rate in shown.values()],
+        xs=[rate.intensities[memory] or 0 for rate in shown.values()], ys=[rate.speed or 0 for rate in shown.values()],
     )  # fmt: skip
 
 
-def _roofs(limit: Mapping[str, Limit], low: float, edge: float) -> list[Line]:
-    """Up with the memory's bandwidth, then flat at the compute's peak."""
-    roofs: dict[str, Line] = {}
-    for x in limit.values():
-        if x.operations and x.peak < math.inf and x.compute not in roofs:
-            slope = x.bandwidth / 8
-            xs = [low, *([x.peak / slope] if low < x.peak / slope < edge else []), edge]
-            roofs[x.compute] = Line(name=f"limit of {x.compute}", xs=xs, ys=[min(x.peak, slope * at) for at in xs])
-    return list(roofs.values())
+def _roofs(background: Background, own: Mapping[str, Rate], low: float, edge: float) -> list[Line]:
+    """A slope per memory up to the highest peak, and a flat roof per compute from where the fastest memory reaches it."""
+    machine, names = background.machine, background.names
+    used = {limit.compute for limit in background.limits.values() if limit.operations}
+    peaks = {c: p for c, p in machine.peaks.items() if c in used and p < math.inf}
+    slopes = {m: machine.bandwidths[m] for m in _levels(background, own) if machine.bandwidths[m] < math.inf}
+    top = max(peaks.values(), default=math.inf)
+    roofs = []
+    for memory, bandwidth in slopes.items():
+        end = min(edge, top / bandwidth)
+        roofs.append(
+            Line(name=f"bandwidth of {memory}", color=names.component_color(memory), xs=[low, end],
+                 ys=[bandwidth * low, bandwidth * end], dashed=False, listed=False)
+        )  # fmt: skip
+    fastest = max(slopes.values(), default=math.inf)
+    for compute, peak in peaks.items():
+        start, name = max(low, peak / fastest), f"peak of {compute}, {si(peak, 'op/s')}"
+        roofs.append(Line(name=name, color=names.component_color(compute), xs=[start, edge], ys=[peak, peak]))
+    return roofs
+
+
+def _notes(own: Mapping[str, Rate], edge: float, clouds: Sequence[Cloud], lines: Sequence[Line]) -> list[Note]:
+    """The Einsums' names, each at its outermost point."""
+    at = {}
+    for einsum, rate in own.items():
+        if rate.speed:
+            at[einsum] = next((x for x in rate.intensities.values() if x), edge), rate.speed
+    if len(at) > MOST_NAMED:
+        return []
+    points = [(x, y) for cloud in clouds for x, y in zip(cloud.xs, cloud.ys, strict=True)]
+    return placed(at, points, [((o.xs[0], o.ys[0]), (o.xs[-1], o.ys[-1])) for o in lines])

@@ -8,20 +8,20 @@ from typing import Any
 from fusiest.looptree.nodes import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal
 from fusiest.looptree.text import einsums, iterations, rank_words
 from fusiest.model.evaluate import Anatomy, Evaluation
-from fusiest.report.names import Names
+from fusiest.report.background import Background
 from fusiest.report.traffic import HolderCost, holder_costs
 
 
-def tree_rows(names: Names, tree: LoopTree, parts: Anatomy, evaluation: Evaluation) -> list[dict[str, Any]]:
+def tree_rows(background: Background, tree: LoopTree, parts: Anatomy, evaluation: Evaluation) -> list[dict[str, Any]]:
     """Rows in written order. `depth` is how far a row is indented; a row's children are the deeper ones after it."""
-    walk = _Walk(names, evaluation, holder_costs(parts, evaluation))
+    walk = _Walk(background, evaluation, holder_costs(parts, evaluation))
     walk.nodes(tree.nodes, 0, ())
     return walk.rows
 
 
 @dataclass
 class _Walk:
-    names: Names
+    background: Background
     evaluation: Evaluation
     costs: dict[tuple[int, str], HolderCost]
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -53,7 +53,7 @@ class _Walk:
         self.nodes(nodes, depth + 1, above)
 
     def loop(self, node: Loop, depth: int, above: tuple[Loop, ...], below: tuple[str, ...]) -> dict[str, Any]:
-        bounds = {name: info.bounds for name, info in self.names.spec.info.einsums.items()}
+        bounds = {name: info.bounds for name, info in self.background.spec.info.einsums.items()}
         row = {"kind": "loop", "depth": depth, "variable": rank_words(node),
                "iterations": iterations(node, above, below, bounds), "tile": node.tile_shape}  # fmt: skip
         if isinstance(node, Spatial):
@@ -62,7 +62,7 @@ class _Walk:
 
     def holder(self, node: Any, tensor: str, depth: int) -> dict[str, Any]:
         cost = self.costs[self.number, tensor]
-        row = {"kind": "storage", "depth": depth, "tensor": self.names.tensors[tensor],
+        row = {"kind": "storage", "depth": depth, "tensor": self.background.names.tensors[tensor],
                "component": str(node.component), "moved": cost.moved_bits, "energy": cost.energy}  # fmt: skip
         if isinstance(node, Storage):
             return row | {"held": cost.held_bits, "persistent": node.persistent}
@@ -72,4 +72,4 @@ class _Walk:
         einsum = self.evaluation.einsums[node.einsum]
         key = str(node.component), "", "compute"
         return {"kind": "compute", "depth": depth, "einsum": str(node.einsum), "component": str(node.component),
-                "operations": einsum.actions[key], "energy": einsum.energies[key]}  # fmt: skip
+                "operations": self.background.limits[node.einsum].operations, "energy": einsum.energies[key]}  # fmt: skip

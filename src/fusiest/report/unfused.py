@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from fusiest.errors import OutOfMemory
 from fusiest.mapper.mapper import NoMapping, run
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress
@@ -26,8 +27,10 @@ def unfused_optimum(spec: Spec, options: Options, say: Progress | None = None) -
     unfused = dataclasses.replace(spec, arch=constrained(spec.require_arch(), dataflow))
     try:
         found = run(unfused, dataclasses.replace(options, max_fused_loops=0, orders="given"), say)
-    except NoMapping as error:
+    except (NoMapping, OutOfMemory) as error:
         return str(error)
     if found.interrupted:
         raise KeyboardInterrupt
+    if found.stopped == "memory":
+        return "out of memory"
     return found

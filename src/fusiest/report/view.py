@@ -10,10 +10,10 @@ from fusiest.looptree.nodes import LoopTree
 from fusiest.looptree.pseudocode import pseudocode
 from fusiest.model.evaluate import Anatomy, Evaluation, take_apart
 from fusiest.report import costs, fusion
+from fusiest.report.background import Background
 from fusiest.report.chart import Chart, is_empty
-from fusiest.report.limits import Limit, Rate, rates
+from fusiest.report.limits import rates
 from fusiest.report.memory import memory_size, occupancy_charts
-from fusiest.report.names import Names
 from fusiest.report.roofline import roofline
 from fusiest.report.treerows import tree_rows
 from fusiest.show import einsum_text
@@ -21,35 +21,23 @@ from fusiest.spec.dump import dump_mapping
 from fusiest.spec.spec import Spec
 
 
-def mapping_charts(
-    names: Names,
-    tree: LoopTree,
-    evaluation: Evaluation,
-    limit: dict[str, Limit],
-    unfused: dict[str, Rate],
-) -> dict[str, Chart]:
+def mapping_charts(background: Background, tree: LoopTree, evaluation: Evaluation) -> dict[str, Chart]:
     """Every chart of one mapping, by the name that it has in the page and as a file."""
-    return _charts(names, tree, take_apart(names.spec, tree), evaluation, limit, unfused)
+    return _charts(background, tree, take_apart(background.spec, tree), evaluation)
 
 
-def _charts(
-    names: Names,
-    tree: LoopTree,
-    parts: Anatomy,
-    evaluation: Evaluation,
-    limit: dict[str, Limit],
-    unfused: dict[str, Rate],
-) -> dict[str, Chart]:
-    own = rates(names.spec, parts, evaluation, limit)
+def _charts(background: Background, tree: LoopTree, parts: Anatomy, evaluation: Evaluation) -> dict[str, Chart]:
+    names = background.names
+    own = rates(background.machine, parts, evaluation, background.limits)
     charts: dict[str, Chart] = {
-        "roofline": roofline(names, own, limit, unfused),
-        "fusion": fusion.graph(names, tree),
-        "intensity": fusion.intensity_chart(names, own, limit, unfused),
+        "roofline": roofline(background, own),
+        "fusion": fusion.graph(background, tree),
+        "intensity": fusion.intensity_chart(background, own),
         "energy-component": costs.energy_by_component(names, evaluation),
         "energy-tensor": costs.energy_by_tensor(names, evaluation),
         "energy-einsum": costs.energy_by_einsum(names, evaluation),
         "latency-einsum": costs.latency_by_einsum(names, evaluation),
-        "utilization": costs.utilization(parts, evaluation, limit),
+        "utilization": costs.utilization(parts, evaluation, background.limits),
         "busy": costs.busy_shares(names, evaluation),
     }
     for name, chart in occupancy_charts(names, parts, evaluation).items():
@@ -57,16 +45,11 @@ def _charts(
     return {name: chart for name, chart in charts.items() if not is_empty(chart)}
 
 
-def mapping_view(
-    names: Names,
-    tree: LoopTree,
-    evaluation: Evaluation,
-    limit: dict[str, Limit],
-    unfused: dict[str, Rate],
-) -> dict[str, Any]:
+def mapping_view(background: Background, tree: LoopTree, evaluation: Evaluation) -> dict[str, Any]:
     """The mapping's figures, tree, texts and charts."""
-    parts = take_apart(names.spec, tree)
-    charts = _charts(names, tree, parts, evaluation, limit, unfused)
+    names = background.names
+    parts = take_apart(background.spec, tree)
+    charts = _charts(background, tree, parts, evaluation)
     return {
         "energy": evaluation.energy,
         "latency": evaluation.latency,
@@ -80,10 +63,10 @@ def mapping_view(
             for m in names.memories
             if m in evaluation.peak_occupancy_bits
         ],
-        "tree": tree_rows(names, tree, parts, evaluation),
-        "pseudocode": _pseudocode(names.spec, tree),
+        "tree": tree_rows(background, tree, parts, evaluation),
+        "pseudocode": _pseudocode(background.spec, tree),
         "yaml": dump_mapping(tree),
-        "sets": fusion.set_table(names, tree, parts, evaluation, limit),
+        "sets": fusion.set_table(background, tree, parts, evaluation),
         "charts": {name: dataclasses.asdict(chart) for name, chart in charts.items()},
     }
 

@@ -8,6 +8,7 @@ import time
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
+from fusiest import interrupt
 from fusiest.errors import FusiestError
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Step
@@ -62,7 +63,8 @@ def _limited(settings: Settings) -> Data:
     context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_send, args=(sender, settings))
-    process.start()
+    with interrupt.deferred():
+        process.start()
     sender.close()
     limit = float(str(settings["limit"]))
     try:
@@ -77,6 +79,7 @@ def _limited(settings: Settings) -> Data:
 
 
 def _send(sender: Connection, settings: Settings) -> None:
+    interrupt.ignore()
     sender.send(_search(settings))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from fusiest.model.operations import CONVENTION, operations
 from fusiest.report.palette import SETS
 from fusiest.reproduce.edge import OURS, best_mapping, lengths, thousands
 from fusiest.reproduce.output import Output, Row, table
@@ -38,7 +39,7 @@ def intensity(tokens: int) -> dict[str, float]:
             * info.bits_per_value[tensor] / 8
             for tensor, access in info.accesses.items()
         ]  # fmt: skip
-        found[name] = math.prod(info.bounds.values()) / sum(values)
+        found[name] = operations(info) / info.n_instances / sum(values)
     return found
 
 
@@ -81,7 +82,7 @@ def _draw(figure: Figure, rows: list[Row], tokens: tuple[int, ...]) -> None:
         legend = axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2, handlelength=1)
         legend.set_title(f"{thousands(n)} tokens", {"size": 9, "weight": "bold"})
         legend.set_alignment("left")
-    panels[0].set_ylabel("MACs per byte")
+    panels[0].set_ylabel("operations per byte")
 
 
 def _summary(rows: list[Row], tokens: tuple[int, ...]) -> str:
@@ -97,9 +98,9 @@ def _summary(rows: list[Row], tokens: tuple[int, ...]) -> str:
         if row["tokens"] == n
     ]
     return f"""
-MACs (or element-wise operations) per byte of an Einsum's tensors, each moved once, and what the optimal mapping fuses.
+Operations per byte of an Einsum's tensors, each moved once, and what the optimal mapping fuses. {CONVENTION}
 
-{table(["tokens", "Einsum", "MACs per byte", "fused"], lines)}
+{table(["tokens", "Einsum", "operations per byte", "fused"], lines)}
 
 ## Beside the paper
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import fusiest
+from fusiest import interrupt, workers
 from fusiest.errors import FusiestError
 from fusiest.files import write_atomically
 from fusiest.mapper.progress import Progress, Step
@@ -83,21 +84,20 @@ class Study:
                     self.say(Step(name))
                     yield name, compute(settings)
             return
-        context = multiprocessing.get_context("fork")
-        with concurrent.futures.ProcessPoolExecutor(self.jobs, mp_context=context) as pool:
-            waiting, running = list(wanted), dict[concurrent.futures.Future[Data], str]()
-            try:
-                while waiting or running:
-                    while waiting and len(running) < self.jobs:
-                        name = waiting.pop(0)
-                        if self.in_time(seconds[name]):
+        pool = workers.make_pool(self.jobs)
+        waiting, running = list(wanted), dict[concurrent.futures.Future[Data], str]()
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.jobs:
+                    name = waiting.pop(0)
+                    if self.in_time(seconds[name]):
+                        with interrupt.deferred():
                             running[pool.submit(compute, wanted[name])] = name
-                    done, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
-                    for future in done:
-                        yield running.pop(future), future.result()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+                done, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+                for future in done:
+                    yield running.pop(future), future.result()
+        finally:
+            workers.end(pool)
 
     def _known(self, name: str, settings: Settings) -> Data:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fusiest.errors import OutOfMemory
 from fusiest.mapper.mapper import run
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Result
@@ -10,10 +11,12 @@ from fusiest.spec.spec import Spec
 
 
 def searched(spec: Spec, options: Options) -> Result:
-    """The result of a search. One that is interrupted has none here: what it found by then must not be taken for the optimum."""
+    """The result of a search. One that was stopped has none here: what it found by then must not be taken for the optimum."""
     result = run(spec, options)
     if result.interrupted:
         raise KeyboardInterrupt
+    if result.stopped == "memory":
+        raise OutOfMemory("out of memory: what was found by then may not be the optimum")
     return result
 
 

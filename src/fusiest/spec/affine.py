@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -33,6 +34,15 @@ class Affine:
     @property
     def variables(self) -> tuple[str, ...]:
         return tuple(self.coefficients)
+
+    def moved(self, by: Mapping[str, int]) -> Affine:
+        """The same of variables that are larger by these amounts.
+
+        >>> str(Affine.parse("2*p + r - 1").moved({"p": 3, "r": 0}))
+        '2*p + r + 5'
+        """
+        more = sum(a * by[v] for v, a in self.coefficients.items())
+        return Affine(self.coefficients, self.constant + more) if more else self
 
     def __str__(self) -> str:
         terms = [(a, v if abs(a) == 1 else f"{abs(a)}*{v}") for v, a in self.coefficients.items()]

@@ -8,27 +8,44 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import MAX_CONSTANT, Affine, Constraint
-from fusiest.spec.architecture import complaint
 from fusiest.spec.bounds import Box, EmptySpace, Steps, bounding_box
-from fusiest.spec.einsum_text import default_operation
-from fusiest.spec.expressions import NameSet, Universe, by_set, name_set, number
+from fusiest.spec.expressions import NameSet, Universe, by_set, evaluate, name_set, number
+from fusiest.spec.fields import Limits, Value
 from fusiest.spec.renames import rename_tables
-from fusiest.spec.variables import Variables, VariableValue, split
-from fusiest.spec.workload import Einsum, EinsumRenames, Rename, Workload
+from fusiest.spec.workload import Einsum, EinsumRenames, Rename, TensorAccess, Workload
 from fusiest.spec.workload_checks import check_dependencies, check_einsums, check_names
+
+
+class Stepping(NamedTuple):
+    """A rank that one variable steps alone: its index is coefficient · variable + constant."""
+
+    rank: str
+    coefficient: int
+    constant: int
+
+    def __str__(self) -> str:
+        return self.rank
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How an Einsum indexes one tensor."""
+    """How an Einsum indexes one tensor. Variables count from 0, as loops do: from their least values."""
 
     tensor: str
     output: bool
     ranks: FrozenDict[str, Affine]
+
+    def stepping(self, variable: str) -> Stepping | None:
+        """The rank that a variable steps alone, and how."""
+        for rank, affine in self.ranks.items():
+            if affine.variables == (variable,):
+                return Stepping(rank, affine.coefficients[variable], affine.constant)
+        return None
 
     @property
     def variables(self) -> frozenset[str]:
@@ -50,6 +67,8 @@ class EinsumInfo:
 
     name: str
     bounds: FrozenDict[str, int]
+    least: FrozenDict[str, int]
+    """The least value of each rank variable as the workload has it. Everywhere else variables count from 0."""
     accesses: FrozenDict[str, Access]
     output: str
     bits_per_value: FrozenDict[str, int | float]
@@ -80,23 +99,22 @@ class WorkloadInfo:
 
 
 def analyze(
-    workload: Workload, renames: tuple[EinsumRenames, ...] = (), variables: Mapping[str, VariableValue] | None = None
+    workload: Workload, renames: tuple[EinsumRenames, ...] = (), variables: Mapping[str, Value] | None = None
 ) -> WorkloadInfo:
     check_einsums(workload)
     users, producer = check_dependencies(workload)
     check_names(workload, renames)
     tables = rename_tables(workload, renames)
-    variable_values, texts = split(variables or {})
+    variable_values = evaluate_variables(variables or {})
     shapes = _Shapes(workload.iteration_space_shape)
     elsewhere = frozenset(users) | {rename.name for table in tables.values() for rename in table}
     infos: dict[str, EinsumInfo] = {}
     steps = Steps(len(workload.einsums))
     for einsum in workload.einsums:
-        bounds = _bounds(workload, einsum, shapes, steps)
-        operation = str(einsum.operation or default_operation(einsum.tensor_accesses, einsum.is_copy_operation))
-        own = {**variable_values, "operation": operation}
-        names = EinsumNames(own, elsewhere, _universe(einsum, bounds, {})).deferring(texts)
-        infos[einsum.name] = _resolve(workload, einsum, bounds, names, tables[einsum.name], users, producer)
+        box = _box(workload, einsum, shapes, steps)
+        own = {**variable_values, "operation": einsum.computes}
+        names = EinsumNames(own, elsewhere, _universe(einsum, box, {}))
+        infos[einsum.name] = _resolve(workload, einsum, box, names, tables[einsum.name], users, producer)
     shapes.check_all_used()
     _check_agreement(workload, infos, users)
     return WorkloadInfo(FrozenDict(infos), FrozenDict(users), FrozenDict(producer))
@@ -135,62 +153,46 @@ class _Shapes:
 class EinsumNames(Mapping[str, object]):
     """What expressions may name in one Einsum. Tensors and renames of other Einsums are empty sets.
 
-    `hidden` are sets that differ from choice to choice, where an expression has one value for all choices; `deferred` are
-    variables, evaluated when they are first named.
+    `hidden` are sets that differ from choice to choice, where an expression has one value for all choices.
     """
 
-    __slots__ = ("deferred", "elsewhere", "hidden", "own", "universe")
+    __slots__ = ("elsewhere", "hidden", "own", "universe")
 
     def __init__(
-        self,
-        own: dict[str, object],
-        elsewhere: frozenset[str],
-        universe: Universe,
-        hidden: Set[str] = frozenset(),
-        deferred: Variables | None = None,
+        self, own: dict[str, object], elsewhere: frozenset[str], universe: Universe, hidden: Set[str] = frozenset()
     ) -> None:
         self.own, self.elsewhere, self.universe, self.hidden = own, elsewhere, universe, hidden
-        self.deferred = deferred if deferred is not None else Variables({}, {})
 
     def __getitem__(self, name: str) -> object:
         if name in self.hidden:
             raise SpecError(f"what {name} holds is a choice, known only in 'tensors' of memories below")
         if name in self.own:
             return self.own[name]
-        if name in self.deferred:
-            return self.deferred[name]
         if name in self.elsewhere:
             return NameSet(frozenset(), self.universe, "tensor")
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.own or name in self.deferred or name in self.elsewhere
+        return name in self.own or name in self.elsewhere
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self.own, **dict.fromkeys(self.deferred), **dict.fromkeys(self.elsewhere)})
+        return iter({**self.own, **dict.fromkeys(self.elsewhere)})
 
     def __len__(self) -> int:
-        return len(self.own.keys() | self.deferred.keys() | self.elsewhere)
+        return len(self.own.keys() | self.elsewhere)
 
     def extended(self, more: Mapping[str, object], universe: Universe | None = None) -> EinsumNames:
-        own = {**self.own, **more}
-        if universe is None:
-            return EinsumNames(own, self.elsewhere, self.universe, self.hidden, self.deferred)
-        return EinsumNames(own, self.elsewhere, universe, self.hidden).deferring(self.deferred.texts)
-
-    def deferring(self, variables: Mapping[str, VariableValue]) -> EinsumNames:
-        """The names with variables that are evaluated in terms of these."""
-        return EinsumNames(self.own, self.elsewhere, self.universe, self.hidden, Variables(variables, self))
+        return EinsumNames({**self.own, **more}, self.elsewhere, universe or self.universe, self.hidden)
 
     def choose(self, memory: str, tensors: frozenset[str]) -> EinsumNames:
         """The names once a memory's tensors are chosen: its name is that set."""
         return self.extended({memory: NameSet(tensors, self.universe, "tensor")})
 
     def hiding(self, hidden: Set[str]) -> EinsumNames:
-        return EinsumNames(self.own, self.elsewhere, self.universe, hidden, self.deferred)
+        return EinsumNames(self.own, self.elsewhere, self.universe, hidden)
 
 
-def _universe(einsum: Einsum, bounds: Mapping[str, int], bits: Mapping[str, int | float]) -> Universe:
+def _universe(einsum: Einsum, bounds: Mapping[str, object], bits: Mapping[str, int | float]) -> Universe:
     variables = {
         str(a.name): frozenset(v for r in a.projection.values() for v in r.variables) for a in einsum.tensor_accesses
     }
@@ -205,7 +207,16 @@ def tensor_set(expression: str, names: Mapping[str, object], what: str) -> NameS
     return found
 
 
-def _bounds(workload: Workload, einsum: Einsum, shapes: _Shapes, steps: Steps) -> dict[str, int]:
+def evaluate_variables(variables: Mapping[str, Value]) -> dict[str, object]:
+    """The `variables` section; later entries may use earlier ones."""
+    names: dict[str, object] = {}
+    for name, value in variables.items():
+        names[name] = evaluate(value, names)
+    return names
+
+
+def _box(workload: Workload, einsum: Einsum, shapes: _Shapes, steps: Steps) -> dict[str, tuple[int, int]]:
+    """The least and the greatest value of each rank variable."""
     variables = list(
         dict.fromkeys(v for a in einsum.tensor_accesses for r in a.projection.values() for v in r.variables)
     )
@@ -237,15 +248,14 @@ def _bounds(workload: Workload, einsum: Einsum, shapes: _Shapes, steps: Steps) -
                 einsum.name,
             )
     _check_box(einsum, constraints, box)
-    bounds = {v: int(high - low) + 1 for v, (low, high) in box.items()}
-    points = math.prod(bounds.values())
+    points = math.prod(int(high - low) + 1 for low, high in box.values())
     if points > MAX_CONSTANT:
         raise SpecError(
             f"Einsum {einsum.name} has about 10^{round(math.log10(points))} points, more than can be counted (2^62); a "
             f"smaller one may run n_instances times",
             einsum.name,
         )
-    return bounds
+    return {v: (int(low), int(high)) for v, (low, high) in box.items()}
 
 
 def _check_box(einsum: Einsum, constraints: Iterable[Constraint], box: Box) -> None:
@@ -271,17 +281,18 @@ def _check_box(einsum: Einsum, constraints: Iterable[Constraint], box: Box) -> N
 def _resolve(
     workload: Workload,
     einsum: Einsum,
-    bounds: dict[str, int],
+    box: Mapping[str, tuple[int, int]],
     names: EinsumNames,
     renames: Sequence[Rename],
     users: Mapping[str, tuple[str, ...]],
     producer: Mapping[str, str],
 ) -> EinsumInfo:
     """Named sets, then renames, then what is persistent, then bits: each may use those before it."""
-    accesses = {str(a.name): Access(str(a.name), a.output, a.projection) for a in einsum.tensor_accesses}
+    bounds = {v: high - low + 1 for v, (low, high) in box.items()}
+    least = {v: low for v, (low, _) in box.items()}
+    accesses = {str(a.name): _access(a, least) for a in einsum.tensor_accesses}
     output = next(t for t, a in accesses.items() if a.output)
-    sets = _named_sets(accesses, output, _universe(einsum, bounds, {}), users, producer)
-    names = names.extended(sets).deferring(names.deferred.texts)
+    names = names.extended(_named_sets(accesses, output, _universe(einsum, bounds, {}), users, producer))
     for rename in renames:
         if rename.name in users:
             raise SpecError(f"rename {rename.name} is also the name of a tensor; choose another", rename.name)
@@ -308,14 +319,21 @@ def _resolve(
     return EinsumInfo(
         name=str(einsum.name),
         bounds=FrozenDict(bounds),
+        least=FrozenDict(least),
         accesses=FrozenDict(accesses),
         output=output,
         bits_per_value=FrozenDict(bits),
         persistent=persistent.members,
         n_instances=workload.n_instances * einsum.n_instances,
         is_copy_operation=einsum.is_copy_operation,
-        operation=str(names.own["operation"]),
+        operation=einsum.computes,
         names=names.extended(rebound, universe),
+    )
+
+
+def _access(access: TensorAccess, least: Mapping[str, int]) -> Access:
+    return Access(
+        str(access.name), access.output, FrozenDict({r: a.moved(least) for r, a in access.projection.items()})
     )
 
 
@@ -352,7 +370,7 @@ def _bits_per_value(workload: Workload, einsum: Einsum, names: EinsumNames) -> d
                 f"tensor {access.name} has no bits_per_value; give the workload bits_per_value: {{All: 8}}", access.name
             )
         bits[str(access.name)] = number(value, names, "bits_per_value") if isinstance(value, str) else value
-        wrong = complaint("bits_per_value", bits[access.name])
+        wrong = Limits(positive=True).complaint("bits_per_value", bits[access.name])
         if wrong:
             raise SpecError(f"tensor {access.name}: {wrong}", value if isinstance(value, str) else access.name)
     return bits

@@ -1,110 +1,58 @@
 """The architecture as the user wrote it: frozen objects, expressions not yet evaluated.
 
-`binding` evaluates them for one Einsum. A `Value` is a number or the text of an expression.
+`binding` evaluates them for one Einsum. What stands beside a field's type says how it is read and what the reference says.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
+from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
-from fusiest.spec.variables import VariableValue
-
-Value: TypeAlias = int | float | str
-PerTensor: TypeAlias = int | float | str | FrozenDict[str, Value]
-"""One value for all tensors, or values by set expression (disjoint; `Other` is the rest)."""
-
-SMALLEST, LARGEST = 1e-100, 1e100
-"""What a number may be besides 0 and infinity: costs are products of few of these and counts, and stay numbers."""
+from fusiest.spec import fields as f
+from fusiest.spec.fields import FieldError, Limits, NameText, Number, Reader, Value
+from fusiest.spec.yamlfile import ListNode, Node
 
 OPERATORS = ("==", "<=", ">=", "<", ">", "product==", "product<=", "product>=", "product<", "product>")
-
-
-class FieldError(ValueError):
-    """A field with an impossible value; the reader adds file and line. `at` is text nearer to it than the field."""
-
-    def __init__(self, field_name: str, message: str, at: str | None = None) -> None:
-        self.field_name = field_name
-        self.message = message
-        self.at = at
-        super().__init__(f"{field_name}: {message}")
-
-
-_POSITIVE = frozenset(
-    ["throughput", "throughput_scale", "bits_per_action", "values_per_action", "bits_per_value",
-     "n_parallel_instances", "usage_scale"]
-)  # fmt: skip
-_FINITE = frozenset(
-    ["energy", "energy_scale", "throughput_scale", "actions_scale", "leak_power", "leak_power_scale", "area",
-     "area_scale", "bits_per_value", "n_parallel_instances", "usage_scale"]
-)  # fmt: skip
-
-
-def complaint(name: str, value: int | float) -> str | None:
-    """Why a field cannot have this value; None if it can.
-
-    >>> complaint("size", -1)
-    'size must not be negative, but is -1'
-    """
-    if name == "fanout" and not (1 <= value < math.inf and value == int(value)):
-        return f"fanout must be a whole number of at least 1, but is {value}"
-    if name == "min_usage" and not 0 <= value <= 1:
-        return f"min_usage is a fraction of the fanout, from 0 to 1, but is {value}"
-    if name in _POSITIVE and not value > 0:
-        return f"{name} must be positive, but is {value}"
-    if not value >= 0:
-        return f"{name} must not be negative, but is {value}"
-    if name in _FINITE and value == math.inf:
-        return f"{name} must be finite"
-    if LARGEST < value < math.inf:
-        return f"{name} is too large"
-    if 0 < value < SMALLEST:
-        return f"{name} is too small"
-    return None
-
-
-def check_numbers(owner: object, *names: str) -> None:
-    """Refuse impossible numbers; what is still an expression is checked by `binding`."""
-    for name in names:
-        field_value = getattr(owner, name)
-        table = field_value if isinstance(field_value, FrozenDict) else {None: field_value}
-        for key, value in table.items():
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                wrong = complaint(name, value)
-                if wrong:
-                    raise FieldError(name, wrong, key)
+Direction: TypeAlias = Literal["down", "up", "up_and_down"]
+S = TypeVar("S")
+T = TypeVar("T")
+_NOT_GIVEN: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What a component does for energy and time: `read`, `write` or `compute`."""
+    """What a component does for energy and time."""
 
-    name: str
-    energy: Value | None = None
-    throughput: Value | None = None
-    bits_per_action: PerTensor | None = None
-    values_per_action: PerTensor | None = None
-    energy_scale: Value = 1
-    throughput_scale: Value = 1
-    actions_scale: Value = 1
+    name: Annotated[str, "`read`, `write` or `compute`."]
+    energy: Annotated[Number | None, "Joules per action."] = None
+    throughput: Annotated[f.PositiveAmount | None, "Actions per second, per instance; `inf` for no limit."] = None
+    bits_per_action: Annotated[f.PerTensor | None, "Bits that this action moves. Default: the component's."] = None
+    values_per_action: Annotated[f.PerTensor | None, "Values that this action moves. Default: the component's."] = None
+    energy_scale: Annotated[Number, "Multiplies energy, on top of the component's."] = 1
+    throughput_scale: Annotated[f.PositiveNumber, "Multiplies throughput, on top of the component's."] = 1
+    actions_scale: Annotated[Number, "Multiplies the count, on top of the component's."] = 1
 
     def __post_init__(self) -> None:
-        check_numbers(
-            self, "energy", "throughput", "bits_per_action", "values_per_action",
-            "energy_scale", "throughput_scale", "actions_scale",
-        )  # fmt: skip
+        f.check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """For each rank variable of the set `expression`: its loop bound or tile extent `operator` `value`."""
+    """In `loop_bounds` the number compared is the iterations of a variable's loop on this dimension, 1 if it has none;
+    in `tile_shape`, the variable's extent at this memory's outermost holder.
+    """
 
-    expression: str
-    operator: str
-    value: Value
+    expression: Annotated[
+        f.VariableSet,
+        "A set of rank variables, such as `m | n`, `~m` or `weight.rank_variables`; `All` means all variables of the Einsum.",
+    ]
+    operator: Annotated[
+        str, "`==` `<=` `>=` `<` `>`, for each variable; with `product` in front, as in `product<=`, for their product."
+    ]
+    value: Annotated[Value, "What to compare with."]
 
     def __post_init__(self) -> None:
         if self.operator not in OPERATORS:
@@ -115,114 +63,224 @@ class Comparison:
 class Dimension:
     """One dimension of a fanout: the node that carries it, and all below, exist `fanout` times."""
 
-    name: str
-    fanout: Value
-    may_reuse: str | None = None
-    reuse: str | None = None
-    loop_bounds: tuple[Comparison, ...] = ()
-    min_usage: Value = 0
-    usage_scale: Value = 1
-    power_gateable: bool = False
+    name: Annotated[str, "Unique in its node."]
+    fanout: Annotated[Value, Limits(whole=True), "How many there are."]
+    may_reuse: Annotated[
+        f.SetText | None,
+        "Tensors that are multicast or reduced for free across loops on this dimension that do not index them. Default: "
+        "`reuse` if given, else All. It restricts no loop.",
+    ] = None
+    reuse: Annotated[
+        f.SetText | None, "Loops here may run only over variables that index none of these tensors. Default Nothing."
+    ] = None
+    loop_bounds: Annotated[tuple[Comparison, ...], "What the iterations of the loops on this dimension must obey."] = ()
+    min_usage: Annotated[
+        Value,
+        Limits(fraction=True),
+        "The mapper keeps a Spatial choice only if no other uses every dimension at least as well and one better, counting "
+        "usage up to this fraction. 1: use as much as possible. Not for copies.",
+    ] = 0
+    usage_scale: Annotated[
+        f.PositiveNumber, "Usage is instances used times this, over the fanout; it must not exceed 1."
+    ] = 1
+    power_gateable: Annotated[bool, "Leakage of this node and all below counts only for the fraction in use."] = False
 
     def __post_init__(self) -> None:
-        check_numbers(self, "fanout", "min_usage", "usage_scale")
+        f.check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tensors:
-    """What a memory or Toll may, must and must not do with which tensors. Sets are expressions."""
+class Tensors(Generic[S, T]):
+    """What a memory or Toll must, may and must not do with which tensors. Written, sets are expressions; evaluated for an
+    Einsum, they are sets.
+    """
 
-    keep: str | None = None
-    may_keep: str | None = None
-    back: str = "Nothing"
-    tile_shape: tuple[Comparison, ...] = ()
-    no_refetch_from_above: str = "Nothing"
-    no_resend_to_below: str = "Nothing"
-    no_fused_loops: str = "Nothing"
-    tensor_order_options: tuple[tuple[str, ...], ...] = ()
-    force_memory_hierarchy_order: bool = True
+    keep: Annotated[
+        S,
+        f.SET,
+        "Must be held here. The name of an outer memory is the set it holds; `Above` is the union of all of them. "
+        "Default Nothing.",
+    ] = _NOT_GIVEN
+    may_keep: Annotated[S, f.SET, "May be held here. Default: All if `keep` is absent, else Nothing."] = _NOT_GIVEN
+    back: Annotated[S, f.SET, "Must be held here and in no memory above. Default Nothing."] = _NOT_GIVEN
+    tile_shape: Annotated[
+        tuple[T, ...],
+        Reader(_read_comparisons, "list"),
+        "What extents at this memory's outermost holder must obey.",
+    ] = ()
+    no_refetch_from_above: Annotated[
+        S,
+        f.SET,
+        "For these tensors, no Temporal loop that does not index them fully between the backing holder and this one. "
+        "Default Nothing.",
+    ] = _NOT_GIVEN
+    no_resend_to_below: Annotated[
+        S, f.SET, "The same between this holder and the next below, or the compute. Default Nothing."
+    ] = _NOT_GIVEN
+    no_fused_loops: Annotated[
+        S,
+        Reader(f.read_expression, "set of rank variables"),
+        "Rank variables that no loop may step above a tensor of several Einsums that is backed here: its tiles are whole "
+        "in them.",
+    ] = _NOT_GIVEN
+    tensor_order_options: Annotated[
+        tuple[tuple[S, ...], ...],
+        Reader(_read_order, "list of lists of sets"),
+        "Options, each a list of disjoint sets, highest first. This memory's holders satisfy at least one; tensors that "
+        "are not listed are free.",
+    ] = ()
+    force_memory_hierarchy_order: Annotated[
+        bool,
+        "Holders of outer memories stand above those of inner ones. `false` on either memory lifts that between different "
+        "tensors; the mapper then takes its slower, general search.",
+    ] = True
+
+
+WrittenTensors: TypeAlias = Tensors[str | None, Comparison]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
     """A node without a function of its own; it carries a fanout."""
 
-    name: str
-    spatial: tuple[Dimension, ...] = ()
+    name: Annotated[str, "Unique in the architecture."]
+    spatial: Annotated[
+        tuple[Dimension, ...],
+        "Dimensions of a fanout: this node and all below it on the path exist that many times. Dimensions multiply.",
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component(Container):
-    """What Memory, Toll and Compute have in common."""
+    """These fields, and those of `!Container`, belong to every component. Without `component_class: Dummy`, a component
+    must give `leak_power`, `area`, and the energy and throughput of each of its actions.
+    """
 
-    component_class: str | None = None
-    enabled: Value = True
-    leak_power: Value | None = None
-    area: Value | None = None
-    actions: tuple[Action, ...] = ()
-    total_latency: str | None = None
-    n_parallel_instances: Value = 1
-    bits_per_action: PerTensor | None = None
-    values_per_action: PerTensor | None = None
-    bits_per_value: PerTensor | None = None
-    energy_scale: Value = 1
-    throughput_scale: Value = 1
-    actions_scale: Value = 1
-    leak_power_scale: Value = 1
-    area_scale: Value = 1
+    component_class: Annotated[
+        str | None,
+        "`Dummy`: energy, leakage and area that are not given are 0, throughput is inf. No other class is supported yet.",
+    ] = None
+    enabled: Annotated[
+        f.Condition,
+        "Per Einsum. A memory that is not enabled holds nothing (its fanout stays); a compute cannot run the Einsum.",
+    ] = True
+    leak_power: Annotated[Number | None, "Watts per instance, for as long as anything runs."] = None
+    area: Annotated[Number | None, "Square metres per instance. Read and checked; no result uses it yet."] = None
+    actions: Annotated[tuple[Action, ...], "What the component does, with energy and throughput."] = ()
+    total_latency: Annotated[
+        f.ExpressionText | None,
+        "Seconds busy, as an expression over `actions` (each with `name`, `n_calls`, `throughput`) and the component's own "
+        "figures. Default: the sum of n_calls / throughput. It must not fall when a count rises.",
+    ] = None
+    n_parallel_instances: Annotated[
+        f.PositiveNumber, "Multiplies throughput, leakage and area; not size, not energy."
+    ] = 1
+    bits_per_action: Annotated[
+        f.PerTensor | None, "Bits that one action moves, where the action does not say. Default 1."
+    ] = None
+    values_per_action: Annotated[f.PerTensor | None, "Values that one action moves; goes before bits_per_action."] = (
+        None
+    )
+    bits_per_value: Annotated[
+        f.BitsPerTensor | None, "Bits per value in this component, in place of the workload's."
+    ] = None
+    energy_scale: Annotated[Number, "Multiplies the energy of every action."] = 1
+    throughput_scale: Annotated[f.PositiveNumber, "Multiplies the throughput of every action."] = 1
+    actions_scale: Annotated[Number, "Multiplies the count of every action."] = 1
+    leak_power_scale: Annotated[Number, "Multiplies leak_power."] = 1
+    area_scale: Annotated[Number, "Multiplies area."] = 1
+
+    ACTIONS: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        check_numbers(
-            self, "leak_power", "area", "n_parallel_instances", "bits_per_action", "values_per_action",
-            "bits_per_value", "energy_scale", "throughput_scale", "actions_scale", "leak_power_scale", "area_scale",
-        )  # fmt: skip
+        f.check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory(Component):
-    size: Value
-    tensors: Tensors = field(default_factory=Tensors)
-    skip_initial_output_write: bool = True
+    """Actions: `read`, `write`."""
 
-    def __post_init__(self) -> None:
-        Component.__post_init__(self)
-        check_numbers(self, "size")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toll(Component):
-    """Data passes through and is charged (a network, a converter); nothing is kept."""
-
-    direction: str | FrozenDict[str, str]
-    tensors: Tensors = field(default_factory=Tensors)
+    ACTIONS: ClassVar[tuple[str, ...]] = ("read", "write")
+    size: Annotated[f.Amount, "Bits per instance; `inf` for no limit."]
+    tensors: Annotated[WrittenTensors, "What is held here, and how."] = field(default_factory=Tensors)
+    skip_initial_output_write: Annotated[
+        bool, "Whether partial sums are not moved the first time, when there are none yet."
+    ] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compute(Component):
-    skip_initial_output_write: bool = True
+class TollStation(Component):
+    """Data passes through and is charged (a network, a converter); nothing is kept. Actions: `read`."""
+
+    TAG: ClassVar[str] = "!Toll"
+    ACTIONS: ClassVar[tuple[str, ...]] = ("read",)
+    direction: Annotated[
+        Direction | FrozenDict[f.SetText, Direction],
+        "`down` (towards the compute), `up` or `up_and_down`; or by set, covering every tensor. Only these ways are charged.",
+    ]
+    tensors: Annotated[WrittenTensors, "Which tensors pass here."] = field(default_factory=Tensors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeUnit(Component):
+    """Actions: `compute`."""
+
+    TAG: ClassVar[str] = "!Compute"
+    ACTIONS: ClassVar[tuple[str, ...]] = ("compute",)
+    skip_initial_output_write: Annotated[bool, "As for a memory."] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
     """A side branch below the node above; the main path continues after it."""
 
-    nodes: tuple[ArchitectureNode, ...]
-    name: str | None = None
-    forked_power_gateable: bool = False
-    non_forked_power_gateable: bool = False
+    nodes: Annotated[Nodes, "A side branch below the node above; the main path goes on after it."]
+    name: Annotated[str | None, "For people only."] = None
+    forked_power_gateable: Annotated[bool, "Its nodes do not leak while another branch runs."] = False
+    non_forked_power_gateable: Annotated[bool, "What comes after the fork does not leak while the fork runs."] = False
 
 
-ArchitectureNode: TypeAlias = Memory | Toll | Compute | Container | Fork
+ArchitectureNode: TypeAlias = Memory | TollStation | ComputeUnit | Container | Fork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    nodes: tuple[ArchitectureNode, ...]
-    variables: FrozenDict[str, VariableValue] = field(default_factory=FrozenDict)
+    """`!Hierarchical {nodes}` may wrap nodes; it changes nothing."""
+
+    nodes: Annotated[Nodes, "The nodes from the outermost in, each the parent of the next."]
+    variables: Annotated[FrozenDict[NameText, Value], "As the section `variables`, for this architecture."] = field(
+        default_factory=FrozenDict
+    )
 
     def __post_init__(self) -> None:
         if not computes(self):
             raise FieldError("nodes", "the architecture has no !Compute")
+
+
+def _read_nodes(node: Node, what: str) -> tuple[ArchitectureNode, ...]:
+    f.no_tag(node, what)
+    if not isinstance(node, ListNode):
+        raise SpecError(f"{what} must be a list, but is {f.describe(node)}", node.source)
+    found: list[ArchitectureNode] = []
+    for item in node.items:
+        if item.tag in ("!Array", "!Network", "!Pipeline"):
+            raise SpecError(f"{item.tag} is not supported", item.source)
+        if item.tag == "!Hierarchical":
+            found += _read_nodes(f.only_fields(item, item.tag, "nodes")["nodes"], "nodes")
+        else:
+            found.append(f.read_tagged(item, (Memory, TollStation, ComputeUnit, Container, Fork), "arch"))
+    return tuple(found)
+
+
+Nodes = Annotated[tuple[ArchitectureNode, ...], Reader(_read_nodes, "list of nodes")]
+
+
+def _read_comparisons(node: Node, what: str) -> tuple[Comparison, ...]:
+    return f.read_list(node, what, lambda item, what: f.read_tagless(item, Comparison, what))
+
+
+def _read_order(node: Node, what: str) -> tuple[tuple[str, ...], ...]:
+    return f.read_list(node, what, lambda item, what: f.read_list(item, what, f.read_expression))
 
 
 def flatten(nodes: tuple[ArchitectureNode, ...]) -> Iterator[Container]:
@@ -242,7 +300,7 @@ def path_nodes(nodes: tuple[ArchitectureNode, ...], compute: str) -> list[Contai
             inside = path_nodes(node.nodes, compute)
             if inside is not None:
                 return path + inside
-        elif isinstance(node, Compute):
+        elif isinstance(node, ComputeUnit):
             if node.name == compute:
                 return [*path, node]
         else:
@@ -252,4 +310,4 @@ def path_nodes(nodes: tuple[ArchitectureNode, ...], compute: str) -> list[Contai
 
 def computes(architecture: Architecture) -> list[str]:
     """The names of all computes."""
-    return [str(node.name) for node in flatten(architecture.nodes) if isinstance(node, Compute)]
+    return [str(node.name) for node in flatten(architecture.nodes) if isinstance(node, ComputeUnit)]

@@ -9,32 +9,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
-from fusiest.spec.analysis import EinsumInfo, EinsumNames, tensor_set
-from fusiest.spec.architecture import PerTensor, Value, complaint, computes, flatten, path_nodes
-from fusiest.spec.expressions import NameSet, Record, boolean, by_set, evaluate, names_in, number
+from fusiest.spec.analysis import EinsumInfo, EinsumNames, evaluate_variables, tensor_set
+from fusiest.spec.architecture import computes, flatten, path_nodes
+from fusiest.spec.expressions import NameSet, Record, boolean, by_set, evaluate, number
+from fusiest.spec.fields import LARGEST, SMALLEST, PerTensor, fields_of
 from fusiest.spec.placement import BoundComparison, PlacementSets, bind_comparison, placement_sets
 
 if TYPE_CHECKING:
     from fusiest.spec.spec import Spec
 
-__all__ = ["ACTIONS", "BoundAction", "BoundComparison", "BoundComponent", "BoundDimension", "Path", "PlacementSets",
+__all__ = ["BoundAction", "BoundComparison", "BoundComponent", "BoundDimension", "Path", "PlacementSets",
            "architecture_names", "bind", "bind_node", "computes", "flatten", "path_nodes", "placement_sets"]  # fmt: skip
 
 Kind: TypeAlias = Literal["memory", "toll", "compute", "container"]
-ACTIONS: dict[type, tuple[str, ...]] = {
-    arch.Memory: ("read", "write"),
-    arch.Toll: ("read",),
-    arch.Compute: ("compute",),
-}
 _KINDS: dict[type, Kind] = {
     arch.Memory: "memory",
-    arch.Toll: "toll",
-    arch.Compute: "compute",
+    arch.TollStation: "toll",
+    arch.ComputeUnit: "compute",
     arch.Container: "container",
 }
 
@@ -145,9 +141,8 @@ def architecture_names(spec: Spec, info: EinsumInfo) -> EinsumNames:
     architecture = spec.require_arch()
     nothing = NameSet(frozenset(), info.names.universe, "tensor")
     memories = {str(n.name): nothing for n in flatten(architecture.nodes) if isinstance(n, arch.Memory)}
-    values, texts = spec.variable_values
-    names = info.names.extended({**memories, "Above": nothing, **values})
-    return names.hiding({*memories, "Above"}).deferring(texts).hiding(frozenset()) if texts else names
+    values = evaluate_variables({**spec.variables, **architecture.variables})
+    return info.names.extended({**memories, "Above": nothing, **values})
 
 
 def bind_node(node: arch.Container, info: EinsumInfo, names: EinsumNames) -> BoundComponent:
@@ -164,9 +159,9 @@ def _bind_node(node: arch.Container, info: EinsumInfo, names: EinsumNames) -> Bo
     if not isinstance(node, arch.Component):
         return BoundComponent(name=str(node.name), kind="container", dimensions=dimensions)
     parallel = _figure(node, "n_parallel_instances", names)
-    bits = _per_tensor(node.bits_per_value, info, names, "bits_per_value")
+    bits = _per_tensor(node, "bits_per_value", info, names)
     bits = {t: bits.get(t, default) for t, default in info.bits_per_value.items()}
-    actions = {name: _bind_action(node, name, info, names, bits, parallel) for name in ACTIONS[type(node)]}
+    actions = {name: _bind_action(node, name, info, names, bits, parallel) for name in node.ACTIONS}
     component = BoundComponent(
         name=str(node.name),
         kind=_KINDS[type(node)],
@@ -178,7 +173,7 @@ def _bind_node(node: arch.Container, info: EinsumInfo, names: EinsumNames) -> Bo
         actions=FrozenDict(actions),
         bits_per_value=FrozenDict(bits),
         skip_initial_output_write=getattr(node, "skip_initial_output_write", True),
-        direction=_bind_direction(node, names) if isinstance(node, arch.Toll) else FrozenDict(),
+        direction=_bind_direction(node, names) if isinstance(node, arch.TollStation) else FrozenDict(),
         total_latency=node.total_latency,
         attributes=_attributes(node, names) if node.total_latency is not None else FrozenDict(),
     )
@@ -195,15 +190,14 @@ def _attributes(node: arch.Component, names: EinsumNames) -> FrozenDict[str, obj
         value = getattr(node, name, None)
         if value is not None:
             own[name] = evaluate(value, names)
-    used = names_in(node.total_latency) if node.total_latency is not None else frozenset()
-    return FrozenDict({**{name: names[name] for name in used - names.hidden if name in names}, **own})
+    return FrozenDict({**{name: value for name, value in names.own.items() if name not in names.hidden}, **own})
 
 
 def _figure(node: arch.Component, name: str, names: EinsumNames, action: arch.Action | None = None) -> int | float:
     """A number that a component or one of its actions gives; a Dummy's costs are 0 if it does not."""
-    value = getattr(action if action is not None else node, name)
-    if value is not None:
-        return _checked(value, names, name)
+    owner = action if action is not None else node
+    if getattr(owner, name) is not None:
+        return _checked(owner, name, names)
     if node.component_class == "Dummy":
         return math.inf if name == "throughput" else 0
     missing = ", ".join(missing_figures(node))
@@ -220,7 +214,7 @@ def _product(
 ) -> float:
     """A figure times its scales, if that is still a number that can be counted with."""
     result = math.prod(scales, start=_figure(node, name, names, action))
-    if result and not arch.SMALLEST <= result <= arch.LARGEST and result != math.inf:
+    if result and not SMALLEST <= result <= LARGEST and result != math.inf:
         what = f"{name} of {node.name}" + (f" {action.name}" if action else "")
         raise SpecError(f"{what} is too {'small' if result < 1 else 'large'} with all its scales", node.name)
     return result
@@ -230,7 +224,7 @@ def missing_figures(node: arch.Component) -> list[str]:
     """The figures that a component without `component_class: Dummy` still has to give."""
     missing = [name for name in ("leak_power", "area") if getattr(node, name) is None]
     given = {action.name: action for action in node.actions}
-    for name in ACTIONS[type(node)]:
+    for name in node.ACTIONS:
         for figure in ("energy", "throughput"):
             if name not in given or getattr(given[name], figure) is None:
                 missing.append(f"actions {name}.{figure}")
@@ -243,12 +237,12 @@ def _bind_dimension(node: arch.Container, dimension: arch.Dimension, names: Eins
     return BoundDimension(
         component=str(node.name),
         name=str(dimension.name),
-        fanout=int(_checked(dimension.fanout, names, "fanout")),
+        fanout=int(_checked(dimension, "fanout", names)),
         may_reuse=tensor_set(may_reuse, names, f"may_reuse of {what}").members,
         reuse=tensor_set(dimension.reuse or "Nothing", names, f"reuse of {what}").members,
         loop_bounds=tuple(bind_comparison(c, names) for c in dimension.loop_bounds),
-        min_usage=_checked(dimension.min_usage, names, "min_usage"),
-        usage_scale=_checked(dimension.usage_scale, names, "usage_scale"),
+        min_usage=_checked(dimension, "min_usage", names),
+        usage_scale=_checked(dimension, "usage_scale", names),
         power_gateable=dimension.power_gateable,
     )
 
@@ -270,7 +264,7 @@ def _bind_action(
     values = _first_per_tensor(node, action, "values_per_action", info, names)
     for tensor, bits in bits_per_value.items():
         values.setdefault(tensor, bits_per_action.get(tensor, 1) / bits)
-        if not values[tensor] >= arch.SMALLEST:
+        if not values[tensor] >= SMALLEST:
             raise SpecError(f"bits_per_action of {node.name} {name} is too small for {tensor}", action.name)
     return BoundAction(
         name=name,
@@ -287,19 +281,20 @@ def _first_per_tensor(
     """The action's figure per tensor where it gives one, else the component's."""
     found: dict[str, int | float] = {}
     for owner in (node, action):
-        found.update(_per_tensor(getattr(owner, field_name), info, names, field_name))
+        found.update(_per_tensor(owner, field_name, info, names))
     return found
 
 
-def _per_tensor(value: PerTensor | None, info: EinsumInfo, names: EinsumNames, what: str) -> dict[str, int | float]:
+def _per_tensor(owner: object, field_name: str, info: EinsumInfo, names: EinsumNames) -> dict[str, int | float]:
+    value: PerTensor | None = getattr(owner, field_name)
     if value is None:
         return {}
     if isinstance(value, FrozenDict):
-        return {t: _checked(v, names, what) for t, (v, _) in by_set(value, names, names.universe).items()}
-    return dict.fromkeys(info.accesses, _checked(value, names, what))
+        return {t: _checked(owner, field_name, names, v) for t, (v, _) in by_set(value, names, names.universe).items()}
+    return dict.fromkeys(info.accesses, _checked(owner, field_name, names))
 
 
-def _bind_direction(node: arch.Toll, names: EinsumNames) -> FrozenDict[str, str]:
+def _bind_direction(node: arch.TollStation, names: EinsumNames) -> FrozenDict[str, str]:
     if isinstance(node.direction, str):
         return FrozenDict(dict.fromkeys(names.universe.tensors, str(node.direction)))
     found = {t: str(value) for t, (value, _) in by_set(node.direction, names, names.universe).items()}
@@ -312,10 +307,13 @@ def _bind_direction(node: arch.Toll, names: EinsumNames) -> FrozenDict[str, str]
     return FrozenDict(found)
 
 
-def _checked(value: Value, names: EinsumNames, field_name: str) -> int | float:
-    """A field's number, if the field can have it."""
+def _checked(owner: object, field_name: str, names: EinsumNames, value: Any = None) -> int | float:
+    """The number of a field, or of an entry of its table, if the field can have it."""
+    value = getattr(owner, field_name) if value is None else value
     result = number(value, names, field_name) if isinstance(value, str) else value
-    wrong = complaint(field_name, result)
+    kind: Any = type(owner)
+    limits = fields_of(kind)[field_name].limits
+    wrong = limits.complaint(field_name, result) if limits else None
     if wrong:
         raise SpecError(wrong, value if isinstance(value, str) else None)
     return result

@@ -7,46 +7,49 @@ tensors on chip. Fields that are given take the place of the architecture's.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 from fusiest.errors import SpecError, did_you_mean
+from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
-from fusiest.spec.architecture import Architecture, Comparison, Memory, flatten
+from fusiest.spec.architecture import Architecture, Memory, flatten
+from fusiest.spec.fields import Reader, read_given
+from fusiest.spec.yamlfile import Node
 
 OUTERMOST, SHARED = "outermost", "shared"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenTensors:
-    """The fields of `Tensors` that a dataflow gives, also if it gives the default; the others are None."""
-
-    keep: str | None = None
-    may_keep: str | None = None
-    back: str | None = None
-    tile_shape: tuple[Comparison, ...] | None = None
-    no_refetch_from_above: str | None = None
-    no_resend_to_below: str | None = None
-    no_fused_loops: str | None = None
-    tensor_order_options: tuple[tuple[str, ...], ...] | None = None
-    force_memory_hierarchy_order: bool | None = None
+def _read_given(node: Node, what: str) -> FrozenDict[str, object]:
+    return read_given(node, arch.Tensors, what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryConstraints:
     """What one memory may, must and must not do."""
 
-    memory: str
-    tensors: GivenTensors
+    memory: Annotated[
+        str,
+        "`outermost`; `shared`, the last memory outside all fanouts, where Einsums can exchange tensors on chip; or a name.",
+    ]
+    tensors: Annotated[
+        FrozenDict[str, object],
+        Reader(_read_given, "table"),
+        "As `tensors` of a memory. Fields that are given take the place of the architecture's, the others stay.",
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataflow:
-    memories: tuple[MemoryConstraints, ...]
+    """Constraints to put on an architecture."""
+
+    memories: Annotated[tuple[MemoryConstraints, ...], "The memories that are constrained."]
 
 
 def constrained(architecture: Architecture, dataflow: Dataflow) -> Architecture:
     """The architecture with a dataflow's constraints."""
-    wanted: dict[str, GivenTensors] = {}
+    wanted: dict[str, FrozenDict[str, object]] = {}
     for entry in dataflow.memories:
         name = _memory(architecture, entry.memory)
         if name in wanted:
@@ -88,11 +91,9 @@ def _outside_fanouts(architecture: Architecture) -> list[str]:
     return found
 
 
-def _constrained(node: arch.ArchitectureNode, wanted: dict[str, GivenTensors]) -> arch.ArchitectureNode:
+def _constrained(node: arch.ArchitectureNode, wanted: Mapping[str, Mapping[str, Any]]) -> arch.ArchitectureNode:
     if isinstance(node, arch.Fork):
         return dataclasses.replace(node, nodes=tuple(_constrained(inner, wanted) for inner in node.nodes))
     if not isinstance(node, Memory) or str(node.name) not in wanted:
         return node
-    fields = {f.name: getattr(wanted[str(node.name)], f.name) for f in dataclasses.fields(GivenTensors)}
-    given = {name: value for name, value in fields.items() if value is not None}
-    return dataclasses.replace(node, tensors=dataclasses.replace(node.tensors, **given))
+    return dataclasses.replace(node, tensors=dataclasses.replace(node.tensors, **wanted[str(node.name)]))

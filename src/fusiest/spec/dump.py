@@ -12,6 +12,7 @@ from fusiest.frozen import FrozenDict
 from fusiest.looptree import nodes as looptree
 from fusiest.spec import architecture as arch
 from fusiest.spec.affine import Affine, Constraint
+from fusiest.spec.fields import tag_of
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload import EinsumRenames
 
@@ -19,7 +20,7 @@ _PLAIN = re.compile(r"[A-Za-z_][\w.]*\Z")
 # What YAML does not allow as it is, or reads as the end of a line, or a template would take for its own.
 _ESCAPED = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]|\\{(?=[{%#])")
 _WORDS = frozenset(["true", "True", "TRUE", "false", "False", "FALSE", "null", "Null", "NULL", "inf", "nan"])
-_TAGGED = (arch.Memory, arch.Toll, arch.Compute, arch.Container, arch.Fork, looptree.Temporal, looptree.Spatial,
+_TAGGED = (arch.Memory, arch.TollStation, arch.ComputeUnit, arch.Container, arch.Fork, looptree.Temporal, looptree.Spatial,
            looptree.Storage, looptree.Toll, looptree.Compute, looptree.Sequential, looptree.Nested)  # fmt: skip
 _FLOW = (looptree.Temporal, looptree.Spatial, looptree.Storage, looptree.Toll, looptree.Compute)
 
@@ -96,7 +97,7 @@ def _block(value: Any, indent: int) -> Iterator[str]:
     pad = "  " * indent
     if isinstance(value, tuple):
         for item in value:
-            tag = f" !{type(item).__name__}" if isinstance(item, _TAGGED) else ""
+            tag = f" {tag_of(type(item))}" if isinstance(item, _TAGGED) else ""
             if _is_scalar(item) or _is_flat(item) or isinstance(item, _FLOW) or not _fields(item):
                 yield f"{pad}-{tag} {_flow(item)}"
             else:

@@ -5,21 +5,17 @@ Operators and functions between the tensors name the Einsum's operation; they ar
 
 from __future__ import annotations
 
-import keyword
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from fusiest.errors import Located, SpecError, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import Affine
-from fusiest.spec.workload import TensorAccess
+from fusiest.spec.names import NAME, check_name, check_word
 
-MAX_NAME = 200
 MAX_LENGTH = 20_000
 MAX_DEPTH = 20
-COPY = "copy"
-_NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _ACCESS = re.compile(r"\s*([A-Za-z_]\w*)\s*\[([^\[\]]*)\]\s*", re.ASCII)
 _FUNCTION = re.compile(r"\s*([A-Za-z_]\w*)?\s*\(", re.ASCII)
 _NUMBER = re.compile(r"\s*[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?\s*", re.ASCII)
@@ -28,42 +24,26 @@ _MINUS, _COMMA, _CLOSE = re.compile(r"\s*-(?!\s*-)"), re.compile(r","), re.compi
 _WORDS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", ",": "multiply"}
 
 
-def check_word(name: str, what: str) -> None:
-    """A word that expressions may compare with: letters, digits and underscores."""
-    if not _NAME.match(name):
-        raise SpecError(
-            f"{what} name '{shown(name)}' must be letters, digits and underscores, not starting with a digit", name
-        )
-    if len(name) > MAX_NAME:
-        raise SpecError(f"{what} name '{shown(name)}' is longer than {MAX_NAME} characters", name)
+class ParsedAccess(NamedTuple):
+    """A tensor and its indices."""
+
+    name: str
+    projection: FrozenDict[str, Affine]
 
 
-def check_name(name: str, what: str) -> None:
-    """Names appear in expressions, so they are identifiers and none of the language's words."""
-    check_word(name, what)
-    if name in RESERVED:
-        raise SpecError(f"{what} name '{name}' is a word of the expression language; choose another", name)
+class ParsedEinsum(NamedTuple):
+    """What an Einsum's text says. The operation is None where it is the product of the inputs."""
 
-
-RESERVED = frozenset(
-    ["All", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent", "Nothing", "Above", "Other", "operation", "true",
-     "false", "inf", "min", "max", "sum", "ceil", "floor", "log2", "sqrt", "len", "abs", "round", *keyword.kwlist]
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedEinsum:
-    """What an Einsum's text says: its accesses, output last, and its operation where that is not a plain product."""
-
-    accesses: tuple[TensorAccess, ...]
+    inputs: tuple[ParsedAccess, ...]
+    output: ParsedAccess
     operation: str | None
 
 
 def parse_einsum(text: str) -> ParsedEinsum:
     """The accesses and the operation of an Einsum.
 
-    >>> [a.name for a in parse_einsum("C[m,n] = A[m,k] * B[k,n]").accesses]
-    ['A', 'B', 'C']
+    >>> [a.name for a in parse_einsum("C[m,n] = A[m,k] * B[k,n]").inputs]
+    ['A', 'B']
     >>> [parse_einsum(f"C[m] = {right}").operation for right in ("A[m] + B[m]", "exp(A[m] - B[m])", "relu(A[m,k] * B[k])")]
     ['add', 'exp', None]
     """
@@ -72,46 +52,31 @@ def parse_einsum(text: str) -> ParsedEinsum:
     sides = text.split("=")
     if len(sides) != 2:
         raise SpecError(f"'{shown(text)}' is not an Einsum such as 'C[m,n] = A[m,k] * B[k,n]'", text)
-    left = _Side(sides[0], text, output=True)
+    left, right = _Side(sides[0], text), _Side(sides[1], text)
     left.expression(0)
     if len(left.accesses) != 1 or left.words:
         raise SpecError(f"'{shown(text)}': an Einsum has exactly one output", text)
-    right = _Side(sides[1], text, output=False)
     operation = right.expression(0)
     if not right.accesses:
         raise SpecError(f"'{shown(text)}': an Einsum reads at least one tensor", text)
-    reduced = _variables(right.accesses) - _variables(left.accesses)
-    plain = operation == "multiply" or (right.multiplies and reduced)
-    return ParsedEinsum((*right.accesses, *left.accesses), None if plain else operation)
+    plain = operation == "multiply" or (
+        right.multiplies and not _variables(right.accesses) <= _variables(left.accesses)
+    )
+    return ParsedEinsum(tuple(right.accesses), left.accesses[0], None if plain else operation)
 
 
-def default_operation(accesses: Sequence[TensorAccess], is_copy: bool) -> str:
-    """What an Einsum computes that does not say it: the product of its inputs, summed over what the output has not.
-
-    >>> default_operation(parse_einsum("C[m,n] = A[m,k] * B[k,n]").accesses, is_copy=False)
-    'matmul'
-    """
-    inputs = [access for access in accesses if not access.output]
-    reduced = _variables(inputs) - _variables(access for access in accesses if access.output)
-    if is_copy:
-        return COPY
-    if len(inputs) == 1:
-        return "sum" if reduced else "unary"
-    return "matmul" if reduced else "multiply"
-
-
-def _variables(accesses: Iterable[TensorAccess]) -> set[str]:
+def _variables(accesses: Iterable[ParsedAccess]) -> set[str]:
     return {v for access in accesses for index in access.projection.values() for v in index.variables}
 
 
 class _Side:
     """One side of an Einsum, read from left to right. `words` are the operators and functions met."""
 
-    def __init__(self, side: str, text: str, output: bool) -> None:
-        self.side, self.text, self.output = side, text, output
+    def __init__(self, side: str, text: str) -> None:
+        self.side, self.text = side, text
         self.source = text.source if isinstance(text, Located) else None
         self.position = 0
-        self.accesses: list[TensorAccess] = []
+        self.accesses: list[ParsedAccess] = []
         self.words: list[str] = []
         self.multiplies = False
 
@@ -174,7 +139,7 @@ class _Side:
                 f"'{shown(self.text)}': tensor {name} names a rank twice; name the ranks, as in '{name}[M: m, N: n]'",
                 self.text,
             )
-        self.accesses.append(TensorAccess(name=tensor, projection=FrozenDict(projection), output=self.output))
+        self.accesses.append(ParsedAccess(tensor, FrozenDict(projection)))
 
     def operator(self, symbols: str) -> str | None:
         if self.side[self.position : self.position + 1] not in tuple(symbols):
@@ -205,7 +170,7 @@ def projection_index(rank: str | None, expression: str, text: str) -> tuple[str,
         raise SpecError(f"'{shown(text)}': an index is empty", text)
     affine = Affine.parse(expression)
     if rank is None:
-        if not _NAME.match(expression):
+        if not NAME.match(expression):
             raise SpecError(f"'{shown(expression)}' needs the name of its rank, as in 'H: {shown(expression)}'", text)
         rank = expression.upper()
     check_name(rank, "rank")

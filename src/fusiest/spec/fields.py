@@ -1,6 +1,7 @@
-"""One YAML node to one Python value: text, numbers, lists, tables, and dataclasses by their annotations.
+"""A dataclass says how it is read: the types and `Annotated` notes of its fields are reader, limits and documentation.
 
-Unknown fields, wrong types and impossible values become one-line errors with file and line. Nothing is ignored.
+`keep: Annotated[SetText | None, "Must be held here."]` is read as the text of a set expression. Unknown fields, wrong types
+and impossible values become one-line errors with file and line. Nothing is ignored.
 """
 
 from __future__ import annotations
@@ -10,24 +11,92 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from fusiest.errors import Located, Source, SpecError, did_you_mean, shown
+from fusiest.errors import Located, SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
-from fusiest.spec.architecture import FieldError
-from fusiest.spec.einsum_text import check_name
 from fusiest.spec.expressions import number, parse
-from fusiest.spec.variables import is_word
+from fusiest.spec.names import check_name
 from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode
+
+SMALLEST, LARGEST = 1e-100, 1e100
+"""What a number may be besides 0 and infinity: costs are products of few of these and counts, and stay numbers."""
+
+
+class FieldError(ValueError):
+    """A field with an impossible value; the reader adds file and line. `at` is text nearer to it than the field."""
+
+    def __init__(self, field_name: str, message: str, at: str | None = None) -> None:
+        self.field_name = field_name
+        self.message = message
+        self.at = at
+        super().__init__(f"{field_name}: {message}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """What the number of a field may be.
+
+    >>> Limits().complaint("size", -1)
+    'size must not be negative, but is -1'
+    """
+
+    positive: bool = False
+    finite: bool = True
+    whole: bool = False
+    fraction: bool = False
+
+    def complaint(self, name: str, value: int | float) -> str | None:
+        """Why a field cannot have this value; None if it can."""
+        if self.whole and not (1 <= value < math.inf and value == int(value)):
+            return f"{name} must be a whole number of at least 1, but is {value}"
+        if self.fraction and not 0 <= value <= 1:
+            return f"{name} must be a fraction, from 0 to 1, but is {value}"
+        if self.positive and not value > 0:
+            return f"{name} must be positive, but is {value}"
+        if not value >= 0:
+            return f"{name} must not be negative, but is {value}"
+        if self.finite and value == math.inf:
+            return f"{name} must be finite"
+        if LARGEST < value < math.inf:
+            return f"{name} is too large"
+        return f"{name} is too small" if 0 < value < SMALLEST else None
+
+
+class Reader(NamedTuple):
+    """How a value is read, and what the reference calls it."""
+
+    read: Callable[[Node, str], Any]
+    words: str
+
+
+class Field(NamedTuple):
+    """One field of a dataclass, as its annotation describes it."""
+
+    reader: Reader
+    limits: Limits | None
+    meaning: str
+    required: bool
+    default: object
+
+
+# --- single values --------------------------------------------------------------------------------------------------
 
 
 def describe(node: Node) -> str:
+    """A node in the words of an error message."""
     if isinstance(node, MapNode):
         return "a mapping"
     if isinstance(node, ListNode):
         return "a list"
     return "nothing" if node.value is None else f"'{shown(node.value)}'"
+
+
+def no_tag(node: Node, what: str) -> None:
+    """Refuse a tag where none has a meaning."""
+    if node.tag is not None:
+        raise SpecError(f"{what} takes no tag, but has {node.tag}", node.source)
 
 
 def read_text(node: Node, what: str) -> Located:
@@ -40,6 +109,7 @@ def read_text(node: Node, what: str) -> Located:
 
 
 def read_name(node: Node, what: str) -> Located:
+    """A name that expressions can use."""
     name = read_text(node, what)
     check_name(name, what)
     return name
@@ -53,6 +123,7 @@ def read_expression(node: Node, what: str) -> Located:
 
 
 def read_bool(node: Node, what: str) -> bool:
+    """True or false."""
     no_tag(node, what)
     if not isinstance(node, ScalarNode) or not isinstance(node.value, bool):
         raise SpecError(f"{what} must be true or false, but is {describe(node)}", node.source)
@@ -64,26 +135,15 @@ def read_value(node: Node, what: str) -> int | float | str:
     no_tag(node, what)
     if isinstance(node, ScalarNode) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
         return node.value
-    if isinstance(node, ScalarNode) and isinstance(node.value, bool) and what == "enabled":
-        return node.value
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or not node.value.strip():
         raise SpecError(f"{what} must be a number or an expression, but is {describe(node)}", node.source)
     return read_expression(node, what)
 
 
-def read_variable(node: Node, what: str) -> Any:
-    """A number, an expression, a word, true or false, or a list of these."""
-    if isinstance(node, ListNode):
-        no_tag(node, what)
-        return tuple(_read_item(item, what) for item in node.items)
-    return _read_item(node, what)
-
-
-def _read_item(node: Node, what: str) -> int | float | str | bool:
-    if isinstance(node, ScalarNode) and node.tag is None and isinstance(node.value, bool):
+def read_condition(node: Node, what: str) -> int | float | str:
+    """True, false, a number or an expression."""
+    if isinstance(node, ScalarNode) and isinstance(node.value, bool) and node.tag is None:
         return node.value
-    if isinstance(node, ScalarNode) and isinstance(node.value, str) and is_word(node.value):
-        return read_text(node, what)
     return read_value(node, what)
 
 
@@ -98,13 +158,11 @@ def read_int(node: Node, what: str) -> int:
     return int(result)
 
 
-def read_per_tensor(node: Node, what: str) -> Any:
-    if isinstance(node, MapNode):
-        return read_map(node, what, read_expression, read_value)
-    return read_value(node, what)
+# --- lists, tables and objects --------------------------------------------------------------------------------------
 
 
 def read_list(node: Node, what: str, item: Callable[[Node, str], Any]) -> tuple[Any, ...]:
+    """A list, item by item."""
     no_tag(node, what)
     if not isinstance(node, ListNode):
         raise SpecError(f"{what} must be a list, but is {describe(node)}", node.source)
@@ -114,15 +172,11 @@ def read_list(node: Node, what: str, item: Callable[[Node, str], Any]) -> tuple[
 def read_map(
     node: Node, what: str, key: Callable[[Node, str], Any], value: Callable[[Node, str], Any]
 ) -> FrozenDict[Any, Any]:
+    """A table, pair by pair."""
     no_tag(node, what)
     if not isinstance(node, MapNode):
         raise SpecError(f"{what} must be a mapping, but is {describe(node)}", node.source)
     return FrozenDict([(key(k, what), value(v, what)) for k, v in node.items])
-
-
-def no_tag(node: Node, what: str) -> None:
-    if node.tag is not None:
-        raise SpecError(f"{what} takes no tag, but has {node.tag}", node.source)
 
 
 def read_fields(node: Node, what: str) -> dict[str, tuple[ScalarNode, Node]]:
@@ -132,74 +186,186 @@ def read_fields(node: Node, what: str) -> dict[str, tuple[ScalarNode, Node]]:
     return {str(key.value): (key, value) for key, value in node.items}
 
 
-def read_object(node: Node, kind: Any, what: str) -> Any:
-    """A dataclass from a mapping node, field by field as the annotations say."""
+def known_fields(node: Node, what: str, known: Iterable[str]) -> dict[str, Node]:
+    """The values of a mapping node by name, if all of its fields are known."""
     fields = read_fields(node, what)
-    known = field_readers(kind)
     for name, (key, _) in fields.items():
         if name not in known:
             raise SpecError(f"unknown field '{shown(name)}' in {what}{did_you_mean(name, known)}", key.source)
-    values = {name: known[name](value, name) for name, (_, value) in fields.items()}
-    required = {
-        f.name
-        for f in dataclasses.fields(kind)
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    }
-    for name in sorted(required - set(values)):
-        raise SpecError(f"{what} needs the field '{name}'", node.source)
-    return build(kind, values, node.source, {name: value.source for name, (_, value) in fields.items()})
+    return {name: value for name, (_, value) in fields.items()}
 
 
 def only_fields(node: Node, what: str, *names: str) -> dict[str, Node]:
     """The values of exactly these fields, all required."""
-    fields = read_fields(node, what)
-    for name, (key, _) in fields.items():
-        if name not in names:
-            raise SpecError(f"unknown field '{shown(name)}' in {what}{did_you_mean(name, names)}", key.source)
-    for name in names:
-        if name not in fields:
+    return _complete(node, what, names, known_fields(node, what, names))
+
+
+def _complete(node: Node, what: str, required: Iterable[str], found: dict[str, Node]) -> dict[str, Node]:
+    for name in required:
+        if name not in found:
             raise SpecError(f"{what} needs the field '{name}'", node.source)
-    return {name: value for name, (_, value) in fields.items()}
+    return found
 
 
-def build(kind: type[Any], values: dict[str, Any], source: Source, sources: dict[str, Source]) -> Any:
+def read_object(node: Node, kind: Any, what: str) -> Any:
+    """A dataclass from a mapping node, field by field as the annotations say."""
+    known = fields_of(kind)
+    nodes = known_fields(node, what, known)
+    _complete(node, what, (name for name in known if known[name].required), nodes)
+    return build(node, kind, {name: known[name].reader.read(value, name) for name, value in nodes.items()}, nodes)
+
+
+def read_given(node: Node, kind: Any, what: str) -> FrozenDict[str, Any]:
+    """Some fields of a dataclass, those that are given, without the others' defaults."""
+    no_tag(node, what)
+    known = fields_of(kind)
+    nodes = known_fields(node, what, known)
+    return FrozenDict({name: known[name].reader.read(value, name) for name, value in nodes.items()})
+
+
+def read_tagless(node: Node, kind: Any, what: str) -> Any:
+    """A dataclass that needs no tag to be known."""
+    no_tag(node, what)
+    return read_object(node, kind, what)
+
+
+def read_tagged(node: Node, kinds: Iterable[type[Any]], where: str) -> Any:
+    """One of several dataclasses, which the tag names."""
+    tags = {tag_of(kind): kind for kind in kinds}
+    if node.tag is None:
+        raise SpecError(f"a node of {where} needs one of the tags {' '.join(tags)}", node.source)
+    if node.tag not in tags:
+        raise SpecError(f"unknown tag {node.tag} in {where}{did_you_mean(node.tag, tags)}", node.source)
+    name = read_fields(node, node.tag).get("name") if isinstance(node, MapNode) else None
+    what = f"{node.tag} {shown(name[1].value)}" if name and isinstance(name[1], ScalarNode) else node.tag
+    return read_object(node, tags[node.tag], what)
+
+
+def tag_of(kind: type[Any]) -> str:
+    """The tag of a dataclass: its name, unless it says another."""
+    return str(getattr(kind, "TAG", f"!{kind.__name__}"))
+
+
+def build(node: Node, kind: type[Any], values: dict[str, Any], nodes: dict[str, Node]) -> Any:
     """Construct an object, adding the line to what its own checks complain of."""
     try:
         return kind(**values)
     except FieldError as error:
         near = error.at.source if isinstance(error.at, Located) else None
-        raise SpecError(error.message, near or sources.get(error.field_name, source)) from None
+        raise SpecError(error.message, near or nodes.get(error.field_name, node).source) from None
+
+
+# --- from annotations -----------------------------------------------------------------------------------------------
+
+Value: TypeAlias = int | float | str
+"""A number, or the text of an expression."""
+NUMBER, SET = Reader(read_value, "number or expression"), Reader(read_expression, "set")
+NameText: TypeAlias = Annotated[str, Reader(read_name, "name")]
+SetText: TypeAlias = Annotated[str, SET]
+VariableSet: TypeAlias = Annotated[str, Reader(read_expression, "set of rank variables")]
+ExpressionText: TypeAlias = Annotated[str, Reader(read_expression, "expression")]
+Condition: TypeAlias = Annotated[Value, Reader(read_condition, NUMBER.words)]
+Number: TypeAlias = Annotated[Value, NUMBER, Limits()]
+PositiveNumber: TypeAlias = Annotated[Value, NUMBER, Limits(positive=True)]
+Amount: TypeAlias = Annotated[Value, NUMBER, Limits(finite=False)]
+PositiveAmount: TypeAlias = Annotated[Value, NUMBER, Limits(positive=True, finite=False)]
+_Table: TypeAlias = Value | FrozenDict[SetText, Value]
+PerTensor: TypeAlias = Annotated[_Table, Limits(positive=True, finite=False)]
+"""One value for all tensors, or values by set expression (disjoint; `Other` is the rest)."""
+BitsPerTensor: TypeAlias = Annotated[_Table, Limits(positive=True)]
 
 
 @functools.cache
-def field_readers(kind: Any) -> dict[str, Callable[[Node, str], Any]]:
-    hints = typing.get_type_hints(kind)
-    return {f.name: _reader(f.name, hints[f.name]) for f in dataclasses.fields(kind)}
+def fields_of(kind: Any) -> dict[str, Field]:
+    """The fields of a dataclass by name.
+
+    >>> @dataclasses.dataclass
+    ... class Disk:
+    ...     size: Annotated[Number, "Bits."] = 8
+    >>> fields_of(Disk)["size"].reader.words, fields_of(Disk)["size"].meaning
+    ('number or expression', 'Bits.')
+    """
+    hints = typing.get_type_hints(kind, include_extras=True)
+    found = {}
+    for field in dataclasses.fields(kind):
+        notes = list(_notes(hints[field.name]))
+        meaning = next((note for note in notes if isinstance(note, str)), "")
+        limits = next((note for note in notes if isinstance(note, Limits)), None)
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        found[field.name] = Field(_reader(hints[field.name]), limits, meaning, required, field.default)
+    return found
 
 
-_EXPRESSIONS = {"keep", "may_keep", "back", "no_refetch_from_above", "no_resend_to_below", "no_fused_loops", "may_reuse", "reuse",
-                "total_latency", "expression", "source", "persistent_tensors"}  # fmt: skip
-SPECIAL: dict[str, Callable[[Node, str], Any]] = {}
+def check_fields(owner: object) -> None:
+    """Refuse numbers that their fields cannot have; what is still an expression is checked when it is evaluated."""
+    kind: Any = type(owner)
+    for name, field in fields_of(kind).items():
+        if field.limits is None:
+            continue
+        value = getattr(owner, name)
+        for key, one in value.items() if isinstance(value, FrozenDict) else ((None, value),):
+            if isinstance(one, (int, float)) and not isinstance(one, bool):
+                wrong = field.limits.complaint(name, one)
+                if wrong:
+                    raise FieldError(name, wrong, key)
 
 
-def _reader(name: str, hint: Any) -> Callable[[Node, str], Any]:
-    if name in SPECIAL:
-        return SPECIAL[name]
-    members = [m for m in typing.get_args(hint) if m is not type(None)]
-    if name in _EXPRESSIONS:
-        return read_expression
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        if len(members) == 1:
-            return _reader(name, members[0])
-        return read_per_tensor if any(typing.get_origin(m) is FrozenDict for m in members) else read_value
-    if typing.get_origin(hint) is tuple:
-        item = _reader("", members[0])
-        return lambda node, what: read_list(node, what, item)
-    if dataclasses.is_dataclass(hint):
-        return lambda node, what: read_tagless(node, typing.cast(type[Any], hint), what)
-    return {str: read_text, bool: read_bool, int: read_int}[hint]
+def _notes(hint: Any) -> Iterable[object]:
+    """What `Annotated` says anywhere in a type, outermost first, alternatives included."""
+    yield from getattr(hint, "__metadata__", ())
+    if hasattr(hint, "__metadata__"):
+        yield from _notes(hint.__origin__)
+    elif typing.get_origin(hint) in (types.UnionType, typing.Union):
+        for member in typing.get_args(hint):
+            yield from _notes(member)
 
 
-def read_tagless(node: Node, kind: type[Any], what: str) -> Any:
-    no_tag(node, what)
-    return read_object(node, kind, what)
+def _reader(hint: Any) -> Reader:
+    """How a value of this type is read."""
+    if hasattr(hint, "__metadata__"):
+        own = next((note for note in hint.__metadata__ if isinstance(note, Reader)), None)
+        return own or _reader(hint.__origin__)
+    origin, members = typing.get_origin(hint), [m for m in typing.get_args(hint) if m is not type(None)]
+    if origin in (types.UnionType, typing.Union):
+        return _alternatives(members)
+    if origin is tuple:
+        item = _reader(members[0])
+        words = "list of names" if members[0] is str else "list"
+        return Reader(lambda node, what: read_list(node, what, item.read), words)
+    if origin is FrozenDict:
+        key, value = _reader(members[0]), _reader(members[1])
+        return Reader(
+            lambda node, what: read_map(node, what, key.read, value.read),
+            f"{{{key.words}: {value.words.split(' or ')[0]}}}",
+        )
+    if origin is Literal:
+        return Reader(lambda node, what: _read_choice(node, what, members), "text")
+    if dataclasses.is_dataclass(origin or hint):
+        return Reader(lambda node, what: read_tagless(node, origin or hint, what), "table")
+    return _PLAIN[hint]
+
+
+def _alternatives(members: list[Any]) -> Reader:
+    """A table or something else, a number or an expression, or one type that may be missing."""
+    tables = [member for member in members if typing.get_origin(member) is FrozenDict]
+    others = [member for member in members if member not in tables]
+    other = NUMBER if others == [int, float, str] else _reader(others[0])
+    if not tables:
+        return other
+    table = _reader(tables[0])
+    words = f"{other.words.replace(' or ', ', ')}, or {table.words}"
+    return Reader(lambda node, what: (table if isinstance(node, MapNode) else other).read(node, what), words)
+
+
+def _read_choice(node: Node, what: str, choices: list[str]) -> str:
+    text = read_text(node, what)
+    if text not in choices:
+        raise SpecError(f"{what} '{shown(text)}' is none of {', '.join(choices)}", node.source)
+    return text
+
+
+_PLAIN: dict[Any, Reader] = {
+    str: Reader(read_text, "text"),
+    bool: Reader(read_bool, "true or false"),
+    int: Reader(read_int, "whole number, at least 1"),
+}

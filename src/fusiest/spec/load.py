@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
-from fusiest.spec import reader
 from fusiest.spec.dataflow import constrained
+from fusiest.spec.fields import Value, fields_of
 from fusiest.spec.spec import Spec, check
 from fusiest.spec.template import undeclared
-from fusiest.spec.variables import VariableValue
 from fusiest.spec.yamlfile import Node, ScalarNode, load_nodes, read_text
 
-T = TypeVar("T")
-SECTIONS = ("arch", "dataflow", "workload", "mapping", "renames", "variables")
+SECTIONS = fields_of(Spec)
 
 
 def bundled() -> dict[str, dict[str, str]]:
@@ -88,18 +86,25 @@ def load_texts(texts: Mapping[str, str], defines: Mapping[str, object]) -> Spec:
             if name not in SECTIONS:
                 raise SpecError(f"unknown section '{shown(name)}'{did_you_mean(name, SECTIONS)}", key.source)
             sections.setdefault(name, []).append((key, node))
-    architecture = _one(sections, "arch", reader.read_architecture)
-    dataflow = _one(sections, "dataflow", reader.read_dataflow)
-    spec = Spec(
-        arch=constrained(architecture, dataflow) if architecture and dataflow else architecture,
-        dataflow=dataflow,
-        workload=_one(sections, "workload", reader.read_workload),
-        mapping=_one(sections, "mapping", reader.read_mapping),
-        renames=tuple(entry for _, node in sections.get("renames", []) for entry in reader.read_renames(node)),
-        variables=_merged_variables([node for _, node in sections.get("variables", [])]),
-    )
+    read = {name: _read(name, given) for name, given in sections.items()}
+    if "arch" in read and "dataflow" in read:
+        read["arch"] = constrained(read["arch"], read["dataflow"])
+    spec = Spec(**read)
     check(spec)
     return spec
+
+
+def _read(name: str, given: Sequence[tuple[ScalarNode, Node]]) -> Any:
+    """A section, from all files that have it."""
+    values = [SECTIONS[name].reader.read(node, name) for _, node in given]
+    if name == "renames":
+        return tuple(entry for value in values for entry in value)
+    if name == "variables":
+        return _merged_variables(values)
+    if len(given) > 1:
+        first, second = given[0][0].source, given[1][0].source
+        raise SpecError(f"the section '{name}:' is also in {first}; give only one of the two files", second)
+    return values[0]
 
 
 def _distinct(files: Sequence[str | Path]) -> list[str]:
@@ -119,18 +124,10 @@ def _check_defines(texts: Mapping[str, str], defines: Mapping[str, object]) -> N
             raise SpecError(f"-D {name}: {files} use no such define{did_you_mean(name, known)}")
 
 
-def _one(sections: Mapping[str, list[tuple[ScalarNode, Node]]], name: str, read: Callable[[Node], T]) -> T | None:
-    given = sections.get(name, [])
-    if len(given) > 1:
-        first, second = given[0][0].source, given[1][0].source
-        raise SpecError(f"the section '{name}:' is also in {first}; give only one of the two files", second)
-    return read(given[0][1]) if given else None
-
-
-def _merged_variables(nodes: list[Node]) -> FrozenDict[str, VariableValue]:
-    merged: dict[str, VariableValue] = {}
-    for node in nodes:
-        for name, value in reader.read_variables(node).items():
+def _merged_variables(sections: Iterable[FrozenDict[str, Value]]) -> FrozenDict[str, Value]:
+    merged: dict[str, Value] = {}
+    for section in sections:
+        for name, value in section.items():
             if name in merged and merged[name] != value:
                 raise SpecError(f"variable {name} is given twice, as {merged[name]} and as {value}", name)
             merged[name] = value

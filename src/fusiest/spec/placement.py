@@ -6,6 +6,7 @@ The sets depend on what outer memories were chosen to hold: `names` carries thos
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from fusiest.errors import SpecError
 from fusiest.spec import architecture as arch
@@ -21,33 +22,20 @@ class BoundComparison:
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementSets:
-    """What a memory or Toll must and may do with an Einsum's tensors, given what outer memories hold."""
-
-    keep: frozenset[str]
-    may_keep: frozenset[str]
-    back: frozenset[str]
-    tile_shape: tuple[BoundComparison, ...]
-    no_refetch_from_above: frozenset[str]
-    no_resend_to_below: frozenset[str]
-    no_fused_loops: frozenset[str]
-    """Rank variables that have no loop above a tensor of several Einsums that is backed here."""
-    order_options: tuple[tuple[frozenset[str], ...], ...]
-    force_memory_hierarchy_order: bool
+PlacementSets: TypeAlias = arch.Tensors[frozenset[str], BoundComparison]
+"""What a memory or Toll must and may do with an Einsum's tensors, given what outer memories hold."""
 
 
-def placement_sets(node: arch.Memory | arch.Toll, names: EinsumNames, above: frozenset[str]) -> PlacementSets:
+def placement_sets(node: arch.Memory | arch.TollStation, names: EinsumNames, above: frozenset[str]) -> PlacementSets:
     """Evaluate a node's `tensors` section; `names` already holds the outer memories' chosen sets."""
     tensors = node.tensors
     names = names.extended({"Above": NameSet(above, names.universe, "tensor")})
 
-    def members(expression: str, what: str) -> frozenset[str]:
-        return tensor_set(expression, names, f"{what} of {node.name}").members
+    def members(expression: str | None, what: str, default: str = "Nothing") -> frozenset[str]:
+        return tensor_set(default if expression is None else expression, names, f"{what} of {node.name}").members
 
     back = members(tensors.back, "back")
-    keep = members(tensors.keep or "Nothing", "keep") | back
-    default = "All" if tensors.keep is None else "Nothing"
+    keep = members(tensors.keep, "keep") | back
     options = tuple(
         tuple(members(part, "tensor_order_options") for part in option) for option in tensors.tensor_order_options
     )
@@ -57,15 +45,15 @@ def placement_sets(node: arch.Memory | arch.Toll, names: EinsumNames, above: fro
             raise SpecError(
                 f"the sets of an option of tensor_order_options of {node.name} must be disjoint", written[0]
             )
-    return PlacementSets(
+    return arch.Tensors(
         keep=keep,
-        may_keep=members(tensors.may_keep if tensors.may_keep is not None else default, "may_keep") - keep,
+        may_keep=members(tensors.may_keep, "may_keep", "All" if tensors.keep is None else "Nothing") - keep,
         back=back,
         tile_shape=tuple(bind_comparison(c, names) for c in tensors.tile_shape),
         no_refetch_from_above=members(tensors.no_refetch_from_above, "no_refetch_from_above"),
         no_resend_to_below=members(tensors.no_resend_to_below, "no_resend_to_below"),
-        no_fused_loops=_variables(tensors.no_fused_loops, names),
-        order_options=options,
+        no_fused_loops=_variables(tensors.no_fused_loops or "Nothing", names),
+        tensor_order_options=options,
         force_memory_hierarchy_order=tensors.force_memory_hierarchy_order,
     )
 

@@ -6,20 +6,22 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
+from typing import Annotated
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.looptree.nodes import LoopTree
 from fusiest.spec import architecture as arch
 from fusiest.spec.allowance import allowance, charge
-from fusiest.spec.analysis import WorkloadInfo, analyze
+from fusiest.spec.analysis import WorkloadInfo, analyze, evaluate_variables
 from fusiest.spec.architecture import Architecture, computes, flatten, path_nodes
-from fusiest.spec.binding import ACTIONS, architecture_names, bind_node
+from fusiest.spec.binding import architecture_names, bind_node
 from fusiest.spec.dataflow import Dataflow
-from fusiest.spec.einsum_text import check_name
+from fusiest.spec.fields import FieldError, NameText, Reader, Value
+from fusiest.spec.mapping import read_mapping
+from fusiest.spec.names import check_name
 from fusiest.spec.placement import placement_sets
-from fusiest.spec.variables import VariableValue, split
-from fusiest.spec.workload import EinsumRenames, Workload
+from fusiest.spec.workload import EinsumRenames, Workload, read_rename_section
 
 MAX_STEPS, MAX_STEPS_PER_EINSUM, STEPS_PER_NODE = 1_000_000, 5_000, 10
 """What may be spent on checking a spec: its expressions, and a node for an Einsum."""
@@ -28,15 +30,26 @@ MAX_NODES = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """What is to be mapped onto what. Sections that a use does not need may be missing."""
+    """Each section may stand in any of the files, all but `renames` and `variables` in one of them only. Sections that a use
+    does not need may be missing.
+    """
 
-    arch: Architecture | None = None
-    dataflow: Dataflow | None = None
+    arch: Annotated[Architecture | None, "The architecture."] = None
+    dataflow: Annotated[
+        Dataflow | None, "Constraints to put on the architecture, whatever its memories are called."
+    ] = None
     """Already part of `arch`."""
-    workload: Workload | None = None
-    mapping: LoopTree | None = None
-    renames: tuple[EinsumRenames, ...] = ()
-    variables: FrozenDict[str, VariableValue] = field(default_factory=FrozenDict)
+    workload: Annotated[Workload | None, "The workload."] = None
+    mapping: Annotated[LoopTree | None, Reader(read_mapping, "table"), "The mapping to evaluate or show."] = None
+    renames: Annotated[
+        tuple[EinsumRenames, ...],
+        Reader(read_rename_section, "{einsums: list}"),
+        "Names for sets of tensors, per Einsum or for all.",
+    ] = ()
+    variables: Annotated[
+        FrozenDict[NameText, Value],
+        "Values that expressions of the architecture may name; later ones may use earlier ones.",
+    ] = field(default_factory=FrozenDict)
 
     def require_arch(self) -> Architecture:
         if self.arch is None:
@@ -52,11 +65,6 @@ class Spec:
     def info(self) -> WorkloadInfo:
         """What follows from the workload: bounds, sharing, named sets."""
         return analyze(self.require_workload(), self.renames, self.variables)
-
-    @functools.cached_property
-    def variable_values(self) -> tuple[dict[str, object], dict[str, VariableValue]]:
-        """Values of variables that have one for all Einsums, and the texts of the others."""
-        return split({**self.variables, **(self.arch.variables if self.arch is not None else {})})
 
     def with_component(self, name: str, **fields: object) -> Spec:
         """The same spec with other fields of one component, checked as if it had been loaded.
@@ -93,7 +101,7 @@ def _with_fields(
                 raise SpecError(f"{name} has no field '{wrong}'{did_you_mean(wrong, known)}")
             try:
                 found.append(replace(node, **fields))  # type: ignore[arg-type]
-            except arch.FieldError as error:
+            except FieldError as error:
                 raise SpecError(f"{name}: {error.message}") from None
         else:
             found.append(node)
@@ -110,7 +118,7 @@ def check(spec: Spec) -> None:
 def _check(spec: Spec) -> None:
     if spec.arch is not None:
         _check_architecture(spec.arch)
-    _ = spec.variable_values
+        evaluate_variables({**spec.variables, **spec.arch.variables})
     if spec.workload is None:
         return
     _check_name_clashes(spec)
@@ -124,7 +132,7 @@ def _check(spec: Spec) -> None:
         for node in flatten(spec.arch.nodes):
             charge(STEPS_PER_NODE, node.name)
             bind_node(node, info, without_choices)
-            if isinstance(node, (arch.Memory, arch.Toll)):
+            if isinstance(node, (arch.Memory, arch.TollStation)):
                 sets = placement_sets(node, names, outer)
             if isinstance(node, arch.Memory):
                 outer |= sets.keep | sets.may_keep
@@ -163,7 +171,7 @@ def _check_dimensions(node: arch.Container) -> None:
 
 
 def _check_actions(node: arch.Component) -> None:
-    known = ACTIONS[type(node)]
+    known = node.ACTIONS
     seen: set[str] = set()
     for action in node.actions:
         if action.name not in known:

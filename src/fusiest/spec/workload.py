@@ -6,71 +6,246 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated, Any
 
+from fusiest.errors import Located, SpecError, shown
 from fusiest.frozen import FrozenDict
+from fusiest.spec import fields as f
 from fusiest.spec.affine import Affine, Constraint
-from fusiest.spec.architecture import FieldError, PerTensor, Value, check_numbers
+from fusiest.spec.einsum_text import parse_einsum, projection_index
+from fusiest.spec.fields import FieldError, Reader
+from fusiest.spec.names import check_name, check_word
+from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode
+
+COPY = "copy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rename:
-    """A name for a set of an Einsum's tensors, for use in architecture constraints."""
+    """Also `{name: source, …}` as a table, without `expected_count`."""
 
-    name: str
-    source: str
-    expected_count: Value | None = None
+    name: Annotated[str, "The name, for use in the architecture's set expressions."]
+    source: Annotated[f.SetText, "What it stands for; earlier renames may be used."]
+    expected_count: Annotated[f.Value | None, "How many tensors that must be; checked."] = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "rename")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EinsumRenames:
-    """Renames for one Einsum, or for all (`default`)."""
+    """The top-level section `renames` has one field, `einsums`, a list of these."""
 
-    name: str
-    tensor_accesses: tuple[Rename, ...]
+    name: Annotated[str, "An Einsum, or `default` for all. An Einsum's own entry goes before it, name by name."]
+    tensor_accesses: Annotated[Renames, "The renames, in order."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorAccess:
     """How an Einsum indexes a tensor: one affine expression per rank."""
 
-    name: str
-    projection: FrozenDict[str, Affine]
-    output: bool = False
-    bits_per_value: Value | None = None
+    name: Annotated[str, "The tensor."]
+    projection: Annotated[
+        FrozenDict[str, Affine],
+        Reader(_read_projection, "list, or {rank: index}"),
+        "One index per rank: `[m, n]` for ranks M and N, or `{H: 2*p + r}`. A variable may not index two ranks of one tensor.",
+    ]
+    output: Annotated[bool, "Exactly one access of an Einsum is its output."] = False
+    bits_per_value: Annotated[
+        f.PositiveNumber | None, "In place of the workload's; all users of a tensor must agree."
+    ] = None
 
     def __post_init__(self) -> None:
-        check_numbers(self, "bits_per_value")
+        check_name(self.name, "tensor")
+        f.check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Einsum:
-    name: str
-    tensor_accesses: tuple[TensorAccess, ...]
-    renames: tuple[Rename, ...] = ()
-    iteration_space_shape: tuple[Constraint, ...] = ()
-    n_instances: int = 1
-    is_copy_operation: bool = False
-    operation: str | None = None
+    """An entry may also be a string, `C[m, n] = A[m, k] * B[k, n]`, or have that string in a field `einsum` in place of
+    `tensor_accesses`; `name` is then the output's name unless given. `M: p` in a string names the rank.
+    """
+
+    name: Annotated[str, "Unique in the workload."]
+    tensor_accesses: Annotated[tuple[TensorAccess, ...], "The tensors that are read and the one that is written."]
+    renames: Annotated[Renames, "Names for this Einsum alone; they go before the section `renames`."] = ()
+    iteration_space_shape: Annotated[Shape, "Constraints for this Einsum alone."] = ()
+    n_instances: Annotated[int, "How often this Einsum runs, on top of the workload's."] = 1
+    is_copy_operation: Annotated[bool, "The output is the input, elsewhere: moved once, nothing computed."] = False
+    operation: Annotated[
+        str | None,
+        Reader(_read_operation, "text"),
+        "What it computes, in a word that expressions of the architecture may compare: `matmul`, `add`, `exp`, … Default: see "
+        "[workload.md](workload.md#what-an-einsum-computes).",
+    ] = None
 
     def __post_init__(self) -> None:
-        if self.n_instances < 1:
-            raise FieldError("n_instances", f"n_instances must be at least 1, but is {self.n_instances}")
-        if self.operation is not None and (self.operation == "copy") != self.is_copy_operation:
+        check_name(self.name, "Einsum")
+        _check_instances(self.n_instances)
+        if self.operation is not None and (self.operation == COPY) != self.is_copy_operation:
             raise FieldError("operation", "the operation 'copy' and is_copy_operation: true go together")
+
+    @property
+    def computes(self) -> str:
+        """Its operation; if it does not say, the product of its inputs, summed over what the output does not have."""
+        if self.operation is not None:
+            return str(self.operation)
+        inputs = [access for access in self.tensor_accesses if not access.output]
+        outputs = {v for a in self.tensor_accesses if a.output for i in a.projection.values() for v in i.variables}
+        reduces = any(v not in outputs for a in inputs for index in a.projection.values() for v in index.variables)
+        if self.is_copy_operation:
+            return COPY
+        if len(inputs) == 1:
+            return "sum" if reduces else "unary"
+        return "matmul" if reduces else "multiply"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    einsums: tuple[Einsum, ...]
-    rank_sizes: FrozenDict[str, int] = field(default_factory=FrozenDict)
-    iteration_space_shape: tuple[Constraint, ...] = ()
-    bits_per_value: PerTensor | None = None
-    persistent_tensors: str = "Nothing"
-    n_instances: int = 1
+    """Einsums, in an order in which each is listed after those whose results it reads."""
+
+    einsums: Annotated[
+        tuple[Einsum, ...],
+        Reader(_read_einsums, "list"),
+        "In the order that `--orders given` means.",
+    ]
+    rank_sizes: Annotated[
+        FrozenDict[Annotated[str, Reader(f.read_text, "rank")], int],
+        "Sizes of ranks: every index into the rank is at least 0 and less than this.",
+    ] = field(default_factory=FrozenDict)
+    iteration_space_shape: Annotated[
+        Shape, "Constraints on rank variables, such as `0 <= m < 128`, each for the Einsums that have its variables."
+    ] = ()
+    bits_per_value: Annotated[
+        f.BitsPerTensor | None, "Bits of a value, for all tensors or by disjoint sets, `Other` being the rest."
+    ] = None
+    persistent_tensors: Annotated[
+        f.SetText, "Tensors that stay for all of the run: backed above all loops, with space for every instance."
+    ] = "Nothing"
+    n_instances: Annotated[
+        int, "How often the workload runs: multiplies energy, latency, actions and persistent space."
+    ] = 1
 
     def __post_init__(self) -> None:
         if not self.einsums:
             raise FieldError("einsums", "the workload has no Einsums")
-        check_numbers(self, "bits_per_value")
-        if self.n_instances < 1:
-            raise FieldError("n_instances", f"n_instances must be at least 1, but is {self.n_instances}")
+        f.check_fields(self)
+        _check_instances(self.n_instances)
+
+
+def _check_instances(count: int) -> None:
+    if count < 1:
+        raise FieldError("n_instances", f"n_instances must be at least 1, but is {count}")
+
+
+def check_new(einsum: Einsum, seen: set[str]) -> None:
+    """Refuse a second Einsum of the same name."""
+    if einsum.name in seen:
+        raise SpecError(f"two Einsums are named {einsum.name}; give one of them another 'name'", einsum.name)
+    seen.add(einsum.name)
+
+
+# --- from YAML ------------------------------------------------------------------------------------------------------
+
+
+def _read_einsums(node: Node, what: str) -> tuple[Einsum, ...]:
+    seen: set[str] = set()
+
+    def one(child: Node, what: str) -> Einsum:
+        einsum = _read_einsum(child, what)
+        check_new(einsum, seen)
+        return einsum
+
+    return f.read_list(node, what, one)
+
+
+def _read_einsum(node: Node, what: str) -> Einsum:
+    f.no_tag(node, what)
+    nodes: dict[str, Node] = {"einsum": node} if isinstance(node, ScalarNode) else _einsum_fields(node)
+    if "einsum" not in nodes:
+        name = nodes.get("name")
+        result: Einsum = f.read_object(
+            node, Einsum, f"Einsum {name.value if isinstance(name, ScalarNode) else ''}".rstrip()
+        )
+        return result
+    if "tensor_accesses" in nodes:
+        raise SpecError("give either 'einsum' or 'tensor_accesses', not both", nodes["tensor_accesses"].source)
+    parsed = parse_einsum(f.read_text(nodes.pop("einsum"), what))
+    values: dict[str, Any] = {"name": parsed.output.name, "operation": parsed.operation}
+    values["tensor_accesses"] = (
+        *(TensorAccess(name=name, projection=projection) for name, projection in parsed.inputs),
+        TensorAccess(name=parsed.output.name, projection=parsed.output.projection, output=True),
+    )
+    known = f.fields_of(Einsum)
+    values.update({name: known[name].reader.read(value, name) for name, value in nodes.items()})
+    built: Einsum = f.build(node, Einsum, values, nodes)
+    return built
+
+
+def _einsum_fields(node: Node) -> dict[str, Node]:
+    for name, (key, _) in f.read_fields(node, "an Einsum").items():
+        if "[" in name:
+            raise SpecError(f"an Einsum with ': ' in it wants quotes around it, at '{name}: …'", key.source)
+    return f.known_fields(node, "an Einsum", [*f.fields_of(Einsum), "einsum"])
+
+
+def _read_operation(node: Node, what: str) -> Located:
+    word = f.read_text(node, what)
+    check_word(word, what)
+    return word
+
+
+def _read_projection(node: Node, what: str) -> FrozenDict[str, Affine]:
+    def affine(child: Node) -> Located:
+        value = child.value if isinstance(child, ScalarNode) else None
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
+            raise SpecError(
+                f"an index must be an expression such as '2*p + r', but is {f.describe(child)}", child.source
+            )
+        return Located(str(value), child.source)
+
+    f.no_tag(node, what)
+    if isinstance(node, MapNode):
+        pairs = [projection_index(f.read_text(k, what), affine(v), f"{k.value}: …") for k, v in node.items]
+    elif isinstance(node, ListNode):
+        pairs = [projection_index(None, affine(item), affine(item)) for item in node.items]
+    else:
+        raise SpecError(
+            f"projection must be a list such as [m, k] or a mapping, but is {f.describe(node)}", node.source
+        )
+    if len({rank for rank, _ in pairs}) < len(pairs):
+        raise SpecError("a projection names a rank twice", node.source)
+    return FrozenDict(pairs)
+
+
+def _read_shape(node: Node, what: str) -> tuple[Constraint, ...]:
+    f.no_tag(node, what)
+    if isinstance(node, ListNode):
+        return tuple(Constraint(f.read_text(item, what)) for item in node.items)
+    if not isinstance(node, MapNode):
+        raise SpecError(f"{what} must be a mapping such as m: 0 <= m < 4, but is {f.describe(node)}", node.source)
+    found = []
+    for key, value in node.items:
+        constraint = Constraint(f.read_text(value, f"{what} of {key.value}"))
+        if key.value not in constraint.variables:
+            raise SpecError(f"'{shown(constraint.text)}' says nothing of '{shown(key.value)}'", value.source)
+        found.append(constraint)
+    return tuple(found)
+
+
+def _read_renames(node: Node, what: str) -> tuple[Rename, ...]:
+    if isinstance(node, ListNode):
+        return f.read_list(node, what, lambda item, _: f.read_tagless(item, Rename, "a rename"))
+    pairs = f.read_map(node, what, f.read_text, f.read_expression)
+    return tuple(Rename(name=name, source=source) for name, source in pairs.items())
+
+
+def read_rename_section(node: Node, what: str = "renames") -> tuple[EinsumRenames, ...]:
+    """The top-level section `renames: {einsums: [{name, tensor_accesses}]}`."""
+    f.no_tag(node, what)
+    entries = f.only_fields(node, what, "einsums")["einsums"]
+    return f.read_list(entries, what, lambda item, _: f.read_tagless(item, EinsumRenames, "a renames entry"))
+
+
+Renames = Annotated[tuple[Rename, ...], Reader(_read_renames, "list or {name: set}")]
+Shape = Annotated[tuple[Constraint, ...], Reader(_read_shape, "{variable: constraint}, or list of constraints")]

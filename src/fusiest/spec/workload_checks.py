@@ -7,16 +7,9 @@ from collections.abc import Mapping
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.spec.affine import Affine
-from fusiest.spec.workload import Einsum, EinsumRenames, Workload
+from fusiest.spec.workload import Einsum, EinsumRenames, Workload, check_new
 
 MAX_ACCESSES = 256
-
-
-def check_new(einsum: Einsum, seen: set[str]) -> None:
-    """Refuse a second Einsum of the same name."""
-    if einsum.name in seen:
-        raise SpecError(f"two Einsums are named {einsum.name}; give one of them another 'name'", einsum.name)
-    seen.add(einsum.name)
 
 
 def check_einsums(workload: Workload) -> None:

@@ -121,6 +121,7 @@ def parse_nodes(text: str, file: str, lines: Sequence[int]) -> Node:
     """
     # YAML counts these three as line breaks, our line table does not.
     text = text.translate({0x85: " ", 0x2028: " ", 0x2029: " "})
+    text = _EINSUM.sub(r'\1"\2" \3', text)
     builder = _Builder(file, lines)
     strange = _NOT_YAML.search(text)
     if strange:
@@ -344,5 +345,9 @@ _WORDS: Mapping[str, Scalar] = {
 _CORE_TYPES: Mapping[type, str] = {str: "str", int: "int", float: "float", bool: "bool", type(None): "null"}
 _INTEGER = re.compile(r"[-+]?[0-9]+|0x[0-9a-fA-F]+|0o[0-7]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+# `- C[m] = A[M: m]`: to YAML, what ends at the colon would be a key.
+_EINSUM = re.compile(
+    r"""^([ ]*(?:- +(?:einsum: +)?|einsum: +))(?=[^\n]*: )([A-Za-z_]\w*\[[^]"'#\n\\]*\] *=[^"'#\n\\]*)(#.*)?$""", re.M
+)
 _NAN = re.compile(r"[-+]?\.?(nan|NaN|NAN)")
 _NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

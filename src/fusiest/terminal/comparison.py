@@ -69,8 +69,8 @@ def _cells(row: Row, unit: str) -> tuple[str, str, str]:
 
 
 def _sets(name: str, saved: Saved) -> list[Part]:
-    sets = fused_sets(saved.spec, saved.looptree)
-    return [f"  {name if i == 0 else ' '}  {' '.join(fused.einsums)}" for i, fused in enumerate(sets)]
+    sets = [fused.einsums for fused in fused_sets(saved.spec, saved.looptree) if len(fused.einsums) > 1]
+    return [f"  {name if i == 0 else ' '}  {' '.join(einsums)}" for i, einsums in enumerate(sets or [("none",)])]
 
 
 def _difference(title: str, lines: list[Line]) -> list[Part]:

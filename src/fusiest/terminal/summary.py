@@ -10,16 +10,18 @@ from rich.text import Text
 from fusiest.looptree.nodes import LoopTree
 from fusiest.looptree.text import iterations, loop_words
 from fusiest.looptree.text import text as draw_text
-from fusiest.mapper.result import Mapping, Result
+from fusiest.mapper.result import Mapping, Result, Stop
 from fusiest.model.evaluate import Evaluation
 from fusiest.model.fusion import SharedLoops, fused_sets, shared_loops
 from fusiest.model.leakage import bind_all
+from fusiest.model.operations import operations
 from fusiest.show import bits, si
 from fusiest.spec.spec import Spec
 from fusiest.terminal.grid import Grid, Part, grid
 
 MOST_POINTS = 12
 MOST_CONSUMERS = 5
+_STOPPED: dict[Stop, str] = {"time limit": "time is up", "interrupt": "interrupted", "memory": "out of memory"}
 UNFINISHED = "uses tensors before they are finished"
 
 
@@ -38,6 +40,8 @@ def result_parts(result: Result, tree: bool = False) -> list[Part]:
 def _headline(result: Result) -> Text:
     count = len(result.mappings)
     text = Text(f"{count:,} mapping{'s' if count != 1 else ''}, ")
+    if result.stopped is not None:
+        text.append(f"{_STOPPED[result.stopped]}, ", "bold yellow")
     if result.optimal:
         text.append("proven optimal", "bold green")
     else:
@@ -76,7 +80,7 @@ def chosen_points(count: int, best: int) -> list[int]:
 def evaluation_parts(spec: Spec, tree: LoopTree, evaluation: Evaluation) -> list[Part]:
     """Totals, fused sets, a line per Einsum with its bottleneck, the largest consumers of energy, space."""
     return [
-        _totals(evaluation),
+        _totals(spec, evaluation),
         "",
         *_fusion(spec, tree),
         "",
@@ -88,28 +92,33 @@ def evaluation_parts(spec: Spec, tree: LoopTree, evaluation: Evaluation) -> list
     ]
 
 
-def _totals(evaluation: Evaluation) -> Grid:
+def _totals(spec: Spec, evaluation: Evaluation) -> Grid:
     table = grid("<", "<", "?<", header=False)
     shares = f"dynamic {si(evaluation.dynamic_energy, 'J')}, leakage {si(evaluation.leak_energy, 'J')}"
     table.add(Text("energy"), Text(si(evaluation.energy, "J"), "bold"), Text(shares, "dim"))
     table.add("latency", Text(si(evaluation.latency, "s"), "bold"))
     table.add("EDP", Text(si(evaluation.edp, "Js"), "bold"))
+    count = sum(operations(spec.info.einsums[name]) for name in evaluation.einsums)
+    rates = [si(count / evaluation.latency, "op/s")] if evaluation.latency else []
+    rates += [f"{count / evaluation.energy / 1e12:.4g} TOPS/W"] if evaluation.energy else []
+    table.add("operations", Text(si(count, "op"), "bold"), Text(", ".join([*rates, "a MAC is two"]), "dim"))
     if evaluation.warnings:
         table.add("warnings", Text(str(len(evaluation.warnings)), "bold yellow"), Text(UNFINISHED, "yellow"))
     return table
 
 
 def _fusion(spec: Spec, tree: LoopTree) -> list[Part]:
-    """A line per fused set, with what its Einsums pass on and the loops under which they take turns."""
+    """A line per fused set, with what its Einsums pass on and the loops under which they take turns; then all others."""
     sets = fused_sets(spec, tree)
-    parts: list[Part] = [Text("fused sets", "bold")]
+    parts: list[Part] = [Text("fused sets" if any(len(s.einsums) > 1 for s in sets) else "nothing is fused", "bold")]
     under = [(_loop_words(spec, shared), shared.einsums) for shared in shared_loops(tree)]
-    for fused in sets:
+    for fused in (s for s in sets if len(s.einsums) > 1):
         parts.append(Text("  " + " ".join(fused.einsums), "cyan"))
         for memory in dict.fromkeys(fused.tensors.values()):
             parts.append(f"    in {memory}: " + " ".join(t for t, m in fused.tensors.items() if m == memory))
         parts += [f"    {loops}: {' '.join(names)}" for loops, names in under if set(names) <= set(fused.einsums)]
-    return parts
+    alone = [s.einsums[0] for s in sets if len(s.einsums) == 1]
+    return [*parts, "not fused: " + " ".join(alone)] if 0 < len(alone) < len(sets) else parts
 
 
 def _loop_words(spec: Spec, shared: SharedLoops) -> str:
@@ -126,7 +135,7 @@ def _einsums(evaluation: Evaluation) -> Grid:
     for name, e in evaluation.einsums.items():
         table.add(
             Text(name, "cyan"), si(e.energy, "J"), _share(e.energy, evaluation.energy), si(e.latency, "s"),
-            _share(e.latency, evaluation.latency), e.bottleneck,
+            _share(e.latency, evaluation.latency), e.bottleneck or "–",
         )  # fmt: skip
     return table
 

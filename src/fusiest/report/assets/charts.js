@@ -33,7 +33,7 @@ function swatch(name, shape = "") {
   if (name === null) return "";
   if (!name) return el("span", { class: "swatch dash", "aria-hidden": "true" });
   const { color, hatch } = paint(name);
-  const kinds = { "": "", "/": "slash", x: "cross", ".": "dots" };
+  const kinds = { "": "", "/": "slash", x: "crossed", ".": "dots" };
   const node = el("span", { class: `swatch ${kinds[hatch]} ${shape}`, "aria-hidden": "true" });
   node.style.setProperty("--color", color);
   return node;
@@ -44,17 +44,36 @@ function axis(unit, title, range, log = false) {
     title: { text: plain(title), standoff: 8, font: { size: 12 } }, gridcolor: themeColor("grid"), zeroline: !log,
     zerolinecolor: themeColor("line"), linecolor: themeColor("line"), tickcolor: themeColor("line"), automargin: true, fixedrange: true,
   };
-  if (log) return { ...common, type: "log", dtick: range[1] - range[0] > 6 ? 2 : 1, exponentformat: "SI", minexponent: 3, range };
+  if (log) return { ...common, type: "log", range, ...logTicks(range, unit) };
   return { ...common, range, ...ticks(range, unit) };
+}
+
+/** The least round number (1, 2 or 5 times a power of ten) that is not below this one. */
+function roundUp(value) {
+  const size = 10 ** Math.floor(Math.log10(value));
+  return size * [1, 2, 5, 10].find((factor) => factor * size >= value * (1 - 1e-9));
 }
 
 /** Round numbers in a range, with their units: powers of two for bytes. */
 function ticks([low, high], unit) {
   const rough = (high - low) / 5;
-  const size = 10 ** Math.floor(Math.log10(rough));
-  const step = unit === "B" ? 2 ** Math.ceil(Math.log2(rough)) : unit === "%" ? 25 : size * [1, 2, 5, 10].find((factor) => factor * size >= rough);
+  const step = unit === "B" ? 2 ** Math.ceil(Math.log2(rough)) : unit === "%" ? 25 : roundUp(rough);
   const tickvals = [];
   for (let k = Math.ceil(low / step); k * step <= high; k += 1) tickvals.push(k * step);
+  return { tickvals, ticktext: tickvals.map((value) => quantity(value, unit)) };
+}
+
+/** Round numbers between powers of ten `low` and `high`: powers of ten, with their halves and fifths where there is room, or
+ * evenly spaced numbers where the range is too small for these. Never more than eight, never less than two. */
+function logTicks([low, high], unit) {
+  const span = high - low;
+  if (span < 1) return ticks([10 ** low, 10 ** high], unit);
+  const step = Math.ceil(span / 7);
+  const factors = span < 2.5 ? [1, 2, 5] : [1];
+  const tickvals = [];
+  for (let k = Math.ceil(low - 1); k <= high; k += 1) {
+    if (k % step === 0) tickvals.push(...factors.map((factor) => factor * 10 ** k).filter((value) => Math.log10(value) >= low && Math.log10(value) <= high));
+  }
   return { tickvals, ticktext: tickvals.map((value) => quantity(value, unit)) };
 }
 
@@ -169,11 +188,11 @@ function columns(chart, width, options) {
   return { data, layout };
 }
 
-const SYMBOLS = { circle: "circle", diamond: "diamond", triangle: "triangle-right" };
+const SYMBOLS = { circle: "circle", square: "square", triangle: "triangle-up", cross: "x", diamond: "diamond-open", right: "triangle-right" };
 
 function pointTexts(chart, cloud, i) {
   const product = chart.x_unit === "s" && chart.y_unit === "J" ? `<br>EDP ${quantity(cloud.xs[i] * cloud.ys[i], "Js")}` : "";
-  const x = cloud.marker === "triangle" ? "" : `<br>${plain(chart.x_axis)} ${quantity(cloud.xs[i], chart.x_unit)}`;
+  const x = cloud.marker === "right" ? "" : `<br>${plain(chart.x_axis)} ${quantity(cloud.xs[i], chart.x_unit)}`;
   return `<b>${plain(cloud.labels[i])}</b><br>${plain(chart.y_axis)} ${quantity(cloud.ys[i], chart.y_unit)}${x}${product}`;
 }
 
@@ -185,21 +204,36 @@ function padded(values, log) {
   return high === 0 && !log ? [-room / 10, room] : [low - room, high + room];
 }
 
+const ANCHORS = { "-1": "right", 0: "center", 1: "left" };
+
+/** A text beside a point. */
+function noted(note, log) {
+  return {
+    x: log ? Math.log10(note.x) : note.x, y: log ? Math.log10(note.y) : note.y, text: plain(note.text), showarrow: false,
+    xanchor: ANCHORS[note.right], xshift: 7 * note.right, yanchor: { "-1": "top", 0: "middle", 1: "bottom" }[note.up], yshift: 5 * note.up,
+    font: { size: 11, color: themeColor("text") }, borderpad: 0,
+  };
+}
+
+/** A plain line is drawn in the page's own grey. */
+const lineColor = (name) => (name === "other" ? themeColor("muted") : paint(name).color);
+
 function points(chart, width, options) {
   const lines = chart.lines.map((line) => ({
-    type: "scatter", mode: "lines", name: plain(line.name), x: line.xs, y: line.ys, line: { width: 1.5, dash: "dash", color: themeColor("muted") }, hoverinfo: "name",
+    type: "scatter", mode: "lines", name: plain(line.name), x: line.xs, y: line.ys, line: { width: 2, dash: line.dashed ? "dash" : "solid", color: lineColor(line.color) }, hoverinfo: "name",
   }));
-  const clouds = chart.clouds.map((cloud) => {
+  const clouds = chart.clouds.map((cloud, number) => {
     const order = cloud.xs.map((_, i) => i).sort((a, b) => cloud.xs[a] - cloud.xs[b]);
     const { color } = paint(cloud.color);
     return {
-      type: "scatter", mode: cloud.steps && order.length > 1 ? "lines+markers" : "markers", name: plain(cloud.name), customdata: order,
+      type: "scatter", mode: cloud.steps && order.length > 1 ? "lines+markers" : "markers", name: plain(cloud.name), meta: number, customdata: order,
       x: order.map((i) => cloud.xs[i]), y: order.map((i) => cloud.ys[i]), line: { shape: "hv", width: 1.5, color },
-      marker: { size: 10, symbol: SYMBOLS[cloud.marker], color, line: { width: 1, color: themeColor("surface") } },
+      marker: { size: cloud.marker === "diamond" ? 13 : 10, symbol: SYMBOLS[cloud.marker], color, line: { width: cloud.marker === "diamond" ? 2 : 1, color: cloud.marker === "diamond" ? color : themeColor("surface") } },
       hoverinfo: "text", hovertext: order.map((i) => pointTexts(chart, cloud, i)),
     };
   });
-  const data = [...clouds, ...lines];
+  const below = (trace) => chart.clouds[trace.meta].marker === "diamond"; // so that what was found is never hidden
+  const data = [...lines, ...clouds.filter(below), ...clouds.filter((trace) => !below(trace))];
   if (options.selected !== undefined) {
     const [found] = chart.clouds;
     data.push({
@@ -209,9 +243,10 @@ function points(chart, width, options) {
   }
   const range = (key) => padded([...chart.clouds, ...chart.lines].flatMap((part) => part[key]), chart.log);
   const layout = {
-    ...baseLayout(chart, width), height: chart.log ? 250 : sum(chart.clouds.map((cloud) => cloud.xs.length)) > 3 ? 380 : 260,
+    ...baseLayout(chart, width), height: chart.log ? 330 : sum(chart.clouds.map((cloud) => cloud.xs.length)) > 3 ? 380 : 260,
     xaxis: { ...axis(chart.x_unit, chart.x_axis, range("xs"), chart.log), zeroline: false },
     yaxis: { ...axis(chart.y_unit, chart.y_axis, range("ys"), chart.log), zeroline: false },
+    annotations: chart.notes.map((note) => noted(note, chart.log)),
   };
   return { data, layout };
 }
@@ -287,7 +322,7 @@ function describe(chart, width, options = {}) {
 /** What a chart's colours mean: colour, name and, of points, their shape. */
 function legendOf(chart) {
   if (chart.kind === "graph") return Object.entries(chart.legend);
-  if (chart.kind === "points") return [...chart.clouds.map((cloud) => [cloud.color, cloud.name, cloud.marker]), ...chart.lines.map((line) => ["", line.name])];
+  if (chart.kind === "points") return [...chart.clouds.map((cloud) => [cloud.color, cloud.name, cloud.marker]), ...chart.lines.filter((line) => line.listed).map((line) => [line.color, line.name, line.dashed ? "dash" : "line"])];
   if (chart.kind === "heat") return [];
   const pairs = chart.series.map((s) => [s.color, s.name]);
   if (pairs.length > MANY) pairs.splice(MANY - 1, pairs.length, [null, `and ${pairs.length - MANY + 1} more`]);
@@ -300,7 +335,7 @@ function legendOf(chart) {
 function numbersOf(chart) {
   if (chart.kind === "bars") return table(["", ...chart.series.map((s) => s.name)], chart.categories.map((name, i) => [name, ...chart.series.map((s) => quantity(s.values[i], chart.unit))]));
   if (chart.kind === "heat") return table(["", ...chart.columns], chart.rows.map((name, r) => [name, ...chart.values[r].map((v) => (v === null ? "–" : quantity(100 * v, "%")))]));
-  if (chart.kind === "points") return table(["", chart.y_axis, chart.x_axis], chart.clouds.flatMap((cloud) => cloud.labels.map((label, i) => [label, quantity(cloud.ys[i], chart.y_unit), cloud.marker === "triangle" ? "–" : quantity(cloud.xs[i], chart.x_unit)])));
+  if (chart.kind === "points") return table(["", chart.y_axis, chart.x_axis], chart.clouds.flatMap((cloud) => cloud.labels.map((label, i) => [label, quantity(cloud.ys[i], chart.y_unit), cloud.marker === "right" ? "–" : quantity(cloud.xs[i], chart.x_unit)])));
   return table(["tensor", "where"], chart.edges.map((edge) => [edge.name, edge.hover]));
 }
 

@@ -13,7 +13,7 @@ function quantity(value, unit) {
   if (unit === "") return Math.round(value).toLocaleString("en-US");
   if (unit === "%") return digits(value, 3) + " %";
   if (value === 0) return "0 " + unit;
-  if (unit === "op/B") return digits(value) + " " + unit;
+  if (unit === "op/B" && value < 1e6) return value.toLocaleString("en-US", { maximumSignificantDigits: 4 }) + " " + unit;
   const table = unit === "B" ? BINARY : PREFIXES;
   const [factor, prefix] = table.find(([f]) => Math.abs(value) >= f) || table[table.length - 1];
   return digits(value / factor) + " " + prefix + unit;

@@ -62,11 +62,10 @@ function shownWords() {
 }
 
 function rooflineWords() {
-  const { roofline } = DATA;
-  const parts = [];
-  if (roofline.peak) parts.push(`${quantity(roofline.operations, "op")} at a peak of ${quantity(roofline.peak, "op/s")} take ${quantity(roofline.compute_seconds, "s")}`);
-  if (roofline.bandwidth) parts.push(`reading inputs and writing outputs once at ${DATA.outermost}'s ${quantity(roofline.bandwidth, "B/s").replace("Ki", "k").replace("i", "")} takes ${quantity(roofline.memory_seconds, "s")}`);
-  return parts.join("; ") || "nothing limits the speed";
+  const { computes, bandwidth, memory_seconds: memory, convention } = DATA.roofline;
+  const parts = computes.map(({ compute, operations, peak, seconds }) => `${quantity(operations, "op")} on ${compute} at a peak of ${quantity(peak, "op/s")} take ${quantity(seconds, "s")}`);
+  if (bandwidth) parts.push(`reading inputs and writing outputs once at ${DATA.outermost}'s ${quantity(bandwidth, "B/s")} takes ${quantity(memory, "s")}`);
+  return parts.length ? `${parts.join("; ")}. ${convention}` : "nothing limits the speed";
 }
 
 // ---- 2. the front
@@ -228,7 +227,7 @@ function start() {
   byId("timed").onclick = () => setTimed(true);
   choose(DATA.best).then(() => {
     cards.get("front").plot.on("plotly_click", (event) => {
-      const point = event.points.find((p) => p.curveNumber === 0);
+      const point = event.points.find((p) => p.data.meta === 0);
       if (point) choose(point.customdata);
     });
     document.documentElement.dataset.ready = "true";

@@ -1,0 +1,117 @@
+"""Ctrl-C: noted while compiled code runs, and answered where a search can stop.
+
+An exception that a signal raises in the middle of compiled code, or while compiled modules are imported, ends as somebody
+else's error or gets lost. So nothing is raised inside `deferred`: a search calls `check` between its steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+EXIT_STATUS = 130
+_AT_ONCE_SECONDS = 0.3
+"""Programs that start us may pass on a Ctrl-C that we have got already: so soon after the first, it is the same one."""
+
+
+class _Note:
+    """What is known about Ctrl-C in this process."""
+
+    depth = 0
+    """How many `deferred` blocks are open."""
+    asked = False
+    since: float | None = None
+    """When it was first pressed in the outermost block."""
+    finishing = False
+    """Whether what was found is being brought home."""
+    is_program = False
+    """Whether the process is ours to end."""
+
+
+def check() -> None:
+    """Stop here if Ctrl-C was pressed."""
+    if _Note.asked and not _Note.finishing:
+        _Note.asked = False
+        raise KeyboardInterrupt
+
+
+def taken() -> bool:
+    """Whether Ctrl-C was pressed since the last answer. The caller answers it."""
+    asked, _Note.asked = _Note.asked, False
+    return asked
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """A block in which Ctrl-C raises nothing but in `check`, and at the latest at the end. Pressed once more, it ends all."""
+    ours = _Note.depth == 0 and _is_unhandled()
+    if ours:
+        signal.signal(signal.SIGINT, _handle)
+    if _Note.depth == 0:
+        _Note.asked, _Note.since = False, None
+    _Note.depth += 1
+    try:
+        yield
+    finally:
+        _Note.depth -= 1
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    if _Note.depth == 0:
+        check()
+
+
+@contextlib.contextmanager
+def finishing() -> Iterator[None]:
+    """A block in which `check` lets everything pass: a search is over, and what it found is brought home."""
+    before, _Note.finishing = _Note.finishing, True
+    try:
+        yield
+    finally:
+        _Note.finishing = before
+
+
+@contextlib.contextmanager
+def program() -> Iterator[None]:
+    """For the whole of a program: what is pressed twice ends the process."""
+    ours = _is_unhandled()
+    _Note.is_program = True
+    if ours:
+        signal.signal(signal.SIGINT, _handle)
+    try:
+        yield
+    finally:
+        _Note.is_program = False
+        if ours and signal.getsignal(signal.SIGINT) is _handle:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def ignore() -> None:
+    """From here on Ctrl-C means nothing: in a worker, whose work another process hands out, and where a program ends."""
+    _Note.asked = False
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _is_unhandled() -> bool:
+    """Whether Python's own handler is in place, so that ours may be: not in a thread, nor where others handle Ctrl-C."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    now = time.monotonic()
+    if not _Note.depth:
+        raise KeyboardInterrupt
+    if _Note.since is None:
+        _Note.asked, _Note.since = True, now
+    elif now - _Note.since > _AT_ONCE_SECONDS:
+        if not _Note.is_program:
+            raise KeyboardInterrupt
+        with contextlib.suppress(OSError):
+            os.write(2, b"\nfusiest: interrupted\n")
+        os._exit(EXIT_STATUS)

@@ -1,0 +1,136 @@
+"""What the backing holders of all tensors hold: real numbers, and only for as long as a loop above them does not go on.
+
+When it does, what was held is dropped: its place is filled with garbage, so that nobody can use it by mistake. An input
+comes in when the first Einsum of a turn uses it. A tensor that is made is there, piece by piece, once it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fusiest.reference.nest import Box, Nest, box_around, element
+
+Values: TypeAlias = NDArray[np.uint64]
+"""Whole numbers modulo 2^64, which sums and products of any size respect."""
+Prefix: TypeAlias = tuple[int, ...]
+"""The iteration of each Temporal loop above a backing holder: in it, the holder keeps one tile."""
+Element: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A box of elements with their values."""
+
+    box: Box
+    values: Values
+
+    def part(self, box: Box) -> Values:
+        """A view of the elements of a box inside this one."""
+        return self.values[tuple(slice(lo - at, hi - at + 1) for (lo, hi), (at, _) in zip(box, self.box, strict=True))]
+
+    def place(self, elements: Sequence[Element]) -> tuple[NDArray[np.int64], ...]:
+        """Where these elements are in `values`."""
+        lows = np.array([low for low, _ in self.box], dtype=np.int64)
+        return tuple((np.array(elements, dtype=np.int64).reshape(len(elements), len(self.box)) - lows).T)
+
+    def copy(self) -> Array:
+        return Array(self.box, self.values.copy())
+
+
+def zeros(box: Box) -> Array:
+    return Array(box, np.zeros([high - low + 1 for low, high in box], dtype=np.uint64))
+
+
+class Backings:
+    """Every tensor as its backing holder sees it now, and what has been made of it in the end.
+
+    Inputs are small positive numbers: as long as a sum is not finished, it is less than what it will be.
+    """
+
+    def __init__(self, nests: Sequence[Nest], seed: int) -> None:
+        self.nests = nests
+        self.random = np.random.default_rng(seed)
+        self.producer = {nest.info.output: nest for nest in nests}
+        self.now = {tensor: zeros(box_around(elements)) for tensor, elements in self._touched().items()}
+        for tensor in sorted(self.now.keys() - self.producer.keys()):
+            values = self.now[tensor].values
+            values[...] = self.random.integers(1, 9, size=values.shape, dtype=np.uint64)
+        self.start = {tensor: array.copy() for tensor, array in self.now.items()}
+        self.made = {tensor: array.copy() for tensor, array in self.now.items()}
+        self.times = {t: nest.backing(t).times for nest in nests for t in nest.info.accesses}
+        self.pieces = {t: self._pieces(t) for t, times in self.times.items() if times}
+        self.held: dict[str, Prefix | None] = dict.fromkeys(self.pieces)
+        for tensor in self.pieces.keys() - self.producer.keys():
+            self.now[tensor].values[...] = self._garbage(self.now[tensor].values)
+
+    def __getitem__(self, tensor: str) -> Array:
+        return self.now[tensor]
+
+    def turn(self, nest: Nest, time: tuple[int, ...]) -> None:
+        """An Einsum is about to take a step: what was held in another iteration of the loops above is gone."""
+        for tensor in nest.info.accesses:
+            prefix = time[: self.times[tensor]]
+            if tensor in self.pieces and self.held[tensor] != prefix:
+                self._drop(tensor)
+                self.held[tensor] = prefix
+                if tensor not in self.producer:
+                    came = self.now[tensor].place(self.pieces[tensor][prefix])
+                    self.now[tensor].values[came] = self.start[tensor].values[came]
+
+    def finish(self) -> dict[str, Array]:
+        """Every tensor as it was when it was held for the last time."""
+        for tensor in self.now:
+            if tensor in self.pieces:
+                self._drop(tensor)
+            else:
+                self.made[tensor] = self.now[tensor]
+        return self.made
+
+    def _drop(self, tensor: str) -> None:
+        prefix = self.held[tensor]
+        if prefix is not None:
+            now, gone = self.now[tensor], self.now[tensor].place(self.pieces[tensor].get(prefix, ()))
+            self.made[tensor].values[gone] = now.values[gone]
+            now.values[gone] = self._garbage(now.values[gone])
+
+    def _garbage(self, values: Values) -> Values:
+        return self.random.integers(1 << 62, 1 << 63, size=values.shape, dtype=np.uint64)
+
+    def _touched(self) -> dict[str, set[Element]]:
+        found: dict[str, set[Element]] = {}
+        for nest in self.nests:
+            for tensor, access in nest.info.accesses.items():
+                found.setdefault(tensor, set()).update(element(access, point.values) for point in nest.points)
+        return found
+
+    def _pieces(self, tensor: str) -> dict[Prefix, list[Element]]:
+        """The elements of each tile: of a tensor that is made, those made then; of an input, all that lie, in the ranks
+        that the loops step, where those of the first Einsum that uses it then do."""
+        makers = [self.producer[tensor]] if tensor in self.producer else self.nests
+        found: dict[Prefix, list[Element]] = {}
+        for nest in (nest for nest in makers if tensor in nest.info.accesses):
+            tiles: dict[Prefix, set[Element]] = {}
+            for point in nest.points:
+                one = element(nest.info.accesses[tensor], point.values)
+                tiles.setdefault(point.time[: self.times[tensor]], set()).add(one)
+            for prefix, tile in tiles.items():
+                if prefix not in found:
+                    found[prefix] = sorted(tile) if tensor in self.producer else self._slab(tensor, tile, tiles)
+        return found
+
+    def _slab(self, tensor: str, tile: set[Element], tiles: dict[Prefix, set[Element]]) -> list[Element]:
+        here = [set(coordinates) for coordinates in zip(*tile, strict=True)]
+        stepped = [
+            any({other[rank] for other in each} != here[rank] for each in tiles.values()) for rank in range(len(here))
+        ]
+        box = self.now[tensor].box
+        inside: list[Element] = [()]
+        for rank, (low, high) in enumerate(box):
+            coordinates = sorted(here[rank]) if stepped[rank] else range(low, high + 1)
+            inside = [(*start, x) for start in inside for x in coordinates]
+        return inside

@@ -1,0 +1,97 @@
+"""The architecture in figures: how many of each component there are, and how fast all of them are together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from fusiest.model.leakage import bind_all
+from fusiest.model.operations import operations_per_point
+from fusiest.spec import architecture as arch
+from fusiest.spec.binding import BoundComponent
+from fusiest.spec.spec import Spec
+
+Bound = Mapping[str, BoundComponent]
+"""Component → the component, evaluated for one Einsum."""
+
+
+class Machine:
+    """A spec's architecture. What depends on the Einsum is taken where it is most."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.nodes = spec.require_arch().nodes
+        self.bound: dict[str, Bound] = {str(name): bind_all(spec, info) for name, info in spec.info.einsums.items()}
+
+    @cached_property
+    def outermost(self) -> list[str]:
+        """The first memory on the way to each compute; nearly always one."""
+        paths = [arch.path_nodes(self.nodes, compute) or [] for compute in arch.computes(self.spec.require_arch())]
+        firsts = (next(str(n.name) for n in path if isinstance(n, arch.Memory)) for path in paths)
+        return list(dict.fromkeys(firsts))
+
+    @cached_property
+    def instances(self) -> dict[str, int]:
+        """Of each component, in the whole chip."""
+        found: dict[str, int] = {}
+        for bound in self.bound.values():
+            for name, count in _instances(self.nodes, bound, 1):
+                found[name] = max(found.get(name, 1), count)
+        return found
+
+    @cached_property
+    def peaks(self) -> dict[str, float]:
+        """Operations per second of each compute that some Einsum can run on, all instances together."""
+        found: dict[str, float] = {}
+        for einsum in self.bound:
+            for compute, rate in self.rates(einsum).items():
+                found[compute] = max(found.get(compute, 0.0), rate)
+        return found
+
+    def rates(self, einsum: str) -> dict[str, float]:
+        """Operations per second of an Einsum on each compute that can run it, with all instances that it can use."""
+        info, bound = self.spec.info.einsums[einsum], self.bound[einsum]
+        found = {}
+        for name in arch.computes(self.spec.require_arch()):
+            if bound[name].enabled and not info.is_copy_operation:
+                path = arch.path_nodes(self.nodes, name) or []
+                units = max(1, math.prod(d.most for n in path for d in bound[str(n.name)].dimensions))
+                seconds = bound[name].latency({"compute": bound[name].actions["compute"].actions_scale})
+                found[name] = units * operations_per_point(info) / seconds if seconds else math.inf
+        return found
+
+    @cached_property
+    def bandwidths(self) -> dict[str, float]:
+        """Bytes per second in and out of each memory, all instances together; inf where nothing limits it."""
+        memories = [str(n.name) for n in arch.flatten(self.nodes) if isinstance(n, arch.Memory)]
+        return {
+            name: self.instances[name] * max(_bits_per_second(bound[name]) for bound in self.bound.values()) / 8
+            for name in memories
+        }
+
+
+def _instances(nodes: tuple[arch.ArchitectureNode, ...], bound: Bound, above: int) -> Iterator[tuple[str, int]]:
+    for node in nodes:
+        if isinstance(node, arch.Fork):
+            yield from _instances(node.nodes, bound, above)
+            continue
+        count = above * math.prod(d.fanout for d in bound[str(node.name)].dimensions)
+        yield str(node.name), count
+        if not isinstance(node, arch.ComputeUnit):
+            above = count
+
+
+def _bits_per_second(memory: BoundComponent) -> float:
+    """The most: reading, writing, or both at once where the memory can; of the tensor that moves fastest."""
+    return max((_of_tensor(memory, tensor) for tensor in memory.bits_per_value), default=math.inf)
+
+
+def _of_tensor(memory: BoundComponent, tensor: str) -> float:
+    calls = {a.name: a.actions_scale / a.values_per_action[tensor] for a in memory.actions.values()}
+    alone = {name: memory.latency({name: n}) for name, n in calls.items()}
+    if not all(alone.values()):
+        return math.inf
+    together = memory.latency({name: n / alone[name] for name, n in calls.items()})
+    values = [1 / seconds for seconds in alone.values()]
+    return memory.bits_per_value[tensor] * max(*values, sum(values) / together)

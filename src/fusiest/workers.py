@@ -1,0 +1,64 @@
+"""Processes that share work: they leave Ctrl-C to the process that hands it out, and none outlives that process."""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import queue
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import TypeVar
+
+from fusiest import interrupt
+
+T = TypeVar("T")
+_LOOK_UP_SECONDS = 0.1
+
+
+def make_pool(count: int) -> ProcessPoolExecutor:
+    """Worker processes that know all that is loaded here, where the system can do that."""
+    methods = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("fork" if "fork" in methods else None)
+    return ProcessPoolExecutor(count, mp_context=context, initializer=_begin)
+
+
+def in_order_of_completion(futures: Mapping[Future[T], str]) -> Iterator[tuple[str, Future[T]]]:
+    """Futures with their names as they are done; between them, Ctrl-C is answered."""
+    done: queue.SimpleQueue[Future[T]] = queue.SimpleQueue()
+    for future in futures:
+        future.add_done_callback(done.put)
+    for _ in futures:
+        future = _next(done)
+        yield futures[future], future
+
+
+def _next(done: queue.SimpleQueue[T]) -> T:
+    while True:
+        interrupt.check()
+        try:
+            return done.get(timeout=_LOOK_UP_SECONDS)
+        except queue.Empty:
+            continue
+
+
+def end(pool: ProcessPoolExecutor) -> None:
+    """End the workers, whatever they are at."""
+    processes = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in processes:
+        process.kill()
+
+
+def _begin() -> None:
+    interrupt.ignore()
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_after(sentinel: int) -> None:
+    """What a process hands out may take long, and nobody is left to take it."""
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)

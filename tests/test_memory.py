@@ -1,0 +1,120 @@
+"""Out of memory: one line or the best so far, and a status of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fusiest
+from fusiest.errors import OutOfMemory
+from fusiest.joining.coarse import Coarse
+from fusiest.mapper import mapper, tables
+from fusiest.mapper.joiner import Joiner
+from tests.command_line import run
+
+DEFINES = {"N_EINSUMS": 3, "M": 32, "KN": 16, "GlobalBufferSize": 4096, "MainMemoryEnergy": 20e-12}
+TWO = ("map", "simple", "matmuls", *(f"-D{name}={value}" for name, value in DEFINES.items()))
+
+
+def fails(*_: object, **__: object) -> None:
+    raise MemoryError
+
+
+def test_nothing_known_yet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(tables, "pmappings", fails)
+    status, out, err = run(capsys, *TWO, "--quiet", "--jobs", "1")
+    assert (status, out, err.count("\n")) == (4, "", 1)
+    assert err.startswith("out of memory before a mapping was known; ")
+
+
+@pytest.mark.parametrize("gap_too", [False, True])
+def test_the_best_so_far(gap_too: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first pass goes through, the exact one does not; then there may not even be memory for the gap."""
+    original = Joiner.run
+
+    def exact_fails(self: Joiner, incumbents: object, coarse: object, *rest: object) -> object:
+        if coarse is None:
+            raise MemoryError
+        return original(self, incumbents, coarse, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Joiner, "run", exact_fails)
+    monkeypatch.setattr(mapper, "FIRST_PASS", Coarse(most=3))  # which then misses the best
+    if gap_too:
+        monkeypatch.setattr(mapper._Run, "_gap", fails)
+    spec = fusiest.load("simple", "matmuls", defines=DEFINES)
+    result = fusiest.map(spec, jobs=1)
+    assert (result.stopped, result.interrupted, result.optimal) == ("memory", False, False)
+    assert result.mappings
+    assert result.gap <= 1
+    assert (result.gap == 1) == gap_too
+    status, out, _ = run(capsys, *TWO, "--quiet", "--jobs", "1")
+    assert status == 4
+    assert ", out of memory, not proven optimal: at most " in out.splitlines()[0]
+
+
+def test_what_a_worker_has_no_memory_for_is_explored_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_WORTH_A_PROCESS_SECONDS", -1.0)
+    monkeypatch.setattr(tables.workers, "make_pool", lambda count: _Here())
+    found = dict(tables._explore(lambda name: name.lower(), ["A", "B", "C"], 2, None))  # type: ignore[arg-type,return-value]
+    assert found["B"] == "b"
+    assert found.keys() == {"A", "B", "C"}
+
+
+class _Here:
+    """A pool whose worker has no memory for B."""
+
+    _processes: dict[int, object] = {}  # noqa: RUF012
+
+    def submit(self, explore: object, name: str) -> object:
+        from concurrent.futures import Future
+
+        future: Future[int] = Future()
+        if name == "B":
+            future.set_exception(MemoryError())
+        else:
+            future.set_result(1)
+        return future
+
+    def shutdown(self, wait: bool = True, cancel_futures: bool = False) -> None:
+        pass
+
+
+LIMITED = """
+import resource, sys
+from fusiest.cli import main
+from fusiest.terminal.progress import Progress
+
+moment = sys.argv.pop()
+
+def limit(self, step):
+    if str(step).startswith(moment):
+        pages = int(open("/proc/self/statm").read().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (40 << 20),) * 2)
+
+Progress.__call__ = limit
+main()
+"""
+"""The program, which from some moment on gets 40 MiB more, and then nothing."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory")
+@pytest.mark.parametrize(
+    ("search", "moment", "words"),
+    [
+        (("tpu_v4i", "gpt3_6.7B", "-D", "BATCH_SIZE=64"), "exploring 1", "before a mapping was known"),
+        (("snowcat", "mobilenet", "--usage", "GlobalBuffer"), "joining 1", ""),
+    ],
+)
+def test_a_real_limit(search: tuple[str, ...], moment: str, words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, "map", *search, "--jobs", "1", moment], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(fusiest.__file__).parents[1])},
+    )  # fmt: skip
+    assert done.returncode == OutOfMemory.exit_status, done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
+    assert words in done.stderr
+    assert ("out of memory, not proven optimal" in done.stdout) == (not words)
