@@ -179,7 +179,7 @@ def test_what_a_group_costs() -> None:
     tables = explore_all(spec, Options(jobs=1), None, lambda *_: None, counted=True)
     for table in tables.values():
         total = 0
-        for form, rows in table.forms.items():
+        for form, rows in table.groups.items():
             price: dict[tuple[int, ...], set[int]] = {}
             for tiles, candidates in zip(rows.tiles.tolist(), table.candidates[form].tolist(), strict=True):
                 price.setdefault(tuple(tiles), set()).add(candidates)

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from fusiest.looptree.nodes import Node, Spatial, Temporal
 from fusiest.model.visits import footprint
-from fusiest.pmapping.table import Form, FusedLoop, Holding, Rows, Table
-from fusiest.reference.exhaustive import Compatibility, Pmapping
+from fusiest.pmapping.table import Compatibility, FusedLoop, Holding, Rows, Table
+from fusiest.reference.exhaustive import PlainCompatibility, Pmapping
 from fusiest.spec.binding import bind, computes
 from fusiest.spec.spec import Spec
 
-Fronts = dict[Compatibility, list[tuple[float, ...]]]
+Fronts = dict[PlainCompatibility, list[tuple[float, ...]]]
 
 
 def search_fronts(spec: Spec, table: Table) -> Fronts:
     """Every row of the table in all linear orders of its zones."""
     found: Fronts = {}
     sizes = _Sizes(spec, table)
-    for form, rows in table.forms.items():
+    for form, rows in table.groups.items():
         for order in itertools.product(*(itertools.permutations(zone) for zone in form.zones)):
             loops = [loop for zone in order for loop in zone]
             for i in range(len(rows)):
@@ -28,12 +28,12 @@ def search_fronts(spec: Spec, table: Table) -> Fronts:
     return found
 
 
-def _compatibility(form: Form, rows: Rows, i: int, loops: list[FusedLoop]) -> Compatibility:
+def _compatibility(form: Compatibility, rows: Rows, i: int, loops: list[FusedLoop]) -> PlainCompatibility:
     tiles = dict(zip(form.loops, rows.tiles[i].tolist(), strict=True))
     fused = tuple((loop.variable, tiles[loop], loop.place) for loop in loops)
     depth = [sum(len(zone) for zone in form.zones[:z]) for z in range(len(form.zones) + 1)]
     backings = ((b.tensor, b.memory, fused[: depth[b.zones]]) for b in form.backings)
-    return Compatibility(fused, tuple(sorted(backings)))
+    return PlainCompatibility(fused, tuple(sorted(backings)))
 
 
 class _Sizes:
@@ -45,7 +45,7 @@ class _Sizes:
             c.name: c for compute in computes(spec.require_arch()) for c in bind(spec, table.einsum, compute).components
         }
 
-    def bits(self, form: Form, rows: Rows, i: int, held: Holding) -> float:
+    def bits(self, form: Compatibility, rows: Rows, i: int, held: Holding) -> float:
         above = [loop for zone in form.zones[: held.depth] for loop in zone]
         tiles = dict(zip(form.loops, rows.tiles[i].tolist(), strict=True))
         extents = dict(self.info.bounds) | {loop.variable: tiles[loop] for loop in above}
@@ -53,7 +53,7 @@ class _Sizes:
         return float(footprint(self.info.accesses[held.tensor], extents) * per_value)
 
 
-def _criteria(form: Form, rows: Rows, i: int, sizes: _Sizes) -> tuple[float, ...]:
+def _criteria(form: Compatibility, rows: Rows, i: int, sizes: _Sizes) -> tuple[float, ...]:
     """Energy, latency, and per memory the bits down to each level, persistent ones first.
 
     Sums, because whatever else is held beside an Einsum sees all of its reservations down to some level: bits further in
@@ -72,7 +72,7 @@ def _criteria(form: Form, rows: Rows, i: int, sizes: _Sizes) -> tuple[float, ...
     return tuple(criteria)
 
 
-def exhaustive_fronts(fronts: dict[Compatibility, list[Pmapping]]) -> Fronts:
+def exhaustive_fronts(fronts: dict[PlainCompatibility, list[Pmapping]]) -> Fronts:
     found: Fronts = {}
     for compatibility, front in fronts.items():
         for p in front:
@@ -96,7 +96,7 @@ def differences(search: Fronts, expected: Fronts) -> list[str]:
     return found
 
 
-def branch_nodes(table: Table, form: Form, rows: Rows, i: int) -> list[Node]:
+def branch_nodes(table: Table, form: Compatibility, rows: Rows, i: int) -> list[Node]:
     """The nest of one row, with its fused loops in an order that its holders allow."""
     tiles = dict(zip(form.loops, rows.tiles[i].tolist(), strict=True))
     branch = table.origins[rows.origin[i]].branch(int(rows.row[i]), tiles)

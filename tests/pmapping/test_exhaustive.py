@@ -110,7 +110,7 @@ def check_nodes(case: MapperCase, fused_loops: int, pmapping: Pmapping) -> None:
 def test_rows_are_nests(case: MapperCase) -> None:
     """Every row turns into a nest that the model finds valid, with the costs that the row says, and with the right values."""
     table = search(case)
-    some = list(table.forms.items())[: None if PROVE else 40] if table is not None else []
+    some = list(table.groups.items())[: None if PROVE else 40] if table is not None else []
     for form, rows in some:
         for i in range(min(len(rows), 3)):
             nodes = branch_nodes(table, form, rows, i)  # type: ignore[arg-type]

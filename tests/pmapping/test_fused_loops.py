@@ -41,7 +41,7 @@ def check_fronts(case: MapperCase, limits: Limits, general: bool = False) -> Non
 
 def _kind(table: Table) -> str:
     """What of interest the table has."""
-    loops = [loop for form in table.forms for loop in form.loops]
+    loops = [loop for form in table.groups for loop in form.loops]
     several = "several loops over a variable" if any(loop.number for loop in loops) else "one loop over each variable"
     spatial = ", Spatial" if any(loop.place for loop in loops) else ""
     return f"compared: {several}{spatial}"

@@ -97,7 +97,7 @@ def test_both_searches_find_the_same(case: MapperCase) -> None:
 def test_rows_are_nests(case: MapperCase) -> None:
     """Every row turns into a nest that the model finds valid, with the costs that the row says."""
     table = general_table(case, imperfect=True)
-    for form, rows in table.forms.items() if table is not None else ():
+    for form, rows in table.groups.items() if table is not None else ():
         for i in range(min(len(rows), 5)):
             nodes = branch_nodes(table, form, rows, i)  # type: ignore[arg-type]
             path = bind(case.spec, case.einsum, nodes[-1].component)  # type: ignore[union-attr]
@@ -156,9 +156,9 @@ def test_a_holder_above_spatial_loops_that_it_sees_above_it(imperfect: bool) -> 
 
 def test_seven_rows_on_four_units_take_two_steps() -> None:
     spec = load_text(ROWS)
-    assert min(float(rows.latency.min()) for rows in pmappings(spec, "E").forms.values()) == 7
+    assert min(float(rows.latency.min()) for rows in pmappings(spec, "E").groups.values()) == 7
     table = pmappings(spec, "E", imperfect=True)
-    assert min(float(rows.latency.min()) for rows in table.forms.values()) == 2
+    assert min(float(rows.latency.min()) for rows in table.groups.values()) == 2
 
 
 def test_a_mapspace_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:

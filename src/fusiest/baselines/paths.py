@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fusiest.joining.forms import EMPTY, Joint, OpenForm, left_signature, right_signature
+from fusiest.joining.forms import EMPTY, Joint, OpenCompatibility, left_signature, right_signature
 from fusiest.mapper.joiner import Joiner
 
 
@@ -31,7 +31,7 @@ class Level:
     """One Einsum in the order of joining, the open forms before it, and every way to join it to them."""
 
     einsum: str
-    open_forms: tuple[OpenForm, ...]
+    open_forms: tuple[OpenCompatibility, ...]
     edges: tuple[Edge, ...]
 
 
@@ -48,7 +48,7 @@ def listed_order(joiner: Joiner) -> list[str]:
 def paths(joiner: Joiner) -> list[Level]:
     """The graph, level by level."""
     done: frozenset[str] = frozenset()
-    reached: list[OpenForm] = [EMPTY]
+    reached: list[OpenCompatibility] = [EMPTY]
     levels = []
     for einsum in listed_order(joiner):
         edges, after = _edges(joiner, reached, einsum, done)
@@ -59,15 +59,15 @@ def paths(joiner: Joiner) -> list[Level]:
 
 
 def _edges(
-    joiner: Joiner, reached: list[OpenForm], einsum: str, done: frozenset[str]
-) -> tuple[list[Edge], list[OpenForm]]:
+    joiner: Joiner, reached: list[OpenCompatibility], einsum: str, done: frozenset[str]
+) -> tuple[list[Edge], list[OpenCompatibility]]:
     view = joiner.views[einsum]
     shared = joiner.live(done) & frozenset(view.info.accesses)
     live = joiner.live(done | {einsum})
     agreeing: dict[object, list[int]] = {}
     for number, (form, _) in enumerate(joiner.right[einsum]):
         agreeing.setdefault(right_signature(form, view, shared), []).append(number)
-    numbers: dict[OpenForm, int] = {}
+    numbers: dict[OpenCompatibility, int] = {}
     edges = []
     for before, left in enumerate(reached):
         for number in agreeing.get(left_signature(left, shared), []):

@@ -19,7 +19,7 @@ from fusiest.errors import FusiestError
 from fusiest.joining.held import ledger
 from fusiest.mapper.joiner import Joiner
 from fusiest.pmapping.pareto import Floats, Ints
-from fusiest.pmapping.table import Form, group_numbers
+from fusiest.pmapping.table import Compatibility, group_numbers
 from fusiest.spec.spec import Spec
 
 MOST_SHARED = 6
@@ -138,7 +138,7 @@ class _Flattening:
             return _Rows(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, len(slots)), np.int64))
         return _Rows(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
-    def _interface(self, einsum: str, form: Form, tiles: Ints, tensor: str) -> Ints:
+    def _interface(self, einsum: str, form: Compatibility, tiles: Ints, tensor: str) -> Ints:
         """Numbers of interfaces of a tensor, for all rows of a form."""
         backing = next(b for b in form.backings if b.tensor == tensor)
         view = self.joiner.views[einsum]
@@ -361,6 +361,8 @@ class _Lookups:
 
     def add(self, kind: int, given: list[Ints], begin: int, count: int) -> None:
         """Rows from `begin`, so many, by these values of each."""
+        if not count:
+            return
         key = hashed([np.full(count, kind), *given])
         order = np.argsort(key, kind="stable")
         distinct, first = np.unique(key[order], return_index=True)
@@ -370,8 +372,9 @@ class _Lookups:
         self.end += count
 
     def arrays(self) -> dict[str, np.ndarray]:
-        table = make_lookup(np.concatenate(self.keys), np.concatenate(self.ranges))
-        return {"lookup": table, "by_key": np.concatenate(self.rows)}
+        keys = np.concatenate([np.empty(0, np.uint64), *self.keys])
+        table = make_lookup(keys, np.concatenate([np.empty((0, 2), np.int64), *self.ranges]))
+        return {"lookup": table, "by_key": np.concatenate([np.empty(0, np.int64), *self.rows])}
 
 
 def hashed(columns: list[Ints]) -> Keys:

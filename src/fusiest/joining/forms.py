@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from fusiest.joining.held import Held, Place, Split, User, agree, moved, orders, place_of, splits, still_held, with_copy
 from fusiest.model.exchange import keeps_behind
-from fusiest.pmapping.table import Backing, Form, FusedLoop, Holding
+from fusiest.pmapping.table import Backing, Compatibility, FusedLoop, Holding
 from fusiest.spec.analysis import EinsumInfo, Stepping
 
 Names = frozenset[tuple[str, str]]
@@ -45,7 +45,7 @@ class OpenLoop:
 
 
 @dataclass(frozen=True)
-class OpenForm:
+class OpenCompatibility:
     """Open loops in zones, outermost first, and the live tensors."""
 
     zones: tuple[tuple[OpenLoop, ...], ...]
@@ -63,7 +63,7 @@ class OpenForm:
         return tuple(loop for zone in self.zones for loop in zone)
 
 
-EMPTY = OpenForm((), ())
+EMPTY = OpenCompatibility((), ())
 PERSISTENT = -1
 """In place of a number of zones: a tensor that takes its space throughout the workload."""
 
@@ -90,7 +90,7 @@ class Joint:
     must be equal. `left` and `right` give, per zone boundary of each side, its boundary in the refinement.
     """
 
-    form: OpenForm
+    form: OpenCompatibility
     matched: tuple[tuple[int, int], ...]
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -126,7 +126,7 @@ class EinsumView:
 Signature = tuple[tuple[str, tuple[str, frozenset[Stepping | None]]], ...]
 
 
-def left_signature(form: OpenForm, shared: frozenset[str]) -> Signature:
+def left_signature(form: OpenCompatibility, shared: frozenset[str]) -> Signature:
     """What both sides must agree on, as seen from the partial mapping: memory and ranks above each shared tensor."""
     found = []
     for b in form.backings:
@@ -137,7 +137,7 @@ def left_signature(form: OpenForm, shared: frozenset[str]) -> Signature:
     return tuple(sorted(found, key=lambda item: item[0]))
 
 
-def right_signature(form: Form, view: EinsumView, shared: frozenset[str]) -> Signature:
+def right_signature(form: Compatibility, view: EinsumView, shared: frozenset[str]) -> Signature:
     """The same, as seen from the Einsum."""
     found = []
     for b in form.backings:
@@ -149,8 +149,8 @@ def right_signature(form: Form, view: EinsumView, shared: frozenset[str]) -> Sig
 
 
 def join_forms(
-    left: OpenForm,
-    right: Form,
+    left: OpenCompatibility,
+    right: Compatibility,
     view: EinsumView,
     shared: frozenset[str],
     live: frozenset[str],
@@ -167,8 +167,8 @@ def join_forms(
 
 
 def _join(
-    left: OpenForm,
-    right: Form,
+    left: OpenCompatibility,
+    right: Compatibility,
     view: EinsumView,
     match: Mapping[int, FusedLoop],
     live: frozenset[str],
@@ -213,7 +213,7 @@ def _join(
     copies = left.copies if not view.info.is_copy_operation else with_copy(left.copies, right.backings)
     still = {group & frozenset(alive) for group in copies}
     order = [[right_columns[v] for v, _ in zone] for zone in zones]
-    form = OpenForm(
+    form = OpenCompatibility(
         tuple(tuple(loop for _, loop in zone) for zone in zones),
         tuple(Backing(t, memory, at) for t, (memory, at) in sorted(alive.items())),
         holdings,
@@ -236,7 +236,11 @@ def _join(
 
 
 def _finished(
-    left: OpenForm, right: Form, view: EinsumView, match: Mapping[int, FusedLoop], right_zone: Mapping[FusedLoop, int]
+    left: OpenCompatibility,
+    right: Compatibility,
+    view: EinsumView,
+    match: Mapping[int, FusedLoop],
+    right_zone: Mapping[FusedLoop, int],
 ) -> bool:
     """Whether every tensor that the Einsum uses is finished by then, or piece by piece in the loops it shares."""
     for i, loop in enumerate(left.loops):
@@ -251,7 +255,7 @@ def _finished(
 
 
 def _users(
-    left: OpenForm,
+    left: OpenCompatibility,
     match: Mapping[int, FusedLoop],
     blocks: list[list[FusedLoop]],
     old: Sequence[tuple[Holding, str]],
@@ -284,7 +288,7 @@ def _held(
 
 
 def _exchanged(
-    left: OpenForm,
+    left: OpenCompatibility,
     view: EinsumView,
     match: Mapping[int, FusedLoop],
     blocks: list[list[FusedLoop]],
@@ -319,7 +323,9 @@ def _columns(zones: tuple[tuple[OpenLoop, ...], ...]) -> list[tuple[int, int]]:
     return [(z, column) for column, z in enumerate(z for z, zone in enumerate(zones) for _ in zone)]
 
 
-def _matches(left: OpenForm, right: Form, view: EinsumView, shared: frozenset[str]) -> Iterator[dict[int, FusedLoop]]:
+def _matches(
+    left: OpenCompatibility, right: Compatibility, view: EinsumView, shared: frozenset[str]
+) -> Iterator[dict[int, FusedLoop]]:
     """Which loop of the Einsum is each open loop. It must have all of them: it runs inside them.
 
     A loop above a shared tensor steps that tensor's rank. Below it, any fused loop of the Einsum with as many iterations
@@ -342,7 +348,7 @@ def _matches(left: OpenForm, right: Form, view: EinsumView, shared: frozenset[st
             yield dict(enumerate(chosen))
 
 
-def _outer(form: OpenForm, i: int) -> int | None:
+def _outer(form: OpenCompatibility, i: int) -> int | None:
     """The next open loop outwards that steps the same ranks: an open loop divides its tile, else the whole rank."""
     same = (j for j in reversed(range(i)) if form.loops[j].ranks & form.loops[i].ranks)
     return next(same, None)
@@ -371,7 +377,7 @@ def _boundaries(zones: int, zone_of_block: list[int]) -> tuple[int, ...]:
 
 
 def _open_zones(
-    left: OpenForm,
+    left: OpenCompatibility,
     match: Mapping[int, FusedLoop],
     view: EinsumView,
     blocks: list[list[FusedLoop]],

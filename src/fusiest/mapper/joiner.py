@@ -25,7 +25,7 @@ from fusiest.joining.forms import (
     EMPTY,
     EinsumView,
     Joint,
-    OpenForm,
+    OpenCompatibility,
     join_forms,
     left_signature,
     right_signature,
@@ -35,7 +35,7 @@ from fusiest.joining.rows import Filter, PartialRows, join_rows, merge_partial, 
 from fusiest.mapper.result import FunnelStep
 from fusiest.mapper.space import Space
 from fusiest.pmapping.pareto import Floats, Ints
-from fusiest.pmapping.table import Form, Rows, Table
+from fusiest.pmapping.table import Compatibility, Rows, Table
 from fusiest.spec.spec import Spec
 
 _MOST_JOINTS = 100_000
@@ -53,7 +53,7 @@ class State:
     """All partial mappings of one set of finished Einsums."""
 
     done: frozenset[str]
-    forms: list[OpenForm] = field(default_factory=list)
+    forms: list[OpenCompatibility] = field(default_factory=list)
     rows: list[PartialRows] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
     tried: int = 0
@@ -82,8 +82,8 @@ class Joiner:
         sizes = self.space.sizes
         self.sizes: Floats = np.max(list(sizes.values()), axis=0)
         self.smallest: Floats = np.min(list(sizes.values()), axis=0)
-        self.right: dict[str, list[tuple[Form, Rows]]] = {
-            name: [(form, _without_room(rows, self.sizes - sizes[name])) for form, rows in table.forms.items()]
+        self.right: dict[str, list[tuple[Compatibility, Rows]]] = {
+            name: [(form, _without_room(rows, self.sizes - sizes[name])) for form, rows in table.groups.items()]
             for name, table in tables.items()
         }
         self.persistent = frozenset(t for info in spec.info.einsums.values() for t in info.persistent)
@@ -190,9 +190,9 @@ class Joiner:
 
     def _extend(
         self, level: list[State], incumbents: Incumbents, check: Callable[[], None]
-    ) -> dict[frozenset[str], tuple[dict[OpenForm, list[PartialRows]], list[Pair]]]:
+    ) -> dict[frozenset[str], tuple[dict[OpenCompatibility, list[PartialRows]], list[Pair]]]:
         """Join every Einsum that can run next to every state."""
-        reached: dict[frozenset[str], tuple[dict[OpenForm, list[PartialRows]], list[Pair]]] = {}
+        reached: dict[frozenset[str], tuple[dict[OpenCompatibility, list[PartialRows]], list[Pair]]] = {}
         for state in level:
             for einsum in self.next_einsums(state.done):
                 parts, pairs = reached.setdefault(state.done | {einsum}, ({}, []))
@@ -205,7 +205,7 @@ class Joiner:
     def _merge(
         self,
         done: frozenset[str],
-        parts: dict[OpenForm, list[PartialRows]],
+        parts: dict[OpenCompatibility, list[PartialRows]],
         pairs: list[Pair],
         incumbents: Incumbents,
         check: Callable[[], None],
@@ -221,7 +221,7 @@ class Joiner:
             }
         return State(done, list(merged), list(merged.values()), pairs, tried)
 
-    def _at_cut(self, cut: Cut, form: OpenForm, rows: PartialRows, incumbents: Incumbents) -> PartialRows:
+    def _at_cut(self, cut: Cut, form: OpenCompatibility, rows: PartialRows, incumbents: Incumbents) -> PartialRows:
         """Those that are still promising, given the space that each has taken."""
         entry = entry_of(form)
         buckets = self.buckets(form, rows)
@@ -232,7 +232,7 @@ class Joiner:
             keep[which] = incumbents.promising(rows.energy[which], rows.latency[which], least)
         return rows.take(np.flatnonzero(keep))
 
-    def buckets(self, form: OpenForm, rows: PartialRows) -> Ints:
+    def buckets(self, form: OpenCompatibility, rows: PartialRows) -> Ints:
         """Of the memory in which the one live tensor lies: how much is reserved above and between open loops, in steps."""
         memory = form.backings[0].memory
         if not form.zones or memory not in self.memories:
@@ -266,7 +266,7 @@ class Joiner:
 
     def _join(
         self, state: State, einsum: str, incumbents: Incumbents, check: Callable[[], None]
-    ) -> Iterator[tuple[OpenForm, PartialRows]]:
+    ) -> Iterator[tuple[OpenCompatibility, PartialRows]]:
         """Put one more Einsum after everything that is finished."""
         view = self.views[einsum]
         before = self.live(state.done)
@@ -304,7 +304,7 @@ class Joiner:
                         yield joint.form, joined
 
     def joints(
-        self, left: OpenForm, right: Form, einsum: str, shared: frozenset[str], live: frozenset[str]
+        self, left: OpenCompatibility, right: Compatibility, einsum: str, shared: frozenset[str], live: frozenset[str]
     ) -> tuple[Joint, ...]:
         key = left, right, einsum, shared, live
         if key not in self._joints:
@@ -325,7 +325,7 @@ def _without_room(rows: Rows, missing: Floats) -> Rows:
     return dataclasses.replace(rows, bits=bits)
 
 
-def entry_of(form: OpenForm) -> Entry:
+def entry_of(form: OpenCompatibility) -> Entry:
     """How the one live tensor of a form crosses a cut."""
     (backing,) = form.backings
     zones = tuple(frozenset(r for loop in zone for t, r in loop.ranks if t == backing.tensor) for zone in form.zones)

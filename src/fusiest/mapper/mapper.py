@@ -111,13 +111,13 @@ class _Run:
             self.options,
             self.executor,
             lambda name, table, done, total: self.say(
-                Step("exploring", f"{name} has {len(table):,} pmappings in {len(table.forms)} forms", done, total)
+                Step("exploring", f"{name} has {len(table):,} pmappings in {len(table.groups)} forms", done, total)
             ),
         )
         self.stats.exploring_seconds = time.perf_counter() - begin
         self.stats.pmappings = {name: len(table) for name, table in tables.items()}
         self.stats.explored = {name: table.explored for name, table in tables.items()}
-        self.stats.groups = {name: len(table.forms) for name, table in tables.items()}
+        self.stats.groups = {name: len(table.groups) for name, table in tables.items()}
         joiner = Joiner(self.spec, tables, self._all_orders(), self.options.objective, self.options.finished)
         joiner.grouping, joiner.consolidation = self.options.grouping, self.options.consolidation
         if self.options.usage is not None:

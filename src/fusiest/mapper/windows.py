@@ -28,7 +28,7 @@ from fusiest.joining.bounds import (
     WindowedBounds,
     signature_of,
 )
-from fusiest.joining.forms import OpenForm, OpenLoop
+from fusiest.joining.forms import OpenCompatibility, OpenLoop
 from fusiest.joining.rows import PartialRows, start_rows
 from fusiest.mapper.joiner import Joiner, State, entry_of
 from fusiest.mapper.result import FunnelStep
@@ -175,7 +175,7 @@ def _key(joiner: Joiner, done: frozenset[str], einsums: list[str]) -> object:
             (number.setdefault(t, len(number)), tuple((rank, _index(a, variables)) for rank, a in access.ranks.items()))
             for t, access in info.accesses.items()
         )
-        parts.append((tensors, id(next(iter(joiner.tables[einsum].forms.values())))))
+        parts.append((tensors, id(next(iter(joiner.tables[einsum].groups.values())))))
     live = joiner.live(done), joiner.live(done | frozenset(einsums))
     return tuple(parts), tuple(frozenset(number[t] for t in side if t in number) for side in live)
 
@@ -283,7 +283,7 @@ def _start(joiner: Joiner, done: frozenset[str], einsums: list[str]) -> State | 
         combinations = np.unique(np.concatenate(own), axis=0)
         for zones in _in_zones(open_loops):
             columns = [open_loops.index(loop) for zone in zones for loop in zone]
-            entry = OpenForm(zones, (Backing(tensor, memory, len(zones)),))
+            entry = OpenCompatibility(zones, (Backing(tensor, memory, len(zones)),))
             start.rows.append(_free_rows(combinations[:, columns], entry, joiner, len(start.forms)))
             start.forms.append(entry)
     return start
@@ -297,7 +297,7 @@ def _in_zones(loops: tuple[OpenLoop, ...]) -> Iterator[tuple[tuple[OpenLoop, ...
             yield outer, tuple(loop for loop in loops if loop not in outer)
 
 
-def _free_rows(tiles: Ints, form: OpenForm, joiner: Joiner, entry: int) -> PartialRows:
+def _free_rows(tiles: Ints, form: OpenCompatibility, joiner: Joiner, entry: int) -> PartialRows:
     """Rows that cost nothing, each with every amount of space taken above the innermost zone."""
     memory = form.backings[0].memory
     buckets = BUCKETS if form.zones and memory in joiner.memories else 1

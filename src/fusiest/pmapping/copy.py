@@ -18,7 +18,7 @@ from fusiest.pmapping.general_chains import tile_options
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.spatial import satisfies
-from fusiest.pmapping.table import Backing, Branch, Form, FusedLimits, FusedLoop, Rows
+from fusiest.pmapping.table import Backing, Branch, Compatibility, FusedLimits, FusedLoop, Rows
 from fusiest.spec.binding import BoundDimension, Path
 from fusiest.spec.spec import Spec
 
@@ -44,7 +44,7 @@ class CopyOrigin:
 
 def copy_pmappings(
     spec: Spec, path: Path, memories: list[str], limits: FusedLimits, imperfect: bool = False
-) -> Iterator[tuple[Form, Rows, CopyOrigin]]:
+) -> Iterator[tuple[Compatibility, Rows, CopyOrigin]]:
     """Every way to exchange the two tensors of a copy."""
     tensors = sorted(path.einsum.accesses, key=lambda t: t == path.einsum.output)
     seen = set()
@@ -116,7 +116,7 @@ class _Copy:
         outer, inner = sorted(self.backing, key=lambda t: self.backing[t])
         return outer, inner
 
-    def pieces(self) -> Iterator[tuple[Form, Rows, CopyOrigin]]:
+    def pieces(self) -> Iterator[tuple[Compatibility, Rows, CopyOrigin]]:
         slots = self._slots()
         most = self.limits.per_variable
         options = [
@@ -168,7 +168,7 @@ class _Copy:
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def _piece(self, loops: Mapping[FusedLoop, _Slot]) -> tuple[Form, Rows, CopyOrigin]:
+    def _piece(self, loops: Mapping[FusedLoop, _Slot]) -> tuple[Compatibility, Rows, CopyOrigin]:
         info, shared = self.path.einsum, self.spec.info.shared
         zones: list[tuple[FusedLoop, ...]] = []
         depth: list[int] = []
@@ -180,7 +180,7 @@ class _Copy:
         cuts = [frozenset(loop for loop, slot in loops.items() if slot.gap <= gap) for gap in range(2)]
         names = [self.path.components[self.backing[t]].name for t in self.order]
         backings = [Backing(t, m, at) for t, m, at in zip(self.order, names, depth, strict=True) if t in shared]
-        form = Form(tuple(zones), tuple(sorted(backings, key=lambda b: b.tensor)))
+        form = Compatibility(tuple(zones), tuple(sorted(backings, key=lambda b: b.tensor)))
         tiles = self._allowed(form, _all_tiles(info.bounds, form.loops, self.imperfect))
         energy, latency = self._costs(form, tiles, cuts)
         bits = np.zeros((len(tiles), len(self.memories), len(zones) + 1))
@@ -198,7 +198,7 @@ class _Copy:
         )  # fmt: skip
         return form, rows, CopyOrigin(self.path, holders)
 
-    def _allowed(self, form: Form, tiles: Ints) -> Ints:
+    def _allowed(self, form: Compatibility, tiles: Ints) -> Ints:
         """Rows whose Spatial loops fit the fanouts that they cross. Nothing asks a copy to use them."""
         keep = np.ones(len(tiles), np.bool_)
         for d in [d for above in self._crossed() for d in above]:
@@ -210,7 +210,7 @@ class _Copy:
                 keep[i] = all(satisfies(c, values) for c in d.loop_bounds)
         return tiles[keep]
 
-    def _costs(self, form: Form, tiles: Ints, cuts: list[Cut]) -> tuple[Floats, Floats]:
+    def _costs(self, form: Compatibility, tiles: Ints, cuts: list[Cut]) -> tuple[Floats, Floats]:
         """Energy and latency: each element read once and written once, nothing within one memory."""
         info = self.path.einsum
         source, output = self.backing
@@ -227,7 +227,7 @@ class _Copy:
             latency = np.maximum(latency, seconds[inverse.reshape(-1)])
         return (energy + self._watts(form, tiles) * latency) * info.n_instances, latency * info.n_instances
 
-    def _per_unit(self, tensor: str, form: Form, tiles: Ints, cuts: list[Cut]) -> Ints:
+    def _per_unit(self, tensor: str, form: Compatibility, tiles: Ints, cuts: list[Cut]) -> Ints:
         """Elements that one instance of a tensor's memory reads or writes: with Spatial loops above it at index 0."""
         info = self.path.einsum
         source = next(iter(self.backing))
@@ -246,7 +246,7 @@ class _Copy:
             found.append(footprint(info.accesses[source], extents))
         return np.array(found, np.int64)
 
-    def _watts(self, form: Form, tiles: Ints) -> Floats:
+    def _watts(self, form: Compatibility, tiles: Ints) -> Floats:
         """Leakage, which depends on how far gated dimensions are used."""
         dimensions = [d for c in self.path.components for d in c.dimensions]
         used = np.ones((len(tiles), len(dimensions)), np.int64)
@@ -262,7 +262,7 @@ class _Copy:
             watts.append(sum(leak_power(self.spec, self.path.compute.name, bound, named).values()))
         return np.array(watts)[inverse.reshape(-1)]
 
-    def _tile_bits(self, tensor: str, cut: Cut, form: Form, tiles: Ints) -> Floats:
+    def _tile_bits(self, tensor: str, cut: Cut, form: Compatibility, tiles: Ints) -> Floats:
         index = self.backing[tensor]
         size = np.full(len(tiles), float(self.path.components[index].bits_per_value[tensor]))
         innermost = {loop.variable: form.loops.index(loop) for loop in sorted(cut)}
@@ -288,7 +288,7 @@ def _all_tiles(bounds: Mapping[str, int], loops: tuple[FusedLoop, ...], imperfec
     return np.array(found, np.int64).reshape(len(rows), len(loops))
 
 
-def _iterations(bounds: Mapping[str, int], form: Form, tiles: Ints, loop: FusedLoop) -> Ints:
+def _iterations(bounds: Mapping[str, int], form: Compatibility, tiles: Ints, loop: FusedLoop) -> Ints:
     outer = [i for i, other in enumerate(form.loops) if other.variable == loop.variable and other.number < loop.number]
     above = tiles[:, outer[-1]] if outer else np.full(len(tiles), bounds[loop.variable])
     result: Ints = -(-above // tiles[:, form.loops.index(loop)])

@@ -25,7 +25,7 @@ from fusiest.pmapping.problem import Problem, make_problem
 from fusiest.pmapping.search import Search
 from fusiest.pmapping.sizes import bind_sized
 from fusiest.pmapping.spatial import SpatialChoice, fanout_levels, reused, satisfies, spatial_choices
-from fusiest.pmapping.table import Backing, Form, FusedLimits, Origin, Rows, Table, group_sizes, merge_rows
+from fusiest.pmapping.table import Backing, Compatibility, FusedLimits, Origin, Rows, Table, group_sizes, merge_rows
 from fusiest.pmapping.unfold import SearchOrigin
 from fusiest.spec.binding import Path, computes
 from fusiest.spec.spec import Spec
@@ -58,7 +58,7 @@ def pmappings(
     architecture = spec.require_arch()
     info = spec.info.einsums[einsum]
     limits = FusedLimits(max_fused_loops, max_fused_loops_per_variable)
-    pieces: dict[Form, list[Rows]] = {}
+    pieces: dict[Compatibility, list[Rows]] = {}
     origins: list[Origin] = []
     for compute in computes(architecture):
         path = bind_sized(spec, einsum, compute)
@@ -139,7 +139,7 @@ def explore_path(
     general: bool = False,
     usage: bool = False,
     finished: bool = True,
-) -> Iterator[tuple[Form, Rows, Origin]]:
+) -> Iterator[tuple[Compatibility, Rows, Origin]]:
     """Pieces of the table for one compute."""
     memories = list(meeting_memories(spec, usage))
     if path.einsum.is_copy_operation:
@@ -187,7 +187,7 @@ def _explore_apart(
     watts: dict[SpatialChoice, float],
     shared: frozenset[str],
     rules: Rules,
-) -> Iterator[tuple[Form, Rows, Origin]]:
+) -> Iterator[tuple[Compatibility, Rows, Origin]]:
     """An Einsum that shares nothing on chip: only its energy and latency matter, so known pmappings bound the search.
 
     First a quick look at every placement for good pmappings, then an exact search for those that beat them.
@@ -318,7 +318,7 @@ def _is_plain(problem: Problem, placement: Placement) -> bool:
     return True
 
 
-def _unfused(search: Search, memories: tuple[int, ...], names: list[str]) -> tuple[Form, Rows, Origin]:
+def _unfused(search: Search, memories: tuple[int, ...], names: list[str]) -> tuple[Compatibility, Rows, Origin]:
     """Rows of the form without fused loops: all shared tensors meet in the outermost memory."""
     assert search.final is not None
     layer = search.layers[search.final]
@@ -336,4 +336,4 @@ def _unfused(search: Search, memories: tuple[int, ...], names: list[str]) -> tup
     empty = np.empty((len(energy), 0), np.int64)
     kept = persistent_columns(search, memories, len(energy))
     rows = Rows(empty, energy, latency, bits, np.zeros(len(energy), np.int64), np.arange(len(energy)), kept)
-    return Form((), backings), rows, SearchOrigin(search, search.final)
+    return Compatibility((), backings), rows, SearchOrigin(search, search.final)

@@ -22,7 +22,7 @@ from fusiest.pmapping.layers import Holder, Seed
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.search import Search
 from fusiest.pmapping.spatial import satisfies
-from fusiest.pmapping.table import Backing, Form, FusedLimits, FusedLoop, Holding, Rows, make_form
+from fusiest.pmapping.table import Backing, Compatibility, FusedLimits, FusedLoop, Holding, Rows, make_compatibility
 
 Cut = frozenset[FusedLoop]
 """The fused loops above a point."""
@@ -32,7 +32,7 @@ Cut = frozenset[FusedLoop]
 class Piece:
     """Rows of one form from one seed, with the holders above the seed and the loops above each."""
 
-    form: Form
+    form: Compatibility
     rows: Rows
     above: tuple[tuple[Holder, Cut], ...]
 
@@ -368,7 +368,7 @@ class _LoopClass:
         holdings = [
             Holding(p.tensors[t].name, names[m].name, depth[cut], depth[reserved]) for (m, t), cut, reserved, _ in held
         ]
-        form = make_form(zones, backings, holdings)
+        form = make_compatibility(zones, backings, holdings)
         columns = [self.loops.index(loop) for loop in form.loops]
         energy, latency = finish(p, self.search.columns, criteria[which])
         rows = Rows(

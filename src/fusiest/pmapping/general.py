@@ -31,14 +31,14 @@ from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.table import (
     Backing,
-    Form,
+    Compatibility,
     FusedLimits,
     FusedLoop,
     Holding,
     Origin,
     Rows,
     group_numbers,
-    make_form,
+    make_compatibility,
 )
 from fusiest.spec.spec import Spec
 
@@ -89,7 +89,7 @@ class GeneralSearch:
         self.usages: Usages = best_usages(self.path, self.imperfect)
         self.watts: dict[tuple[int, ...], float] = {}
 
-    def pieces(self, placement: Placement) -> Iterator[tuple[Form, Rows, Origin]]:
+    def pieces(self, placement: Placement) -> Iterator[tuple[Compatibility, Rows, Origin]]:
         """Rows of every form for one placement."""
         self._check_supported(placement)
         for skeleton in skeletons(self.facts, placement):
@@ -175,7 +175,7 @@ class _Nests:
         """Slots for fused loops."""
         self.persistent = np.zeros(len(search.memories))
 
-    def pieces(self) -> Iterator[tuple[Form, Rows, Origin]]:
+    def pieces(self) -> Iterator[tuple[Compatibility, Rows, Origin]]:
         found = {v: self._chains(v) for v in self.variables}
         chains = {v: own for v, (own, _) in found.items()}
         if any(not len(own) for own in chains.values()):
@@ -307,7 +307,7 @@ class _Nests:
 
     def _finished(
         self, terms: Terms, chains: Mapping[str, Chains], state: Partial
-    ) -> Iterator[tuple[Form, Rows, Origin]]:
+    ) -> Iterator[tuple[Compatibility, Rows, Origin]]:
         values = state.products @ terms.matrix()
         energy, latency = self._energy_latency(terms, values, state)
         fused = self._fused(chains, state)
@@ -374,7 +374,7 @@ class _Nests:
 
     def _form(
         self, terms: Terms, values: Floats, zones: tuple[tuple[FusedLoop, ...], ...], depth: Mapping[Boundary, int]
-    ) -> tuple[Form, Floats]:
+    ) -> tuple[Compatibility, Floats]:
         memories, names = self.search.memories, self.search.path.components
         bits = np.zeros((len(values), len(memories), len(zones) + 1))
         holdings = []
@@ -391,7 +391,7 @@ class _Nests:
             for place, h in [*((-1, h) for h in self.skeleton.top), *enumerate(self.skeleton.holders)]
             if h.backing and h.tensor in self.skeleton.shared
         ]
-        return make_form(zones, backings, holdings), bits
+        return make_compatibility(zones, backings, holdings), bits
 
 
 def _running(terms: Terms, memories: tuple[int, ...]) -> Floats:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.agreed import agreed_loops
 from fusiest.pmapping.placement import placements
-from fusiest.pmapping.table import Branch, FusedLoop, Origin, Table, make_form
+from fusiest.pmapping.table import Branch, FusedLoop, Origin, Table, make_compatibility
 from fusiest.spec.binding import BoundComponent, bind, computes
 from fusiest.spec.spec import Spec
 
@@ -117,11 +117,11 @@ def renamed_table(spec: Spec, table: Table, einsum: str) -> Table:
     """The table of one Einsum, for another with the same key."""
     new = dict(zip(names_of(spec, table.einsum), names_of(spec, einsum), strict=True))
     forms, candidates = {}, {}
-    for form, rows in table.forms.items():
+    for form, rows in table.groups.items():
         zones = tuple(tuple(_renamed_loop(loop, new) for loop in zone) for zone in form.zones)
         backings = (dataclasses.replace(b, tensor=new[b.tensor]) for b in form.backings)
         holdings = (dataclasses.replace(h, tensor=new[h.tensor], over=()) for h in form.holdings)
-        renamed = make_form(zones, backings, holdings)
+        renamed = make_compatibility(zones, backings, holdings)
         forms[renamed] = rows
         if form in table.candidates:
             candidates[renamed] = table.candidates[form]

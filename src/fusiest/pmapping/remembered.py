@@ -28,7 +28,7 @@ def pmappings(
 
     >>> from fusiest import load
     >>> table = pmappings(load("simple", "matmuls", N_EINSUMS=2, M=64, KN=64), "Matmul0")
-    >>> len(table.forms) > 1
+    >>> len(table.groups) > 1
     True
     """
     if einsum not in spec.info.einsums:

@@ -1,4 +1,4 @@
-"""Pmappings of one Einsum, grouped: a form says how it meets other Einsums, its rows say with which tiles and at what cost."""
+"""Pmappings of one Einsum, grouped by compatibility: how they meet other Einsums. Rows say with which tiles and at what cost."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class Form:
-    """The fused loops from the outermost in, and what is exchanged below how many of them.
+class Compatibility:
+    """What neighbours must agree on: the fused loops from the outermost in, and what is exchanged below how many of them.
 
     Loops of one zone may stand in any order: nothing is held between them.
     """
@@ -72,10 +72,12 @@ class Form:
         return tuple(loop for zone in self.zones for loop in zone)
 
 
-def make_form(zones: Iterable[tuple[FusedLoop, ...]], backings: Iterable[Backing], holdings: Iterable[Holding]) -> Form:
-    """A form, in canonical order, whose sunk holdings know those that stand above them in the same place."""
+def make_compatibility(
+    zones: Iterable[tuple[FusedLoop, ...]], backings: Iterable[Backing], holdings: Iterable[Holding]
+) -> Compatibility:
+    """A compatibility, in canonical order, whose sunk holdings know those that stand above them in the same place."""
     held = list(holdings)
-    return Form(
+    return Compatibility(
         tuple(zones),
         tuple(sorted(backings, key=lambda b: b.tensor)),
         tuple(sorted((_over(h, held) for h in held), key=lambda h: (h.tensor, h.memory))),
@@ -108,7 +110,7 @@ class Origin(Protocol):
 
 @dataclass
 class Rows:
-    """Pmappings of one form. `bits[:, m, z]`: in memory m, reserved below z zones (the last: inside all)."""
+    """Pmappings of one compatibility. `bits[:, m, z]`: in memory m, reserved below z zones (the last: inside all)."""
 
     tiles: Ints
     energy: Floats
@@ -146,14 +148,14 @@ class Table:
 
     einsum: str
     memories: tuple[str, ...]
-    forms: dict[Form, Rows]
+    groups: dict[Compatibility, Rows]
     origins: list[Origin]
     explored: int = 0
-    candidates: dict[Form, Ints] = field(default_factory=dict)
+    candidates: dict[Compatibility, Ints] = field(default_factory=dict)
     """Per row, how many pmappings its group had before pruning; empty unless asked for."""
 
     def __len__(self) -> int:
-        return sum(len(rows) for rows in self.forms.values())
+        return sum(len(rows) for rows in self.groups.values())
 
 
 def group_numbers(tiles: Ints) -> Ints:
@@ -171,7 +173,7 @@ def group_numbers(tiles: Ints) -> Ints:
 
 
 def merge_rows(parts: list[Rows]) -> Rows:
-    """All parts of one form, pruned group by group."""
+    """All parts of one compatibility, pruned group by group."""
     rows = Rows(*(np.concatenate([getattr(p, name) for p in parts]) for name in Rows.__dataclass_fields__))
     return rows.take(pareto_rows(group_numbers(rows.tiles), rows.criteria()))
 

@@ -40,7 +40,7 @@ class TooManyTrees(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Compatibility:
+class PlainCompatibility:
     """What neighbours must agree on: the fused loops, and where each shared tensor is backed below which of them."""
 
     loops: tuple[FusedLoop, ...]
@@ -64,7 +64,7 @@ class Pmapping:
 
 def exhaustive(
     spec: Spec, einsum: str, memories: Sequence[str] | None = None, limits: Limits | None = None
-) -> dict[Compatibility, list[Pmapping]]:
+) -> dict[PlainCompatibility, list[Pmapping]]:
     """The Pareto fronts of an Einsum's pmappings by compatibility.
 
     `memories`: those whose bits are criteria, and not only limits; by default all of finite size.
@@ -75,7 +75,7 @@ def exhaustive(
     names = memories if memories is not None else _finite_memories(spec, einsum)
     count_trees(spec, einsum, limits)
     mappers = _mappers(spec, einsum, limits)
-    fronts: dict[Compatibility, list[Pmapping]] = {}
+    fronts: dict[PlainCompatibility, list[Pmapping]] = {}
     for mapper in mappers:
         for compatibility, pmapping in mapper.pmappings(names):
             _insert(fronts.setdefault(compatibility, []), pmapping)
@@ -167,7 +167,7 @@ class Mapper:
                 break
         return total
 
-    def pmappings(self, memories: Sequence[str]) -> Iterator[tuple[Compatibility, Pmapping]]:
+    def pmappings(self, memories: Sequence[str]) -> Iterator[tuple[PlainCompatibility, Pmapping]]:
         for skeleton in self.skeletons():
             yield from _Tilings(self, skeleton, memories).pmappings()
 
@@ -230,7 +230,7 @@ class _Tilings:
         held = [*self.skeleton.holders, *self.skeleton.placement.tolls]
         return tuple(sorted(h.level for h in held if h.tensor == tensor))
 
-    def pmappings(self) -> Iterator[tuple[Compatibility, Pmapping]]:
+    def pmappings(self) -> Iterator[tuple[PlainCompatibility, Pmapping]]:
         choices = [
             [self._resolved(c) for c in chains(self.skeleton, v, self.mapper.limits)] for v in self.mapper.variables
         ]
@@ -390,7 +390,7 @@ class _Tilings:
         chosen: tuple[tuple[Order, Reserved | None], ...],
         energy: float,
         latency: float,
-    ) -> tuple[Compatibility, Pmapping] | None:
+    ) -> tuple[PlainCompatibility, Pmapping] | None:
         """None if a memory overflows."""
         loops = self._fused_loops(tiling, chosen)
         components = self.path.components
@@ -406,7 +406,7 @@ class _Tilings:
                 bits[key] = bits.get(key, 0) + reserved.bits
         if any(total > components[level].size for level, total in held.items()):
             return None
-        compatibility = Compatibility(tuple(loop for loop, _, _ in loops), self._backings(loops))
+        compatibility = PlainCompatibility(tuple(loop for loop, _, _ in loops), self._backings(loops))
         nodes = self._nodes(tiling, [order for order, _ in chosen])
         rows = tuple(tuple(bits.get((m, level), 0) for level in range(-1, len(loops) + 1)) for m in self.memories)
         return compatibility, Pmapping(energy, latency, rows, nodes)
