@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from fusiest.mapper.mapper import map
     from fusiest.mapper.result import Result
     from fusiest.model.evaluate import Evaluation, evaluate
+    from fusiest.networks import from_onnx
     from fusiest.pmapping.diagnose import NoMapping
     from fusiest.pmapping.remembered import pmappings
     from fusiest.spec.load import load
@@ -25,6 +26,7 @@ __all__ = [
     "Spec",
     "SpecError",
     "evaluate",
+    "from_onnx",
     "load",
     "map",
     "pmappings",
@@ -41,6 +43,7 @@ _HOMES = {
     "SpecError": "fusiest.errors",
     "evaluate": "fusiest.model.evaluate",
     "load": "fusiest.spec.load",
+    "from_onnx": "fusiest.networks",
     "map": "fusiest.mapper.mapper",
     "pmappings": "fusiest.pmapping.remembered",
 }

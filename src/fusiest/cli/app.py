@@ -10,6 +10,7 @@ import typer
 from fusiest import interrupt
 from fusiest.cli.compare import compare_command
 from fusiest.cli.evaluate import evaluate_command
+from fusiest.cli.import_network import import_command
 from fusiest.cli.map import map_command
 from fusiest.cli.output import complain, echo, interruptible, writing_to_stdout
 from fusiest.cli.reproduce import reproduce_command
@@ -95,6 +96,17 @@ app.command(
         "fusiest compare large.json small.json --report comparison.html",
     ),
 )(interruptible(compare_command))
+app.command(
+    "import",
+    epilog=_example(
+        "# what becomes of every node; the workload as a file to edit",
+        "fusiest import resnet18.onnx -o resnet18.yaml --report nodes.txt",
+        "# open dimensions, another batch, FlashAttention's traffic",
+        "fusiest import bert.onnx --dim sequence=128 --batch 8 --softmax online -o bert.yaml",
+        "# or map it as it is",
+        "fusiest map tpu_v4i resnet18.onnx --objective edp",
+    ),
+)(interruptible(import_command))
 app.command("reproduce", epilog="Example: fusiest reproduce edge-transformer --quick --out reproduced")(
     interruptible(reproduce_command)
 )

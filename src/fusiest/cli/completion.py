@@ -13,9 +13,19 @@ def complete(*kinds: str) -> Callable[[str], list[str]]:
         from fusiest.spec.load import bundled_names
 
         known = [name for kind in kinds for name in bundled_names()[kind] if name.startswith(incomplete)]
-        return known + sorted(glob.glob(glob.escape(incomplete) + "*.y*ml"))
+        files = [
+            name
+            for end in ("*.y*ml", *(["*.onnx", "*.pt2"] if "workloads" in kinds else []))
+            for name in glob.glob(glob.escape(incomplete) + end)
+        ]
+        return known + sorted(files)
 
     return names
+
+
+def networks(incomplete: str) -> list[str]:
+    """Files that are networks."""
+    return sorted(name for end in ("*.onnx", "*.pt2") for name in glob.glob(glob.escape(incomplete) + end))
 
 
 def json_files(incomplete: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from fusiest.spec.spec import Spec, check
 from fusiest.spec.template import undeclared
 from fusiest.spec.yamlfile import Node, ScalarNode, load_nodes, read_text
 
+NETWORKS = (".onnx", ".pt2")
+"""Files that are networks."""
 SECTIONS = fields_of(Spec)
 
 
@@ -64,8 +66,8 @@ def _find(name: str) -> tuple[str, str]:
     return shorter if os.path.realpath(shorter) == os.path.realpath(name) else name, text
 
 
-def load(*files: str | Path, defines: Mapping[str, object] | None = None, **more_defines: object) -> Spec:
-    """Load a spec from files or bundled names; defines fill in the templates.
+def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None, **more_defines: object) -> Spec:
+    """Load a spec from files, networks (`.onnx`, `.pt2`), bundled names or other specs; defines fill in the templates.
 
     >>> load("simple", "matmuls", N_EINSUMS=1).info.einsums["Matmul0"].bounds
     {'m': 128, 'n0': 128, 'n1': 128}
@@ -73,12 +75,24 @@ def load(*files: str | Path, defines: Mapping[str, object] | None = None, **more
     if not files:
         raise SpecError("nothing to load: name a file or a bundled spec")
     defines = {**(defines or {}), **more_defines}
-    return load_texts(dict(_find(name) for name in _distinct(files)), defines)
+    texts: dict[str, str] = {}
+    taken: set[str] = set()
+    for file in _distinct(files):
+        if isinstance(file, Spec):
+            texts[f"<spec {len(texts) + 1}>"] = file.to_yaml()
+        elif file.endswith(NETWORKS):
+            from fusiest.networks import network_text
+
+            texts[file], used = network_text(file, defines)
+            taken |= used
+        else:
+            texts.update([_find(file)])
+    return load_texts(texts, defines, taken)
 
 
-def load_texts(texts: Mapping[str, str], defines: Mapping[str, object]) -> Spec:
-    """Load a spec from the texts of files, by file name."""
-    _check_defines(texts, defines)
+def load_texts(texts: Mapping[str, str], defines: Mapping[str, object], taken: Set[str] = frozenset()) -> Spec:
+    """Load a spec from the texts of files, by file name; `taken` are defines that need no template."""
+    _check_defines(texts, {name: value for name, value in defines.items() if name not in taken})
     sections: dict[str, list[tuple[ScalarNode, Node]]] = {}
     for file, text in texts.items():
         for key, node in load_nodes(file, text, defines).items:
@@ -107,10 +121,13 @@ def _read(name: str, given: Sequence[tuple[ScalarNode, Node]]) -> Any:
     return values[0]
 
 
-def _distinct(files: Sequence[str | Path]) -> list[str]:
+def _distinct(files: Sequence[str | Path | Spec]) -> list[str | Spec]:
     """Each file once, however often and by whatever path it is named."""
-    found: dict[str, str] = {}
+    found: dict[object, str | Spec] = {}
     for file in files:
+        if isinstance(file, Spec):
+            found[id(file)] = file
+            continue
         name = os.fspath(file)
         found.setdefault(os.path.realpath(name) if os.path.isfile(name) else name, name)
     return list(found.values())

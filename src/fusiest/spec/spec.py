@@ -82,6 +82,12 @@ class Spec:
         check(spec)
         return spec
 
+    def to_yaml(self) -> str:
+        """The spec as a file that loads to the same."""
+        from fusiest.spec.dump import dump
+
+        return dump(self)
+
     def _repr_html_(self) -> str:
         from fusiest.show import spec_html
 

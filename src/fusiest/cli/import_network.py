@@ -1,0 +1,109 @@
+"""`fusiest import`: a network as a workload, and what became of each of its nodes."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from fusiest.cli.arguments import JsonOption
+from fusiest.cli.completion import networks, one_of
+from fusiest.cli.output import Deliveries, echo
+from fusiest.errors import SpecError
+from fusiest.files import check_writable, write_atomically
+
+
+def import_command(
+    network: Annotated[
+        str, typer.Argument(metavar="NET", help="network: an .onnx or a .pt2 file", autocompletion=networks)
+    ],
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE.yaml", help="write the workload; - is stdout")
+    ] = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE", help="write what became of each node, a line for each")
+    ] = None,
+    json_file: JsonOption = None,
+    strict: Annotated[bool, typer.Option("--strict", help="fail if anything is cut")] = False,
+    dim: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dim", metavar="NAME=SIZE", help="size of a dimension that the file leaves open; may be repeated"
+        ),
+    ] = None,
+    batch: Annotated[int | None, typer.Option(metavar="N", help="samples at once")] = None,
+    bits: Annotated[str, typer.Option(metavar="BITS", help="bits of a value: 8, or by set: weight=4,Other=8")] = "8",
+    softmax: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="cascade: four Einsums; deferred: the division after the product; online: one Einsum, as FlashAttention moves data",
+            autocompletion=one_of("cascade", "deferred", "online"),
+        ),
+    ] = "cascade",
+    elementwise: Annotated[
+        str,
+        typer.Option(
+            metavar="fold|keep",
+            help="functions of one tensor are computed where it is made, or are Einsums",
+            autocompletion=one_of("fold", "keep"),
+        ),
+    ] = "fold",
+    first: Annotated[str | None, typer.Option("--from", metavar="NODE", help="import from this node on")] = None,
+    last: Annotated[str | None, typer.Option("--to", metavar="NODE", help="import up to this node")] = None,
+) -> None:
+    """Turn a network into a workload, and say what became of every node."""
+    from fusiest.networks import ImportOptions, import_network
+
+    options = ImportOptions(
+        dims=_sizes(dim or []),
+        batch=batch,
+        bits=_bits(bits),
+        softmax=softmax,
+        elementwise=elementwise,
+        first=first,
+        last=last,
+    )
+    for file in (output, report, json_file):
+        if file is not None and file != "-":
+            check_writable(file)
+    imported = import_network(network, options)
+    with Deliveries() as deliveries:
+        with deliveries.one():
+            echo(imported.yaml.rstrip("\n") if output == "-" else "\n".join(imported.report.summary()))
+        for file, content in ((output, imported.yaml), (report, imported.report.text())):
+            if file is not None and file != "-":
+                with deliveries.one():
+                    write_atomically(file, content)
+        if json_file is not None:
+            with deliveries.one():
+                write_atomically(json_file, json.dumps(imported.report.to_json(), indent=1, allow_nan=False) + "\n")
+    cuts = imported.report.cuts
+    if strict and cuts:
+        more = f" and at {len(cuts) - 1} more" if len(cuts) > 1 else ""
+        raise SpecError(f"--strict: {network} is cut at {cuts[0].operator} {cuts[0].name}{more}: {cuts[0].detail}")
+
+
+def _sizes(pairs: list[str]) -> dict[str, int]:
+    """`NAME=SIZE` pairs."""
+    found: dict[str, int] = {}
+    for pair in pairs:
+        name, _, size = pair.rpartition("=")
+        if not name or not size.strip().isdigit():
+            raise SpecError(f"--dim {pair}: expected NAME=SIZE")
+        found[name] = int(size)
+    return found
+
+
+def _bits(text: str) -> int | dict[str, int]:
+    """`8`, or `weight=4,Other=8`."""
+    if text.strip().isdigit():
+        return int(text)
+    found: dict[str, int] = {}
+    for pair in text.split(","):
+        name, _, number = pair.partition("=")
+        if not name.strip() or not number.strip().isdigit():
+            raise SpecError(f"--bits {text}: expected a number, or sets such as weight=4,Other=8")
+        found[name.strip()] = int(number)
+    return found

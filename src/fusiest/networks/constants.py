@@ -1,0 +1,88 @@
+"""Values of small constants: shapes, axes and scales that nodes compute from other constants.
+
+Only what can decide the shape of something is computed, on at most a few thousand values. Weights are never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fusiest.networks.graph import MAX_KEPT
+from fusiest.networks.shapes import Operator, ShapeOf
+
+Values = np.ndarray[Any, Any]
+_DTYPES: dict[int, Any] = {1: np.float32, 2: np.uint8, 3: np.int8, 5: np.int16, 6: np.int32, 7: np.int64, 9: np.bool_, 10: np.float16,
+                           11: np.float64, 12: np.uint32, 13: np.uint64}  # fmt: skip
+
+
+def values_of(op: Operator, shape: ShapeOf) -> Values | None:
+    """The values of a node's only output, if they can be told and are few."""
+    if op.kind == "Shape":
+        return np.array(op.shape()[op.attributes.get("start", 0) : op.attributes.get("end")], dtype=np.int64)
+    if op.kind == "Size":
+        return np.array(int(np.prod(op.shape(), dtype=object)), dtype=np.int64)
+    function = _FUNCTIONS.get(op.kind)
+    given = [value.data if value is not None else None for value in op.inputs]
+    known = all(value is None or value.data is not None for value in op.inputs)
+    if function is None or not known or int(np.prod(shape, dtype=object)) > MAX_KEPT:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(op, given, shape)).reshape(shape)
+    except (ValueError, TypeError, IndexError, ZeroDivisionError, OverflowError, KeyError):
+        return None
+
+
+def _slice(op: Operator, x: list[Any], shape: ShapeOf) -> Values:
+    starts, steps = op.attributes["starts"], op.attributes["steps"]
+    index = [start + step * np.arange(count) for start, step, count in zip(starts, steps, shape, strict=True)]
+    found: Values = x[0][np.ix_(*index)]
+    return found
+
+
+def _divide(op: Operator, x: list[Any], _: ShapeOf) -> Values:
+    if np.issubdtype(x[0].dtype, np.integer):
+        return np.asarray(np.trunc(np.divide(x[0], x[1])), dtype=x[0].dtype)
+    return np.asarray(np.divide(x[0], x[1]))
+
+
+def _fill(op: Operator, _: list[Any], shape: ShapeOf) -> Values:
+    value = op.attributes.get("value")
+    return np.full(shape, value.reshape(-1)[0] if isinstance(value, np.ndarray) and value.size else np.float32(0))
+
+
+def _of_two(function: Callable[[Any, Any], Any]) -> Callable[[Operator, list[Any], ShapeOf], Any]:
+    return lambda op, x, shape: function(x[0], x[1])
+
+
+def _of_one(function: Callable[[Any], Any]) -> Callable[[Operator, list[Any], ShapeOf], Any]:
+    return lambda op, x, shape: function(x[0])
+
+
+def _reduced(function: Callable[..., Any]) -> Callable[[Operator, list[Any], ShapeOf], Any]:
+    return lambda op, x, shape: function(x[0], axis=tuple(op.attributes["axes"]))
+
+
+_FUNCTIONS: dict[str, Callable[[Operator, list[Any], ShapeOf], Any]] = {
+    **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"), lambda op, x, shape: x[0].reshape(shape)),
+    "Cast": lambda op, x, shape: x[0].astype(_DTYPES[int(op.attributes["to"])]),
+    "Concat": lambda op, x, shape: np.concatenate([one for one in x if one is not None], axis=op.attributes["axis"]),
+    "Gather": lambda op, x, shape: np.take(x[0], x[1].astype(np.int64), axis=op.attributes["axis"], mode="wrap"),
+    "Slice": _slice,
+    "Transpose": lambda op, x, shape: np.transpose(x[0], op.attributes["perm"]),
+    "Expand": lambda op, x, shape: np.broadcast_to(x[0], shape),
+    "Tile": lambda op, x, shape: np.tile(x[0], x[1].reshape(-1)),
+    "ConstantOfShape": _fill,
+    "Range": lambda op, x, shape: x[0].reshape(()) + np.arange(shape[0]).astype(x[0].dtype) * x[2].reshape(()),
+    "Where": lambda op, x, shape: np.where(x[0], x[1], x[2]),
+    "Add": _of_two(np.add), "Sub": _of_two(np.subtract), "Mul": _of_two(np.multiply), "Div": _divide, "Mod": _of_two(np.mod),
+    "Pow": _of_two(np.power), "Equal": _of_two(np.equal), "Less": _of_two(np.less), "Greater": _of_two(np.greater),
+    "LessOrEqual": _of_two(np.less_equal), "GreaterOrEqual": _of_two(np.greater_equal), "And": _of_two(np.logical_and),
+    "Or": _of_two(np.logical_or), "Max": _of_two(np.maximum), "Min": _of_two(np.minimum),
+    "Not": _of_one(np.logical_not), "Neg": _of_one(np.negative), "Sqrt": _of_one(np.sqrt), "Floor": _of_one(np.floor),
+    "Ceil": _of_one(np.ceil), "Abs": _of_one(np.abs), "Reciprocal": _of_one(np.reciprocal),
+    "ReduceProd": _reduced(np.prod), "ReduceSum": _reduced(np.sum), "ReduceMax": _reduced(np.max), "ReduceMin": _reduced(np.min),
+}  # fmt: skip

@@ -1,0 +1,146 @@
+"""Element-wise operators. Functions of one tensor wait as expressions, so that a chain is one; the others are Einsums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from fusiest.networks import views
+from fusiest.networks.extents import Axis
+from fusiest.networks.graph import GraphNode
+from fusiest.networks.lowering import LOWER, Lowering, Recipe, distinct_views
+from fusiest.networks.making import Unfit
+from fusiest.networks.tensors import Apply, Expression, NetAccess, View, rebuilt, walk
+from fusiest.networks.words import AFFINE, operator_word
+
+_UNARY = (
+    "Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Elu Erf "
+    "Exp Floor Gelu HardSigmoid HardSwish IsInf IsNaN LeakyRelu Log Mish Neg Not PRelu QuantizeLinear Reciprocal Relu Round Selu Shrink "
+    "Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu"
+)
+_SEVERAL = (
+    "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or Pow Sub "
+    "Sum Where Xor"
+)
+ELEMENTWISE_OPERATORS = frozenset(f"{_UNARY} {_SEVERAL}".split(" "))
+_PER_AXIS = {"QuantizeLinear", "DequantizeLinear", "BatchNormalization"}
+"""Constants of one axis: that which the attribute `axis` names."""
+
+
+def elementwise(lowering: Lowering, node: GraphNode) -> None:
+    """A function of one tensor stays an expression; of several, it is an Einsum."""
+    shape = lowering.shape(node.outputs[0])
+    present = [name for name in node.inputs if name]
+    attributes = {**node.attributes, "present": tuple(i for i, name in enumerate(node.inputs) if name)}
+    if node.operator == "QuantizeLinear":
+        attributes["unsigned"] = not node.input(2) or lowering.graph.values[node.input(2)].unsigned
+    arguments = tuple(_argument(lowering, node, name, shape) for name in present)
+    applied = Apply(node.operator, arguments, attributes, node)
+    if _stays(lowering, node, applied):
+        if lowering.options.elementwise == "keep" and node.operator not in AFFINE:
+            applied = _after_affine(lowering, node, applied)
+        lowering.define(node, applied)
+        return
+    operands = [_shaped(lowering.view(name), node, lowering.shape(name), shape) for name in present]
+    labels = [f"a{i}" if size > 1 else None for i, size in enumerate(shape)]
+
+    def body(accesses: Sequence[NetAccess], _: Mapping[str, Sequence[Axis]]) -> Expression:
+        return Apply(node.operator, tuple(accesses), attributes, node)
+
+    recipe = Recipe(operator_word(node.operator), body)
+    lowering.define(node, lowering.einsum(node, [(view, labels) for view in operands], labels, recipe))
+
+
+LOWER.update(dict.fromkeys(ELEMENTWISE_OPERATORS, elementwise))
+
+
+def _argument(lowering: Lowering, node: GraphNode, name: str, shape: Sequence[int]) -> Expression:
+    own = lowering.shape(name)
+    return mapped(lowering.expression(name), lambda view: _shaped(view, node, own, shape))
+
+
+def _shaped(view: View, node: GraphNode, own: Sequence[int], shape: Sequence[int]) -> View:
+    """An operand as large as the result."""
+    if node.operator in _PER_AXIS and len(own) == 1 and own[0] > 1 and len(shape) > 1:
+        axis = int(node.get("axis", 1)) % len(shape)
+        return views.expand(_laid(view, [own[0] if i == axis else 1 for i in range(len(shape))]), shape)
+    return views.expand(view, shape)
+
+
+def _laid(view: View, shape: Sequence[int]) -> View:
+    found = views.reshape(view, shape)
+    assert found is not None, "axes of size 1 are added"
+    return found
+
+
+def mapped(expression: View | Apply, function: Callable[[View], View | None]) -> View | Apply:
+    """The expression of other views; Unfit where one of them cannot be had."""
+    table: dict[int, Expression] = {}
+    leaves = [part for part in walk(expression) if isinstance(part, View)]
+    for leaf in sorted(leaves, key=lambda view: view.constant):  # what fails must not have split a constant
+        found = function(leaf)
+        if found is None:
+            raise Unfit("its shapes do not factor alike")
+        table[id(leaf)] = found
+    result = rebuilt(expression, table)
+    assert isinstance(result, (View, Apply))
+    return result
+
+
+def _stays(lowering: Lowering, node: GraphNode, applied: Apply) -> bool:
+    """Whether this is a function of one tensor and of small constants, not larger than the tensor."""
+    leaves = distinct_views(applied)
+    tensors = [leaf for leaf in leaves if not leaf.constant]
+    if len(tensors) != 1 or any(factor.axis is None for axis in tensors[0].axes for factor in axis):
+        return False
+    return all(_small(leaf) or _is_mask(lowering, node, leaf) for leaf in leaves if leaf.constant)
+
+
+def _small(view: View) -> bool:
+    """One value, or one for each index of one axis."""
+    return sum(any(factor.axis is not None for factor in axis) for axis in view.axes) <= 1
+
+
+def reaches_softmax(lowering: Lowering, node: GraphNode) -> bool:
+    """Whether a node's result goes to softmaxes and nowhere else, element-wise operators and views in between."""
+    passed = ELEMENTWISE_OPERATORS | {"Identity", "Reshape", "Dropout", "Squeeze", "Unsqueeze"}
+    waiting, seen = [node], {node}
+    while waiting:
+        readers = lowering.readers(waiting.pop().outputs[0])
+        if not readers or any(reader.operator not in passed and reader.operator != "Softmax" for reader in readers):
+            return False
+        for reader in readers:
+            if reader.operator != "Softmax" and reader not in seen:
+                seen.add(reader)
+                waiting.append(reader)
+    return True
+
+
+def _is_mask(lowering: Lowering, node: GraphNode, view: View) -> bool:
+    """A constant that is the same for all but the last two axes, on the way to a softmax."""
+    if any(factor.axis is not None for axis in view.axes[:-2] for factor in axis):
+        return False
+    if not reaches_softmax(lowering, node):
+        return False
+    lowering.tables.add(view.tensor.source)
+    return True
+
+
+def _after_affine(lowering: Lowering, node: GraphNode, applied: Apply) -> Apply:
+    """Biases and scales are no part of a function that is kept: they have an Einsum before it, which can be folded."""
+    (tensor,) = [name for name in dict.fromkeys(node.inputs) if name and not lowering.is_constant(name)][:1]
+    inner = lowering.expression(tensor)
+    parts = [part for part in walk(inner) if isinstance(part, Apply)]
+    if isinstance(inner, View) or any(part.operator not in AFFINE for part in parts):
+        return applied
+    nodes = [part.node for part in parts if part.node is not None and part.node.operator in ELEMENTWISE_OPERATORS]
+    if any(
+        len(lowering.readers(name)) > 1
+        for each in nodes
+        for name in each.inputs
+        if name and not lowering.is_constant(name)
+    ):
+        return applied  # it could not be folded, and the function may need the tensor once more
+    lowering.view(tensor)
+    shape = lowering.shape(node.outputs[0])
+    arguments = tuple(_argument(lowering, node, name, shape) for name in node.inputs if name)
+    return Apply(node.operator, arguments, applied.attributes, node)

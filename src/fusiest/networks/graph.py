@@ -1,0 +1,108 @@
+"""A network as a graph of operators, whoever exported it: what the readers give and the lowering takes.
+
+Operators have ONNX's names and meanings. Shapes are known, constants are marked; their values are kept only where they are
+few, as those of a shape or a scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+MAX_KEPT = 4096
+"""Constants with more values than this are not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphValue:
+    """What flows along an edge."""
+
+    name: str
+    shape: tuple[int, ...]
+    constant: bool = False
+    data: np.ndarray[Any, Any] | None = None
+    """The values of a small constant."""
+    floating: bool = True
+    unsigned: bool = False
+    parameter: bool = False
+    """A weight of the network, as opposed to a table or a mask."""
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphNode:
+    """One operator. An input that is left out is an empty name."""
+
+    name: str
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    path: str = ""
+    """The module that it is in, such as `layer1.0.conv1`; empty where nothing says."""
+    original: str = ""
+    """What the file calls the operator, if that is another name."""
+    parts: tuple[GraphNode, ...] = ()
+    """Nodes of the file that were recognized as this one."""
+
+    def input(self, position: int) -> str:
+        """The name of an input; empty where it is left out."""
+        return self.inputs[position] if position < len(self.inputs) else ""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute."""
+        found = self.attributes.get(name)
+        return default if found is None else found
+
+    def __str__(self) -> str:
+        return f"{self.original or self.operator} {self.name}".strip()
+
+
+@dataclass(slots=True)
+class NetworkGraph:
+    """Nodes in an order in which every value is made before it is used."""
+
+    name: str
+    nodes: list[GraphNode] = field(default_factory=list)
+    values: dict[str, GraphValue] = field(default_factory=dict)
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    file_nodes: list[GraphNode] = field(default_factory=list)
+    """The nodes as the file has them, where some of `nodes` stand for several."""
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.values[name].shape
+
+    def readers(self) -> dict[str, list[GraphNode]]:
+        """The nodes that use a value."""
+        found: dict[str, list[GraphNode]] = {}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                if name:
+                    found.setdefault(name, []).append(node)
+        return found
+
+    def producers(self) -> dict[str, GraphNode]:
+        return {name: node for node in self.nodes for name in node.outputs if name}
+
+    def scalar(self, name: str) -> float | None:
+        """The value of a constant with one value, if it is known."""
+        value = self.values.get(name)
+        if value is None or value.data is None or value.data.size != 1:
+            return None
+        return float(value.data.reshape(-1)[0])
+
+    def constants(self, node: GraphNode) -> Iterator[str]:
+        return (name for name in node.inputs if name and self.values[name].constant)
+
+
+def with_inputs(node: GraphNode, *inputs: str, **changes: Any) -> GraphNode:
+    """The same node with other inputs."""
+    return replace(node, inputs=inputs, **changes)

@@ -1,0 +1,65 @@
+"""A graph all the way to a workload: recognize, lower, finish, name, write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fusiest.errors import SpecError
+from fusiest.networks import attention, contractions, elementwise, moves, normalizations, windows  # noqa: F401  (enter their operators)
+from fusiest.networks.extents import Extent
+from fusiest.networks.graph import NetworkGraph
+from fusiest.networks.lowering import Lowering, lower
+from fusiest.networks.names import named
+from fusiest.networks.options import ImportOptions
+from fusiest.networks.passes import Lowered, finish
+from fusiest.networks.recognition import recognized
+from fusiest.networks.report import ImportReport, amount, report_on
+from fusiest.networks.section import between
+from fusiest.networks.write import workload_yaml
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkImport:
+    """A network as a workload: the YAML, and what became of its nodes."""
+
+    yaml: str
+    report: ImportReport
+
+
+def lowered_graph(graph: NetworkGraph, options: ImportOptions) -> Lowered:
+    """The Einsums of a graph."""
+    graph = recognized(between(graph, options.first, options.last))
+    lowering = Lowering(graph, options)
+    if options.batch is not None and options.batch > 1:
+        lowering.batch = Extent(options.batch)
+    lower(lowering)
+    lowered = finish(lowering)
+    if not lowered.einsums:
+        raise SpecError(f"{graph.name}: nothing is computed: no node became an Einsum")
+    return lowered
+
+
+def import_graph(graph: NetworkGraph, options: ImportOptions) -> NetworkImport:
+    """The workload of a graph."""
+    lowered = lowered_graph(graph, options)
+    names = named(lowered)
+    report = report_on(lowered, names)
+    return NetworkImport(workload_yaml(lowered, names, _about(report, options)), report)
+
+
+def _about(report: ImportReport, options: ImportOptions) -> Sequence[str]:
+    """The comment at the top of the file."""
+    name = "".join(c if c.isascii() and c.isprintable() and c not in "{}#" else "?" for c in report.network)[:200]
+    lines = [
+        f"{name.rsplit('/', 1)[-1]}: {report.einsums:,} Einsums, {amount(report.macs)} multiply-accumulates, "
+        f"{amount(report.parameters)} parameters.",
+        f"Imported with softmax as {options.softmax}, element-wise operators: {options.elementwise}"
+        + (f", batch {options.batch}" if options.batch else "")
+        + ".",
+    ]
+    if report.cuts:
+        lines.append(
+            f"{len(report.cuts)} nodes are cut: their inputs go to the outermost memory, and their outputs come from there."
+        )
+    return lines

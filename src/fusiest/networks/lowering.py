@@ -1,0 +1,279 @@
+"""From a graph of operators to Einsums: the state of a lowering, and the loop over the nodes.
+
+What an operator becomes is in `contractions`, `normalizations`, `elementwise`, `windows` and `moves`, each with its entries of
+`LOWER`. A value is a view of a tensor, or an expression over one, until somebody needs it in memory. What cannot be
+said is cut: the value is taken from the outermost memory, and the report says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fusiest.networks.extents import Axis, Extent
+from fusiest.networks.graph import GraphNode, NetworkGraph
+from fusiest.networks.making import EinsumMaker, OperandView, Subscript, Unfit
+from fusiest.networks.options import ImportOptions
+from fusiest.networks.tensors import (
+    RESULT,
+    Apply,
+    Expression,
+    NetAccess,
+    NetEinsum,
+    NetTensor,
+    View,
+    rebuilt,
+    tensor_view,
+    walk,
+)
+from fusiest.networks.words import word_of
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What an Einsum computes: its operation in a word, the expression of its operands, and how it is summed up."""
+
+    operation: str
+    body: Callable[[Sequence[NetAccess], Mapping[str, Sequence[Axis]]], Expression]
+    """From the accesses of the operands and the variables of the labels."""
+    reduction: str | None = None
+    suffix: str = ""
+    after: Callable[[Expression], Expression] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CutValue:
+    """A value that is taken from the outermost memory, and why."""
+
+    node: GraphNode
+    tensor: NetTensor
+    reason: str
+    sent: tuple[View, ...]
+    """What goes to the outermost memory for it."""
+    cache: bool = False
+    """It would be there anyway: keys and values of earlier tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a node: `einsums`, `view`, `folded`, `constant`, `input`, `cut` or `unused`."""
+
+    became: str
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Lowering:
+    """A network on its way to Einsums."""
+
+    graph: NetworkGraph
+    options: ImportOptions
+    values: dict[str, View | Apply] = field(default_factory=dict)
+    einsums: list[NetEinsum] = field(default_factory=list)
+    cuts: list[CutValue] = field(default_factory=list)
+    fates: dict[GraphNode, Fate] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    batch: Extent | None = None
+    tables: set[str] = field(default_factory=set)
+    """Constants that are no parameters: masks, rotary tables."""
+    _readers: dict[str, list[GraphNode]] | None = None
+    _producers: dict[str, GraphNode] | None = None
+
+    def readers(self, name: str) -> list[GraphNode]:
+        """The nodes that use a value."""
+        if self._readers is None:
+            self._readers = self.graph.readers()
+        return self._readers.get(name, [])
+
+    # --- values ---------------------------------------------------------------------------------------------------
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.graph.values[name].shape
+
+    def is_constant(self, name: str) -> bool:
+        return self.graph.values[name].constant
+
+    def expression(self, name: str) -> View | Apply:
+        """A value as it stands: a view, or an expression that no Einsum computes yet.
+
+        A vector of constants is a tensor of its own wherever it is used: exporters give equal ones one name.
+        """
+        if name not in self.values:
+            found = tensor_view(self.shape(name), "constant", name)
+            if len(found.tensor.axes) <= 1:
+                return found
+            self.values[name] = found
+        return self.values[name]
+
+    def view(self, name: str) -> View:
+        """A value as a view of a tensor; what is only an expression becomes an Einsum."""
+        found = self.expression(name)
+        if isinstance(found, Apply):
+            found = self.values[name] = self.materialized(found)
+        return found
+
+    def define(self, node: GraphNode, *found: View | Apply) -> None:
+        """The values of a node's outputs, in order. An expression waits for one reader; for several, it is computed once."""
+        for name, value in zip(node.outputs, found, strict=False):
+            if name:
+                several = len(self.readers(name)) + (name in self.graph.outputs) > 1
+                self.values[name] = self.materialized(value) if several and isinstance(value, Apply) else value
+
+    def new_input(self, shape: Sequence[int], source: str, batched: bool, node: GraphNode | None = None) -> View:
+        """A tensor that comes from the outermost memory."""
+        batch = Axis(self.batch, "b") if self.batch is not None and batched else None
+        return tensor_view(shape, "input", source, batch, node)
+
+    # --- Einsums --------------------------------------------------------------------------------------------------
+
+    def einsum(
+        self,
+        node: GraphNode,
+        operands: Sequence[tuple[View, Sequence[Subscript]]],
+        output: Sequence[str | None],
+        recipe: Recipe,
+        sizes: Mapping[str, int] | None = None,
+        roles: Mapping[str, str] | None = None,
+    ) -> View:
+        """Add an Einsum; gives its result. `sizes` are those of labels that no operand has alone."""
+        maker = EinsumMaker([OperandView(*operand) for operand in operands], sizes or {}, roles or {})
+        reads = [maker.access(i) for i in range(len(operands))]
+        maker.drop_idle(output, recipe.reduction)
+        view, access = maker.output(output, node.outputs[0])
+        body = recipe.body(reads, maker.variables)
+        made = NetEinsum(node, recipe.operation, reads, access, maker.all_variables(), body, recipe.reduction)
+        made.suffix = recipe.suffix
+        made.after = recipe.after(RESULT) if recipe.after is not None else RESULT
+        made.folded = [read for read in reads if read.tensor.kind == "constant" and not read.index]
+        made.reads = [read for read in reads if read not in made.folded]
+        self.einsums.append(made)
+        return view
+
+    def materialized(self, expression: Apply) -> View:
+        """An Einsum that computes an expression, element by element."""
+        leaves = distinct_views(expression)
+        labels = [f"a{i}" if size > 1 else None for i, size in enumerate(leaves[0].shape)]
+
+        def body(accesses: Sequence[NetAccess], _: object) -> Expression:
+            own = list(zip(leaves, accesses, strict=True))
+            views = [part for part in walk(expression) if isinstance(part, View)]
+            return rebuilt(expression, {id(v): next(a for leaf, a in own if v.same(leaf)) for v in views})
+
+        assert expression.node is not None
+        recipe = Recipe(word_of(expression), body)
+        view = self.einsum(expression.node, [(leaf, labels) for leaf in leaves], labels, recipe)
+        made = self.einsums[-1]
+        made.nodes = [part.node for part in walk(expression) if isinstance(part, Apply) and part.node is not None]
+        for access in made.reads:
+            access.foldable = access.tensor.kind == "constant"
+        made.elementwise = sum(not access.foldable for access in made.reads) == 1
+        return view
+
+    # --- cuts -----------------------------------------------------------------------------------------------------
+
+    def cut(self, node: GraphNode, reason: str) -> None:
+        """Take all outputs of a node from the outermost memory, and send its inputs there."""
+        sent = tuple(self.view(name) for name in node.inputs if name and not self.is_constant(name))
+        batched = any(view.tensor.batch is not None for view in sent)
+        for name in node.outputs:
+            if name:
+                view = self.new_input(self.shape(name), name, batched, node)
+                self.values[name] = view
+                self.cuts.append(CutValue(node, view.tensor, reason, sent))
+        self.fates[node] = Fate("cut", reason)
+
+    def cut_input(self, node: GraphNode, name: str, reason: str) -> None:
+        """Take one input of a node from the outermost memory, where it is sent. The view that it is, if any, is what is cut."""
+        sent = self.view(name)
+        view = self.new_input(self.shape(name), name, sent.tensor.batch is not None, None)
+        self.values[name] = view
+        maker = self.producer(name)
+        viewed = maker is not None and self.fates.get(maker, Fate("")).became == "view"
+        self.cuts.append(CutValue(maker if viewed and maker is not None else node, view.tensor, reason, (sent,)))
+
+    def cache(self, node: GraphNode, name: str, shape: Sequence[int], new: View) -> View:
+        """Keys or values of all tokens, taken from the outermost memory, where those of the new ones are sent."""
+        view = self.new_input(shape, name, new.tensor.batch is not None, node)
+        self.cuts.append(
+            CutValue(node, view.tensor, "keys and values of earlier tokens are an input", (new,), cache=True)
+        )
+        return view
+
+    def note(self, text: str) -> None:
+        """Say something about the whole import, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def producer(self, name: str) -> GraphNode | None:
+        """The node that makes a value."""
+        if self._producers is None:
+            self._producers = self.graph.producers()
+        return self._producers.get(name)
+
+
+def distinct_views(expression: Expression) -> list[View]:
+    """The views that an expression reads, each once; tensors before constants."""
+    found: list[View] = []
+    for part in walk(expression):
+        if isinstance(part, View) and not any(part.same(other) for other in found):
+            found.append(part)
+    return sorted(found, key=lambda view: view.constant)
+
+
+LowerFunction = Callable[[Lowering, GraphNode], None]
+LOWER: dict[str, LowerFunction] = {}
+"""What each operator becomes."""
+
+
+def lowers(*operators: str) -> Callable[[LowerFunction], LowerFunction]:
+    """Enter a function as that for these operators."""
+
+    def enter(function: LowerFunction) -> LowerFunction:
+        LOWER.update(dict.fromkeys(operators, function))
+        return function
+
+    return enter
+
+
+def lower(lowering: Lowering) -> None:
+    """All nodes, in order."""
+    graph = lowering.graph
+    for name in graph.inputs:
+        lowering.values[name] = lowering.new_input(graph.shape(name), name, batched=True)
+    for node in graph.nodes:
+        if all(graph.values[name].constant for name in node.outputs if name):
+            lowering.fates[node] = Fate("constant")
+        else:
+            _lower_node(lowering, node)
+
+
+def _lower_node(lowering: Lowering, node: GraphNode) -> None:
+    """One node: as it is, or with inputs that are cut, or cut itself."""
+    function = LOWER.get(node.operator)
+    if function is None:
+        lowering.cut(node, f"no Einsum says {node.original or node.operator}")
+        return
+    inputs = [name for name in dict.fromkeys(node.inputs) if name and not lowering.is_constant(name)]
+    constants = [name for name in dict.fromkeys(node.inputs) if name and lowering.is_constant(name)]
+    reason = ""
+    for attempt in ([], [], *([name] for name in inputs), inputs):
+        before = len(lowering.einsums), len(lowering.cuts), {name: lowering.values.get(name) for name in node.inputs}
+        try:
+            if reason:  # a constant is laid out as its reader needs it
+                for name in constants:
+                    lowering.values.pop(name, None)
+            kept = {name: lowering.view(name) for name in attempt}
+            for name in attempt:
+                lowering.cut_input(node, name, reason)
+            function(lowering, node)
+            lowering.values.update(kept)
+        except Unfit as error:
+            reason = reason or str(error)
+            einsums, cuts, values = before
+            del lowering.einsums[einsums:], lowering.cuts[cuts:]
+            for name, value in values.items():
+                if value is not None:
+                    lowering.values[name] = value
+        else:
+            return
+    lowering.cut(node, reason)

@@ -1,0 +1,212 @@
+"""Operators that move no data: views of their input. What is no view is an Einsum that copies, or a cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fusiest.networks import views
+from fusiest.networks.elementwise import mapped
+from fusiest.networks.graph import GraphNode
+from fusiest.networks.lowering import Fate, Lowering, Recipe, lowers
+from fusiest.networks.making import Unfit
+from fusiest.networks.normalizations import laid
+from fusiest.networks.tensors import Apply, View
+
+
+def _viewed(lowering: Lowering, node: GraphNode, *functions: Callable[[View], View | None]) -> None:
+    """The outputs as views of the first input; a cut where one of them is none."""
+    source = lowering.view(node.inputs[0])
+    found: list[View] = []
+    for function in functions:
+        view = function(source)
+        if view is None:
+            lowering.cut(node, _reason(node, lowering))
+            return
+        found.append(view)
+    lowering.define(node, *found)
+    lowering.fates[node] = Fate("view")
+
+
+def _reason(node: GraphNode, lowering: Lowering) -> str:
+    before, after = ("x".join(map(str, lowering.shape(name))) or "1" for name in (node.inputs[0], node.outputs[0]))
+    return (
+        f"{before} does not factor into {after}"
+        if node.operator == "Reshape"
+        else f"{before} to {after} is no affine index"
+    )
+
+
+def _kept(lowering: Lowering, node: GraphNode, function: Callable[[View], View | None]) -> None:
+    """A view of all values, each once: an expression that waits can go on waiting."""
+    waiting = lowering.expression(node.inputs[0])
+    if isinstance(waiting, Apply):
+        try:
+            lowering.define(node, mapped(waiting, function))
+        except Unfit:
+            pass
+        else:
+            lowering.fates[node] = Fate("view")
+            return
+    _viewed(lowering, node, function)
+
+
+@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")
+def reshape(lowering: Lowering, node: GraphNode) -> None:
+    """The output's shape says all."""
+    shape = lowering.shape(node.outputs[0])
+    _kept(lowering, node, lambda view: views.reshape(view, shape))
+
+
+@lowers("Transpose")
+def transpose(lowering: Lowering, node: GraphNode) -> None:
+    order = node.get("perm", range(len(lowering.shape(node.inputs[0])))[::-1])
+    _kept(lowering, node, lambda view: views.transpose(view, order))
+
+
+@lowers("Expand")
+def expand(lowering: Lowering, node: GraphNode) -> None:
+    shape = lowering.shape(node.outputs[0])
+    _viewed(lowering, node, lambda view: views.expand(view, shape))
+
+
+@lowers("Tile")
+def tile(lowering: Lowering, node: GraphNode) -> None:
+    def tiled(view: View) -> View | None:
+        for axis, (before, after) in enumerate(zip(view.shape, lowering.shape(node.outputs[0]), strict=True)):
+            view = views.repeat(view, axis, after // before)
+        return view
+
+    _viewed(lowering, node, tiled)
+
+
+@lowers("DepthToSpace", "SpaceToDepth")
+def blocks(lowering: Lowering, node: GraphNode) -> None:
+    """Channels from or to blocks of the image: splits and another order."""
+    n, c, h, w = lowering.shape(node.inputs[0])
+    b = int(node.get("blocksize", 1))
+    if node.operator == "SpaceToDepth":
+        split, order = [n, c, h // b, b, w // b, b], [0, 3, 5, 1, 2, 4]
+    elif node.get("mode", "DCR") == "CRD":
+        split, order = [n, c // b**2, b, b, h, w], [0, 1, 4, 2, 5, 3]
+    else:
+        split, order = [n, b, b, c // b**2, h, w], [0, 3, 4, 1, 5, 2]
+
+    def moved(view: View) -> View | None:
+        parts = views.reshape(view, split)
+        return views.reshape(views.transpose(parts, order), lowering.shape(node.outputs[0])) if parts else None
+
+    _kept(lowering, node, moved)
+
+
+@lowers("Slice")
+def slices(lowering: Lowering, node: GraphNode) -> None:
+    """`starts` and `steps` are resolved by the reader, one for each axis; the output's shape gives the counts."""
+    starts, steps, shape = node.get("starts"), node.get("steps"), lowering.shape(node.outputs[0])
+
+    def part(view: View) -> View | None:
+        found: View | None = view
+        for axis, (start, count, step) in enumerate(zip(starts, shape, steps, strict=True)):
+            found = views.cut_out(found, axis, start, count, step) if found is not None else None
+        return found
+
+    _viewed(lowering, node, part)
+
+
+@lowers("Split")
+def split(lowering: Lowering, node: GraphNode) -> None:
+    axis = int(node.get("axis", 0)) % len(lowering.shape(node.inputs[0]))
+    functions, start = [], 0
+    for name in node.outputs:
+        count = lowering.shape(name)[axis] if name else 0
+        functions.append(lambda view, start=start, count=count: views.cut_out(view, axis, start, count))
+        start += count
+    _viewed(lowering, node, *functions)
+
+
+@lowers("Gather")
+def gather(lowering: Lowering, node: GraphNode) -> None:
+    """By constants in equal steps, a slice; of a table by data, rows that come from outside; else a cut."""
+    source, indices = node.inputs[0], lowering.graph.values[node.inputs[1]]
+    shape = lowering.shape(node.outputs[0])
+    axis = int(node.get("axis", 0)) % len(lowering.shape(source))
+    if lowering.is_constant(source) and not indices.constant:
+        batched = lowering.view(indices.name).tensor.batch is not None
+        lowering.define(node, lowering.new_input(shape, node.outputs[0], batched, node))
+        lowering.fates[node] = Fate("input", f"the rows of {source} that are read are an input")
+        return
+    if indices.data is None:
+        lowering.cut(node, "gathers by data" if not indices.constant else "gathers by indices that are not in the file")
+        return
+    positions = indices.data.reshape(-1).astype(int) % lowering.shape(source)[axis]
+    step = int(positions[1] - positions[0]) if len(positions) > 1 else 1
+    if step == 0 or not np.array_equal(positions, positions[0] + step * np.arange(len(positions))):
+        lowering.cut(node, "gathers by indices that are no range")
+        return
+
+    def part(view: View) -> View | None:
+        found = views.cut_out(view, axis, int(positions[0]), len(positions), step)
+        return views.reshape(found, shape) if found is not None else None
+
+    _viewed(lowering, node, part)
+
+
+@lowers("Concat")
+def concat(lowering: Lowering, node: GraphNode) -> None:
+    """The same tensor several times is a broadcast; others are a cut, for now."""
+    axis = int(node.get("axis", 0)) % len(lowering.shape(node.outputs[0]))
+    inputs = [name for name in node.inputs if name]
+    if len(inputs) == 1:
+        _viewed(lowering, node, lambda view: view)
+    elif len(set(inputs)) == 1:
+        _viewed(lowering, node, lambda view: views.repeat(view, axis, len(inputs)))
+    else:
+        lowering.cut(node, "puts tensors together")
+
+
+@lowers("Pad")
+def pad(lowering: Lowering, node: GraphNode) -> None:
+    """Constant padding: indices outside of the tensor, which the window of a reader takes in; else an Einsum that copies."""
+    pads, value = node.get("pads"), node.get("value", 0.0)
+    rank = len(pads) // 2
+    if node.get("mode", "constant") != "constant" or value is None:
+        lowering.cut(node, f"pads by {node.get('mode', 'constant')}")
+        return
+
+    def padded(view: View) -> View | None:
+        found: View | None = view
+        for axis in range(rank):
+            if found is not None and (pads[axis] or pads[rank + axis]):
+                found = views.pad(found, axis, pads[axis], pads[rank + axis], value)
+        return found
+
+    source = lowering.view(node.inputs[0])
+    found = padded(source)
+    if found is None:
+        lowering.cut(node, "pads what is no single rank")
+        return
+    readers = lowering.readers(node.outputs[0])
+    if value == 0 and readers and all(reader.operator in ("Conv", "Pad") for reader in readers):
+        lowering.define(node, found)
+        lowering.fates[node] = Fate("view", "in the window of its reader")
+        return
+    labels = [f"a{i}" if size > 1 else None for i, size in enumerate(found.shape)]
+    lowering.define(node, lowering.einsum(node, [(found, labels)], labels, Recipe("pad", lambda a, _: a[0])))
+
+
+@lowers("Resize", "Upsample")
+def resize(lowering: Lowering, node: GraphNode) -> None:
+    """To a multiple of the size, by the nearest element: each of them several times."""
+    shape = lowering.shape(node.outputs[0])
+    times = node.get("times")
+    if times is None:
+        lowering.cut(node, f"resizes by {node.get('mode', 'nearest')}")
+        return
+
+    def enlarged(view: View) -> View | None:
+        for axis, count in enumerate(times):
+            view = views.repeat(view, axis, count, inner=True)
+        return laid(view, shape)
+
+    _viewed(lowering, node, enlarged)

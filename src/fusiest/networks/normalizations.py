@@ -1,0 +1,202 @@
+"""Softmax and normalizations as cascades of Einsums: each reduction, and each pass over the tensor, is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from fusiest.networks import views
+from fusiest.networks.extents import Axis
+from fusiest.networks.graph import GraphNode
+from fusiest.networks.lowering import Lowering, Recipe, lowers
+from fusiest.networks.making import Unfit
+from fusiest.networks.tensors import Apply, Expression, NetAccess, View
+
+Labels = Sequence[str | None]
+
+
+def apply(operator: str, *arguments: Expression, **attributes: object) -> Apply:
+    """An operation that is part of an operator's meaning."""
+    return Apply(operator, arguments, attributes)
+
+
+def _constant(value: float) -> Apply:
+    return Apply("Constant", (), {"value": value})
+
+
+def _labels(view: View) -> list[str | None]:
+    return [f"a{i}" if size > 1 else None for i, size in enumerate(view.shape)]
+
+
+def _without(labels: Labels, axes: Sequence[int]) -> list[str | None]:
+    return [None if i in axes else label for i, label in enumerate(labels)]
+
+
+# --- softmax --------------------------------------------------------------------------------------------------------
+
+
+@lowers("Softmax", "LogSoftmax")
+def softmax(lowering: Lowering, node: GraphNode) -> None:
+    """As the option says: a cascade, one with the division after the product that follows, or one Einsum."""
+    view = lowering.view(node.inputs[0])
+    axes = [axis % len(view.axes) for axis in node.get("axes", [-1])]
+    divided = softmax_of(lowering, node, view, axes)
+    if isinstance(divided, Apply) and not (lowering.options.softmax == "deferred" and defers(lowering, node, axes)):
+        divided = lowering.materialized(divided)
+    lowering.define(node, divided)
+
+
+def softmax_of(lowering: Lowering, node: GraphNode, view: View, axes: Sequence[int]) -> View | Apply:
+    """The cascade over some axes of a view, up to the division, which waits; or one Einsum."""
+    labels = _labels(view)
+    if lowering.options.softmax == "online":
+        return _online(lowering, node, view, labels, axes)
+    inner = _without(labels, axes)
+    most = lowering.einsum(node, [(view, labels)], inner, _reduce("max", "max"))
+    shifted = Recipe("exp", lambda a, _: apply("Exp", apply("Sub", a[0], a[1])), suffix="exp")
+    raised = lowering.einsum(node, [(view, labels), (most, inner)], labels, shifted)
+    total = lowering.einsum(node, [(raised, labels)], inner, _reduce("sum", "sum"))
+    if node.operator == "LogSoftmax":
+        logarithm = Recipe("log_softmax", lambda a, _: apply("Sub", apply("Sub", a[0], a[1]), apply("Log", a[2])))
+        return lowering.einsum(node, [(view, labels), (most, inner), (total, inner)], labels, logarithm)
+    return Apply("Div", (raised, views.expand(total, view.shape)), {"deferred": True}, node)
+
+
+def defers(lowering: Lowering, node: GraphNode, axes: Sequence[int]) -> bool:
+    """Whether the one reader of a softmax is a product that sums over what the softmax normalizes."""
+    name, rank = node.outputs[0], len(lowering.shape(node.outputs[0]))
+    while True:
+        readers = lowering.readers(name)
+        if len(readers) != 1 or name in lowering.graph.outputs:
+            return False
+        if readers[0].operator not in ("Identity", "Reshape", "Cast"):
+            break
+        name = readers[0].outputs[0]
+    reader = readers[0]
+    return reader.operator == "MatMul" and reader.inputs[0] == name and [axis % rank for axis in axes] == [rank - 1]
+
+
+def _online(lowering: Lowering, node: GraphNode, view: View, labels: Labels, axes: Sequence[int]) -> View:
+    def body(accesses: Sequence[NetAccess], variables: Mapping[str, Sequence[Axis]]) -> Expression:
+        over = [v for axis in axes if (label := labels[axis]) is not None for v in variables[label]]
+        return apply("LogSoftmax" if node.operator == "LogSoftmax" else "Softmax", accesses[0], over=over)
+
+    return lowering.einsum(node, [(view, labels)], labels, Recipe("softmax", body))
+
+
+def _reduce(operation: str, suffix: str) -> Recipe:
+    return Recipe(operation, lambda a, _: a[0], reduction=operation, suffix=suffix)
+
+
+# --- normalizations -------------------------------------------------------------------------------------------------
+
+
+def _inverse_deviation(epsilon: float, operation: str) -> Recipe:
+    """1 / sqrt(mean of squares + epsilon)."""
+    return Recipe(
+        operation,
+        lambda a, _: apply("Mul", a[0], a[0]),
+        "mean",
+        operation,
+        lambda mean: apply("Reciprocal", apply("Sqrt", apply("Add", mean, _constant(epsilon)))),
+    )
+
+
+def normalized(
+    lowering: Lowering, node: GraphNode, view: View, axes: Sequence[int], gamma: View | None, centred: bool
+) -> tuple[View, View | None, View]:
+    """The cascade over some axes of a view: the result, and the means and inverse deviations that it used."""
+    labels = _labels(view)
+    inner = _without(labels, axes)
+    mean, epsilon = None, float(node.get("epsilon", 1e-5))
+    if centred:
+        mean = lowering.einsum(node, [(view, labels)], inner, _reduce("mean", "mean"))
+        centre = Recipe("subtract", lambda a, _: apply("Sub", a[0], a[1]), suffix="centered")
+        view = lowering.einsum(node, [(view, labels), (mean, inner)], labels, centre)
+    deviation = lowering.einsum(
+        node, [(view, labels)], inner, _inverse_deviation(epsilon, "variance" if centred else "square")
+    )
+    operands: list[tuple[View, Labels]] = [(view, labels), (deviation, inner)]
+    if gamma is not None:
+        operands.append((gamma, [label if size > 1 else None for label, size in zip(labels, gamma.shape, strict=True)]))
+
+    def body(accesses: Sequence[NetAccess], _: object) -> Expression:
+        scaled = apply("Mul", accesses[0], accesses[1])
+        return apply("Mul", scaled, accesses[2]) if gamma is not None else scaled
+
+    return lowering.einsum(node, operands, labels, Recipe("multiply", body)), mean, deviation
+
+
+def _shifted(node: GraphNode, view: View, beta: View | None) -> View | Apply:
+    return view if beta is None else Apply("Add", (view, views.expand(beta, view.shape)), {}, node)
+
+
+def _parameter(lowering: Lowering, node: GraphNode, position: int, shape: Sequence[int]) -> View | None:
+    """A scale or shift of a normalization in the shape in which it is applied."""
+    name = node.input(position)
+    return laid(lowering.view(name), shape) if name else None
+
+
+def laid(view: View, shape: Sequence[int]) -> View:
+    """A view reshaped, or Unfit."""
+    found = views.reshape(view, shape)
+    if found is None:
+        raise Unfit(f"{_text(view.shape)} does not factor into {_text(shape)}")
+    return found
+
+
+def _text(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "1"
+
+
+@lowers("LayerNormalization", "RMSNormalization")
+def layer_normalization(lowering: Lowering, node: GraphNode) -> None:
+    """Over the last axes, from `axis` on."""
+    view = lowering.view(node.inputs[0])
+    rank = len(view.axes)
+    axes = range(int(node.get("axis", -1)) % rank, rank)
+    whole = [1] * axes.start + list(view.shape[axes.start :])
+
+    def parameter(position: int) -> View | None:
+        name = node.input(position)
+        if not name:
+            return None
+        own = lowering.shape(name)
+        return laid(lowering.view(name), [1] * (rank - len(own)) + list(own) if prod(own) != prod(whole) else whole)
+
+    centred = node.operator == "LayerNormalization"
+    result, mean, deviation = normalized(lowering, node, view, axes, parameter(1), centred)
+    lowering.define(node, _shifted(node, result, parameter(2)), *([mean, deviation] if mean is not None else []))
+
+
+@lowers("InstanceNormalization")
+def instance_normalization(lowering: Lowering, node: GraphNode) -> None:
+    """Over the axes of the image."""
+    view = lowering.view(node.inputs[0])
+    shape = [1, view.shape[1]] + [1] * (len(view.axes) - 2)
+    gamma, beta = (_parameter(lowering, node, i, shape) for i in (1, 2))
+    result, _, _ = normalized(lowering, node, view, range(2, len(view.axes)), gamma, centred=True)
+    lowering.define(node, _shifted(node, result, beta))
+
+
+@lowers("GroupNormalization")
+def group_normalization(lowering: Lowering, node: GraphNode) -> None:
+    """Over the image and the channels of a group: the channel rank is split."""
+    view = lowering.view(node.inputs[0])
+    groups, channels = int(node.get("num_groups", 1)), view.shape[1]
+    if channels % groups:
+        raise Unfit(f"{channels} channels are no {groups} groups")
+    split = laid(view, [view.shape[0], groups, channels // groups, *view.shape[2:]])
+    image = [1] * (len(view.axes) - 2)
+
+    def parameter(position: int) -> View | None:
+        name = node.input(position)
+        if not name:
+            return None
+        each = channels // groups if lowering.shape(name)[0] == channels else 1
+        return _parameter(lowering, node, position, [1, groups, each, *image])
+
+    gamma, beta = parameter(1), parameter(2)
+    result, _, _ = normalized(lowering, node, split, range(2, len(split.axes)), gamma, centred=True)
+    beta = laid(views.expand(beta, split.shape), view.shape) if beta is not None else None
+    lowering.define(node, _shifted(node, laid(result, view.shape), beta))

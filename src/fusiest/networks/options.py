@@ -1,0 +1,47 @@
+"""What can be asked of an import, and whether it makes sense."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fusiest.errors import SpecError, did_you_mean
+
+SOFTMAXES = ("cascade", "deferred", "online")
+ELEMENTWISE = ("fold", "keep")
+MAX_SIZE = 2**40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """How a network becomes a workload."""
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of dimensions that the file leaves open, by name."""
+    batch: int | None = None
+    """How many samples at once, where the network takes one or leaves it open."""
+    bits: int | Mapping[str, int] = 8
+    """Bits of a value, for all tensors or by set (`input`, `weight`, `output`, `Other`)."""
+    softmax: str = "cascade"
+    elementwise: str = "fold"
+    first: str | None = None
+    """Import from this node on."""
+    last: str | None = None
+    """Import up to this node."""
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("softmax", self.softmax, SOFTMAXES),
+            ("elementwise", self.elementwise, ELEMENTWISE),
+        ):
+            if value not in known:
+                raise SpecError(f"{name} is one of {', '.join(known)}, not '{value}'{did_you_mean(str(value), known)}")
+        sizes = {f"dim {name}": size for name, size in self.dims.items()}
+        if self.batch is not None:
+            sizes["batch"] = self.batch
+        for name, size in sizes.items():
+            if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_SIZE:
+                raise SpecError(f"{name} must be a whole number of at least 1, but is {size}")
+        for bits in self.bits.values() if isinstance(self.bits, Mapping) else [self.bits]:
+            if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 1024:
+                raise SpecError(f"bits must be a whole number from 1 to 1024, but is {bits}")

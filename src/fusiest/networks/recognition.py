@@ -1,0 +1,335 @@
+"""Operators that exporters write out as many, put together again: RMSNorm, LayerNorm, GroupNorm, rotary embedding.
+
+A group of nodes is recognized only if nothing outside of it reads what is inside. The new node remembers its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fusiest.networks.graph import GraphNode, NetworkGraph
+
+_PASSING = ("Cast", "Identity")
+
+
+def recognized(graph: NetworkGraph) -> NetworkGraph:
+    """The graph with groups of nodes replaced by the operators that they are."""
+    search = _Recognition(graph)
+    for node in graph.nodes:
+        if node.operator == "ReduceMean":
+            search.take(_normalization(search, node))
+        elif node.operator == "InstanceNormalization":
+            search.take(_group_normalization(search, node))
+        elif node.operator == "Add":
+            search.take(_rotary(search, node))
+    nodes = [search.last.get(node, node) for node in graph.nodes if node not in search.gone]
+    return NetworkGraph(graph.name, nodes, graph.values, graph.inputs, graph.outputs, graph.nodes)
+
+
+@dataclass(slots=True)
+class _Recognition:
+    """The graph to look around in, and what was found."""
+
+    graph: NetworkGraph
+    producers: dict[str, GraphNode] = field(default_factory=dict)
+    readers: dict[str, list[GraphNode]] = field(default_factory=dict)
+    last: dict[GraphNode, GraphNode] = field(default_factory=dict)
+    """What stands for a group, by the last of its nodes."""
+    gone: set[GraphNode] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.producers, self.readers = self.graph.producers(), self.graph.readers()
+
+    def take(self, found: GraphNode | None) -> None:
+        """Enter a group, unless something else needs what is inside or is made of the same nodes."""
+        if found is None or any(part in self.gone or part in self.last for part in found.parts):
+            return
+        inside = set(found.parts)
+        end = next(part for part in found.parts if part.outputs[0] == found.outputs[0])
+        for part in found.parts:
+            for name in part.outputs:
+                outside = any(reader not in inside for reader in self.readers.get(name, []))
+                if part is not end and name and (outside or name in self.graph.outputs):
+                    return
+        self.last[end] = found
+        self.gone |= inside - {end}
+
+    def maker(self, name: str, *operators: str, seen: list[GraphNode]) -> GraphNode | None:
+        """The node that makes a value, casts in between aside, if it is one of these operators."""
+        node = self.producers.get(name)
+        passed = []
+        while node is not None and node.operator in _PASSING:
+            passed.append(node)
+            node = self.producers.get(node.inputs[0])
+        if node is None or node.operator not in operators or self.graph.values[node.outputs[0]].constant:
+            return None
+        seen += [*passed, node]
+        return node
+
+    def reader(self, name: str, seen: list[GraphNode]) -> GraphNode | None:
+        """The only node that reads a value, casts in between aside."""
+        while True:
+            readers = self.readers.get(name, [])
+            if len(readers) != 1 or name in self.graph.outputs:
+                return None
+            if readers[0].operator not in _PASSING:
+                return readers[0]
+            seen.append(readers[0])
+            name = readers[0].outputs[0]
+
+    def source(self, name: str) -> str:
+        """A value before casts."""
+        node = self.producers.get(name)
+        while node is not None and node.operator in _PASSING:
+            name = node.inputs[0]
+            node = self.producers.get(name)
+        return name
+
+    def other(self, node: GraphNode, name: str) -> str | None:
+        """The operand of a node that is not this value."""
+        both = [each for each in node.inputs if self.source(each) != self.source(name)]
+        return both[0] if len(node.inputs) == 2 and len(both) == 1 else None
+
+    def is_scalar(self, name: str, value: float | None = None) -> bool:
+        found = self.graph.scalar(name)
+        return found is not None and (value is None or abs(found - value) < 1e-6)
+
+    def is_vector(self, name: str, size: int) -> bool:
+        """A constant with a value for each index of the last axis."""
+        value = self.graph.values[name]
+        return value.constant and value.size == size and (not value.shape or value.shape[-1] == size)
+
+
+# --- normalizations -------------------------------------------------------------------------------------------------
+
+
+def _normalization(search: _Recognition, mean: GraphNode) -> GraphNode | None:
+    """`x / sqrt(mean(x²) + ε) · γ`, or the same of `x − mean(x)`, plus β."""
+    seen = [mean]
+    rank = len(search.graph.shape(mean.inputs[0]))
+    axes = sorted(axis % rank for axis in mean.get("axes", ()))
+    if axes != list(range(rank - len(axes), rank)) or not axes or not mean.get("keepdims", 1):
+        return None
+    squared = _squared(search, mean.inputs[0], seen)
+    if squared is None:
+        return None
+    scaled = _divided(search, mean, squared, seen)
+    if scaled is None:
+        return None
+    end, epsilon, numerator = scaled
+    inputs = [numerator]
+    kind = "RMSNormalization"
+    centre = _centred(search, numerator, squared, axes, seen)
+    if centre is not None:
+        kind, inputs = "LayerNormalization", [centre]
+    width = search.graph.shape(mean.inputs[0])[-1]
+    end = _scaled_and_shifted(search, end, width if len(axes) == 1 else 0, inputs, seen, shift=kind[0] == "L")
+    attributes = {"axis": axes[0], "epsilon": epsilon}
+    return GraphNode(
+        end.name, kind, tuple(inputs), end.outputs, attributes, mean.path, parts=tuple(dict.fromkeys(seen))
+    )
+
+
+def _squared(search: _Recognition, name: str, seen: list[GraphNode]) -> str | None:
+    """x of `x²`."""
+    square = search.maker(name, "Pow", "Mul", seen=seen)
+    if square is None:
+        return None
+    first, second = square.inputs
+    if square.operator == "Pow":
+        return search.source(first) if search.is_scalar(second, 2.0) else None
+    return search.source(first) if search.source(first) == search.source(second) else None
+
+
+def _divided(
+    search: _Recognition, mean: GraphNode, squared: str, seen: list[GraphNode]
+) -> tuple[GraphNode, float, str] | None:
+    """The division by the root of a mean: its node, ε, and what is divided."""
+    added = search.reader(mean.outputs[0], seen)
+    if added is None or added.operator != "Add":
+        return None
+    epsilon = next((search.graph.scalar(name) for name in added.inputs if search.is_scalar(name)), None)
+    root = search.reader(added.outputs[0], seen)
+    if epsilon is None or root is None:
+        return None
+    seen += [added, root]
+    name = root.outputs[0]
+    inverse = root.operator == "Pow" and search.is_scalar(root.inputs[1], -0.5)
+    if root.operator == "Sqrt":
+        after = search.reader(name, seen)
+        one = after is not None and after.operator == "Div" and search.is_scalar(after.inputs[0], 1.0)
+        if after is not None and (after.operator == "Reciprocal" or one):
+            seen.append(after)
+            name, inverse = after.outputs[0], True
+    elif not inverse:
+        return None
+    end = search.reader(name, seen)
+    if end is None or end.operator != ("Mul" if inverse else "Div"):
+        return None
+    seen.append(end)
+    numerator = search.other(end, name)
+    if numerator is None or (not inverse and search.source(end.inputs[1]) != search.source(name)):
+        return None
+    same = search.source(numerator) == squared or _same_difference(search, search.source(numerator), squared)
+    return (end, epsilon, numerator) if same else None
+
+
+def _same_difference(search: _Recognition, one: str, other: str) -> bool:
+    """Two nodes that compute the same difference."""
+    makers = [search.producers.get(name) for name in (one, other)]
+    if any(node is None or node.operator != "Sub" for node in makers):
+        return False
+    first, second = ([search.source(name) for name in node.inputs] for node in makers if node is not None)
+    return first == second
+
+
+def _centred(search: _Recognition, numerator: str, squared: str, axes: list[int], seen: list[GraphNode]) -> str | None:
+    """x, if what is normalized is `x − mean(x)`."""
+    more: list[GraphNode] = []
+    differences = [search.maker(name, "Sub", seen=more) for name in dict.fromkeys([numerator, squared])]
+    if any(node is None for node in differences):
+        return None
+    found = [node for node in differences if node is not None]
+    mean = search.maker(found[0].inputs[1], "ReduceMean", seen=more)
+    if mean is None or search.source(mean.inputs[0]) != search.source(found[0].inputs[0]):
+        return None
+    rank = len(search.graph.shape(mean.inputs[0]))
+    if sorted(axis % rank for axis in mean.get("axes", ())) != axes:
+        return None
+    seen += more
+    return found[0].inputs[0]
+
+
+def _scaled_and_shifted(
+    search: _Recognition, end: GraphNode, width: int, inputs: list[str], seen: list[GraphNode], shift: bool
+) -> GraphNode:
+    """The multiplication with γ and the addition of β that follow, if they do."""
+    for operator in ("Mul", "Add") if shift else ("Mul",):
+        passed: list[GraphNode] = []
+        after = search.reader(end.outputs[0], passed)
+        if after is None or after.operator != operator:
+            break
+        constants = [name for name in after.inputs if search.is_vector(name, width)]
+        if (
+            not width
+            or len(constants) != 1
+            or len(search.graph.shape(after.outputs[0])) != len(search.graph.shape(end.outputs[0]))
+        ):
+            break
+        inputs.append(constants[0])
+        seen += [*passed, after]
+        end = after
+    return end
+
+
+def _group_normalization(search: _Recognition, norm: GraphNode) -> GraphNode | None:
+    """A reshape to groups, instance normalization without parameters, the reshape back, γ and β."""
+    graph, seen = search.graph, [norm]
+    before = search.maker(norm.inputs[0], "Reshape", seen=seen)
+    after = search.reader(norm.outputs[0], seen)
+    if before is None or after is None or after.operator != "Reshape":
+        return None
+    shape, groups = graph.shape(before.inputs[0]), graph.shape(norm.inputs[0])
+    plain = _all(graph, norm.input(1), 1.0) and _all(graph, norm.input(2), 0.0)
+    if (
+        not plain
+        or graph.shape(after.outputs[0]) != shape
+        or len(shape) < 3
+        or len(groups) != 3
+        or groups[0] != shape[0]
+    ):
+        return None
+    if shape[1] % groups[1]:
+        return None
+    seen.append(after)
+    inputs, end = [before.inputs[0]], after
+    for operator in ("Mul", "Add"):
+        node = search.reader(end.outputs[0], [])
+        if node is None or node.operator != operator:
+            break
+        constant = next((name for name in node.inputs if _per_channel(graph, name, shape)), None)
+        if constant is None:
+            break
+        inputs.append(constant)
+        seen.append(node)
+        end = node
+    attributes = {"num_groups": groups[1], "epsilon": norm.get("epsilon", 1e-5)}
+    return GraphNode(
+        end.name, "GroupNormalization", tuple(inputs), end.outputs, attributes, norm.path, parts=tuple(seen)
+    )
+
+
+def _all(graph: NetworkGraph, name: str, value: float) -> bool:
+    data = graph.values[name].data if name else None
+    return data is not None and bool(np.all(data == value))
+
+
+def _per_channel(graph: NetworkGraph, name: str, shape: tuple[int, ...]) -> bool:
+    value = graph.values[name]
+    wanted = (shape[1],) + (1,) * (len(shape) - 2)
+    return value.constant and value.shape in (wanted, (1, *wanted))
+
+
+# --- rotary embedding -----------------------------------------------------------------------------------------------
+
+
+def _rotary(search: _Recognition, end: GraphNode) -> GraphNode | None:
+    """`x · cos + [−x₂, x₁] · sin`."""
+    for first, second in (end.inputs, end.inputs[::-1]) if len(end.inputs) == 2 else ():
+        seen = [end]
+        straight, crossed = search.maker(first, "Mul", seen=seen), search.maker(second, "Mul", seen=seen)
+        if straight is None or crossed is None:
+            return None
+        for turned, sine in (crossed.inputs, crossed.inputs[::-1]):
+            more = list(seen)
+            x = _half_turned(search, turned, more)
+            cosine = search.other(straight, x) if x is not None else None
+            if x is not None and cosine is not None and search.source(x) in map(search.source, straight.inputs):
+                attributes: dict[str, Any] = {"per_element": True}
+                inputs = (x, cosine, sine)
+                return GraphNode(
+                    end.name,
+                    "RotaryEmbedding",
+                    inputs,
+                    end.outputs,
+                    attributes,
+                    end.path,
+                    parts=tuple(dict.fromkeys(more)),
+                )
+    return None
+
+
+def _half_turned(search: _Recognition, name: str, seen: list[GraphNode]) -> str | None:
+    """x of `concat(−x[half:], x[:half])`."""
+    joined = search.maker(name, "Concat", seen=seen)
+    if joined is None or len(joined.inputs) != 2:
+        return None
+    rank = len(search.graph.shape(joined.outputs[0]))
+    minus = search.maker(joined.inputs[0], "Neg", seen=seen)
+    if minus is None or int(joined.get("axis", 0)) % rank != rank - 1:
+        return None
+    parts = list(_halves(search, (joined.inputs[1], minus.inputs[0]), seen))
+    if len(parts) != 2 or parts[0][0] != parts[1][0]:
+        return None
+    source, half = parts[0][0], search.graph.shape(parts[0][0])[-1] // 2
+    starts = [start for _, start in parts]
+    return source if starts == [0, half] and search.graph.shape(joined.inputs[1])[-1] == half else None
+
+
+def _halves(search: _Recognition, names: tuple[str, str], seen: list[GraphNode]) -> Iterator[tuple[str, int]]:
+    """What each is cut from along the last axis, and where it begins."""
+    for name in names:
+        node = search.maker(name, "Slice", "Split", seen=seen)
+        if node is None:
+            return
+        rank = len(search.graph.shape(node.inputs[0]))
+        if node.operator == "Split":
+            if int(node.get("axis", 0)) % rank == rank - 1:
+                before = node.outputs[: node.outputs.index(search.source(name))]
+                yield node.inputs[0], sum(search.graph.shape(each)[-1] for each in before)
+        elif all(s == 1 for s in node.get("steps")) and not any(node.get("starts")[:-1]):
+            yield node.inputs[0], node.get("starts")[-1]

@@ -1,0 +1,226 @@
+"""What became of every node of a network, and what the Einsums add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fusiest.networks.graph import GraphNode
+from fusiest.networks.lowering import CutValue, Fate
+from fusiest.networks.names import NetNames
+from fusiest.networks.passes import Lowered
+from fusiest.networks.tensors import NetEinsum, NetTensor
+
+MOST_CUTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFate:
+    """What became of a node: `einsums`, `view`, `folded`, `constant`, `input`, `cut` or `unused`; and which, or why."""
+
+    name: str
+    operator: str
+    became: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import gives, in figures and node by node."""
+
+    network: str
+    macs: int
+    vector_operations: int
+    parameters: int
+    einsums: int
+    nodes: tuple[NodeFate, ...]
+    cuts: tuple[NodeFate, ...]
+    """Nodes at which values go through the outermost memory, and why."""
+    cut_macs: int
+    """Multiply-accumulates of Einsums that read what a cut gives or make what it takes."""
+    cut_values: int
+    """Values that cuts send to the outermost memory and take from it."""
+    values: int
+    """Values of all tensors, each counted once."""
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """For `fusiest import --json`."""
+        return {
+            "network": self.network,
+            "macs": self.macs,
+            "vector_operations": self.vector_operations,
+            "parameters": self.parameters,
+            "einsums": self.einsums,
+            "cuts": len(self.cuts),
+            "cut_share_of_macs": self.cut_macs / self.macs if self.macs else 0.0,
+            "cut_share_of_values": self.cut_values / self.values if self.values else 0.0,
+            "notes": list(self.notes),
+            "nodes": [
+                {"name": n.name, "operator": n.operator, "became": n.became, "detail": n.detail} for n in self.nodes
+            ],
+        }
+
+    def summary(self) -> list[str]:
+        """The figures, in lines."""
+        counts: dict[str, int] = {}
+        for node in self.nodes:
+            counts[node.became] = counts.get(node.became, 0) + 1
+        words = {"einsums": "became Einsums", "view": "are views", "folded": "are folded into others", "constant": "are constants",
+                 "input": "give inputs", "cut": "are cut", "unused": "are not needed"}  # fmt: skip
+        told = ", ".join(f"{counts[key]:,} {text}" for key, text in words.items() if key in counts)
+        lines = [
+            f"{self.network}: {self.einsums:,} Einsums, {amount(self.macs)} multiply-accumulates, "
+            f"{amount(self.vector_operations)} vector operations, {amount(self.parameters)} parameters",
+            f"of {len(self.nodes):,} nodes, {told}",
+        ]
+        if self.cuts:
+            macs = self.cut_macs / self.macs if self.macs else 0.0
+            lines.append(
+                f"next to cuts: {macs:.1%} of the multiply-accumulates; through them go "
+                f"{self.cut_values / max(self.values, 1):.1%} of the values"
+            )
+            lines += [f"cut at {cut.operator} {cut.name}: {cut.detail}" for cut in self.cuts[:MOST_CUTS]]
+            if len(self.cuts) > MOST_CUTS:
+                lines.append(f"and at {len(self.cuts) - MOST_CUTS:,} more")
+        return lines + list(self.notes)
+
+    def text(self) -> str:
+        """All of it, a line for each node."""
+        rows = [("node", "operator", "became", ""), *((n.name, n.operator, n.became, n.detail) for n in self.nodes)]
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        table = [
+            "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
+            for row in rows
+        ]
+        return "\n".join([*self.summary(), "", *table]) + "\n"
+
+
+def amount(number: int) -> str:
+    """A count that can be read.
+
+    >>> amount(1814073344), amount(950), amount(11679912)
+    ('1.814 G', '950', '11.68 M')
+    """
+    for factor, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= factor:
+            return f"{number / factor:.4g} {letter}"
+    return str(number)
+
+
+def report_on(lowered: Lowered, names: NetNames) -> ImportReport:
+    """The report of an import."""
+    macs = [e for e in lowered.einsums if e.macs]
+    vectors = [e for e in lowered.einsums if not e.macs and not e.copy]
+    cuts = [cut for cut in lowered.cuts if not cut.cache]
+    touched = {cut.tensor for cut in cuts} | {view.tensor for cut in cuts for view in cut.sent}
+    tensors = dict.fromkeys(a.tensor for e in lowered.einsums for a in (*e.reads, e.output))
+    near = [e for e in macs if any(a.tensor in touched for a in (*e.reads, e.output))]
+    sent = dict.fromkeys([c.tensor for c in cuts] + [v.tensor for c in cuts for v in c.sent])
+    return ImportReport(
+        network=lowered.lowering.graph.name,
+        macs=sum(e.points for e in macs),
+        vector_operations=sum(e.points for e in vectors),
+        parameters=parameters(lowered),
+        einsums=len(lowered.einsums),
+        nodes=tuple(_fates(lowered, names)),
+        cuts=tuple(_cuts(lowered)),
+        cut_macs=sum(e.points for e in near),
+        cut_values=sum(map(_values, sent)),
+        values=sum(map(_values, tensors)),
+        notes=tuple(lowered.lowering.notes),
+    )
+
+
+def _values(tensor: NetTensor) -> int:
+    size = 1
+    for rank in tensor.ranks():
+        size *= rank.size
+    return size
+
+
+def parameters(lowered: Lowered) -> int:
+    """Values of the weights that the network needs: no running statistics, masks, tables of angles."""
+    graph = lowered.lowering.graph
+    made = graph.producers()
+    needed: set[str] = set()
+    waiting = list(graph.outputs)
+    while waiting:
+        name = waiting.pop()
+        if name in needed:
+            continue
+        needed.add(name)
+        node = made.get(name)
+        if node is not None:
+            read = [each for i, each in enumerate(node.inputs) if each and not _statistics(node, i)]
+            waiting += [each for each in read if each not in lowered.lowering.tables]
+    return sum(value.size for value in graph.values.values() if value.parameter and value.name in needed)
+
+
+def _statistics(node: GraphNode, position: int) -> bool:
+    return node.operator == "BatchNormalization" and position in (3, 4)
+
+
+def _fates(lowered: Lowered, names: NetNames) -> Iterator[NodeFate]:
+    """Of all nodes of the file, in its order."""
+    graph = lowered.lowering.graph
+    found: dict[GraphNode, Fate] = {}
+    own, into = _einsums_of(lowered)
+    cut = {c.node: c for c in lowered.cuts}
+    for node in graph.nodes:
+        fate = _fate(node, own.get(node, []), into.get(node, []), cut.get(node), names)
+        fate = fate or lowered.lowering.fates.get(node)
+        if fate is None or (fate.became == "cut" and node not in cut):
+            fate = Fate("unused", "nothing that is wanted depends on it")
+        found[node] = fate
+        for part in node.parts:
+            found[part] = Fate(fate.became, f"{node.operator}: {fate.detail}" if fate.detail else node.operator)
+    for node in graph.file_nodes:
+        yield NodeFate(
+            _line(node.name), _line(node.original or node.operator), found[node].became, _line(found[node].detail)
+        )
+
+
+def _einsums_of(lowered: Lowered) -> tuple[dict[GraphNode, list[NetEinsum]], dict[GraphNode, list[NetEinsum]]]:
+    """The Einsums that nodes became, and those that they were folded into."""
+    own: dict[GraphNode, list[NetEinsum]] = {}
+    into: dict[GraphNode, list[NetEinsum]] = {}
+    for einsum in lowered.einsums:
+        if not einsum.copy:
+            own.setdefault(einsum.node, []).append(einsum)
+        for node in einsum.nodes:
+            if node is not einsum.node:
+                into.setdefault(node, []).append(einsum)
+    return own, into
+
+
+def _fate(
+    node: GraphNode, own: list[NetEinsum], into: list[NetEinsum], cut: CutValue | None, names: NetNames
+) -> Fate | None:
+    if own:
+        detail = ", ".join(names.einsums[einsum] for einsum in own)
+        if cut is not None:
+            detail += f"; {'' if cut.cache else 'an input comes through a cut: '}{cut.reason}"
+        return Fate("einsums", detail)
+    if into:
+        return Fate("folded", "into " + ", ".join(dict.fromkeys(names.einsums[einsum] for einsum in into)))
+    if cut is not None:
+        return Fate("input" if cut.cache else "cut", cut.reason)
+    return None
+
+
+def _cuts(lowered: Lowered) -> Iterator[NodeFate]:
+    """Each node once, with its first reason."""
+    seen: set[GraphNode] = set()
+    for cut in lowered.cuts:
+        if cut.node not in seen and not cut.cache:
+            seen.add(cut.node)
+            yield NodeFate(
+                _line(cut.node.name), _line(cut.node.original or cut.node.operator), "cut", _line(cut.reason)
+            )
+
+
+def _line(text: str) -> str:
+    """Names may have anything in them, lines of a report not."""
+    return "".join(c if c.isprintable() else "?" for c in text)[:300]

@@ -1,0 +1,58 @@
+"""A part of a network: the nodes between two of them."""
+
+from __future__ import annotations
+
+from fusiest.errors import SpecError, did_you_mean
+from fusiest.networks.graph import GraphNode, NetworkGraph
+
+
+def between(graph: NetworkGraph, first: str | None, last: str | None) -> NetworkGraph:
+    """The nodes that depend on `first` and that `last` depends on, both included.
+
+    What comes from outside is an input; what `last` gives, or without it what the network gives, is the output.
+    """
+    if first is None and last is None:
+        return graph
+    below = _below(graph, _find(graph, first)) if first is not None else set(graph.nodes)
+    end = _find(graph, last) if last is not None else None
+    above = _above(graph, [name for name in end.outputs if name] if end is not None else graph.outputs)
+    kept = [node for node in graph.nodes if node in below & above or _is_constant(graph, node)]
+    if not any(not _is_constant(graph, node) for node in kept):
+        raise SpecError(f"{graph.name}: nothing lies from {first} to {last}")
+    made = {name for node in kept for name in node.outputs}
+    read = dict.fromkeys(name for node in kept for name in node.inputs if name)
+    inputs = [name for name in read if name not in made and not graph.values[name].constant]
+    outputs = list(end.outputs) if end is not None else [name for name in graph.outputs if name in made]
+    return NetworkGraph(graph.name, kept, graph.values, inputs, [name for name in outputs if name])
+
+
+def _is_constant(graph: NetworkGraph, node: GraphNode) -> bool:
+    return all(graph.values[name].constant for name in node.outputs if name)
+
+
+def _find(graph: NetworkGraph, name: str) -> GraphNode:
+    """By its name, or by that of a value that it makes."""
+    for node in graph.nodes:
+        if name in (node.name, *node.outputs):
+            return node
+    raise SpecError(f"{graph.name}: there is no node {name}{did_you_mean(name, [node.name for node in graph.nodes])}")
+
+
+def _below(graph: NetworkGraph, start: GraphNode) -> set[GraphNode]:
+    found = {start}
+    values = set(start.outputs)
+    for node in graph.nodes:
+        if values.intersection(name for name in node.inputs if name):
+            found.add(node)
+            values.update(node.outputs)
+    return found
+
+
+def _above(graph: NetworkGraph, ends: list[str]) -> set[GraphNode]:
+    found: set[GraphNode] = set()
+    values = set(ends)
+    for node in reversed(graph.nodes):
+        if values.intersection(node.outputs):
+            found.add(node)
+            values.update(name for name in node.inputs if name)
+    return found

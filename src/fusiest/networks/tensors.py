@@ -1,0 +1,262 @@
+"""What a network is lowered to: tensors, views of them, Einsums over them, and expressions of what these compute.
+
+Expressions are never evaluated here. They name operations, and a test runs them to prove that an Einsum means what its
+node means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from fusiest.networks.extents import Axis, Extent, Factor, spread
+from fusiest.networks.graph import GraphNode
+
+
+@dataclass(slots=True, eq=False)
+class NetTensor:
+    """A tensor of the workload. Axes of size 1 are none."""
+
+    axes: list[Axis]
+    kind: str
+    """`input`, `constant` (a weight, or what is computed from weights alone) or `result` (of an Einsum)."""
+    source: str
+    """The graph's name for it."""
+    batch: Axis | None = None
+    """An axis that no operator sees."""
+    origin: NetTensor | None = None
+    """Of a constant that is a part of another: the whole."""
+    slices: dict[Axis, tuple[int, int]] = field(default_factory=dict)
+    """Where the part begins on axes of the whole, and how long it is."""
+    node: GraphNode | None = None
+    """Of an input that is the output of a cut: the node that was cut."""
+
+    def ranks(self) -> list[Axis]:
+        """All axes, as they are split now."""
+        found = [*self.batch.leaves()] if self.batch is not None else []
+        return found + [leaf for axis in self.axes for leaf in axis.leaves()]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """A tensor as a value of the graph: for each axis of the value, which axes of the tensor it moves."""
+
+    tensor: NetTensor
+    axes: tuple[tuple[Factor, ...], ...]
+    constants: Mapping[Axis, int] = field(default_factory=dict)
+    """Where indices of the tensor's axes begin, if not at 0."""
+    padded: float | None = None
+    """What is read outside of the tensor, if the view reaches there."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(_size(axis) for axis in self.axes)
+
+    @property
+    def constant(self) -> bool:
+        return self.tensor.kind == "constant"
+
+    def offsets(self) -> dict[Axis, int]:
+        """`constants` for the axes as they are split now."""
+        found: dict[Axis, int] = {}
+        for axis, value in self.constants.items():
+            for leaf in reversed(axis.leaves()):
+                found[leaf] = value if leaf is axis else value % leaf.size
+                value //= leaf.size
+        return found
+
+    def same(self, other: View) -> bool:
+        """Whether both read the same values in the same order."""
+        return self is other or (self.tensor is other.tensor and self._key() == other._key())
+
+    def _key(self) -> object:
+        axes = [
+            [(leaf.size, leaf.coefficient, leaf.axis) for leaf in spread(axis) if leaf.size > 1] for axis in self.axes
+        ]
+        return axes, {axis: value for axis, value in self.offsets().items() if value}, self.padded
+
+    def whole(self) -> bool:
+        """Whether this is the tensor itself, axis by axis."""
+        own = [leaf for axis in self.tensor.axes for leaf in axis.leaves()]
+        seen = [leaf for axis in self.axes for leaf in spread(axis)]
+        return [leaf.axis for leaf in seen] == own and all(leaf.plain for leaf in seen)
+
+
+def _size(factors: Sequence[Factor]) -> int:
+    size = 1
+    for factor in factors:
+        size *= factor.size
+    return size
+
+
+def tensor_view(
+    shape: Sequence[int], kind: str, source: str, batch: Axis | None = None, node: GraphNode | None = None
+) -> View:
+    """A new tensor of this shape, and the view that is the tensor itself."""
+    axes = [Axis(Extent(size)) if size > 1 else None for size in shape]
+    tensor = NetTensor([axis for axis in axes if axis is not None], kind, source, batch, node=node)
+    return View(tensor, tuple((Factor(axis.extent, axis),) if axis is not None else () for axis in axes))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Position:
+    """Where an access is on one rank: a sum of variables, and a constant."""
+
+    terms: Mapping[Axis, int]
+    constant: int = 0
+
+    def settled(self) -> Position:
+        """The same for the variables as they are split now."""
+        terms: dict[Axis, int] = {}
+        for variable, coefficient in self.terms.items():
+            for leaf in reversed(variable.leaves()):
+                terms[leaf] = coefficient
+                coefficient *= leaf.size
+        order = [leaf for variable in self.terms for leaf in variable.leaves()]
+        return Position({leaf: terms[leaf] for leaf in order}, self.constant)
+
+    @property
+    def alone(self) -> Axis | None:
+        """The variable that this is, if it is nothing else."""
+        if self.constant == 0 and len(self.terms) == 1:
+            ((variable, coefficient),) = self.terms.items()
+            return variable if coefficient == 1 else None
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard:
+    """Values count only where 0 <= position < size: what lies outside is padding."""
+
+    position: Position
+    size: int
+
+
+@dataclass(slots=True, eq=False)
+class NetAccess:
+    """How an Einsum reads or writes a tensor."""
+
+    tensor: NetTensor
+    index: dict[Axis, Position]
+    guards: tuple[Guard, ...] = ()
+    padded: float | None = None
+    foldable: bool = False
+    """A small constant, such as a bias, that needs no place of its own where its Einsum is folded into another."""
+
+    def settle(self) -> None:
+        """Split the index as the ranks and variables are split now."""
+        index: dict[Axis, Position] = {}
+        for rank, position in self.index.items():
+            leaves = rank.leaves()
+            variable = position.alone
+            if len(leaves) == 1:
+                index[rank] = position.settled()
+            elif variable is not None:
+                index.update((r, Position({v: 1})) for r, v in zip(leaves, variable.leaves(), strict=True))
+            else:
+                assert not position.terms, "a rank that is read at a sum is rigid"
+                rest = position.constant
+                for leaf in reversed(leaves):
+                    index[leaf] = Position({}, rest % leaf.size)
+                    rest //= leaf.size
+        order = {rank: i for i, rank in enumerate(self.tensor.ranks())}
+        self.index = dict(sorted(index.items(), key=lambda item: order[item[0]]))
+        self.guards = tuple(Guard(guard.position.settled(), guard.size) for guard in self.guards)
+
+    @property
+    def variables(self) -> set[Axis]:
+        return {variable for position in self.index.values() for variable in position.terms}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apply:
+    """An operation on expressions, element by element, as ONNX defines it."""
+
+    operator: str
+    arguments: tuple[Expression, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    node: GraphNode | None = None
+
+
+class _Result:
+    """What an Einsum has summed up, in the expression that comes after."""
+
+
+RESULT = _Result()
+Expression: TypeAlias = Apply | View | NetAccess | _Result
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Every part of an expression, once, from the outside in and from left to right."""
+    seen: set[int] = set()
+    waiting = [expression]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            if isinstance(one, Apply):
+                waiting += reversed(one.arguments)
+
+
+def rebuilt(expression: Expression, leaves: Mapping[int, Expression]) -> Expression:
+    """The expression with other leaves, by their identity; parts that occur twice stay shared."""
+    done: dict[int, Expression] = dict(leaves)
+    waiting = [expression]
+    while waiting:
+        one = waiting[-1]
+        if id(one) in done:
+            waiting.pop()
+        elif isinstance(one, Apply):
+            missing = [argument for argument in one.arguments if id(argument) not in done]
+            if missing:
+                waiting += missing
+                continue
+            arguments = tuple(done[id(argument)] for argument in one.arguments)
+            done[id(one)] = Apply(one.operator, arguments, one.attributes, one.node)
+        else:
+            done[id(one)] = one
+    return done[id(expression)]
+
+
+@dataclass(slots=True, eq=False)
+class NetEinsum:
+    """An Einsum, with what it computes: `after` of the `reduction`, over what the output lacks, of `body`."""
+
+    node: GraphNode
+    operation: str
+    reads: list[NetAccess]
+    output: NetAccess
+    variables: list[Axis]
+    body: Expression
+    reduction: str | None = None
+    after: Expression = RESULT
+    folded: list[NetAccess] = field(default_factory=list)
+    """Constants in the expressions that cost nothing: biases, scales."""
+    suffix: str = ""
+    """Tells the Einsums of one node apart."""
+    nodes: list[GraphNode] = field(default_factory=list)
+    """Nodes that were folded into it."""
+    instances: int = 1
+    copy: bool = False
+    elementwise: bool = False
+    """An expression over one tensor and small constants, which the Einsum before it could compute as well."""
+
+    @property
+    def macs(self) -> bool:
+        """Whether its points are multiply-accumulates."""
+        return self.operation == "matmul"
+
+    def settle(self) -> None:
+        self.variables = [leaf for variable in self.variables for leaf in variable.leaves()]
+        for access in (*self.reads, *self.folded, self.output):
+            access.settle()
+
+    @property
+    def points(self) -> int:
+        """Size of the iteration space."""
+        size = self.instances
+        for variable in self.variables:
+            size *= variable.size
+        return size

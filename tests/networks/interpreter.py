@@ -1,0 +1,369 @@
+"""Runs imported Einsums in NumPy, from the loaded spec, and cut nodes with onnx.reference: the values must be the network's.
+
+Indices and bounds are those of the spec; from the lowering come only the expressions, guards of padding and folded constants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from fusiest.networks.extents import Axis, spread
+from fusiest.networks.names import NetNames
+from fusiest.networks.passes import Lowered
+from fusiest.networks.tensors import RESULT, Apply, Expression, NetAccess, NetEinsum, NetTensor, Position, View
+from fusiest.spec.spec import Spec
+
+Array = np.ndarray[Any, Any]
+IDENTITY = {"sum": 0.0, "mean": 0.0, "max": -np.inf, "min": np.inf, "prod": 1.0, "argmax": -np.inf, "argmin": np.inf}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt,
+    "Reciprocal": np.reciprocal, "Pow": np.power, "Abs": np.abs, "Neg": np.negative, "Tanh": np.tanh,
+}  # fmt: skip
+
+
+def run_node(node: onnx.NodeProto, arrays: Sequence[Array | None], opset: int) -> list[Array]:
+    """One node, by ONNX's reference."""
+    names = [f"i{i}" if array is not None else "" for i, array in enumerate(arrays)]
+    copy = helper.make_node(
+        node.op_type, names, [f"o{i}" if o else "" for i, o in enumerate(node.output)], domain=node.domain
+    )
+    copy.attribute.extend(node.attribute)
+    given = {name: array for name, array in zip(names, arrays, strict=True) if array is not None}
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.asarray(array).dtype), np.shape(array))
+        for name, array in given.items()
+    ]
+    outputs = [onnx.ValueInfoProto(name=name) for name in copy.output if name]
+    graph = helper.make_graph([copy], "one", inputs, outputs)
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    )
+    found: list[Array] = ReferenceEvaluator(model).run(None, given)
+    return found
+
+
+class Interpreter:
+    """A network's Einsums on given inputs and weights."""
+
+    def __init__(
+        self, model: onnx.ModelProto, lowered: Lowered, names: NetNames, spec: Spec, batch: int | None = None
+    ) -> None:
+        self.model, self.lowered, self.names, self.spec, self.batch = model, lowered, names, spec, batch
+        self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+        self.protos = {name: node for node in model.graph.node for name in node.output}
+        self.arrays: dict[NetTensor, Array] = {}
+        self.cut_by = {cut.tensor: cut for cut in lowered.cuts}
+
+    def run(self, inputs: Mapping[str, Array], constants: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of the network."""
+        self.inputs, self.constants = inputs, constants
+        for einsum in self.lowered.einsums:
+            self.arrays[einsum.output.tensor] = self.einsum(einsum)
+        return {name: self.value(view) for name, view in self.lowered.outputs.items()}
+
+    # --- tensors --------------------------------------------------------------------------------------------------
+
+    def array(self, tensor: NetTensor) -> Array:
+        """A tensor with an axis for each of its ranks."""
+        if tensor not in self.arrays:
+            self.arrays[tensor] = self._made(tensor)
+        return self.arrays[tensor]
+
+    def _made(self, tensor: NetTensor) -> Array:
+        sizes = [rank.size for rank in tensor.ranks()]
+        if tensor.kind == "constant":
+            if tensor.source.startswith("<causal"):
+                rows, columns, past = map(int, tensor.source[1:-1].split()[1:])
+                return np.where(np.arange(columns) <= np.arange(rows)[:, None] + past, 0.0, -np.inf).reshape(sizes)
+            if tensor.source.startswith("<pairs"):
+                _, interleaved, name = tensor.source[1:-1].split(" ", 2)
+                table = self.constants[name]
+                return (np.repeat(table, 2, -1) if int(interleaved) else np.concatenate([table, table], -1)).reshape(
+                    sizes
+                )
+            if tensor.origin is None:
+                return _wide(self.constants[tensor.source]).reshape(sizes)
+            whole = self.array(tensor.origin)
+            ranks = tensor.origin.ranks()
+            index = tuple(slice(*_bounds(tensor.slices.get(rank))) for rank in ranks)
+            return whole[index].reshape(sizes)
+        cut = self.cut_by.get(tensor)
+        if cut is not None and tensor.node is None:
+            return self.value(cut.sent[0]).reshape(sizes)
+        if tensor.node is not None:
+            return self._by_reference(tensor).reshape(sizes)
+        return np.asarray(self.inputs[tensor.source]).reshape(sizes)
+
+    def _by_reference(self, tensor: NetTensor) -> Array:
+        """The output of a node that is no Einsum."""
+        node = self.protos[tensor.source]
+        values = self.lowered.lowering.values
+
+        def given(name: str, sample: int | None) -> Array | None:
+            if not name:
+                return None
+            if name in self.constants:
+                return np.asarray(self.constants[name])
+            view = values[name]
+            assert isinstance(view, View)
+            found = self.value(view)
+            return found[sample] if sample is not None and view.tensor.batch is not None else found
+
+        place = list(node.output).index(tensor.source)
+        if tensor.batch is None:
+            return run_node(node, [given(name, None) for name in node.input], self.opset)[place]
+        size = tensor.batch.size
+        return np.stack([run_node(node, [given(n, i) for n in node.input], self.opset)[place] for i in range(size)])
+
+    def value(self, view: View) -> Array:
+        """A view as an array of its shape, behind the batch if there is one."""
+        array = self.array(view.tensor)
+        batched = view.tensor.batch is not None
+        shape = view.shape
+        index: dict[Axis, Any] = dict(view.offsets())
+        for i, axis in enumerate(view.axes):
+            grid = np.arange(shape[i]).reshape([-1 if j == i else 1 for j in range(len(shape))])
+            for factor in reversed(spread(axis)):
+                if factor.axis is not None:
+                    index[factor.axis] = index.get(factor.axis, 0) + factor.coefficient * (grid % factor.size)
+                grid = grid // factor.size
+        ranks = [rank for rank in view.tensor.ranks() if not batched or rank is not view.tensor.batch]
+        inside = np.ones(shape, bool)
+        places = []
+        for rank in ranks:
+            place = np.asarray(index.get(rank, 0))
+            inside &= (place >= 0) & (place < rank.size)
+            places.append(np.broadcast_to(np.clip(place, 0, rank.size - 1), shape))
+        if batched:
+            found = array[(slice(None), *places)] if places else array.reshape(array.shape[:1] + (1,) * len(shape))
+            found = np.broadcast_to(found, (array.shape[0], *shape))
+        else:
+            found = array[tuple(places)] if places else np.broadcast_to(array, shape)
+        return np.where(inside, found, view.padded or 0) if view.padded is not None else np.asarray(found)
+
+    # --- Einsums --------------------------------------------------------------------------------------------------
+
+    def einsum(self, einsum: NetEinsum) -> Array:
+        name = self.names.einsums[einsum]
+        info = self.spec.info.einsums[name]
+        variables = list(info.bounds)
+        sizes = [info.bounds[v] for v in variables]
+        grid = {
+            v: np.arange(n).reshape([-1 if i == j else 1 for j in range(len(sizes))])
+            for i, (v, n) in enumerate(zip(variables, sizes, strict=True))
+        }
+        seen: dict[int, Any] = {}
+        inside = np.ones([1] * len(sizes), bool)
+        for access in (*einsum.reads, *einsum.folded):
+            seen[id(access)], within = self._read(einsum, access, grid)
+            inside = inside & within
+        full = np.broadcast_to(self.evaluate(einsum.body, seen, einsum, variables), sizes)
+        out = info.accesses[info.output]
+        kept = [affine.variables[0] for affine in out.ranks.values() if affine.variables]
+        gone = tuple(i for i, v in enumerate(variables) if v not in kept)
+        result = self._reduced(einsum, full, np.broadcast_to(inside, sizes), gone)
+        small = {key: _shrunk(value, gone) for key, value in seen.items()}
+        small[id(RESULT)] = result
+        result = np.broadcast_to(
+            self.evaluate(einsum.after, small, einsum, variables), [1 if i in gone else n for i, n in enumerate(sizes)]
+        )
+        result = result.reshape([n for i, n in enumerate(sizes) if i not in gone])
+        rest = [v for v in variables if v in kept]
+        return np.transpose(result, [rest.index(v) for v in kept])
+
+    def _read(self, einsum: NetEinsum, access: NetAccess, grid: Mapping[str, Array]) -> tuple[Array, Array]:
+        """The values that are read at each point, and where no guard forbids them."""
+        array = self.array(access.tensor)
+        name = self.names.tensors.get(access.tensor)
+        info = self.spec.info.einsums[self.names.einsums[einsum]]
+        places = []
+        outside = np.zeros([1] * len(grid), bool)
+        for rank, position in access.index.items():
+            if access in einsum.reads:
+                affine = info.accesses[str(name)].ranks[self.names.ranks[rank]]
+                place = sum((c * grid[v] for v, c in affine.coefficients.items()), np.asarray(affine.constant))
+            else:
+                place = self._place(einsum, position, grid)
+            outside = outside | (place < 0) | (place >= rank.size)
+            places.append(np.clip(place, 0, rank.size - 1))
+        found = array[tuple(np.broadcast_arrays(*places))] if places else array
+        if access.padded is not None:
+            found = np.where(outside, access.padded, found)
+            outside = np.zeros_like(outside)
+        for guard in access.guards:
+            place = self._place(einsum, guard.position, grid)
+            outside = outside | (place < 0) | (place >= guard.size)
+        return found, ~outside
+
+    def _place(self, einsum: NetEinsum, position: Position, grid: Mapping[str, Array]) -> Array:
+        names = self.names.variables
+        terms = (c * grid[names[einsum, v]] for v, c in position.terms.items())
+        return sum(terms, np.asarray(position.constant))
+
+    def _reduced(self, einsum: NetEinsum, full: Array, inside: Array, gone: tuple[int, ...]) -> Array:
+        kind = einsum.reduction
+        if kind is None:
+            return np.where(inside, full, 0) if not inside.all() else full
+        if kind in ("mean_inside", "mean_padded"):
+            counted = inside if kind == "mean_inside" else self._with_padding(einsum, inside)
+            return np.where(inside, full, 0).sum(gone, keepdims=True) / counted.sum(gone, keepdims=True)
+        masked = np.where(inside, full, IDENTITY[kind])
+        if kind in ("argmax", "argmin"):
+            last = np.moveaxis(masked, gone, range(-len(gone), 0))
+            flat = last.reshape(*last.shape[: last.ndim - len(gone)], -1)
+            last_one = einsum.node.get("select_last_index", 0)
+            pick = getattr(np, kind)
+            found = flat.shape[-1] - 1 - pick(flat[..., ::-1], -1) if last_one else pick(flat, -1)
+            return found.reshape([1 if i in gone else n for i, n in enumerate(full.shape)])
+        return np.asarray(getattr(np, kind)(masked, axis=gone, keepdims=True))
+
+    def _with_padding(self, einsum: NetEinsum, inside: Array) -> Array:
+        """Places of a window that are in the image or in its padding."""
+        pads, rank = einsum.node.get("pads"), len(einsum.node.get("pads")) // 2
+        info = self.spec.info.einsums[self.names.einsums[einsum]]
+        sizes = list(info.bounds.values())
+        grid = {
+            v: np.arange(n).reshape([-1 if i == j else 1 for j in range(len(sizes))])
+            for i, (v, n) in enumerate(info.bounds.items())
+        }
+        counted = np.ones(sizes, bool)
+        guards = einsum.reads[0].guards
+        padded = [
+            i
+            for i in range(rank)
+            if (einsum.node.get("kernel_shape")[i], einsum.node.get("strides")[i], pads[i]) != (1, 1, 0)
+        ]
+        for guard, i in zip(guards, padded, strict=True):
+            place = self._place(einsum, guard.position, grid)
+            counted &= (place >= -pads[i]) & (place < guard.size + pads[rank + i])
+        return counted
+
+    # --- expressions ----------------------------------------------------------------------------------------------
+
+    def evaluate(self, expression: Expression, known: dict[int, Any], einsum: NetEinsum, variables: list[str]) -> Any:
+        if id(expression) in known:
+            return known[id(expression)]
+        assert isinstance(expression, Apply), expression
+        arguments = [self.evaluate(argument, known, einsum, variables) for argument in expression.arguments]
+        result = self._applied(expression, arguments, einsum, variables)
+        known[id(expression)] = result
+        return result
+
+    def _applied(self, apply: Apply, arguments: list[Any], einsum: NetEinsum, variables: list[str]) -> Any:
+        kind, given = apply.operator, apply.attributes
+        if kind == "Constant":
+            return np.asarray(given["value"])
+        if "over" in given:
+            sizes = list(self.spec.info.einsums[self.names.einsums[einsum]].bounds.values())
+            arguments = [np.broadcast_to(argument, sizes) for argument in arguments]
+            return self._whole(
+                apply, arguments, [variables.index(self.names.variables[einsum, v]) for v in _leaves(given["over"])]
+            )
+        if kind == "AddMask":
+            return np.where(arguments[1].astype(bool), arguments[0], -np.inf)
+        if kind == "Requantize":
+            x, a, b, y, *zero = arguments
+            zero_point = zero[0] if zero else 0
+            low, high = (0, 255) if given["unsigned"] else (-128, 127)
+            return np.clip(np.rint(x * a * b / y) + zero_point, low, high)
+        if kind == "QuantizationScale":
+            low, high = np.minimum(arguments[0], 0), np.maximum(arguments[1], 0)
+            return (high - low) / 255
+        if kind == "QuantizationZero":
+            return np.clip(np.rint(-np.minimum(arguments[0], 0) / arguments[2]), 0, 255)
+        if kind == "QuantizeLinear":
+            unsigned = given.get("unsigned", False)
+            zero_point = arguments[2] if len(arguments) > 2 else 0
+            return np.clip(np.rint(arguments[0] / arguments[1]) + zero_point, *((0, 255) if unsigned else (-128, 127)))
+        if kind == "DequantizeLinear":
+            return (arguments[0] - (arguments[2] if len(arguments) > 2 else 0)) * arguments[1]
+        if kind == "BatchNormalization":
+            x, scale, bias, mean, variance = arguments
+            return (x - mean) / np.sqrt(variance + given.get("epsilon", 1e-5)) * scale + bias
+        if kind in FUNCTIONS:
+            return FUNCTIONS[kind](*arguments)
+        return self._by_onnx(apply, arguments)
+
+    def _by_onnx(self, apply: Apply, arguments: list[Any]) -> Any:
+        assert apply.node is not None
+        proto = self.protos[apply.node.outputs[0]]
+        present = apply.attributes.get("present", tuple(range(len(arguments))))
+        arrays: list[Array | None] = [None] * (max(present) + 1)
+        for i, argument in zip(present, arguments, strict=True):
+            arrays[i] = np.asarray(argument)
+        if apply.operator == "Clip":
+            arrays = [arrays[0], *(a.reshape(-1)[0] if a is not None else None for a in arrays[1:])]
+        elif apply.operator not in ("CastLike",):
+            wide = np.broadcast_arrays(*[a for a in arrays if a is not None])
+            arrays = [next(iter_) if a is not None else None for iter_ in [iter(wide)] for a in arrays]
+        return run_node(proto, arrays, self.opset)[0]
+
+    def _whole(self, apply: Apply, arguments: list[Any], axes: list[int]) -> Any:
+        x = arguments[0]
+        if apply.operator in ("Softmax", "LogSoftmax"):
+            raised = np.exp(x - x.max(tuple(axes), keepdims=True))
+            found = raised / raised.sum(tuple(axes), keepdims=True)
+            return found if apply.operator == "Softmax" else np.log(found)
+        assert apply.operator == "RotaryEmbedding"
+        x, cos, sin = np.broadcast_arrays(*arguments)
+        order = [i for i in range(x.ndim) if i not in axes] + axes
+        flat = [
+            np.transpose(a, order).reshape(*[a.shape[i] for i in order[: len(order) - len(axes)]], -1)
+            for a in (x, cos, sin)
+        ]
+        found = rotated(*flat, apply.attributes)
+        return np.transpose(found.reshape([x.shape[i] for i in order]), np.argsort(order))
+
+
+def rotated(x: Array, cos: Array, sin: Array, attributes: Mapping[str, Any]) -> Array:
+    """Pairs of elements of the last axis, turned; `cos` and `sin` are given for each element."""
+    half = x.shape[-1] // 2
+    if attributes.get("interleaved"):
+        pairs = np.stack([-x[..., 1::2], x[..., ::2]], -1).reshape(x.shape)
+    else:
+        pairs = np.concatenate([-x[..., half:], x[..., :half]], -1)
+    found: Array = x * cos + pairs * sin
+    return found
+
+
+def _wide(array: Any) -> Array:
+    """Whole numbers as numbers that do not overflow."""
+    found = np.asarray(array)
+    return found.astype(np.float64) if found.dtype.kind in "iu" else found
+
+
+def _bounds(part: tuple[int, int] | None) -> tuple[int | None, int | None]:
+    return (None, None) if part is None else (part[0], part[0] + part[1])
+
+
+def _leaves(axes: Sequence[Axis]) -> list[Axis]:
+    return [leaf for axis in axes for leaf in axis.leaves()]
+
+
+def _shrunk(value: Any, gone: tuple[int, ...]) -> Any:
+    """Values that do not vary over what is summed up, at one of its points."""
+    array = np.asarray(value)
+    return array[tuple(slice(0, 1) if i in gone else slice(None) for i in range(array.ndim))] if array.ndim else array
+
+
+def constant_values(model: onnx.ModelProto, weights: Mapping[str, Array]) -> dict[str, Array]:
+    """All values that depend on no input, by ONNX's reference."""
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    found = dict(weights)
+    for node in model.graph.node:
+        subgraph = any(a.type in (5, 10) for a in node.attribute)
+        if all(not name or name in found for name in node.input) and not subgraph:
+            arrays = [found[name] if name else None for name in node.input]
+            found.update(zip([o for o in node.output if o], run_node(node, arrays, opset), strict=False))
+    return found
+
+
+def points(einsum: NetEinsum) -> int:
+    return math.prod(v.size for v in einsum.variables)
