@@ -180,6 +180,40 @@ def test_shifted_mirrored_and_strided_indices(made: str, used: str, q: int, fuse
         check_values(spec, [best])
 
 
+SLICE = """
+arch:
+  nodes:
+  - !Memory {{name: DRAM, size: inf, component_class: Dummy, leak_power: 0, tensors: {{keep: ~Intermediates, may_keep: All}},
+             actions: [{{name: read, energy: 10, throughput: inf}}, {{name: write, energy: 10, throughput: inf}}]}}
+  - !Memory {{name: GLB, size: {glb}, component_class: Dummy, leak_power: 0, tensors: {{keep: ~DRAM}},
+             actions: [{{name: read, energy: 1, throughput: inf}}, {{name: write, energy: 1, throughput: inf}}]}}
+  - !Compute {{name: MAC, component_class: Dummy, leak_power: 0, actions: [{{name: compute, energy: 0, throughput: 1}}]}}
+workload:
+  bits_per_value: {{All: 1}}
+  iteration_space_shape: {{n: 0 <= n < 8, q: 0 <= q < 4}}
+  einsums:
+  - {{name: T, tensor_accesses: [{{name: A, projection: [n]}}, {{name: T, projection: {{N: n}}, output: true}}]}}
+  - name: S
+    is_copy_operation: true
+    tensor_accesses: [{{name: T, projection: {{N: q + 2}}}}, {{name: S, projection: {{Q: q}}, output: true}}]
+  - {{name: R, tensor_accesses: [{{name: S, projection: {{Q: q}}}}, {{name: R, projection: {{Q: q}}, output: true}}]}}
+  - {{name: Z, tensor_accesses: [{{name: R, projection: {{Q: q}}}}, {{name: Z, projection: {{Q: q}}, output: true}}]}}
+"""
+
+
+@pytest.mark.parametrize(("glb", "energy"), [(9, 80 + 8 + 4 + 4 + 4 + 40), (8, 80 + 8 + 4 + 40 + 40 + 40)])
+def test_a_copy_of_a_part_takes_the_space_of_the_whole(glb: int, energy: int) -> None:
+    """8 values of A are read from DRAM, 4 of Z written there. T has 8 values in the buffer; its copy S, a part of it, lies in
+    their place while R is made and used, one value at a time. If there is no room for that one, R goes through DRAM: 40 to
+    write it and 40 to read it, in place of 4 and 4.
+    """
+    spec = load_text(SLICE.format(glb=glb))
+    (best,) = fusiest.map(spec, "energy", jobs=1).mappings
+    check_values(spec, [best])
+    assert best.energy == energy
+    check_front(WorkloadCase(spec))
+
+
 def test_other_exchanges_are_not_known(capsys: Capture) -> None:
     status, _, err = run_command(capsys, "map", "simple", "matmuls", "--exchange", "finishd")
     assert (status, err) == (2, "exchange 'finishd' is not known; did you mean 'finished'?\n")

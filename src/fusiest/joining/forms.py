@@ -56,7 +56,7 @@ class OpenCompatibility:
     """Live tensors that an Einsum inside open loops has used, each with the number of those zones. A holder above a common
     loop serves all Einsums inside: the next one that uses such a tensor must hold it above these zones just the same."""
     copies: tuple[frozenset[str], ...] = ()
-    """Live tensors that are copies of each other in one memory: they share their space."""
+    """Tensors that are copies of each other in one memory: they share their space, for as long as one of them is live."""
 
     @property
     def loops(self) -> tuple[OpenLoop, ...]:
@@ -80,6 +80,8 @@ class Exchanged:
     zones: int
     columns: tuple[tuple[Stepping, int], ...]
     """Its ranks that are stepped above it, each with the Einsum's tile column."""
+    charged: bool = False
+    """It takes its space already, and is here for a copy of it: only what the copy needs more is to be charged."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,9 @@ def _join(
         if b.tensor in depth and depth[b.tensor][1] != at:
             return None
         depth[b.tensor] = b.memory, at
-    alive = {t: d for t, d in depth.items() if t in live}
+    copies = left.copies if not view.info.is_copy_operation else with_copy(left.copies, right.backings)
+    kept = live.union(*(group for group in copies if group & live))
+    alive = {t: d for t, d in depth.items() if t in kept}
     open_zones = max((zones for _, zones in alive.values()), default=0)
     old = [(moved(h, left_boundary), user) for h, user in left.holdings]
     own = [moved(h, right_boundary) for h in right.holdings]
@@ -210,7 +214,6 @@ def _join(
     holdings = still_held([*old, *((h, view.info.name) for h in own)], above, live, open_zones)
     users = _users(left, match, blocks, old, right_columns)
     zones = _open_zones(left, match, view, blocks[:open_zones], alive, own, holdings, finished)
-    copies = left.copies if not view.info.is_copy_operation else with_copy(left.copies, right.backings)
     still = {group & frozenset(alive) for group in copies}
     order = [[right_columns[v] for v, _ in zone] for zone in zones]
     form = OpenCompatibility(
@@ -228,7 +231,7 @@ def _join(
         zones=len(blocks),
         open_zones=open_zones,
         tiles=tuple(c for zone in order for c in zone),
-        exchanged=_exchanged(left, view, match, blocks, depth, left_boundary[-1], right_columns, persistent),
+        exchanged=_exchanged(left, view, match, blocks, depth, copies, right_columns, persistent, left_boundary[-1]),
         copies=copies,
         held=tuple(_held(view, blocks, own, users, right_columns)),
         splits=splits(old, own, holdings, users, open_zones),
@@ -293,19 +296,18 @@ def _exchanged(
     match: Mapping[int, FusedLoop],
     blocks: list[list[FusedLoop]],
     depth: Mapping[str, tuple[str, int]],
-    open_before: int,
+    copies: tuple[frozenset[str], ...],
     right_columns: Mapping[FusedLoop, int],
     persistent: frozenset[str],
+    open_before: int,
 ) -> tuple[Exchanged, ...]:
     """Tensors to be charged now. One that was live before is already charged in the branch that is still open."""
-    old = {b.tensor for b in left.backings}
+    charged = {b.tensor for b in left.backings if depth[b.tensor][1] < open_before or b.tensor in persistent}
+    fresh = depth.keys() - charged
     column_of = {v: i for i, v in match.items()}
     found = []
     for tensor, (memory, at) in depth.items():
-        if tensor in old and (at < open_before or tensor in persistent):
-            continue
-        if tensor in persistent:
-            found.append(Exchanged(tensor, memory, PERSISTENT, ()))
+        if tensor in charged and not any(tensor in group and group & fresh for group in copies):
             continue
         columns: dict[Stepping, int] = {}  # of several loops over a rank the innermost counts
         for v in (v for block in blocks[:at] for v in block):
@@ -314,7 +316,8 @@ def _exchanged(
                 rank = next((r for t, r in left.loops[column_of[v]].ranks if t == tensor), None)
             assert rank is not None
             columns[rank] = right_columns[v]
-        found.append(Exchanged(tensor, memory, at, tuple(columns.items())))
+        zones = PERSISTENT if tensor in persistent else at
+        found.append(Exchanged(tensor, memory, zones, tuple(columns.items()), tensor in charged))
     return tuple(found)
 
 

@@ -223,7 +223,7 @@ class Joiner:
 
     def _at_cut(self, cut: Cut, form: OpenCompatibility, rows: PartialRows, incumbents: Incumbents) -> PartialRows:
         """Those that are still promising, given the space that each has taken."""
-        entry = entry_of(form)
+        entry = entry_of(form, frozenset({cut.tensor}))
         buckets = self.buckets(form, rows)
         keep = np.zeros(len(rows), np.bool_)
         for bucket in np.unique(buckets):
@@ -325,9 +325,9 @@ def _without_room(rows: Rows, missing: Floats) -> Rows:
     return dataclasses.replace(rows, bits=bits)
 
 
-def entry_of(form: OpenCompatibility) -> Entry:
+def entry_of(form: OpenCompatibility, live: frozenset[str]) -> Entry:
     """How the one live tensor of a form crosses a cut."""
-    (backing,) = form.backings
+    (backing,) = (b for b in form.backings if b.tensor in live)
     zones = tuple(frozenset(r for loop in zone for t, r in loop.ranks if t == backing.tensor) for zone in form.zones)
     return backing.memory, zones
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fusiest.joining.forms import PERSISTENT, Joint
+from fusiest.joining.forms import PERSISTENT, Exchanged, Joint
 from fusiest.joining.held import Ledger, Place, Stepped, User
 from fusiest.joining.rows import Charge, footprint_constants
 from fusiest.pmapping.pareto import Floats
@@ -58,21 +58,27 @@ class Space:
         yield from self._held(joint, accounts, rows)
 
     def _exchanged(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
-        """Tensors that begin to be exchanged. Copies count once."""
-        counted: set[str] = set()
+        """Tensors that begin to be exchanged. Of copies in one memory the largest counts, less what is charged already."""
+        groups: dict[frozenset[str], list[Exchanged]] = {}
         for e in joint.exchanged:
-            if e.memory not in self.memories:
-                continue
-            if e.tensor in counted:
-                continue
-            counted.update(*(group for group in joint.copies if e.tensor in group))
-            fused = frozenset(stepping.rank for stepping, _ in e.columns)
-            size = np.full(len(rows), float(footprint_constants(self.extents[e.tensor], fused)))
-            if e.zones == PERSISTENT:
-                size *= max(self.spec.info.einsums[u].n_instances for u in self.spec.info.users[e.tensor])
-            for stepping, column in e.columns:
-                size = size * (1 + abs(stepping.coefficient) * (rows.tiles[:, column] - 1))
-            yield accounts.of(e.memory), e.zones, size * self.bits[e.memory, e.tensor]
+            if e.memory in self.memories:
+                group = next((group for group in joint.copies if e.tensor in group), frozenset({e.tensor}))
+                groups.setdefault(group, []).append(e)
+        for members in groups.values():
+            new = next(e for e in members if not e.charged)
+            bits = np.max([self._bits_of(e, rows) for e in members], axis=0)
+            before = [self._bits_of(e, rows) for e in members if e.charged]
+            yield accounts.of(new.memory), new.zones, bits - np.max(before, axis=0) if before else bits
+
+    def _bits_of(self, e: Exchanged, rows: Rows) -> Floats:
+        """Of a tensor's tile that is exchanged, in each row."""
+        fused = frozenset(stepping.rank for stepping, _ in e.columns)
+        size = np.full(len(rows), float(footprint_constants(self.extents[e.tensor], fused)))
+        if e.zones == PERSISTENT:
+            size *= max(self.spec.info.einsums[u].n_instances for u in self.spec.info.users[e.tensor])
+        for stepping, column in e.columns:
+            size = size * (1 + abs(stepping.coefficient) * (rows.tiles[:, column] - 1))
+        return size * self.bits[e.memory, e.tensor]
 
     def _held(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
         """Further holders: what the Einsum needs more than the largest of those before it."""

@@ -205,7 +205,7 @@ def _search(
     if start is None:
         return None
     least = own.bounds.least_of_all(done).energy
-    entries = [entry_of(form) for form in start.forms]
+    entries = [entry_of(form, joiner.live(done)) for form in start.forms]
     found: _Found = {}
     most = least
     try:
@@ -249,8 +249,10 @@ def _run(joiner: Joiner, start: State, incumbents: Incumbents, check: Callable[[
 
 def _transitions(joiner: Joiner, end: State | None, entries: list[Entry]) -> _Found:
     found: _Found = {}
-    for form, rows in zip(end.forms, end.rows, strict=True) if end is not None else ():
-        last = entry_of(form) if form.backings else None
+    if end is None:
+        return found
+    for form, rows in zip(end.forms, end.rows, strict=True):
+        last = entry_of(form, joiner.live(end.done)) if form.backings else None
         left = joiner.buckets(form, rows) if form.backings else np.zeros(len(rows), np.int64)
         kinds, which = np.unique(np.column_stack([rows.entry, rows.taken, left]), axis=0, return_inverse=True)
         least = np.full(len(kinds), np.inf)

@@ -103,6 +103,9 @@ class Sharing:
     root: Mapping[str, str]
     """Copies in one memory, each with the first of its group."""
     lives: Mapping[str, tuple[int, int]]
+    """From the first to the last use; of copies, by the first of the group, of any of them."""
+    first: Mapping[str, int]
+    """Where each tensor itself is first used."""
     caps: Sequence[int]
     """Per cut between neighbours: how many loops an exchanged tensor lets them share."""
 
@@ -119,7 +122,8 @@ def sharing(nests: Sequence[EinsumNest], users: Mapping[str, Sequence[int]]) -> 
     for tensor, positions in users.items():
         first, last = lives.get(root.get(tensor, tensor), (len(nests), -1))
         lives[root.get(tensor, tensor)] = min(first, *positions), max(last, *positions)
-    return Sharing(nests, charged, root, lives, _caps(nests, charged, root, lives))
+    begins = {tensor: min(positions) for tensor, positions in users.items()}
+    return Sharing(nests, charged, root, lives, begins, _caps(nests, charged, root, lives))
 
 
 def occupancy(common: Sharing) -> Occupancy:
@@ -137,8 +141,8 @@ def occupancy(common: Sharing) -> Occupancy:
             if r.level < 0:
                 span = range(len(nests))
             elif r.backing:
-                first, last = common.lives[root.get(r.tensor, r.tensor)]
-                span = range(first, last + 1)
+                _, last = common.lives[root.get(r.tensor, r.tensor)]
+                span = range(common.first[r.tensor], last + 1)
             else:
                 continue
             for i in span:

@@ -122,7 +122,8 @@ def _peak(
         for r in reserved:
             together = partners[r.tensor] if r.backing else frozenset([r.tensor])
             lifetime = [k for t in together for k in users(nests, t)]
-            exchanged = r.backing and len(lifetime) > 1 and min(lifetime) <= i <= max(lifetime)
+            first = min(users(nests, r.tensor))
+            exchanged = r.backing and len(lifetime) > 1 and first <= i <= max(lifetime)
             if exchanged or r.persistent or (j != i and r.level < shared):
                 lasting[r.memory, together] = max(lasting.get((r.memory, together), 0), r.largest)
     own: dict[str, list[Reservation]] = {r.memory: [] for reserved in held for r in reserved}
