@@ -115,7 +115,7 @@ def _architecture() -> arch.Architecture:
     )
     compute = arch.Action(name="compute", energy=1, throughput=1)
     return arch.Architecture(
-        nodes=(*memories, arch.Compute(name="MAC", component_class="Dummy", leak_power=0, actions=(compute,)))
+        nodes=(*memories, arch.ComputeUnit(name="MAC", component_class="Dummy", leak_power=0, actions=(compute,)))
     )
 
 
