@@ -135,7 +135,7 @@ def test_set(text: str, expected: str) -> None:
         ("size.real()", "only functions can be called"),
         ("max(1, 2, key=abs)", "no named arguments"),
         ("max(*actions)", "may not be used"),
-        ("actions[0]", "a subscript may not be used"),
+        ("actions[0:1]", "a slice may not be used"),
         ("lambda: 1", "a lambda may not be used"),
         ("f'{size}'", "an f-string may not be used"),
         ("(x := 1)", "':=' may not be used"),
@@ -268,3 +268,48 @@ def test_any_text_is_a_value_or_an_error(text: str) -> None:
     except SpecError as error:
         message = str(error)
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[1] * 3 + [2]", (1, 1, 1, 2)),
+        ("2 * [1, 2]", (1, 2, 1, 2)),
+        ("[4, 5, 6][1]", 5),
+        ("[4, 5, 6][-1]", 6),
+        ("[4, 5, 6][4 / 2]", 6),
+        ("sum([i * i for i in [1, 2, 3]])", 14),
+        ("log(exp(2))", 2.0),
+        ("log10(1000)", pytest.approx(3)),
+        ("is_signed([1, 0, 0])", True),
+        ("magnitude([1, 2, 4])", (2, 5)),
+        ('average([0, 0, 1], "magnitude", 1, 1)', 1.0),
+        ('bit_probabilities([1, 0, 1], "offset", 2)', (0.5, 0.0)),
+    ],
+)
+def test_lists_and_statistics(text: str, value: object) -> None:
+    assert evaluate(text, {}) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1] * 10001", "10,000 items"),
+        ("([1] * 9999 + [1, 1]) * 1", "10,000 items"),
+        ("[[1] * 99] * 99", "lists of lists"),
+        ("[1] * 2.5", "cannot be applied"),
+        ("[1] - [1]", "cannot be applied"),
+        ("[1][1]", "no item 1"),
+        ("[1][0.5]", "whole"),
+        ("log(0)", "no value"),
+        ("exp(1000)", "too large"),
+        ("average([1, 2])", "cannot take these arguments"),
+        ('average([1, 2], "offset", 1, 1)', "bins"),
+        ('average(["a"], "offset", 1, 1)', "text"),
+        ("log(2, 3)", "cannot take these arguments"),
+        ("sum([sum([1] * 9999) for i in [1] * 9999])", "steps"),
+    ],
+)
+def test_lists_and_statistics_are_bounded(text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        evaluate(text, {})

@@ -9,6 +9,7 @@ import typer
 
 from fusiest import interrupt
 from fusiest.cli.compare import compare_command
+from fusiest.cli.components import components_command
 from fusiest.cli.evaluate import evaluate_command
 from fusiest.cli.import_network import import_command
 from fusiest.cli.map import map_command
@@ -110,6 +111,15 @@ app.command(
 app.command("reproduce", epilog="Example: fusiest reproduce edge-transformer --quick --out reproduced")(
     interruptible(reproduce_command)
 )
+app.command(
+    "components",
+    epilog=_example(
+        "# every class in a line; one in full; what a memory of that class costs",
+        "fusiest components",
+        "fusiest components SRAM",
+        "fusiest components SRAM size=64KiB width=64 tech_node=22nm --json",
+    ),
+)(components_command)
 app.command("list")(list_command)
 
 

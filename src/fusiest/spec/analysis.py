@@ -14,9 +14,10 @@ from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import MAX_CONSTANT, Affine, Constraint
 from fusiest.spec.bounds import Box, EmptySpace, Steps, bounding_box
-from fusiest.spec.expressions import NameSet, Universe, by_set, evaluate, name_set, number
-from fusiest.spec.fields import Limits, Value
+from fusiest.spec.expressions import NameSet, Universe, by_set, name_set, number
+from fusiest.spec.fields import Limits
 from fusiest.spec.renames import rename_tables
+from fusiest.spec.variables import Variables, VariableValue, split
 from fusiest.spec.workload import Einsum, EinsumRenames, Rename, TensorAccess, Workload
 from fusiest.spec.workload_checks import check_dependencies, check_einsums, check_names
 
@@ -99,13 +100,13 @@ class WorkloadInfo:
 
 
 def analyze(
-    workload: Workload, renames: tuple[EinsumRenames, ...] = (), variables: Mapping[str, Value] | None = None
+    workload: Workload, renames: tuple[EinsumRenames, ...] = (), variables: Mapping[str, VariableValue] | None = None
 ) -> WorkloadInfo:
     check_einsums(workload)
     users, producer = check_dependencies(workload)
     check_names(workload, renames)
     tables = rename_tables(workload, renames)
-    variable_values = evaluate_variables(variables or {})
+    variable_values, texts = split(variables or {})
     shapes = _Shapes(workload.iteration_space_shape)
     elsewhere = frozenset(users) | {rename.name for table in tables.values() for rename in table}
     infos: dict[str, EinsumInfo] = {}
@@ -113,7 +114,7 @@ def analyze(
     for einsum in workload.einsums:
         box = _box(workload, einsum, shapes, steps)
         own = {**variable_values, "operation": einsum.computes}
-        names = EinsumNames(own, elsewhere, _universe(einsum, box, {}))
+        names = EinsumNames(own, elsewhere, _universe(einsum, box, {})).deferring(texts)
         infos[einsum.name] = _resolve(workload, einsum, box, names, tables[einsum.name], users, producer)
     shapes.check_all_used()
     _check_agreement(workload, infos, users)
@@ -153,43 +154,59 @@ class _Shapes:
 class EinsumNames(Mapping[str, object]):
     """What expressions may name in one Einsum. Tensors and renames of other Einsums are empty sets.
 
-    `hidden` are sets that differ from choice to choice, where an expression has one value for all choices.
+    `hidden` are sets that differ from choice to choice, where an expression has one value for all choices; `deferred` are
+    variables, evaluated when they are first named.
     """
 
-    __slots__ = ("elsewhere", "hidden", "own", "universe")
+    __slots__ = ("deferred", "elsewhere", "hidden", "own", "universe")
 
     def __init__(
-        self, own: dict[str, object], elsewhere: frozenset[str], universe: Universe, hidden: Set[str] = frozenset()
+        self,
+        own: dict[str, object],
+        elsewhere: frozenset[str],
+        universe: Universe,
+        hidden: Set[str] = frozenset(),
+        deferred: Variables | None = None,
     ) -> None:
         self.own, self.elsewhere, self.universe, self.hidden = own, elsewhere, universe, hidden
+        self.deferred = deferred if deferred is not None else Variables({}, {})
 
     def __getitem__(self, name: str) -> object:
         if name in self.hidden:
             raise SpecError(f"what {name} holds is a choice, known only in 'tensors' of memories below")
         if name in self.own:
             return self.own[name]
+        if name in self.deferred:
+            return self.deferred[name]
         if name in self.elsewhere:
             return NameSet(frozenset(), self.universe, "tensor")
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.own or name in self.elsewhere
+        return name in self.own or name in self.deferred or name in self.elsewhere
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self.own, **dict.fromkeys(self.elsewhere)})
+        return iter({**self.own, **dict.fromkeys(self.deferred), **dict.fromkeys(self.elsewhere)})
 
     def __len__(self) -> int:
-        return len(self.own.keys() | self.elsewhere)
+        return len(self.own.keys() | self.deferred.keys() | self.elsewhere)
 
     def extended(self, more: Mapping[str, object], universe: Universe | None = None) -> EinsumNames:
-        return EinsumNames({**self.own, **more}, self.elsewhere, universe or self.universe, self.hidden)
+        own = {**self.own, **more}
+        if universe is None:
+            return EinsumNames(own, self.elsewhere, self.universe, self.hidden, self.deferred)
+        return EinsumNames(own, self.elsewhere, universe, self.hidden).deferring(self.deferred.texts)
+
+    def deferring(self, variables: Mapping[str, VariableValue]) -> EinsumNames:
+        """The names with variables that are evaluated in terms of these."""
+        return EinsumNames(self.own, self.elsewhere, self.universe, self.hidden, Variables(variables, self))
 
     def choose(self, memory: str, tensors: frozenset[str]) -> EinsumNames:
         """The names once a memory's tensors are chosen: its name is that set."""
         return self.extended({memory: NameSet(tensors, self.universe, "tensor")})
 
     def hiding(self, hidden: Set[str]) -> EinsumNames:
-        return EinsumNames(self.own, self.elsewhere, self.universe, hidden)
+        return EinsumNames(self.own, self.elsewhere, self.universe, hidden, self.deferred)
 
 
 def _universe(einsum: Einsum, bounds: Mapping[str, object], bits: Mapping[str, int | float]) -> Universe:
@@ -205,14 +222,6 @@ def tensor_set(expression: str, names: Mapping[str, object], what: str) -> NameS
     if found.kind != "tensor":
         raise SpecError(f"{what} must be a set of tensors, but '{expression}' is one of rank variables", expression)
     return found
-
-
-def evaluate_variables(variables: Mapping[str, Value]) -> dict[str, object]:
-    """The `variables` section; later entries may use earlier ones."""
-    names: dict[str, object] = {}
-    for name, value in variables.items():
-        names[name] = evaluate(value, names)
-    return names
 
 
 def _box(workload: Workload, einsum: Einsum, shapes: _Shapes, steps: Steps) -> dict[str, tuple[int, int]]:
@@ -292,7 +301,8 @@ def _resolve(
     least = {v: low for v, (low, _) in box.items()}
     accesses = {str(a.name): _access(a, least) for a in einsum.tensor_accesses}
     output = next(t for t, a in accesses.items() if a.output)
-    names = names.extended(_named_sets(accesses, output, _universe(einsum, bounds, {}), users, producer))
+    sets = _named_sets(accesses, output, _universe(einsum, bounds, {}), users, producer)
+    names = names.extended(sets).deferring(names.deferred.texts)
     for rename in renames:
         if rename.name in users:
             raise SpecError(f"rename {rename.name} is also the name of a tensor; choose another", rename.name)

@@ -13,6 +13,7 @@ from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.spec import fields as f
 from fusiest.spec.fields import FieldError, Limits, NameText, Number, Reader, Value
+from fusiest.spec.variables import Variable
 from fusiest.spec.yamlfile import ListNode, Node
 
 OPERATORS = ("==", "<=", ">=", "<", ">", "product==", "product<=", "product>=", "product<", "product>")
@@ -248,7 +249,7 @@ class Architecture:
     """`!Hierarchical {nodes}` may wrap nodes; it changes nothing."""
 
     nodes: Annotated[Nodes, "The nodes from the outermost in, each the parent of the next."]
-    variables: Annotated[FrozenDict[NameText, Value], "As the section `variables`, for this architecture."] = field(
+    variables: Annotated[FrozenDict[NameText, Variable], "As the section `variables`, for this architecture."] = field(
         default_factory=FrozenDict
     )
 

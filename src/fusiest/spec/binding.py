@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
-from fusiest.spec.analysis import EinsumInfo, EinsumNames, evaluate_variables, tensor_set
+from fusiest.spec.analysis import EinsumInfo, EinsumNames, tensor_set
 from fusiest.spec.architecture import computes, flatten, path_nodes
-from fusiest.spec.expressions import NameSet, Record, boolean, by_set, evaluate, number
+from fusiest.spec.expressions import NameSet, Record, boolean, by_set, evaluate, names_in, number
 from fusiest.spec.fields import LARGEST, SMALLEST, PerTensor, fields_of
 from fusiest.spec.placement import BoundComparison, PlacementSets, bind_comparison, placement_sets
 
@@ -141,8 +141,9 @@ def architecture_names(spec: Spec, info: EinsumInfo) -> EinsumNames:
     architecture = spec.require_arch()
     nothing = NameSet(frozenset(), info.names.universe, "tensor")
     memories = {str(n.name): nothing for n in flatten(architecture.nodes) if isinstance(n, arch.Memory)}
-    values = evaluate_variables({**spec.variables, **architecture.variables})
-    return info.names.extended({**memories, "Above": nothing, **values})
+    values, texts = spec.variable_values
+    names = info.names.extended({**memories, "Above": nothing, **values})
+    return names.hiding({*memories, "Above"}).deferring(texts).hiding(frozenset()) if texts else names
 
 
 def bind_node(node: arch.Container, info: EinsumInfo, names: EinsumNames) -> BoundComponent:
@@ -190,7 +191,8 @@ def _attributes(node: arch.Component, names: EinsumNames) -> FrozenDict[str, obj
         value = getattr(node, name, None)
         if value is not None:
             own[name] = evaluate(value, names)
-    return FrozenDict({**{name: value for name, value in names.own.items() if name not in names.hidden}, **own})
+    used = names_in(node.total_latency) if node.total_latency is not None else frozenset()
+    return FrozenDict({**{name: names[name] for name in used - names.hidden if name in names}, **own})
 
 
 def _figure(node: arch.Component, name: str, names: EinsumNames, action: arch.Action | None = None) -> int | float:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
-from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.errors import Located, SpecError, did_you_mean, shown
 from fusiest.spec.allowance import charge
 from fusiest.spec.namesets import NameSet, Universe
 from fusiest.spec.operators import (
@@ -25,6 +25,7 @@ from fusiest.spec.operators import (
     binary,
     compare,
     is_array,
+    item,
     kind_of,
     plain_truth,
     sequence,
@@ -32,7 +33,20 @@ from fusiest.spec.operators import (
     want_numbers,
 )
 
-__all__ = ["NameSet", "Record", "Universe", "boolean", "by_set", "evaluate", "name_set", "names_in", "number", "parse"]
+__all__ = [
+    "CONSTANTS",
+    "NameSet",
+    "Record",
+    "Universe",
+    "Word",
+    "boolean",
+    "by_set",
+    "evaluate",
+    "name_set",
+    "names_in",
+    "number",
+    "parse",
+]
 
 T = TypeVar("T")
 MAX_LENGTH = 2_000
@@ -52,6 +66,16 @@ class Record:
     fields: Mapping[str, object]
 
 
+class Word(Located):
+    """The value of a variable that is given as a word which is no name: the text itself."""
+
+    __slots__ = ()
+
+
+class VariableError(SpecError):
+    """A variable without a value: what uses it has nothing to add."""
+
+
 def evaluate(value: float | str, names: Mapping[str, object]) -> object:
     """The value of an expression. Numbers and booleans stand for themselves.
 
@@ -67,6 +91,8 @@ def evaluate(value: float | str, names: Mapping[str, object]) -> object:
         result = evaluation.visit(tree)
         charge(evaluation.steps)
         return result
+    except VariableError:
+        raise
     except (SpecError, ArithmeticError, ValueError, TypeError, RecursionError) as error:
         raise SpecError(f"in '{shown(value)}': {_reason(error)}", at=value) from None
 
@@ -80,6 +106,11 @@ def number(value: float | str, names: Mapping[str, object], what: str) -> int | 
     result = evaluate(value, names)
     if is_array(result) and getattr(result, "ndim", 1) == 0:
         result = cast(Any, result).item()
+    if isinstance(result, Word):
+        raise SpecError(
+            f"{what} must be a number, but comes from the unknown name '{shown(result)}'{did_you_mean(result, names)}",
+            result,
+        )
     if isinstance(result, bool) or not isinstance(result, (int, float)):
         raise SpecError(f"{what} must be a number, but '{shown(value)}' is {kind_of(result)}", at=_place(value))
     if isinstance(result, float) and math.isnan(result):
@@ -181,9 +212,11 @@ def names_in(text: str) -> frozenset[str]:
     >>> sorted(names_in("~(input | output) if len(All) == 3 else sum(t for t in All)"))
     ['All', 'input', 'output']
     """
-    found = [node for node in ast.walk(parse(text)) if isinstance(node, ast.Name)]
+    nodes = list(ast.walk(parse(text)))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    found = [node for node in nodes if isinstance(node, ast.Name) and id(node) not in called]
     bound = {node.id for node in found if isinstance(node.ctx, ast.Store)}
-    return frozenset(node.id for node in found) - bound - FUNCTIONS.keys()
+    return frozenset(node.id for node in found) - bound
 
 
 def _check(tree: ast.expr) -> None:
@@ -284,6 +317,7 @@ class _Evaluation:
         for step in reversed(spine):
             self.take(1)
             value = binary(_SYMBOLS[type(step.op)], value, self.visit(step.right))
+            self.pay(value)
         return value
 
     def unary(self, node: ast.UnaryOp) -> object:
@@ -339,6 +373,9 @@ class _Evaluation:
     def sequence(self, node: ast.List | ast.Tuple) -> tuple[object, ...]:
         return tuple(self.visit(item) for item in node.elts)
 
+    def item(self, node: ast.Subscript) -> object:
+        return item(self.visit(node.value), self.visit(node.slice))
+
     def comprehension(self, node: ast.GeneratorExp | ast.ListComp) -> tuple[object, ...]:
         return tuple(self.iterate(node.elt, node.generators))
 
@@ -348,10 +385,10 @@ class _Evaluation:
             return
         first, outer = generators[0], self.names
         scope = ChainMap[str, object]({}, cast("dict[str, object]", outer))
-        for item in sequence("for", self.visit(first.iter)):
+        for one in sequence("for", self.visit(first.iter)):
             self.take(1)
             self.names = scope
-            scope[cast(ast.Name, first.target).id] = item
+            scope[cast(ast.Name, first.target).id] = one
             if all(plain_truth(self.visit(condition)) for condition in first.ifs):
                 yield from self.iterate(element, generators[1:])
         self.names = outer
@@ -381,11 +418,11 @@ _VISITORS: Mapping[type, Callable[[_Evaluation, Any], object]] = {
     ast.BinOp: _Evaluation.binary, ast.UnaryOp: _Evaluation.unary, ast.BoolOp: _Evaluation.logical,
     ast.Compare: _Evaluation.compare, ast.IfExp: _Evaluation.conditional, ast.Call: _Evaluation.call,
     ast.GeneratorExp: _Evaluation.comprehension, ast.ListComp: _Evaluation.comprehension,
-    ast.List: _Evaluation.sequence, ast.Tuple: _Evaluation.sequence,
+    ast.List: _Evaluation.sequence, ast.Tuple: _Evaluation.sequence, ast.Subscript: _Evaluation.item,
 }  # fmt: skip
 _GRAMMAR = (*_VISITORS, *_SYMBOLS, ast.And, ast.Or, ast.comprehension, ast.Load, ast.Store)
 _REFUSED: Mapping[type, str] = {
-    ast.Subscript: "a subscript", ast.Lambda: "a lambda", ast.JoinedStr: "an f-string", ast.NamedExpr: "':='",
+    ast.Slice: "a slice", ast.Lambda: "a lambda", ast.JoinedStr: "an f-string", ast.NamedExpr: "':='",
     ast.Starred: "a '*'", ast.Dict: "a dict", ast.Set: "a set in braces",
     ast.BitXor: "'^'", ast.LShift: "'<<'", ast.RShift: "'>>'", ast.MatMult: "'@'", ast.Is: "'is'", ast.IsNot: "'is'",
 }  # fmt: skip

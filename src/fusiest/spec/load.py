@@ -11,9 +11,10 @@ from typing import Any
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.dataflow import constrained
-from fusiest.spec.fields import Value, fields_of
+from fusiest.spec.fields import fields_of
 from fusiest.spec.spec import Spec, check
 from fusiest.spec.template import undeclared
+from fusiest.spec.variables import VariableValue
 from fusiest.spec.yamlfile import Node, ScalarNode, load_nodes, read_text
 
 NETWORKS = (".onnx", ".pt2")
@@ -141,11 +142,11 @@ def _check_defines(texts: Mapping[str, str], defines: Mapping[str, object]) -> N
             raise SpecError(f"-D {name}: {files} use no such define{did_you_mean(name, known)}")
 
 
-def _merged_variables(sections: Iterable[FrozenDict[str, Value]]) -> FrozenDict[str, Value]:
-    merged: dict[str, Value] = {}
+def _merged_variables(sections: Iterable[FrozenDict[str, VariableValue]]) -> FrozenDict[str, VariableValue]:
+    merged: dict[str, VariableValue] = {}
     for section in sections:
         for name, value in section.items():
             if name in merged and merged[name] != value:
-                raise SpecError(f"variable {name} is given twice, as {merged[name]} and as {value}", name)
+                raise SpecError(f"variable {name} is given twice, as {shown(merged[name])} and as {shown(value)}", name)
             merged[name] = value
     return FrozenDict(merged)

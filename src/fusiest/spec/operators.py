@@ -13,11 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeVar, cast
 
+from fusiest.components import average, bit_probabilities, is_signed, magnitude
 from fusiest.errors import SpecError
 from fusiest.spec.namesets import NameSet
 
 T = TypeVar("T")
 MAX_BITS = 4_096
+MAX_ITEMS = 10_000
+"""Of a list."""
 
 
 def binary(symbol: str, left: Any, right: Any) -> object:
@@ -28,6 +31,8 @@ def binary(symbol: str, left: Any, right: Any) -> object:
     """
     if isinstance(left, NameSet) and isinstance(right, NameSet) and symbol in _SET_OPERATORS:
         return _SET_OPERATORS[symbol](left, right)
+    if isinstance(left, (tuple, list)) or isinstance(right, (tuple, list)):
+        return _list_operator(symbol, left, right)
     if symbol not in _ARITHMETIC:
         raise SpecError(f"'{symbol}' wants two sets, but has {kind_of(left)} and {kind_of(right)}")
     want_numbers(symbol, left, right)
@@ -44,6 +49,44 @@ def binary(symbol: str, left: Any, right: Any) -> object:
         if math.isfinite(left) and math.isfinite(right):
             raise SpecError(f"'{symbol}' makes a number that is too large")
     return result
+
+
+def _list_operator(symbol: str, left: object, right: object) -> tuple[object, ...]:
+    """Lists one after the other, or one of them several times: `[1] * 15 + [2]`."""
+    if symbol == "+" and isinstance(left, (tuple, list)) and isinstance(right, (tuple, list)):
+        items, times = (*left, *right), 1
+    else:
+        several, count = (left, right) if isinstance(left, (tuple, list)) else (right, left)
+        if (
+            symbol != "*"
+            or not isinstance(several, (tuple, list))
+            or isinstance(count, bool)
+            or not isinstance(count, int)
+        ):
+            raise SpecError(f"'{symbol}' cannot be applied to {kind_of(left)} and {kind_of(right)}")
+        items, times = tuple(several), count
+    if any(isinstance(one, (tuple, list)) for one in items):
+        raise SpecError(f"'{symbol}' cannot be applied to lists of lists")
+    if len(items) * max(times, 1) > MAX_ITEMS:
+        raise SpecError(f"a list may have {MAX_ITEMS:,} items")
+    return items * times
+
+
+def item(values: object, index: object) -> object:
+    """One item of a list, counted from 0; from the end if the index is negative.
+
+    >>> item((4, 5, 6), -1)
+    6
+    """
+    if not isinstance(values, (tuple, list)):
+        raise SpecError(f"only a list has items, but this is {kind_of(values)}")
+    if isinstance(index, float) and index == int(index):
+        index = int(index)
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise SpecError(f"an item's number must be whole, but it is {kind_of(index)}")
+    if not -len(values) <= index < len(values):
+        raise SpecError(f"a list of {len(values)} has no item {index}")
+    return values[index]
 
 
 def limited(value: T) -> T:
@@ -188,6 +231,20 @@ def _numeric(function: str, scalar: Callable[[Any], object]) -> Callable[[Any], 
     return apply
 
 
+def _statistic(function: Callable[..., object]) -> Callable[..., object]:
+    """A function of a histogram; what it cannot take is an error of the expression."""
+
+    def apply(histogram: object, *arguments: object) -> object:
+        values = sequence(function.__name__, histogram)
+        want_numbers(function.__name__, *values)
+        try:
+            return function(values, *arguments)
+        except ValueError as error:
+            raise SpecError(f"{function.__name__}: {error}") from None
+
+    return apply
+
+
 def kind_of(value: object) -> str:
     """A value in the words of an error message.
 
@@ -218,6 +275,8 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], object]] = {
 FUNCTIONS: Mapping[str, Callable[..., object]] = {
     "len": _length, "min": _extreme("min", "minimum", min), "max": _extreme("max", "maximum", max), "sum": _sum,
     "ceil": _numeric("ceil", math.ceil), "floor": _numeric("floor", math.floor),
-    "log2": _numeric("log2", math.log2), "sqrt": _numeric("sqrt", math.sqrt), "abs": _numeric("abs", abs),
+    "log2": _numeric("log2", math.log2), "log": _numeric("log", math.log), "log10": _numeric("log10", math.log10),
+    "exp": _numeric("exp", math.exp), "sqrt": _numeric("sqrt", math.sqrt), "abs": _numeric("abs", abs),
     "round": _round,
+    **{f.__name__: _statistic(f) for f in (is_signed, magnitude, average, bit_probabilities)},
 }  # fmt: skip

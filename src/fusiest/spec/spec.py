@@ -13,14 +13,15 @@ from fusiest.frozen import FrozenDict
 from fusiest.looptree.nodes import LoopTree
 from fusiest.spec import architecture as arch
 from fusiest.spec.allowance import allowance, charge
-from fusiest.spec.analysis import WorkloadInfo, analyze, evaluate_variables
+from fusiest.spec.analysis import WorkloadInfo, analyze
 from fusiest.spec.architecture import Architecture, computes, flatten, path_nodes
 from fusiest.spec.binding import architecture_names, bind_node
 from fusiest.spec.dataflow import Dataflow
-from fusiest.spec.fields import FieldError, NameText, Reader, Value
+from fusiest.spec.fields import FieldError, NameText, Reader
 from fusiest.spec.mapping import read_mapping
 from fusiest.spec.names import check_name
 from fusiest.spec.placement import placement_sets
+from fusiest.spec.variables import Variable, VariableValue, split
 from fusiest.spec.workload import EinsumRenames, Workload, read_rename_section
 
 MAX_STEPS, MAX_STEPS_PER_EINSUM, STEPS_PER_NODE = 1_000_000, 5_000, 10
@@ -47,8 +48,8 @@ class Spec:
         "Names for sets of tensors, per Einsum or for all.",
     ] = ()
     variables: Annotated[
-        FrozenDict[NameText, Value],
-        "Values that expressions of the architecture may name; later ones may use earlier ones.",
+        FrozenDict[NameText, Variable],
+        "Values that expressions may name, in any order; one that names tensors has a value for each Einsum.",
     ] = field(default_factory=FrozenDict)
 
     def require_arch(self) -> Architecture:
@@ -65,6 +66,11 @@ class Spec:
     def info(self) -> WorkloadInfo:
         """What follows from the workload: bounds, sharing, named sets."""
         return analyze(self.require_workload(), self.renames, self.variables)
+
+    @functools.cached_property
+    def variable_values(self) -> tuple[dict[str, object], dict[str, VariableValue]]:
+        """Values of variables that have one for all Einsums, and the texts of the others."""
+        return split({**self.variables, **(self.arch.variables if self.arch is not None else {})})
 
     def with_component(self, name: str, **fields: object) -> Spec:
         """The same spec with other fields of one component, checked as if it had been loaded.
@@ -124,7 +130,7 @@ def check(spec: Spec) -> None:
 def _check(spec: Spec) -> None:
     if spec.arch is not None:
         _check_architecture(spec.arch)
-        evaluate_variables({**spec.variables, **spec.arch.variables})
+    _ = spec.variable_values
     if spec.workload is None:
         return
     _check_name_clashes(spec)

@@ -1,0 +1,70 @@
+"""`fusiest components`: which component classes there are, what they take, what one of them costs."""
+
+from __future__ import annotations
+
+import json as json_format
+from typing import Annotated
+
+import typer
+
+from fusiest.cli.output import echo
+from fusiest.errors import SpecError
+
+
+def _complete(incomplete: str) -> list[str]:
+    from fusiest.components import all_classes
+
+    return [c.name for c in all_classes() if c.name.lower().startswith(incomplete.lower())]
+
+
+def components_command(
+    name: Annotated[
+        str | None, typer.Argument(metavar="CLASS", help="a component class", autocompletion=_complete)
+    ] = None,
+    attributes: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="its attributes: size=64KiB width=64")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="print the costs as JSON, in SI units")] = False,
+) -> None:
+    """List component classes, describe one, or estimate what a component costs."""
+    from fusiest.components import all_classes, find_class
+    from fusiest.terminal.components import class_text, classes_text, estimate_text
+
+    if name is None:
+        if json:
+            raise SpecError("--json needs a class and its attributes")
+        echo(classes_text(all_classes()))
+        return
+    found = find_class(name)
+    given = _read(attributes or [])
+    if not given and not json:
+        echo(class_text(found))
+        return
+    estimate = found.estimate(given)
+    echo(json_format.dumps(estimate.as_json(), indent=2) if json else estimate_text(estimate))
+
+
+def _read(pairs: list[str]) -> dict[str, object]:
+    given: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise SpecError(f"{pair}: expected NAME=VALUE")
+        if name in given:
+            raise SpecError(f"{name} is given twice")
+        given[name] = _value(text)
+    return given
+
+
+def _value(text: str) -> object:
+    """A number with or without a unit, an expression, true or false, a list; anything else is text."""
+    from fusiest.spec.expressions import evaluate
+    from fusiest.units import quantity
+
+    number = quantity(text)
+    if number is not None:
+        return number
+    try:
+        return evaluate(text, {})
+    except SpecError:
+        return text

@@ -1,0 +1,118 @@
+"""Which classes there are: built in, from files (`register_provider`), and plug-ins by entry point `fusiest.components`.
+
+A plug-in is a package that names a `ComponentClass`, or a list of them, under that entry point. Plug-ins are looked for
+only when no other class has the name, so that one that is installed changes no file that worked without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+
+from fusiest.components import arithmetic, cells, converters, ladders, memories, wires
+from fusiest.components.classes import ComponentClass, Estimate, key
+from fusiest.errors import SpecError, did_you_mean, shown
+
+ENTRY_POINT = "fusiest.components"
+Provider = Callable[[], Iterable[ComponentClass]]
+_PROVIDERS: list[Provider] = []
+
+
+def register_provider(provider: Provider) -> None:
+    """Add classes that are made when they are first looked for."""
+    _PROVIDERS.append(provider)
+    _provided.cache_clear()
+
+
+def built_in() -> list[ComponentClass]:
+    """The classes that are code, in the documentation's order."""
+    return [c for module in (memories, arithmetic, converters, wires, ladders, cells) for c in module.CLASSES]
+
+
+def all_classes() -> list[ComponentClass]:
+    """Every class that a file may name: built in, of the library, plug-ins."""
+    return [*built_in(), *_provided(), *_plugins()]
+
+
+def find_class(name: str, own: Mapping[str, ComponentClass] | None = None) -> ComponentClass:
+    """The class of this name, case and underscores ignored; `own` are those of the spec at hand, by `key`.
+
+    >>> find_class("smart_buffer_sram").name
+    'SmartBufferSRAM'
+    """
+    wanted = key(name)
+    if own and wanted in own:
+        return own[wanted]
+    for classes in (_built_in_by_key, _provided_by_key, _plugins_by_key):
+        if wanted in classes():
+            return classes()[wanted]
+    known = [*(c.name for c in (own or {}).values()), *(c.name for c in all_classes())]
+    raise SpecError(f"there is no component_class '{shown(name)}'{_meant(name, known)}", name)
+
+
+def estimate(component_class: str | ComponentClass, **attributes: object) -> Estimate:
+    """What a component costs: energy, throughput and latency of its actions, area, leakage, and their provenance.
+
+    >>> mac = estimate("MAC", format="int8", tech_node=7e-9)
+    >>> f"{mac.actions['compute'].energy:.3g}"
+    '1e-13'
+    """
+    found = component_class if isinstance(component_class, ComponentClass) else find_class(component_class)
+    return found.estimate(attributes)
+
+
+def _meant(name: str, known: list[str]) -> str:
+    """A misspelling is found whatever its case."""
+    by_key = {key(known_name): known_name for known_name in known}
+    hint = did_you_mean(key(name), by_key)
+    for lower, proper in by_key.items():
+        if f"'{lower}'" in hint:
+            return f"; did you mean '{proper}'?"
+    return did_you_mean(name, known)
+
+
+def _by_key(classes: Iterable[ComponentClass]) -> dict[str, ComponentClass]:
+    found: dict[str, ComponentClass] = {}
+    for one in classes:
+        for name in (one.name, *one.aliases):
+            found.setdefault(key(name), one)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _built_in_by_key() -> dict[str, ComponentClass]:
+    return _by_key(built_in())
+
+
+@lru_cache(maxsize=1)
+def _provided() -> tuple[ComponentClass, ...]:
+    return tuple(one for provider in _PROVIDERS for one in provider())
+
+
+def _provided_by_key() -> dict[str, ComponentClass]:
+    return _by_key(_provided())
+
+
+@lru_cache(maxsize=1)
+def _plugins() -> tuple[ComponentClass, ...]:
+    from importlib.metadata import entry_points
+
+    found: list[ComponentClass] = []
+    for entry in entry_points(group=ENTRY_POINT):
+        try:
+            loaded = entry.load()
+        except Exception as error:
+            raise SpecError(f"the plug-in '{entry.name}' ({entry.value}) cannot be loaded: {shown(error)}") from None
+        for one in (
+            [loaded] if isinstance(loaded, ComponentClass) else loaded if isinstance(loaded, (list, tuple)) else [None]
+        ):
+            if not isinstance(one, ComponentClass):
+                raise SpecError(
+                    f"the plug-in '{entry.name}' ({entry.value}) must name a ComponentClass or a list of them"
+                )
+            found.append(one)
+    return tuple(found)
+
+
+def _plugins_by_key() -> dict[str, ComponentClass]:
+    return _by_key(_plugins())

@@ -1,0 +1,77 @@
+"""The table of CACTI runs behind `sram`: read when it is first needed, one node at a time, and made rectangular."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from importlib import resources
+from typing import NamedTuple
+
+from fusiest.components.scaling import line
+
+NODES = (22, 32, 45, 65, 90)
+"""Nanometres."""
+FIGURES = 6
+_UNITS = (1e-15, 1e-15, 1e-12, 1e-9, 1e-12, 1e-12)
+
+
+class Table(NamedTuple):
+    """Logarithms: of depths, of widths, and by width and depth of the six figures of an array."""
+
+    depths: list[float]
+    widths: list[float]
+    values: list[list[tuple[float, ...]]]
+    deepest: dict[float, float]
+    """By log width, the log of the depth up to which there are runs."""
+
+
+@lru_cache(maxsize=1)
+def _text() -> list[str]:
+    file = resources.files("fusiest.components") / "data" / "sram.csv"
+    return [row for row in file.read_text(encoding="utf-8").splitlines() if not row.startswith("#")][1:]
+
+
+@lru_cache(maxsize=len(NODES))
+def table(node: int) -> Table:
+    """One of the table's nodes."""
+    prefix = f"{node},"
+    columns: dict[float, dict[float, tuple[float, ...]]] = {}
+    for row in _text():
+        if row.startswith(prefix):
+            _, wide, deep, *figures = row.split(",")
+            logs = tuple(math.log(float(v) * unit) for v, unit in zip(figures, _UNITS, strict=True))
+            columns.setdefault(math.log(float(wide)), {})[math.log(float(deep))] = logs
+    depths = sorted({depth for column in columns.values() for depth in column})
+    widths = sorted(columns)
+    known = [[columns[width].get(depth) for depth in depths] for width in widths]
+    return Table(depths, widths, _filled(known, depths), {width: max(columns[width]) for width in widths})
+
+
+def _filled(known: list[list[tuple[float, ...] | None]], depths: list[float]) -> list[list[tuple[float, ...]]]:
+    """Cells without a run: between a width's runs and beyond them a power law, but never less than a memory of fewer
+    words or bits, nor more than one of more that was run."""
+    ceilings, none = _ceilings(known), (-math.inf,) * FIGURES
+    filled: list[list[tuple[float, ...]]] = []
+    for j, row in enumerate(known):
+        at = [i for i, cell in enumerate(row) if cell is not None]
+        curves = [[row[i][q] for i in at] for q in range(FIGURES)]  # type: ignore[index]
+        cells: list[tuple[float, ...]] = []
+        for i, cell in enumerate(row):
+            guess = cell or tuple(line(depths[i], [depths[k] for k in at], curve) for curve in curves)
+            fewer_words = cells[i - 1] if i else none
+            fewer_bits = filled[j - 1][i] if j else none
+            top = ceilings[j][i]
+            cells.append(tuple(max(min(guess[q], top[q]), fewer_words[q], fewer_bits[q]) for q in range(FIGURES)))
+        filled.append(cells)
+    return filled
+
+
+def _ceilings(known: list[list[tuple[float, ...] | None]]) -> list[list[tuple[float, ...]]]:
+    """For each cell the least figures of runs with at least its bits and words."""
+    none = (math.inf,) * FIGURES
+    found = [[none] * (len(row) + 1) for row in known] + [[none] * (len(known[0]) + 1)]
+    for j in reversed(range(len(known))):
+        for i in reversed(range(len(known[j]))):
+            above = (known[j][i] or none, found[j + 1][i], found[j][i + 1])
+            found[j][i] = tuple(min(cell[q] for cell in above) for q in range(FIGURES))
+    return found

@@ -1,0 +1,156 @@
+"""The `variables` of a spec: numbers, text, lists and expressions, in any order.
+
+Those that follow from each other alone have one value. The others name sets or tensors (`weight.bits_per_value`) and are
+evaluated for one Einsum, when something there first names them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, TypeAlias
+
+from fusiest.errors import Located, SpecError
+from fusiest.spec.expressions import CONSTANTS, VariableError, Word, evaluate, names_in
+from fusiest.spec.fields import Reader, no_tag, read_condition, read_text
+from fusiest.spec.yamlfile import ListNode, Node, ScalarNode
+
+_Item: TypeAlias = int | float | str | bool
+VariableValue: TypeAlias = _Item | tuple[_Item, ...]
+_WORD = re.compile(r"[A-Za-z_][\w.-]*(/[\w.-]+)*\Z", re.ASCII)
+_MOST_NESTED = 100
+
+
+def read_variable(node: Node, what: str) -> VariableValue:
+    """A number, an expression, a word, true or false, or a list of these."""
+    if isinstance(node, ListNode):
+        no_tag(node, what)
+        return tuple(_read_item(item, what) for item in node.items)
+    return _read_item(node, what)
+
+
+def _read_item(node: Node, what: str) -> _Item:
+    if isinstance(node, ScalarNode) and isinstance(node.value, str) and is_word(node.value):
+        return read_text(node, what)
+    return read_condition(node, what)
+
+
+Variable: TypeAlias = Annotated[VariableValue, Reader(read_variable, "number, expression, word or list")]
+
+
+class Variables(Mapping[str, object]):
+    """Variables of one Einsum, whose names are given: each is evaluated when it is first used.
+
+    >>> Variables({"half": "whole / 2", "whole": 8}, {})["half"]
+    4.0
+    """
+
+    __slots__ = ("_found", "_names", "_open", "texts")
+
+    def __init__(self, texts: Mapping[str, VariableValue], names: Mapping[str, object]) -> None:
+        self.texts, self._names = texts, names
+        self._found: dict[str, object] = {}
+        self._open: list[str] = []
+
+    def __getitem__(self, name: str) -> object:
+        if name not in self._found:
+            if name in self._open:
+                circle = " uses ".join([*self._open[self._open.index(name) :], name])
+                raise VariableError(f"variable {circle}", self._place(name))
+            if len(self._open) > _MOST_NESTED:
+                raise VariableError(f"variables use each other more than {_MOST_NESTED} deep", self._place(name))
+            self._open.append(name)
+            try:
+                self._found[name] = value_of(self.texts[name], _Both(self, self._names))
+            except VariableError:
+                raise
+            except SpecError as error:
+                raise VariableError(f"variable {name}: {error.message}", error.source or self._place(name)) from None
+            finally:
+                self._open.pop()
+        return self._found[name]
+
+    def _place(self, name: str) -> str:
+        """The name as it was written, which knows its line."""
+        return next(key for key in self.texts if key == name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+class _Both(Mapping[str, object]):
+    """The names of one mapping, then those of another."""
+
+    __slots__ = ("_first", "_second")
+
+    def __init__(self, first: Mapping[str, object], second: Mapping[str, object]) -> None:
+        self._first, self._second = first, second
+
+    def __getitem__(self, name: str) -> object:
+        return self._first[name] if name in self._first else self._second[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._first or name in self._second
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**dict.fromkeys(self._first), **dict.fromkeys(self._second)})
+
+    def __len__(self) -> int:
+        return len(set(self._first) | set(self._second))
+
+
+def value_of(value: VariableValue, names: Mapping[str, object]) -> object:
+    """What a variable or an attribute stands for: a list, an expression's value, or the text itself if it is a word and no
+    name.
+
+    >>> value_of("conservative", {}), value_of(("2 * b", 5), {"b": 3})
+    ('conservative', (6, 5))
+    """
+    if isinstance(value, tuple):
+        return tuple(evaluate(item, names) if isinstance(item, str) else item for item in value)
+    if isinstance(value, str) and is_word(value) and re.split(r"[./-]", value)[0] not in names:
+        return Word(value, value.source if isinstance(value, Located) else None)
+    return evaluate(value, names)
+
+
+def is_word(text: str) -> bool:
+    """Whether a text may be meant as it stands: a word, or the path of a file.
+
+    >>> is_word("conservative"), is_word("cells/rram.yaml"), is_word("2 * voltage"), is_word("inf")
+    (True, True, False, False)
+    """
+    return _WORD.match(text) is not None and text not in CONSTANTS
+
+
+def split(variables: Mapping[str, VariableValue]) -> tuple[dict[str, object], dict[str, VariableValue]]:
+    """(values of those that follow from each other alone, texts of those that name something else)."""
+    outside: dict[str, bool] = {}
+    uses = {name: _uses(value) for name, value in variables.items()}
+    todo = list(variables)
+    # A variable that uses one that names something else does so itself; each round finds at least one more.
+    for name in todo:
+        outside[name] = any(used not in variables and used not in CONSTANTS for used in uses[name])
+    changed = True
+    while changed:
+        changed = False
+        for name in todo:
+            if not outside[name] and any(outside.get(used, False) for used in uses[name]):
+                outside[name] = changed = True
+    own = Variables({name: variables[name] for name in todo if not outside[name]}, {})
+    return {name: own[name] for name in own}, {name: variables[name] for name in todo if outside[name]}
+
+
+def _uses(value: VariableValue) -> frozenset[str]:
+    if isinstance(value, tuple):
+        return frozenset().union(*(_uses(item) for item in value))
+    if not isinstance(value, str):
+        return frozenset()
+    if is_word(value):
+        return frozenset([re.split(r"[./-]", value)[0]])
+    return names_in(value)

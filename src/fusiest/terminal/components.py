@@ -1,0 +1,93 @@
+"""Component classes and their costs as text."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+
+from fusiest.components import Attribute, ComponentClass, Estimate
+from fusiest.show import si
+
+_WIDTH = 110
+
+
+def area(square_metres: float) -> str:
+    """An area in the unit that people use for its size.
+
+    >>> area(2.5e-6), area(4e-11)
+    ('2.5 mm²', '40 µm²')
+    """
+    if square_metres == 0:
+        return "0 µm²"
+    factor, unit = (1e6, "mm²") if square_metres >= 1e-9 else (1e12, "µm²")
+    return f"{square_metres * factor:.4g} {unit}"
+
+
+def classes_text(classes: list[ComponentClass]) -> str:
+    """One line a class, by group."""
+    width = max(len(c.name) for c in classes)
+    lines: list[str] = []
+    for group in dict.fromkeys(c.group for c in classes):
+        lines += [f"{group}:", *(f"  {c.name:{width}}  {c.meaning}" for c in classes if c.group == group)]
+    return "\n".join(lines)
+
+
+def class_text(one: ComponentClass) -> str:
+    """A class in full: attributes, actions, formula, source, expected error."""
+    per = "moves width bits" if one.moves_bits else "handles one value"
+    lines = [f"{one.name}: {one.meaning}", "", "Attributes"]
+    cells = [_attribute_cells(a) for a in one.attributes]
+    widths = [max(len(row[i]) for row in cells) for i in range(3)] if cells else [0, 0, 0]
+    for name, default, values, meaning in cells:
+        lines.append(f"  {name:{widths[0]}}  {default:{widths[1]}}  {values:{widths[2]}}  {meaning}".rstrip())
+    lines += ["", f"Actions: {', '.join(one.actions)}; one {per}"]
+    for title, text in (("Formula", one.formula), ("Source", one.source), ("Expected error", one.error)):
+        if text:
+            lines += textwrap.wrap(f"{title}: {text}", _WIDTH, subsequent_indent="  ")
+    if one.aliases:
+        lines.append(f"Also named {', '.join(one.aliases)}")
+    return "\n".join(lines)
+
+
+def _attribute_cells(attribute: Attribute) -> tuple[str, str, str, str]:
+    if attribute.required:
+        default = "required"
+    elif attribute.default is None:
+        default = "optional"
+    else:
+        default = f"= {default_text(attribute)}"
+    unit = f" {attribute.unit}" if attribute.unit and not attribute.choices else ""
+    return attribute.name, default, f"{attribute.range}{unit}", attribute.meaning
+
+
+def default_text(attribute: Attribute) -> str:
+    """A default as a file would give it."""
+    value = attribute.default
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{value[0]:g}] * {len(value)}" if len(set(value)) == 1 else str(list(value))
+    return f"{value:g}" if isinstance(value, (int, float)) else str(value)
+
+
+def estimate_text(estimate: Estimate) -> str:
+    """The costs of one component."""
+    attributes = ", ".join(f"{name}={_shown(value)}" for name, value in estimate.attributes.items())
+    lines = [f"{estimate.component_class}({attributes})", ""]
+    for name, action in estimate.actions.items():
+        per_bit = f"  {si(action.energy / estimate.width, 'J')}/bit" if estimate.moves_bits else ""
+        rate = "unlimited" if math.isinf(action.throughput) else f"{si(action.throughput, '/s')}"
+        lines.append(f"  {name:10} {si(action.energy, 'J'):>10}{per_bit}  {rate}  latency {si(action.latency, 's')}")
+    lines += [
+        f"  {'area':10} {area(estimate.area):>10}",
+        f"  {'leak_power':10} {si(estimate.leak_power, 'W'):>10}",
+        "",
+        *textwrap.wrap(f"{estimate.status} from {estimate.source}", _WIDTH, subsequent_indent="  "),
+    ]
+    for note in estimate.notes:
+        lines += textwrap.wrap(note, _WIDTH, subsequent_indent="  ")
+    return "\n".join(lines)
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
