@@ -43,7 +43,7 @@ REQUIRED: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("one", built_in(), ids=lambda one: one.name)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(node=st.floats(5e-9, 179.8e-9))
 def test_every_class_is_continuous_in_the_node(one: ComponentClass, node: float) -> None:
     given_attributes = REQUIRED.get(one.name, {})

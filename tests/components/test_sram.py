@@ -25,7 +25,7 @@ def figures(found: Estimate) -> list[float]:
     return [read.energy, write.energy, found.area, found.leak_power, read.latency, 1 / read.throughput]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     width=WIDTHS, depth=DEPTHS, node=NODES, banks=BANKS, more_bits=st.integers(0, 64), more_words=st.integers(0, 4_096)
 )
@@ -37,7 +37,7 @@ def test_more_bits_or_words_are_never_cheaper(
     assert all(b >= a * (1 - 1e-9) for a, b in zip(small, large, strict=True))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(width=WIDTHS, depth=DEPTHS, node=st.floats(5e-9, 179.8e-9), banks=BANKS)
 def test_the_node_makes_no_jumps(width: int, depth: int, node: float, banks: int) -> None:
     here, there = figures(sram(width, depth, node, banks)), figures(sram(width, depth, node * 1.001, banks))
