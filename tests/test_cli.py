@@ -366,3 +366,28 @@ def test_options_that_would_be_ignored(capsys: Capture) -> None:
     assert run(capsys, *TWO, "--mapper", "fusiest", "--seed", "1", "--budget", "9")[0] == 0
     status, _, err = run(capsys, "show", "simple", "--pseudocode")
     assert (status, err) == (2, "no file has a section 'mapping:' to show as pseudocode\n")
+
+
+def test_a_file_that_is_read_is_not_overwritten(good: str, tmp_path: Path, capsys: Capture) -> None:
+    """Also by another name for it, and not two outputs into one file."""
+    link, text = tmp_path / "link.yaml", Path(good).read_text()
+    link.symlink_to(good)
+    for arguments in (
+        ["map", good, good, "--json", good],
+        ["map", good, good, "--mapping", str(link)],
+        ["map", good, good, "--report", str(tmp_path / "." / "good.yaml")],
+        ["evaluate", good, good, good, "--json", good],
+        ["show", good, "--yaml", good],
+        ["show", good, "--svg", str(link)],
+    ):
+        status, out, err = run(capsys, *arguments)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert f"{arguments[-2]} would overwrite it, and it is read here; name another file" in err
+        assert Path(good).read_text() == text
+    twice = str(tmp_path / "x.json")
+    status, _, err = run(capsys, "map", good, good, "--json", twice, "--mapping", twice)
+    assert (status, err) == (
+        2,
+        f"{twice}: --mapping would overwrite it, and --json writes it, too; name another file\n",
+    )
+    assert run(capsys, "evaluate", good, good, good, "--json", "/dev/null")[0] == 0

@@ -20,7 +20,7 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
     """
     data = content.encode() if isinstance(content, str) else content
     try:
-        if _is_replaceable(path):
+        if is_replaceable(path):
             _replace(os.path.realpath(path), data)
         else:
             with open(path, "ab") as stream:
@@ -32,7 +32,7 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
 def check_writable(path: str | Path) -> None:
     """Raise if `write_atomically` would fail, as far as that can be known before; nothing is written."""
     try:
-        if _is_replaceable(path):
+        if is_replaceable(path):
             _check_folder(path, Path(os.path.realpath(path)).parent)
         elif Path(path).is_dir():
             raise FusiestError(f"{path}: cannot be written: it is a folder")
@@ -53,7 +53,7 @@ def check_folder(path: str | Path) -> None:
         raise _unwritable(path, error) from None
 
 
-def _is_replaceable(path: str | Path) -> bool:
+def is_replaceable(path: str | Path) -> bool:
     """Whether it is a regular file or none yet, and not what this program prints to."""
     try:
         found = os.stat(path)

@@ -23,10 +23,12 @@ from fusiest.baselines.record import (
     CURRENT,
     INVALID_ONES,
     INVALID_RUN,
+    MOST_STUCK,
     PHASE,
     SINCE_BEST,
     SPENT,
     STOPPED,
+    STUCK,
     VALID_ONES,
     make_record,
 )
@@ -346,3 +348,21 @@ def test_where_nothing_can_be_fused(mapper: str) -> None:
     spec = load("simple", "matmuls", "unfused", N_EINSUMS=2, M=16, KN=16)
     best = map(spec, "edp", jobs=1).best("edp").edp
     assert baseline(spec, mapper, 2_000).mappings[0].edp >= best * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("mapper", BASELINES)
+def test_where_there_is_nothing_to_choose_a_baseline_ends(mapper: str) -> None:
+    """One pmapping, and a budget that trying it again and again would take days to spend."""
+    spec = load("simple", "matmuls", "unfused", N_EINSUMS=1, M=1, KN=1)
+    result = baseline(spec, mapper, 1e12)
+    assert result.stats.evaluations is not None
+    assert result.stats.evaluations < 1e6
+
+
+def test_annealing_ends_where_there_is_no_neighbour() -> None:
+    genome = flat(matmuls())
+    record, work = make_record(3, 1e12, ("edp",)), make_work_for(genome.space, 0)
+    record.counts[STUCK] = MOST_STUCK
+    genes, candidate = np.zeros((2, 3), np.int64)
+    anneal(genome.space, work, record, genes, candidate, 1e12)
+    assert record.amounts[SPENT] == 0

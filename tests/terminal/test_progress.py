@@ -80,3 +80,39 @@ def test_ascii_terminals_get_a_bar_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_quiet_says_nothing() -> None:
     assert play(Terminal(), quiet=True) == ""
     assert play(Terminal(tty=False), quiet=True) == ""
+
+
+def test_a_long_step_is_seen_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal the time goes on; elsewhere there is a line every 30 seconds."""
+    monkeypatch.setenv("TERM", "xterm")
+    live, plain = Terminal(), Terminal(tty=False)
+    for stream in (live, plain):
+        with Progress(stream, False, Clock()) as progress:
+            progress(STEPS[0])
+            for _ in range(65):
+                progress.beat()
+    assert live.getvalue().count("exploring 1 of 50") == 66
+    assert [line.split()[0] for line in plain.getvalue().splitlines()] == ["1.0", "31.0", "61.0"]
+
+
+def test_nothing_beats_in_the_middle_of_a_line() -> None:
+    class Interrupted(Terminal):
+        def write(self, text: str) -> int:
+            progress.beat()
+            return super().write(text)
+
+    stream = Interrupted(tty=False)
+    progress = Progress(stream, False, lambda: 100.0)
+    progress(STEPS[0])
+    progress(STEPS[-1])
+    assert len(stream.getvalue().splitlines()) == 2
+
+
+def test_the_timer_is_put_back() -> None:
+    import signal
+
+    before = signal.getsignal(signal.SIGALRM)
+    with Progress(Terminal(), False):
+        assert signal.getitimer(signal.ITIMER_REAL)[1] == 1
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)

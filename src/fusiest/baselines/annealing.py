@@ -12,7 +12,7 @@ import numpy as np
 
 from fusiest.baselines.compiled import copy, kernel
 from fusiest.baselines.kernels import change, uniform
-from fusiest.baselines.record import BEST, BUDGET, CURRENT, PHASE, SPENT, goes_on, judge
+from fusiest.baselines.record import BEST, BUDGET, CURRENT, PHASE, SPENT, STUCK, goes_on, judge
 from fusiest.baselines.sampling import draw
 
 MOST_TRIES = 1_000
@@ -28,7 +28,9 @@ def move(s, w, r, genes, candidate):  # type: ignore[no-untyped-def]
         if change(s, w, candidate):
             score = judge(s, w, r, candidate, genes, False)
             if not np.isnan(score):
+                r.counts[STUCK] = 0
                 return score
+    r.counts[STUCK] += 1
     r.amounts[SPENT] += 1.0
     return np.inf
 

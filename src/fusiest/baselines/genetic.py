@@ -10,7 +10,7 @@ import numpy as np
 from fusiest.baselines.annealing import MOST_TRIES
 from fusiest.baselines.compiled import copy, kernel
 from fusiest.baselines.kernels import below, change, repair, uniform
-from fusiest.baselines.record import PHASE, SPENT, goes_on, judge
+from fusiest.baselines.record import PHASE, SPENT, STUCK, goes_on, judge
 from fusiest.baselines.sampling import draw
 
 POPULATION = 10
@@ -71,7 +71,9 @@ def _offspring(s, w, r, population, scores, child):  # type: ignore[no-untyped-d
                 return scores[a]
             score = judge(s, w, r, child, population[a], False)
             if not np.isnan(score):
+                r.counts[STUCK] = 0
                 return score
+    r.counts[STUCK] += 1
     r.amounts[SPENT] += 1.0
     return np.inf
 

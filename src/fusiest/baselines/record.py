@@ -14,7 +14,9 @@ ENERGY, LATENCY, EDP = 0, 1, 2
 OBJECTIVES: dict[tuple[str, ...], int] = {("energy",): ENERGY, ("latency",): LATENCY}
 """Everything else is minimized as the product."""
 SPENT, BUDGET, BEST, CURRENT, STOPPED, TARGET = 0, 1, 2, 3, 4, 5
-RECORDED, VALID_ONES, INVALID_ONES, SINCE_BEST, INVALID_RUN, PHASE = 0, 1, 2, 3, 4, 5
+RECORDED, VALID_ONES, INVALID_ONES, SINCE_BEST, INVALID_RUN, PHASE, STUCK = 0, 1, 2, 3, 4, 5, 6
+MOST_STUCK = 100
+"""Moves in a row that found no compatible neighbour at all in many tries: where there is none, none will be found."""
 _HISTORY, _ROOM = 2048, 256
 
 
@@ -34,7 +36,7 @@ class Record(NamedTuple):
 def make_record(einsums: int, budget: float, objective: tuple[str, ...], target: float = 0.0) -> Record:
     amounts = np.array([0.0, budget, np.inf, np.inf, 0.0, target])
     return Record(
-        amounts, np.zeros(6, np.int64), np.zeros(einsums, np.int64), np.zeros((_HISTORY, 3)),
+        amounts, np.zeros(7, np.int64), np.zeros(einsums, np.int64), np.zeros((_HISTORY, 3)),
         OBJECTIVES.get(objective, EDP),
     )  # fmt: skip
 
@@ -43,7 +45,8 @@ def make_record(einsums: int, budget: float, objective: tuple[str, ...], target:
 def goes_on(r, until):  # type: ignore[no-untyped-def]
     """Whether to do more before returning to the caller."""
     room = r.counts[RECORDED] < len(r.history) - _ROOM
-    return r.amounts[SPENT] < until and r.amounts[BEST] > r.amounts[TARGET] and room
+    moves = r.counts[STUCK] < MOST_STUCK
+    return r.amounts[SPENT] < until and r.amounts[BEST] > r.amounts[TARGET] and room and moves
 
 
 @kernel

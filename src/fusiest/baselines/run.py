@@ -16,10 +16,12 @@ from fusiest.baselines.record import (
     BEST,
     EDP,
     INVALID_ONES,
+    MOST_STUCK,
     OBJECTIVES,
     RECORDED,
     SPENT,
     STOPPED,
+    STUCK,
     VALID_ONES,
     Record,
     make_record,
@@ -69,13 +71,7 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
         raise SpecError(f"usage of a memory is an objective of fusiest's own search, not of {baseline.mapper}")
     say = progress or (lambda step: None)
     begin, cpu = time.perf_counter(), cpu_seconds()
-    tables = explore_all(
-        spec,
-        options,
-        None,
-        lambda name, table, done, total: say(Step("exploring", f"{name} has {len(table):,} pmappings", done, total)),
-        counted=True,
-    )
+    tables = explore_all(spec, options, None, say, counted=True)
     exploring = time.perf_counter() - begin
     genome = make_genome(spec, Joiner(spec, tables, False, finished=options.finished))
     ours = our_evaluations(spec, tables, options.finished)
@@ -119,6 +115,8 @@ def search(
     if not all(np.diff(space.first)):
         return Found(None, 0.0, [])
     budget = float(ours if baseline.budget is None else baseline.budget)
+    if all(np.diff(space.first) == 1):  # there is nothing to choose
+        budget = 1.0
     record = make_record(len(space.forms), budget, objective, target)
     work = make_work_for(space, baseline.seed)
     step = _stepper(genome, work, record, baseline)
@@ -137,6 +135,8 @@ def search(
             best = f"best {record.amounts[BEST]:.6g}" if history else "nothing valid yet"
             say(Step(baseline.mapper, f"{record.amounts[SPENT]:,.0f} of {budget:,.0f} evaluations, {best}"))
         if (record.amounts[STOPPED] and baseline.stop_rules) or record.amounts[BEST] <= target:
+            break
+        if record.counts[STUCK] >= MOST_STUCK:
             break
         if interrupted or (end is not None and time.perf_counter() > end):
             break

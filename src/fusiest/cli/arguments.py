@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
 from fusiest.cli.completion import complete
 from fusiest.errors import SpecError
+from fusiest.files import check_writable, is_replaceable
 from fusiest.spec.spec import Spec
 
 ArchArgument = Annotated[
@@ -48,6 +51,23 @@ def read_defines(pairs: list[str] | None) -> dict[str, object]:
             raise SpecError(f"-D {pair}: the value must be a number, true, false or text")
         defines[name] = node.value if node is not None else ""
     return defines
+
+
+def check_outputs(inputs: Iterable[str], **outputs: str | None) -> None:
+    """Raise if a file cannot be written, would take the place of one that is read, or is to be written twice.
+
+    `outputs`: the file of each option.
+    """
+    taken = {os.path.realpath(name): "it is read here" for name in inputs if os.path.isfile(name)}
+    for option, file in outputs.items():
+        if file is None:
+            continue
+        check_writable(file)
+        words = f"--{option.removesuffix('_file')}"
+        target = os.path.realpath(file)
+        if target in taken and is_replaceable(file):
+            raise SpecError(f"{file}: {words} would overwrite it, and {taken[target]}; name another file")
+        taken[target] = f"{words} writes it, too"
 
 
 def require(spec: Spec, files: tuple[str, ...], *sections: str) -> None:

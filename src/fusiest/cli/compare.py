@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from fusiest.cli.arguments import check_outputs
 from fusiest.cli.completion import json_files, one_of
 from fusiest.cli.output import present
-from fusiest.files import check_writable, write_atomically
+from fusiest.files import write_atomically
 
 
 def compare_command(
@@ -31,8 +32,7 @@ def compare_command(
     from fusiest.comparison.saved import read_result
     from fusiest.terminal.comparison import comparison_parts
 
-    if report is not None:
-        check_writable(report)
+    check_outputs((a, b), report=report)
     comparison = Comparison(read_result(a, by), read_result(b, by))
     if report is not None:
         from fusiest.report.comparison import comparison_html

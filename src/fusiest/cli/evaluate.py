@@ -10,6 +10,7 @@ from fusiest.cli.arguments import (
     JsonOption,
     MappingArgument,
     WorkloadArgument,
+    check_outputs,
     read_defines,
     require,
 )
@@ -29,6 +30,7 @@ def evaluate_command(
     from fusiest.spec.load import load
     from fusiest.terminal.summary import evaluation_parts
 
+    check_outputs((arch, workload, mapping), json=json_file)
     spec = load(arch, workload, mapping, defines=read_defines(define))
     require(spec, (arch, workload, mapping), "arch", "workload", "mapping")
     result = evaluate(spec)

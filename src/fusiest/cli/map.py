@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fusiest import interrupt
-from fusiest.cli.arguments import ArchArgument, DefineOption, JsonOption, WorkloadArgument, read_defines, require
+from fusiest.cli.arguments import (
+    ArchArgument,
+    DefineOption,
+    JsonOption,
+    WorkloadArgument,
+    check_outputs,
+    read_defines,
+    require,
+)
 from fusiest.cli.completion import complete, one_of
 from fusiest.cli.output import Deliveries, present, warn
 from fusiest.cli.report import Pictures
 from fusiest.errors import Interrupted, OutOfMemory, SpecError
-from fusiest.files import check_writable, write_atomically
+from fusiest.files import write_atomically
 
 if TYPE_CHECKING:
     from fusiest.baselines.options import BaselineOptions
@@ -142,9 +150,7 @@ def map_command(
         if value is not None and mapper is None:
             raise SpecError(f"--{option} is for a baseline; give --mapper")
     baseline = BaselineOptions(mapper or "fusiest", seed or 0, budget)
-    for file in (json_file, mapping):
-        if file is not None:
-            check_writable(file)
+    check_outputs((arch, workload, dataflow or ""), json=json_file, mapping=mapping, report=report)
     pictures = Pictures(report, charts, not no_unfused)
     pictures.check()
     with Progress(sys.stderr, quiet) as progress:

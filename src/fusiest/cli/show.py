@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fusiest.cli.arguments import DefineOption, read_defines
+from fusiest.cli.arguments import DefineOption, check_outputs, read_defines
 from fusiest.cli.completion import complete
 from fusiest.cli.output import echo
 from fusiest.files import write_atomically
@@ -34,6 +34,7 @@ def show_command(
     from fusiest.spec.dump import dump
     from fusiest.spec.load import load
 
+    check_outputs(specs, svg=svg, yaml=yaml)
     spec = load(*specs, defines=read_defines(define))
     if svg is not None:
         write_atomically(svg, mapping_svg(spec))

@@ -106,14 +106,7 @@ class _Run:
         self.deadline = begin + self.options.time_limit if self.options.time_limit is not None else None
         if self.options.usage is not None:
             check_usage(self.spec, self.options.usage)
-        tables = explore_all(
-            self.spec,
-            self.options,
-            self.executor,
-            lambda name, table, done, total: self.say(
-                Step("exploring", f"{name} has {len(table):,} pmappings in {len(table.groups)} forms", done, total)
-            ),
-        )
+        tables = explore_all(self.spec, self.options, self.executor, self.say)
         self.stats.exploring_seconds = time.perf_counter() - begin
         self.stats.pmappings = {name: len(table) for name, table in tables.items()}
         self.stats.explored = {name: table.explored for name, table in tables.items()}

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from fusiest import interrupt, workers
 from fusiest.mapper.options import Options
+from fusiest.mapper.progress import Progress, Step
 from fusiest.pmapping.diagnose import Asked, why_none
 from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.identical import common_key, renamed_table
@@ -28,17 +29,12 @@ def explore_all(
     spec: Spec,
     options: Options,
     executor: concurrent.futures.Executor | None,
-    report: Callable[[str, Table, int, int], None],
+    say: Progress,
     counted: bool = False,
 ) -> dict[str, Table]:
-    """The table of every Einsum, by name in listed order. `report` hears of each: how many are done, of how many.
-
-    `counted`: tables say how many candidates each group had.
-    """
-    first_of: dict[object, str] = {}
-    representative = {
-        name: first_of.setdefault(common_key(spec, name, options.finished), name) for name in spec.info.einsums
-    }
+    """The table of every Einsum, by name in listed order. `counted`: tables say how many candidates each group had."""
+    representative = _representatives(spec, options, say)
+    distinct = list(dict.fromkeys(representative.values()))
     found: dict[str, Table] = {}
     explore = functools.partial(
         pmappings,
@@ -50,35 +46,56 @@ def explore_all(
         counted=counted,
         finished=options.finished,
     )
-    with contextlib.closing(_explore(explore, list(first_of.values()), options.jobs, executor)) as exploring:
+
+    def begin(name: str) -> None:
+        say(Step("exploring", name, len(found), len(distinct)))
+
+    with contextlib.closing(_explore(explore, distinct, options.jobs, executor, begin)) as exploring:
         for name, table in exploring:
             if not len(table):
                 limits = FusedLimits(options.max_fused_loops, options.max_fused_loops_per_variable)
                 usage = options.usage is not None
                 raise why_none(spec, name, Asked(limits, options.imperfect, usage, options.finished))
             found[name] = table
-            report(name, table, len(found), len(first_of))
+            words = f"{name} has {len(table):,} pmappings in {len(table.groups):,} forms"
+            say(Step("exploring", words, len(found), len(distinct)))
     return {
         name: found[first] if first == name else renamed_table(spec, found[first], name)
         for name, first in representative.items()
     }
 
 
+def _representatives(spec: Spec, options: Options, say: Progress) -> dict[str, str]:
+    """For each Einsum, the first one that differs from it only by names."""
+    first_of: dict[object, str] = {}
+    found: dict[str, str] = {}
+    for count, name in enumerate(spec.info.einsums):
+        interrupt.check()
+        say(Step("preparing", name, count, len(spec.info.einsums)))
+        found[name] = first_of.setdefault(common_key(spec, name, options.finished), name)
+    return found
+
+
 def _explore(
-    explore: Callable[[str], Table], names: list[str], jobs: int | None, executor: concurrent.futures.Executor | None
+    explore: Callable[[str], Table],
+    names: list[str],
+    jobs: int | None,
+    executor: concurrent.futures.Executor | None,
+    begin: Callable[[str], None] = lambda name: None,
 ) -> Tables:
     if executor is not None:
         yield from _submit(executor, explore, names)
         return
     processes = jobs if jobs is not None else os.cpu_count() or 1
-    begin = time.perf_counter()
+    start = time.perf_counter()
     names = list(names)
     while names:
-        worth = time.perf_counter() - begin > _WORTH_A_PROCESS_SECONDS
+        worth = time.perf_counter() - start > _WORTH_A_PROCESS_SECONDS
         if processes > 1 and len(names) > 1 and worth:
             yield from _in_processes(workers.make_pool(min(processes, len(names))), explore, names)
             return
         name = names.pop(0)
+        begin(name)
         yield name, explore(name)
 
 

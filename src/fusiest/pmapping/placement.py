@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fusiest.errors import SpecError
+from fusiest.interrupt import check
 from fusiest.spec import architecture as arch
 from fusiest.spec.analysis import EinsumNames
 from fusiest.spec.binding import Path, PlacementSets, architecture_names, path_nodes, placement_sets
@@ -28,6 +30,8 @@ class Placement:
         return [i for i, c in enumerate(path.components) if c.kind == "toll" and tensor in self.held[i]]
 
 
+MOST_HELD = 1_000_000
+"""Tensors of an Einsum, in all its placements."""
 _FOUND: weakref.WeakKeyDictionary[Spec, dict[tuple[str, str], tuple[Placement, ...]]] = weakref.WeakKeyDictionary()
 
 
@@ -44,7 +48,16 @@ def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
     nodes = path_nodes(spec.require_arch().nodes, path.compute.name)
     assert nodes is not None
     found: dict[tuple[frozenset[str], ...], Placement] = {}
-    for placement in _choose(nodes, path, 0, architecture_names(spec, path.einsum), (), ()):
+    for count, placement in enumerate(_choose(nodes, path, 0, architecture_names(spec, path.einsum), (), ())):
+        check()
+        if count * len(path.einsum.accesses) >= MOST_HELD:
+            memories = sum(c.kind == "memory" for c in path.components)
+            raise SpecError(
+                f"there are more than {count:,} ways to hold the {len(path.einsum.accesses)} tensors of Einsum "
+                f"{path.einsum.name} in the {memories} memories above {path.compute.name}, too many to search; "
+                "leave fewer to choose with keep and may_keep",
+                path.einsum.name,
+            )
         if _is_complete(placement, path):
             found.setdefault(placement.held, placement)
     return tuple(found.values())

@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from fusiest.errors import SpecError
+from fusiest.interrupt import check
 from fusiest.pmapping.problem import Problem
 from fusiest.spec.binding import BoundComparison, BoundDimension
 
@@ -46,6 +48,9 @@ class SpatialChoice:
         return {(d.component, d.name): math.prod(f) for d, f in zip(self.dimensions, self.factors, strict=True)}
 
 
+MOST_SPATIAL_CHOICES = 300_000
+
+
 def fanout_levels(problem: Problem) -> list[int]:
     """Components of the path that carry a fanout, outermost first."""
     return [i for i, c in enumerate(problem.path.components) if c.dimensions]
@@ -58,7 +63,15 @@ def spatial_choices(problem: Problem) -> list[SpatialChoice]:
     levels = tuple(i for i, c in enumerate(components) for _ in c.dimensions)
     bounds = tuple(v.bound for v in problem.variables)
     by_usage: dict[tuple[float, ...], list[SpatialChoice]] = {}
-    for factors in _joint(problem, dimensions, bounds):
+    for count, factors in enumerate(_joint(problem, dimensions, bounds)):
+        check()
+        if count >= MOST_SPATIAL_CHOICES:
+            raise SpecError(
+                f"there are more than {MOST_SPATIAL_CHOICES:,} ways to spread loops of Einsum {problem.info.name} over the "
+                f"{len(dimensions)} fanout dimensions above {problem.path.compute.name}, too many to search; leave fewer with "
+                "reuse and loop_bounds",
+                problem.info.name,
+            )
         usage = tuple(
             min(math.prod(f) * d.usage_scale / d.fanout, d.min_usage) for d, f in zip(dimensions, factors, strict=True)
         )

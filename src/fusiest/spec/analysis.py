@@ -5,6 +5,7 @@ Mistakes in the workload as a whole (cycles, inconsistent ranks, unbounded varia
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -82,14 +83,14 @@ class EinsumInfo:
     """Everything that an expression may refer to in this Einsum: sets, tensors, renames, variables."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WorkloadInfo:
     einsums: FrozenDict[str, EinsumInfo]
     users: FrozenDict[str, tuple[str, ...]]
     """Einsums that read or write a tensor, in listed order."""
     producer: FrozenDict[str, str]
 
-    @property
+    @functools.cached_property
     def shared(self) -> frozenset[str]:
         return frozenset(t for t, users in self.users.items() if len(users) > 1)
 

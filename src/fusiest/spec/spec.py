@@ -52,6 +52,18 @@ class Spec:
         "Values that expressions may name, in any order; one that names tensors has a value for each Einsum.",
     ] = field(default_factory=FrozenDict)
 
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, f.name) for f in dataclass_fields(self)))
+
+    def __hash__(self) -> int:
+        """Computed once: much is kept by spec, and a workload may be large."""
+        return self._hash
+
+    def __getstate__(self) -> dict[str, object]:
+        """Texts have other hashes in other processes."""
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
     def require_arch(self) -> Architecture:
         if self.arch is None:
             raise SpecError("no file has a section 'arch:'")

@@ -1,0 +1,43 @@
+"""What would take for ever to search ends in a line that says what is too much."""
+
+from __future__ import annotations
+
+import pytest
+
+from fusiest.errors import SpecError
+from fusiest.pmapping import placement, spatial
+from fusiest.pmapping.explore import pmappings
+from tests.load_text import load_text
+
+DUMMY = "component_class: Dummy"
+
+
+def spec(nodes: str, einsum: str = "B[m, n] = A[m, k] * W[k, n]") -> str:
+    return f"""
+arch:
+  nodes:
+  - !Memory {{name: DRAM, size: inf, {DUMMY}, tensors: {{keep: ~Intermediates, may_keep: All}}}}
+{nodes}
+  - !Compute {{name: MAC, {DUMMY}}}
+workload: {{rank_sizes: {{M: 64, K: 64, N: 64}}, bits_per_value: 8, einsums: ["{einsum}"]}}
+"""
+
+
+MEMORIES = "\n".join(f"  - !Memory {{name: L{i}, size: 1e6, {DUMMY}, tensors: {{may_keep: All}}}}" for i in range(30))
+FANOUTS = "  - !Container {name: PE, spatial: [" + ", ".join(f"{{name: X{i}, fanout: 2}}" for i in range(50)) + "]}"
+INPUTS = "B[m] = " + " * ".join(f"A{i}[m]" for i in range(250))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (spec(MEMORIES), "ways to hold the 3 tensors of Einsum B in the 31 memories above MAC, too many to search"),
+        (spec(FANOUTS), "ways to spread loops of Einsum B over the 50 fanout dimensions above MAC, too many to search"),
+        (spec(MEMORIES.split("\n")[0], INPUTS).replace("K: 64, N: 64", ""), "ways to hold the 251 tensors of Einsum B"),
+    ],
+)
+def test_too_much(text: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "MOST_HELD", 10_000)
+    monkeypatch.setattr(spatial, "MOST_SPATIAL_CHOICES", 1_000)
+    with pytest.raises(SpecError, match=words):
+        pmappings(load_text(text), "B")
