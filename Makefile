@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-browser check docs prove bench fuzz vendor clean
+.PHONY: demo test test-browser test-torch check docs prove bench fuzz vendor clean
 
 # Maps one layer of GPT-3 6.7B onto a TPU v4i; the report, the mapping and the numbers are left in demo/.
 demo: $(VENV)/.installed
@@ -24,6 +24,12 @@ test-browser: $(VENV)/.installed
 		|| { echo "no chromium: as root, apt-get install chromium"; exit 1; }
 	$(BIN)/pip install -q -e '.[browser]'
 	$(BIN)/python -m pytest tests/report/test_browser.py
+
+# Networks from PyTorch: torch for CPUs and its exporter to ONNX, both large; without them these tests are skipped.
+test-torch: $(VENV)/.installed
+	$(BIN)/pip install -q torch==2.13.0 onnxscript
+	$(BIN)/pip install -q --no-deps torchvision
+	$(BIN)/python -m pytest tests/networks/test_torch.py
 
 # The documentation as a site: site/index.html. A broken link or a page that no other leads to is an error.
 docs: $(VENV)/.installed

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from fusiest.mapper.mapper import map
     from fusiest.mapper.result import Result
     from fusiest.model.evaluate import Evaluation, evaluate
-    from fusiest.networks import from_onnx
+    from fusiest.networks import from_onnx, from_torch
     from fusiest.pmapping.diagnose import NoMapping
     from fusiest.pmapping.remembered import pmappings
     from fusiest.spec.load import load
@@ -27,6 +27,7 @@ __all__ = [
     "SpecError",
     "evaluate",
     "from_onnx",
+    "from_torch",
     "load",
     "map",
     "pmappings",
@@ -44,6 +45,7 @@ _HOMES = {
     "evaluate": "fusiest.model.evaluate",
     "load": "fusiest.spec.load",
     "from_onnx": "fusiest.networks",
+    "from_torch": "fusiest.networks",
     "map": "fusiest.mapper.mapper",
     "pmappings": "fusiest.pmapping.remembered",
 }

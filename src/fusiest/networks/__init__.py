@@ -6,20 +6,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fusiest.errors import SpecError
 from fusiest.networks.importing import NetworkImport, import_graph
-from fusiest.networks.options import ImportOptions
+from fusiest.networks.options import ImportOptions, import_options
 from fusiest.networks.report import ImportReport, NodeFate
 from fusiest.spec.load import load_texts
 from fusiest.spec.spec import Spec
 
 if TYPE_CHECKING:
     import onnx
+    import torch
 
 __all__ = [
     "ImportOptions",
@@ -28,6 +29,7 @@ __all__ = [
     "NetworkSpec",
     "NodeFate",
     "from_onnx",
+    "from_torch",
     "import_network",
     "network_text",
 ]
@@ -53,7 +55,10 @@ def import_network(path: str | Path, options: ImportOptions | None = None) -> Ne
     """A network from a file: `.onnx` or `.pt2`."""
     name, options = os.fspath(path), options or ImportOptions()
     if name.endswith(".pt2"):
-        raise SpecError(f"{name}: .pt2 files are not read yet")
+        from fusiest.networks.torch_calls import load_program
+        from fusiest.networks.torch_reader import read_program
+
+        return import_graph(read_program(load_program(name, options.dims)), options)
     from fusiest.networks.onnx_reader import load_onnx, read_onnx
 
     return import_graph(read_onnx(load_onnx(name), name, options), options)
@@ -74,36 +79,59 @@ def network_text(path: str, defines: Mapping[str, object]) -> tuple[str, frozens
 def open_dimensions(path: str) -> frozenset[str]:
     """Names of dimensions whose size a network's file leaves open."""
     if path.endswith(".pt2"):
-        return frozenset()
+        from fusiest.networks.torch_calls import open_symbols
+
+        return open_symbols(path)
     from fusiest.networks.onnx_reader import load_onnx, open_names
 
     return open_names(load_onnx(path))
 
 
-def from_onnx(
-    source: str | Path | onnx.ModelProto,
-    *,
-    dims: Mapping[str, int] | None = None,
-    batch: int | None = None,
-    bits: int | Mapping[str, int] = 8,
-    softmax: str = "cascade",
-    elementwise: str = "fold",
-    first: str | None = None,
-    last: str | None = None,
-) -> NetworkSpec:
+def from_onnx(source: str | Path | onnx.ModelProto, **options: Any) -> NetworkSpec:
     """The workload of an ONNX model, a file or a `ModelProto`. Weights may be missing; none is read.
 
-    `dims` are sizes of open dimensions by name, `first` and `last` the nodes between which to import. Combine it with an
-    architecture by `fusiest.load("tpu_v4i", spec)`.
+    Options are the fields of `ImportOptions`: `dims` (sizes of open dimensions by name), `batch`, `bits`, `softmax`, `elementwise`,
+    `first` and `last` (the nodes between which to import). Combine the result with an architecture by
+    `fusiest.load("tpu_v4i", spec)`.
     """
-    options = ImportOptions(
-        dims=dims or {}, batch=batch, bits=bits, softmax=softmax, elementwise=elementwise, first=first, last=last
-    )
+    chosen = import_options(**options)
     if isinstance(source, (str, Path)):
-        return network_spec(import_network(source, options))
+        return network_spec(import_network(source, chosen))
     from fusiest.networks.onnx_reader import read_onnx
 
-    return network_spec(import_graph(read_onnx(source, source.graph.name or "network", options), options))
+    return network_spec(import_graph(read_onnx(source, source.graph.name or "network", chosen), chosen))
+
+
+def from_torch(
+    module: torch.nn.Module | torch.export.ExportedProgram,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> NetworkSpec:
+    """The workload of a PyTorch module, with arguments as for a call, or of a program that torch.export made.
+
+    Options are those of `from_onnx`. The module is exported as it is for inference. Its weights are not read; they may be
+    on the device "meta".
+    """
+    chosen = import_options(**options)
+    try:
+        import torch
+    except ImportError:
+        raise SpecError("importing PyTorch modules needs the package torch: pip install 'fusiest[torch]'") from None
+    from fusiest.networks.torch_calls import program_of
+    from fusiest.networks.torch_reader import read_program
+
+    if isinstance(module, torch.export.ExportedProgram):
+        return network_spec(import_graph(read_program(program_of(module, "program", chosen.dims)), chosen))
+    training = module.training
+    try:
+        module.eval()
+        with torch.no_grad():
+            exported = torch.export.export(module, tuple(args or ()), dict(kwargs or {}))
+    finally:
+        module.train(training)
+    name = type(module).__name__
+    return network_spec(import_graph(read_program(program_of(exported, name, chosen.dims)), chosen))
 
 
 def network_spec(imported: NetworkImport) -> NetworkSpec:

@@ -233,6 +233,8 @@ def matrix_product(lowering: Lowering, node: GraphNode) -> None:
     """`O[…,m,n] = A[…,m,k] * B[…,k,n]`; what is broadcast has fewer ranks."""
     parts = quantization(node)
     first, second = lowering.expression(parts.first), lowering.view(parts.second)
+    if node.get("transB"):
+        second = views.transpose(second, [*range(len(second.axes) - 2), -1, -2])
     divisor: View | None = None
     if isinstance(first, Apply) and first.attributes.get("deferred"):
         first, divisor = (argument for argument in first.arguments if isinstance(argument, View))

@@ -90,9 +90,12 @@ def _stays(lowering: Lowering, node: GraphNode, applied: Apply) -> bool:
     """Whether this is a function of one tensor and of small constants, not larger than the tensor."""
     leaves = distinct_views(applied)
     tensors = [leaf for leaf in leaves if not leaf.constant]
-    if len(tensors) != 1 or any(factor.axis is None for axis in tensors[0].axes for factor in axis):
+    if len(tensors) != 1:
         return False
-    return all(_small(leaf) or _is_mask(lowering, node, leaf) for leaf in leaves if leaf.constant)
+    constants = [leaf for leaf in leaves if leaf.constant]
+    if any(factor.axis is None for axis in tensors[0].axes for factor in axis):
+        return not any(factor.axis is not None for leaf in constants for axis in leaf.axes for factor in axis)
+    return all(_small(leaf) or _is_mask(lowering, node, leaf) for leaf in constants)
 
 
 def _small(view: View) -> bool:

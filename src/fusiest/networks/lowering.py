@@ -8,9 +8,9 @@ said is cut: the value is taken from the outermost memory, and the report says w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from fusiest.networks.extents import Axis, Extent
+from fusiest.networks.extents import Axis, Extent, spread
 from fusiest.networks.graph import GraphNode, NetworkGraph
 from fusiest.networks.making import EinsumMaker, OperandView, Subscript, Unfit
 from fusiest.networks.options import ImportOptions
@@ -150,8 +150,10 @@ class Lowering:
         return view
 
     def materialized(self, expression: Apply) -> View:
-        """An Einsum that computes an expression, element by element."""
+        """An Einsum that computes an expression, element by element. What is broadcast is computed once."""
         leaves = distinct_views(expression)
+        if sum(not leaf.constant for leaf in leaves) == 1 and is_broadcast(leaves[0]):
+            return self._materialized_core(expression, leaves[0])
         labels = [f"a{i}" if size > 1 else None for i, size in enumerate(leaves[0].shape)]
 
         def body(accesses: Sequence[NetAccess], _: object) -> Expression:
@@ -168,6 +170,23 @@ class Lowering:
             access.foldable = access.tensor.kind == "constant"
         made.elementwise = sum(not access.foldable for access in made.reads) == 1
         return view
+
+    def _materialized_core(self, expression: Apply, view: View) -> View:
+        """For a tensor that is broadcast, and constants of one value: of the tensor as it is, then broadcast."""
+        axes = [spread(axis) for axis in view.axes]
+        core = replace(view, axes=tuple((leaf,) for axis in axes for leaf in axis if leaf.axis is not None))
+        table: dict[int, Expression] = {}
+        for part in walk(expression):
+            if isinstance(part, View):
+                table[id(part)] = core if not part.constant else replace(part, axes=((),) * len(core.axes))
+        bare = rebuilt(expression, table)
+        assert isinstance(bare, Apply)
+        found = iter(self.materialized(bare).axes)
+        tensor = self.einsums[-1].output.tensor
+        return View(
+            tensor,
+            tuple(tuple(f for leaf in axis for f in ((leaf,) if leaf.axis is None else next(found))) for axis in axes),
+        )
 
     # --- cuts -----------------------------------------------------------------------------------------------------
 
@@ -209,6 +228,11 @@ class Lowering:
         if self._producers is None:
             self._producers = self.graph.producers()
         return self._producers.get(name)
+
+
+def is_broadcast(view: View) -> bool:
+    """Whether values of a tensor stand several times in a view."""
+    return any(factor.axis is None and factor.size > 1 for axis in view.axes for factor in axis)
 
 
 def distinct_views(expression: Expression) -> list[View]:

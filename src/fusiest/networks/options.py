@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from fusiest.errors import SpecError, did_you_mean
 
@@ -45,3 +45,12 @@ class ImportOptions:
         for bits in self.bits.values() if isinstance(self.bits, Mapping) else [self.bits]:
             if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 1024:
                 raise SpecError(f"bits must be a whole number from 1 to 1024, but is {bits}")
+
+
+def import_options(**given: object) -> ImportOptions:
+    """Options by name; a misspelled one is an error that says what was meant."""
+    known = [field.name for field in fields(ImportOptions)]
+    for name in given:
+        if name not in known:
+            raise SpecError(f"there is no option {name} of an import{did_you_mean(name, known)}")
+    return ImportOptions(**given)  # type: ignore[arg-type]

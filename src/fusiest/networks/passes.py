@@ -59,8 +59,12 @@ def finish(lowering: Lowering) -> Lowered:
     for einsum in lowered.einsums:
         einsum.settle()
     drop_unused(lowered)
-    fold(lowered, AFFINE if lowering.options.elementwise == "keep" else None)
+    only = AFFINE if lowering.options.elementwise == "keep" else None
+    fold(lowered, only)
     split_products(lowered)
+    fold(lowered, only)  # functions of a part
+    for einsum in lowered.einsums:
+        _keep_constants(einsum)
     read_once(lowered)
     add_copies(lowered)
     return lowered
@@ -98,7 +102,6 @@ def fold(lowered: Lowered, only: frozenset[str] | None) -> None:
     for einsum in lowered.einsums:
         source = _folds_into(einsum, made, only)
         if source is None or len(readers[source.output.tensor]) > 1 or source.output.tensor in wanted:
-            _keep_constants(einsum)
             kept.append(einsum)
         else:
             _fold(einsum, source)

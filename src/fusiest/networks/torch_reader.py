@@ -1,0 +1,223 @@
+"""Programs of torch.export as graphs: each call becomes operators with ONNX's names. The table is in `aten` and `aten_moves`.
+
+A call that is in neither is an operator of its own name, which nothing lowers: it will be a cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fusiest.errors import SpecError
+from fusiest.networks.graph import GraphNode, GraphValue, NetworkGraph
+from fusiest.networks.torch_calls import TensorName, TorchCall, TorchProgram
+
+ShapeOf = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class AtenCall:
+    """A call on its way into the graph: arguments by name, and nodes to add."""
+
+    reader: TorchReader
+    call: TorchCall
+    added: int = 0
+
+    # --- arguments ------------------------------------------------------------------------------------------------
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An argument that is no tensor."""
+        found = self.call.arguments.get(name)
+        return default if found is None else found
+
+    def tensor(self, *names: str) -> str:
+        """The graph's name of a tensor argument, under whichever name it has; empty if it is left out."""
+        for name in names:
+            found = self.call.arguments.get(name)
+            if isinstance(found, TensorName):
+                return self.reader.name(found.name)
+        return ""
+
+    def operand(self, *names: str) -> str:
+        """A tensor argument, or a number as a constant."""
+        found = self.tensor(*names)
+        if found:
+            return found
+        value = next((self.call.arguments[n] for n in names if self.call.arguments.get(n) is not None), 0)
+        return self.constant(value)
+
+    def tensors(self, name: str) -> list[str]:
+        """A list of tensors; empty names where one is left out."""
+        given = self.call.arguments.get(name) or []
+        return [self.reader.name(one.name) if isinstance(one, TensorName) else "" for one in given]
+
+    def shape(self, name: str) -> ShapeOf:
+        return self.reader.graph.values[name].shape
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self.call.outputs
+
+    @property
+    def result(self) -> ShapeOf:
+        """The shape of the first output."""
+        return self.reader.program.tensors[self.call.outputs[0]].shape
+
+    def axis(self, name: str = "dim", default: int = 0, more: int = 0) -> int:
+        """An axis of the argument `self` or `input`."""
+        rank = len(self.shape(self.tensor("self", "input"))) + more
+        return int(self.get(name, default)) % max(rank, 1)
+
+    def listed(self, name: str, count: int, default: int) -> list[int]:
+        """Numbers for each axis of an image: one for all, or a list."""
+        given = self.get(name, [])
+        found = [given] if isinstance(given, int) else list(given)
+        return [int(x) for x in found] * count if len(found) == 1 else [int(x) for x in found] or [default] * count
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def constant(self, value: Any) -> str:
+        """A constant with these values."""
+        self.added += 1
+        name = f"{self.call.name}.constant{self.added}"
+        data = np.asarray(value)
+        self.reader.graph.values[name] = GraphValue(
+            name, data.shape, True, data, bool(np.issubdtype(data.dtype, np.floating))
+        )
+        return name
+
+    def node(self, operator: str, inputs: Sequence[str], output: str | ShapeOf = "", **attributes: Any) -> str:
+        """Add a node. Its output is the call's, unless another output's name or the shape of a value in between is given."""
+        values = self.reader.graph.values
+        name = output if isinstance(output, str) and output else self.call.outputs[0]
+        shape = self.reader.program.tensors[name].shape if not isinstance(output, tuple) else output
+        if isinstance(output, tuple):
+            self.added += 1
+            name = f"{self.call.name}.{self.added}"
+        constant = all(values[each].constant for each in inputs if each)
+        floating = self.reader.program.tensors[name].floating if name in self.reader.program.tensors else True
+        values[name] = GraphValue(name, shape, constant, None, floating)
+        self.reader.graph.nodes.append(
+            GraphNode(self._name(name), operator, tuple(inputs), (name,), attributes, self.call.path, self.call.target)
+        )
+        return name
+
+    def _name(self, output: str) -> str:
+        return self.call.name if output == self.call.outputs[0] else output
+
+    def several(self, operator: str, inputs: Sequence[str], **attributes: Any) -> None:
+        """Add a node with all outputs of the call."""
+        values, tensors = self.reader.graph.values, self.reader.program.tensors
+        constant = bool(inputs) and all(values[each].constant for each in inputs if each)
+        for name in self.call.outputs:
+            if name in tensors:
+                values[name] = GraphValue(name, tensors[name].shape, constant, None, tensors[name].floating)
+        outputs = tuple(name if name in tensors else "" for name in self.call.outputs)
+        self.reader.graph.nodes.append(
+            GraphNode(self.call.name, operator, tuple(inputs), outputs, attributes, self.call.path, self.call.target)
+        )
+
+    def alias(self, name: str) -> None:
+        """The output is an input, and nothing happens."""
+        self.node("Identity", [name])
+
+
+AtenFunction = Callable[[AtenCall], None]
+ATEN: dict[str, AtenFunction] = {}
+"""What each call becomes."""
+
+
+def converts(*targets: str) -> Callable[[AtenFunction], AtenFunction]:
+    """Enter a function as that for these calls of `aten`."""
+
+    def enter(function: AtenFunction) -> AtenFunction:
+        ATEN.update((f"aten.{target}", function) for target in targets)
+        return function
+
+    return enter
+
+
+class TorchReader:
+    """One program on its way into a graph."""
+
+    def __init__(self, program: TorchProgram) -> None:
+        self.program = program
+        self.graph = NetworkGraph(program.name)
+        self.names: dict[str, str] = {}
+        """Where a tensor has another name in the graph: weights, and what was overwritten in place."""
+        for names, parameter in ((program.parameters, True), (program.constants, False)):
+            for name, path in names.items():
+                tensor = program.tensors[name]
+                self.names[name] = path
+                self.graph.values[path] = GraphValue(
+                    path, tensor.shape, True, None, tensor.floating, parameter=parameter
+                )
+        for name in program.inputs:
+            self.graph.values[name] = GraphValue(
+                name, program.tensors[name].shape, floating=program.tensors[name].floating
+            )
+            self.graph.inputs.append(name)
+
+    def name(self, tensor: str) -> str:
+        """The graph's name for a tensor that has been made."""
+        found = self.names.get(tensor, tensor)
+        if found not in self.graph.values:
+            raise SpecError(f"{self.program.name}: {tensor} is not made before it is used")
+        return found
+
+    def read(self) -> NetworkGraph:
+        for call in self.program.calls:
+            self._call(call)
+        for name in self.program.outputs:
+            self.graph.outputs.append(self.name(name))
+        if not self.graph.outputs:
+            raise SpecError(f"{self.program.name}: the program has no output")
+        return self.graph
+
+    def _call(self, call: TorchCall) -> None:
+        target = call.target
+        in_place = target.endswith("_") and not target.endswith("__")
+        if not any(name in self.program.tensors for name in call.outputs):
+            return  # checks and symbols
+        function = ATEN.get(target[:-1] if in_place else target)
+        one = AtenCall(self, call)
+        try:
+            if function is not None:
+                function(one)
+            else:
+                _unknown(one)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+            raise SpecError(
+                f"{self.program.name}: call {call.name} of {target}: its arguments make no sense ({error!r})"
+            ) from None
+        first = call.arguments.get("self", call.arguments.get("input"))
+        if in_place and isinstance(first, TensorName):
+            self.names[first.name] = call.outputs[0]
+
+
+def _unknown(call: AtenCall) -> None:
+    """A call that nobody knows. Without tensors it makes constants."""
+    inputs: list[str] = []
+    for name, value in call.call.arguments.items():
+        if isinstance(value, TensorName):
+            inputs.append(call.tensor(name))
+        elif isinstance(value, list):
+            inputs += [each for each in call.tensors(name) if each]
+    values, tensors = call.reader.graph.values, call.reader.program.tensors
+    constant = all(values[each].constant for each in inputs)
+    for name in call.outputs:
+        if name in tensors:
+            values[name] = GraphValue(name, tensors[name].shape, constant, None, tensors[name].floating)
+    outputs = tuple(name if name in tensors else "" for name in call.outputs)
+    node = GraphNode(call.call.name, call.call.target, tuple(inputs), outputs, {}, call.call.path, call.call.target)
+    call.reader.graph.nodes.append(node)
+
+
+def read_program(program: TorchProgram) -> NetworkGraph:
+    """The graph of a program."""
+    from fusiest.networks import aten, aten_moves  # noqa: F401  (enter their calls)
+
+    return TorchReader(program).read()
