@@ -43,7 +43,7 @@ def test_same_chart_same_file() -> None:
 def test_names_are_only_text(tmp_path: Path) -> None:
     """No name is taken for mathematics, markup or a path."""
     series = [
-        Series(name="$x^{", color="tensor:9", values=[1, 2]),
+        Series(name="$x^{", color="weight:9", values=[1, 2]),
         Series(name="<b>&", color="found", values=[3, None]),
     ]
     chart = Bars(title="$\\frac", axis="a", unit="J", categories=["$", "<i>"], series=series)

@@ -1,6 +1,6 @@
 """Charts as plain data: what is drawn, not how. The page draws them with Plotly, `figures` with Matplotlib for papers.
 
-A colour is a palette and a number, such as `tensor:3`, so that a tensor looks the same in every chart and theme.
+A colour is a palette and a number, such as `weight:3`, so that a tensor looks the same in every chart and theme.
 """
 
 from __future__ import annotations

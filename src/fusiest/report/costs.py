@@ -2,71 +2,96 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from fusiest.model.evaluate import Anatomy, Evaluation
 from fusiest.report.chart import Bars, Heat, Series
 from fusiest.report.limits import Limit
 from fusiest.report.names import Names
+from fusiest.report.roles import EnergyShare
 
-Split = Callable[[str, str, str, str], str]
-"""(Einsum, component, tensor, action) → the category or series that its joules count for."""
-
-COMPUTE, LEAK = "(compute)", "(leakage)"  # as no tensor can be named
-
-
-def _tensor(einsum: str, component: str, tensor: str, action: str) -> str:
-    return tensor or (LEAK if action == "leak" else COMPUTE)
+PARTIAL, COMPUTE, LEAK = "(partial sums)", "(compute)", "(leakage)"  # as no tensor can be named
+MOST_TENSORS = 24
+"""That have a bar of their own."""
 
 
-def energy_by_component(names: Names, evaluation: Evaluation) -> Bars:
-    categories = list(names.components)
-    return _energy(names, evaluation, "Energy by component", categories, lambda e, c, t, a: c, _tensor)
-
-
-def energy_by_tensor(names: Names, evaluation: Evaluation) -> Bars:
-    """Largest first."""
-    chart = _energy(
-        names, evaluation, "Energy by tensor", [*names.tensors, COMPUTE, LEAK], _tensor, lambda e, c, t, a: c
+def energy_by_component(names: Names, shares: Sequence[EnergyShare]) -> Bars:
+    """Split by tensor, in the colours of their roles, the small ones of each role together."""
+    return _energy(
+        shares, "Energy by component", list(names.components), lambda s: s.component, _tensors(names, shares)
     )
-    totals = [sum(v or 0 for v in values) for values in zip(*(s.values for s in chart.series), strict=True)]
-    order = sorted(range(len(totals)), key=lambda i: -totals[i])
-    series = [dataclasses.replace(s, values=[s.values[i] for i in order]) for s in chart.series]
-    return dataclasses.replace(chart, categories=[chart.categories[i] for i in order], series=series)
 
 
-def energy_by_einsum(names: Names, evaluation: Evaluation) -> Bars:
-    categories = list(evaluation.einsums)
-    return _energy(names, evaluation, "Energy by Einsum", categories, lambda e, c, t, a: e, lambda e, c, t, a: c)
+def energy_by_tensor(names: Names, shares: Sequence[EnergyShare]) -> Bars:
+    """Largest first, split by component; beyond some, all others in one bar."""
+    totals: dict[str, float] = {}
+    for share in shares:
+        totals[_spender(share)] = totals.get(_spender(share), 0.0) + share.joules
+    order = sorted((t for t in totals if totals[t]), key=lambda t: -totals[t])
+    shown = order if len(order) <= MOST_TENSORS + 1 else order[:MOST_TENSORS]
+    rest = f"{len(order) - len(shown)} others"
+    categories = [*shown, *([rest] if len(shown) < len(order) else [])]
+
+    def category(share: EnergyShare) -> str:
+        return _spender(share) if _spender(share) in shown else rest
+
+    return _energy(shares, "Energy by tensor", categories, category, _components(names))
+
+
+def energy_by_einsum(names: Names, shares: Sequence[EnergyShare]) -> Bars:
+    """Split by component."""
+    einsums = list(dict.fromkeys(share.einsum for share in shares))
+    return _energy(shares, "Energy by Einsum", einsums, lambda s: s.einsum, _components(names))
+
+
+def _spender(share: EnergyShare) -> str:
+    return share.tensor or (LEAK if share.action == "leak" else COMPUTE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """How bars are split: the series that a share belongs to, and all series in their order, with their colours."""
+
+    series: Callable[[EnergyShare], str]
+    colors: Mapping[str, str]
+
+
+def _components(names: Names) -> _Split:
+    return _Split(lambda share: share.component, {c: names.component_color(c) for c in names.components})
+
+
+def _tensors(names: Names, shares: Sequence[EnergyShare]) -> _Split:
+    """By tensor; partial sums, computing and leaking are by themselves."""
+    amounts: dict[str, float] = {}
+    for share in shares:
+        if share.tensor and share.joules and not share.partial:
+            amounts[share.tensor] = amounts.get(share.tensor, 0.0) + share.joules
+    groups = names.groups(amounts)
+    of = {tensor: group.name for group in groups for tensor in group.members}
+    colors = {**{group.name: group.color for group in groups}, PARTIAL: "partial", COMPUTE: "compute", LEAK: "leak"}
+    return _Split(lambda s: PARTIAL if s.partial else of[s.tensor] if s.tensor else _spender(s), colors)
 
 
 def _energy(
-    names: Names, evaluation: Evaluation, title: str, categories: list[str], category: Split, split: Split
+    shares: Sequence[EnergyShare],
+    title: str,
+    categories: Sequence[str],
+    category: Callable[[EnergyShare], str],
+    split: _Split,
 ) -> Bars:
     """Joules per category, split into coloured parts; whatever takes no energy at all is left out."""
     joules: dict[str, dict[str, float]] = {}
-    for einsum, own in evaluation.einsums.items():
-        for (component, tensor, action), energy in own.energies.items():
-            if energy:
-                part = joules.setdefault(split(einsum, component, tensor, action), {})
-                key = category(einsum, component, tensor, action)
-                part[key] = part.get(key, 0.0) + energy
-    categories = [c for c in categories if any(c in part for part in joules.values())]
-    order = [*names.tensors, *names.components, COMPUTE, LEAK]
+    for share in shares:
+        if share.joules:
+            part = joules.setdefault(split.series(share), {})
+            part[category(share)] = part.get(category(share), 0.0) + share.joules
+    kept = [c for c in categories if any(c in part for part in joules.values())]
     series = [
-        Series(name=name, color=_color(names, name), values=[joules[name].get(c, 0.0) for c in categories])
-        for name in order if name in joules
+        Series(name=name, color=color, values=[joules[name].get(c, 0.0) for c in kept])
+        for name, color in split.colors.items() if name in joules
     ]  # fmt: skip
-    return Bars(title=title, axis="energy", unit="J", categories=[str(c) for c in categories], series=series)
-
-
-def _color(names: Names, name: str) -> str:
-    if name in names.tensors:
-        return names.tensor_color(name)
-    if name in names.components:
-        return names.component_color(name)
-    return "other" if name == COMPUTE else "leak"
+    return Bars(title=title, axis="energy", unit="J", categories=kept, series=series)
 
 
 def latency_by_einsum(names: Names, evaluation: Evaluation) -> Bars:

@@ -15,6 +15,7 @@ from fusiest.report import funnel
 from fusiest.report.background import Background
 from fusiest.report.chart import Chart, Cloud, Points, is_empty
 from fusiest.report.limits import rates, shares
+from fusiest.report.roles import ROLES
 from fusiest.report.view import mapping_charts, mapping_view
 from fusiest.show import einsum_line
 from fusiest.spec import architecture as arch
@@ -66,7 +67,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
         "best": subject.best,
         "points": [[m.energy, m.latency] for m in result.mappings],
         "kept": kept_views(subject),
-        "tensors": list(names.tensors),
+        "tensors": [[t, names.tensor_color(t), ROLES[names.roles[t]]] for t in names.tensors],
         "einsums": [einsum_line(info) for info in result.spec.info.einsums.values()],
         "components": [[name, _kind(subject, name)] for name in names.components],
         "outermost": background.machine.outermost[0],

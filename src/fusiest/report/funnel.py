@@ -28,7 +28,7 @@ def join_chart(stats: Stats) -> Bars:
         categories=[f"{s.finished} Einsum{'s' if s.finished > 1 else ''}" for s in steps],
         ends=[_groups(s.forms) for s in steps],
         series=[
-            Series(name="pairs of compatible groups", color="tensor:4", values=[s.compatible or None for s in steps]),
+            Series(name="pairs of compatible groups", color="rest-weight", values=[s.compatible or None for s in steps]),
             Series(name="fit, and may still win", color="other", values=[s.pairs or None for s in steps]),
             Series(name="kept after pruning", color="found", values=[s.kept or None for s in steps]),
         ],

@@ -24,9 +24,11 @@ def occupancy_charts(names: Names, parts: Anatomy, evaluation: Evaluation) -> di
         if memory not in evaluation.peak_occupancy_bits:
             continue
         held = [{t: held for (m, t), held in own.items() if m == memory} for own in parts.held.per_einsum]
+        most = {str(t): max(own.get(t, 0) for own in held) for own in held for t in own}
         series = [
-            Series(name=tensor, color=names.tensor_color(tensor), values=[own.get(tensor, 0) / 8 for own in held])
-            for tensor in names.tensors if any(own.get(tensor) for own in held)
+            Series(name=group.name, color=group.color,
+                   values=[sum(own.get(tensor, 0) for tensor in group.members) / 8 for own in held])
+            for group in names.groups({t: bits for t, bits in most.items() if bits})
         ]  # fmt: skip
         size, limit = memory_size(parts, memory), _limit(parts, memory, evaluation.peak_occupancy_bits[memory])
         charts[memory] = Bars(

@@ -1,12 +1,30 @@
-"""Which number, and so which colour, each tensor and component has throughout a report."""
+"""Which colour each tensor and component has throughout a report, and which tensors are too small for one of their own."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from fusiest.model.visits import footprint
+from fusiest.report.roles import ROLES, Role, tensor_roles
 from fusiest.spec import architecture as arch
 from fusiest.spec.spec import Spec
+
+MOST_OF_A_ROLE = 4
+"""Tensors of one role that a chart shows one by one."""
+LEAST_SHARE = 0.03
+"""What a tensor takes of a chart to be shown by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorGroup:
+    """A tensor, or several small ones of one role, as one series of a chart."""
+
+    name: str
+    color: str
+    members: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -16,11 +34,20 @@ class Names:
     spec: Spec
 
     @cached_property
+    def roles(self) -> dict[str, Role]:
+        return tensor_roles(self.spec.info)
+
+    @cached_property
     def tensors(self) -> dict[str, int]:
-        """Tensors that Einsums exchange come first: theirs are the plainest colours."""
-        users, producer = self.spec.info.users, self.spec.info.producer
-        exchanged = [str(t) for t in users if t in producer and len(users[t]) > 1]
-        return {t: i for i, t in enumerate([*exchanged, *(str(t) for t in users if str(t) not in exchanged)])}
+        """By role, and in each role the largest first: theirs are the plainest colours."""
+        order = list(ROLES)
+        sizes = {t: self._bits(t) for t in self.roles}
+        found = sorted(self.roles, key=lambda t: (order.index(self.roles[t]), -sizes[t]))
+        return {t: i for i, t in enumerate(found)}
+
+    def _bits(self, tensor: str) -> float:
+        einsum = self.spec.info.einsums[self.spec.info.users[tensor][0]]
+        return footprint(einsum.accesses[tensor], einsum.bounds) * einsum.bits_per_value[tensor]
 
     @cached_property
     def components(self) -> dict[str, int]:
@@ -33,7 +60,27 @@ class Names:
         return [str(n.name) for n in arch.flatten(self.spec.require_arch().nodes) if isinstance(n, arch.Memory)]
 
     def tensor_color(self, tensor: str) -> str:
-        return f"tensor:{self.tensors[tensor]}"
+        """The hue is its role, the shade its own."""
+        role = self.roles[tensor]
+        first = next(i for t, i in self.tensors.items() if self.roles[t] == role)
+        return f"{role}:{self.tensors[tensor] - first}"
 
     def component_color(self, component: str) -> str:
         return f"component:{self.components[component]}"
+
+    def groups(self, amounts: Mapping[str, float]) -> list[TensorGroup]:
+        """Series for what these tensors take: of each role the largest one by one, then the others together."""
+        least = LEAST_SHARE * math.fsum(amounts.values())
+        found = []
+        for role in ROLES:
+            own = sorted((t for t in amounts if self.roles[t] == role), key=lambda t: -amounts[t])
+            large = [t for t in own[:MOST_OF_A_ROLE] if amounts[t] >= least]
+            if len(own) == len(large) + 1:
+                large = own
+            for tensor in sorted(large, key=lambda t: self.tensors[t]):
+                found.append(TensorGroup(tensor, self.tensor_color(tensor), frozenset({tensor})))
+            rest = own[len(large) :]
+            if rest:
+                name = f"other {ROLES[role]} ({len(rest)})" if large else f"{ROLES[role]} ({len(rest)})"
+                found.append(TensorGroup(name, f"rest-{role}", frozenset(rest)))
+        return found

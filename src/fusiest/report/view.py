@@ -14,6 +14,7 @@ from fusiest.report.background import Background
 from fusiest.report.chart import Chart, is_empty
 from fusiest.report.limits import rates
 from fusiest.report.memory import memory_size, occupancy_charts
+from fusiest.report.roles import energy_shares
 from fusiest.report.roofline import roofline
 from fusiest.report.treerows import tree_rows
 from fusiest.show import einsum_text
@@ -28,14 +29,15 @@ def mapping_charts(background: Background, tree: LoopTree, evaluation: Evaluatio
 
 def _charts(background: Background, tree: LoopTree, parts: Anatomy, evaluation: Evaluation) -> dict[str, Chart]:
     names = background.names
+    shares = list(energy_shares(parts, evaluation))
     own = rates(background.machine, parts, evaluation, background.limits)
     charts: dict[str, Chart] = {
         "roofline": roofline(background, own),
         "fusion": fusion.graph(background, tree),
         "intensity": fusion.intensity_chart(background, own),
-        "energy-component": costs.energy_by_component(names, evaluation),
-        "energy-tensor": costs.energy_by_tensor(names, evaluation),
-        "energy-einsum": costs.energy_by_einsum(names, evaluation),
+        "energy-component": costs.energy_by_component(names, shares),
+        "energy-tensor": costs.energy_by_tensor(names, shares),
+        "energy-einsum": costs.energy_by_einsum(names, shares),
         "latency-einsum": costs.latency_by_einsum(names, evaluation),
         "utilization": costs.utilization(parts, evaluation, background.limits),
         "busy": costs.busy_shares(names, evaluation),

@@ -12,7 +12,7 @@ from fusiest import interrupt
 from fusiest.errors import FusiestError
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Step
-from fusiest.report.palette import TENSORS
+from fusiest.report.palette import SERIES
 from fusiest.reproduce.output import Output, Row, table
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.searching import load_compiled, searched
@@ -107,9 +107,9 @@ def _draw(figure: Figure, rows: list[Row]) -> None:
             (right, "peak_survivors", "most surviving partial mappings"),
         ):
             values = [max(float(str(row[field] or 0)), 1e-9) for row in own]
-            bars = axes.barh([str(row["search"]) for row in own], values, color=TENSORS[0])
+            bars = axes.barh([str(row["search"]) for row in own], values, color=SERIES[0])
             for bar, row, value in zip(bars, own, values, strict=True):
-                bar.set_color("#222222" if row["search"] == "everything on" else TENSORS[0])
+                bar.set_color("#222222" if row["search"] == "everything on" else SERIES[0])
                 text = f"{value:,.1f}" if field == "cpu_seconds" else f"{int(value):,}"
                 if not row["finished"]:
                     text = f"> {text}" if field == "cpu_seconds" else "not known"

@@ -18,7 +18,7 @@ from fusiest.baselines.run import search
 from fusiest.errors import SpecError
 from fusiest.mapper.progress import Step
 from fusiest.pmapping.pareto import Floats
-from fusiest.report.palette import TENSORS
+from fusiest.report.palette import SERIES
 from fusiest.reproduce.convergence_summary import above, summary
 from fusiest.reproduce.output import Output, Row
 from fusiest.reproduce.pieces import Data, Settings, Study
@@ -204,7 +204,7 @@ def _rows(found: Found) -> list[Row]:
 
 def _draw(figure: Figure, found: Found) -> None:
     axes = figure.add_subplot()
-    for mapper, colour in zip(NAMES, (TENSORS[0], TENSORS[2], TENSORS[1], TENSORS[3]), strict=True):
+    for mapper, colour in zip(NAMES, (SERIES[0], SERIES[2], SERIES[1], SERIES[3]), strict=True):
         done = found.done(mapper)
         if not done:
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fusiest.report.palette import TENSORS
+from fusiest.report.palette import SERIES
 from fusiest.reproduce.edge import DATAFLOWS, MEMORY, OURS, PER_BIT, best_mapping, lengths, thousands
 from fusiest.reproduce.output import Output, Row, table
 from fusiest.reproduce.pieces import Data, Study
@@ -17,7 +17,7 @@ TITLE = "GPT-3 6.7B on the edge accelerator, per token"
 THEIRS = "transfusion"
 PAPER = 1.8
 """TransFusion's EDP over the optimum's, at most."""
-COLOURS = dict(zip(DATAFLOWS, (TENSORS[0], TENSORS[5], TENSORS[2], TENSORS[7]), strict=True))
+COLOURS = dict(zip(DATAFLOWS, (SERIES[0], SERIES[5], SERIES[2], SERIES[7]), strict=True))
 MARKERS = dict(zip(DATAFLOWS, "osD^", strict=True))
 Found = dict[tuple[int, str], Data]
 METRICS = {"edp": "EDP (nJs)", "latency": "latency (µs)", "energy": "energy (µJ)"}

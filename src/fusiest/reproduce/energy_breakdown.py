@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fusiest.report.palette import COMPONENTS, TENSORS
+from fusiest.report.palette import COMPONENTS, SERIES
 from fusiest.reproduce.edge import DATAFLOWS, MEMORY, OURS, best_mapping, lengths, thousands
 from fusiest.reproduce.output import Output, Row, table
 from fusiest.reproduce.pieces import Data, Study
@@ -61,7 +61,7 @@ def _kinds(data: Data, tokens: int) -> dict[str, float]:
 def _draw(figure: Figure, rows: list[Row]) -> None:
     left, right = figure.subplots(1, 2)
     _stack(left, rows, list(PARTS.values()), (COMPONENTS[0], COMPONENTS[2], COMPONENTS[5]), "energy per token (µJ)")
-    _stack(right, rows, list(KINDS), (TENSORS[0], TENSORS[1], TENSORS[2], TENSORS[7]), "off-chip energy per token (µJ)")
+    _stack(right, rows, list(KINDS), (SERIES[0], SERIES[1], SERIES[2], SERIES[7]), "off-chip energy per token (µJ)")
 
 
 def _stack(axes: Axes, rows: list[Row], parts: list[str], colours: tuple[str, ...], label: str) -> None:

@@ -10,7 +10,7 @@ from fusiest.baselines.options import BaselineOptions
 from fusiest.baselines.run import search
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Step
-from fusiest.report.palette import TENSORS
+from fusiest.report.palette import SERIES
 from fusiest.reproduce.output import Output, Row, table
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.prepared import prepare
@@ -130,7 +130,7 @@ def _seconds(found: list[float | None], late: int, ours: Data, runs: int) -> flo
 
 def _draw(figure: Figure, rows: list[Row], times: float) -> None:
     axes = figure.add_subplot()
-    colours = dict(zip((OURS, *NAMES), ("black", TENSORS[0], TENSORS[2], TENSORS[1]), strict=True))
+    colours = dict(zip((OURS, *NAMES), ("black", SERIES[0], SERIES[2], SERIES[1]), strict=True))
     for mapper, name in {OURS: OURS, **NAMES}.items():
         own = [row for row in rows if row["mapper"] == mapper]
         done = [row for row in own if row["seconds"] is not None]

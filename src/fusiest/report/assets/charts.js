@@ -13,10 +13,13 @@ function themeColor(name) {
   return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 }
 
-/** The colour and hatching of `tensor:9` or `found`. */
+/** The colour and hatching of `weight:9` or `found`. */
 function paint(name) {
   const [palette, number] = name.split(":");
-  if (number === undefined) return { color: DATA.palette.plain[palette], hatch: "" };
+  if (number === undefined) {
+    const [color, hatch] = DATA.palette.plain[palette];
+    return { color, hatch };
+  }
   const colors = DATA.palette[palette];
   const { hatches } = DATA.palette;
   return { color: colors[number % colors.length], hatch: hatches[Math.floor(number / colors.length) % hatches.length] };

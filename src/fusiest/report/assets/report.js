@@ -104,15 +104,21 @@ function mark(tensor) {
 }
 
 function drawTensors() {
+  const host = byId("tensors");
   const press = (i) => () => {
     state.pinned = state.pinned === i ? undefined : i;
-    for (const node of byId("tensors").children) node.setAttribute("aria-pressed", String(Number(node.dataset.tensor) === state.pinned));
+    for (const node of host.querySelectorAll(".chip")) node.setAttribute("aria-pressed", String(Number(node.dataset.tensor) === state.pinned));
     mark();
   };
-  byId("tensors").replaceChildren(...DATA.tensors.map((name, i) => el("button", {
+  const button = ([name, color], i) => el("button", {
     type: "button", class: "chip", "data-tensor": i, "aria-pressed": "false", onclick: press(i),
     onmouseenter: () => mark(i), onfocus: () => mark(i), onmouseleave: () => mark(), onblur: () => mark(),
-  }, swatch("tensor:" + i), name)));
+  }, swatch(color), name);
+  const roles = new Map();
+  DATA.tensors.forEach((tensor, i) => roles.set(tensor[2], [...(roles.get(tensor[2]) || []), button(tensor, i)]));
+  const groups = [...roles].map(([role, chips]) => el("div", { class: "chips" }, el("span", { class: "muted role" }, role), ...chips));
+  if (DATA.tensors.length <= 60) return host.replaceChildren(...groups);
+  host.replaceChildren(el("details", {}, el("summary", { class: "muted" }, `${DATA.tensors.length} tensors`), ...groups));
 }
 
 async function copyPseudocode() {

@@ -9,7 +9,7 @@ function loopWords(row) {
 }
 
 function chip(number) {
-  return el("span", { class: "chip" }, swatch("tensor:" + number), DATA.tensors[number]);
+  return el("span", { class: "chip" }, swatch(DATA.tensors[number][1]), DATA.tensors[number][0]);
 }
 
 function rowWords(row) {
