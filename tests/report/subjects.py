@@ -25,6 +25,13 @@ def tradeoff() -> Subject:
 
 
 @functools.cache
+def slope() -> Subject:
+    """Energy against the capacity of a memory."""
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=2, M=32, KN=32)
+    return subject_of(fusiest.map(spec, "energy", usage="GlobalBuffer", jobs=1), "two matmuls")
+
+
+@functools.cache
 def page() -> str:
     return report_html(tradeoff())
 

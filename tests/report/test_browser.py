@@ -17,9 +17,10 @@ from fusiest.comparison.saved import read_result
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.report import Subject, report_html
 from fusiest.report.comparison import comparison_html
+from fusiest.report.front import used_bytes
 from fusiest.show import si
 from fusiest.spec.load import load_texts
-from tests.report.subjects import chain_page, gpt3_page, page, tradeoff
+from tests.report.subjects import chain_page, gpt3_page, page, slope, tradeoff
 
 CHROMIUM = shutil.which("chromium")
 playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'fusiest[browser]'")
@@ -88,7 +89,7 @@ def point(tab: Tab, number: int) -> tuple[float, float]:
     tab.page.locator("[data-chart=front]").scroll_into_view_if_needed()
     script = """(number) => {
         const plot = document.querySelector("[data-chart=front] .plot");
-        const trace = plot.data.findIndex((t) => t.meta === 0);
+        const trace = plot.data.findIndex((t) => t.customdata && t.customdata.includes(number));
         const at = plot.data[trace].customdata.indexOf(number);
         const box = plot.querySelectorAll(".scatterlayer .trace")[trace].querySelectorAll(".point")[at].getBoundingClientRect();
         return [box.x + box.width / 2, box.y + box.height / 2];
@@ -174,6 +175,26 @@ def test_click_on_a_point_shows_its_mapping_everywhere(opened: Open) -> None:
     tab.page.select_option("#mapping", str(best))
     tab.page.wait_for_selector(f"html[data-shown='{best}']")
     assert {selector: tab.text(selector) for selector in shown} == before
+    assert tab.complaints == []
+
+
+def test_cost_against_capacity(opened: Open) -> None:
+    """With a memory's usage as an objective, the picture is cost against capacity, and every mapping says its size."""
+    tab, mappings = opened(report_html(slope())), slope().result.mappings
+    assert tab.text("#h-front") == "Cost against capacity"
+    assert "beats in both" not in tab.text("body")
+    axes = tab.page.text_content("[data-chart=front] .infolayer")
+    assert "capacity of GlobalBuffer" in axes
+    assert "latency" not in axes
+    options = tab.run("[...document.querySelectorAll('#mapping option')].map((option) => option.textContent)")
+    assert len(options) == len(mappings)
+    for option, mapping in zip(options, mappings, strict=True):
+        used = used_bytes(mapping, "GlobalBuffer")
+        assert f": {used / 1024:.4g} KiB, {si(mapping.energy, 'J')}" in option or f": {used:.4g} B, " in option
+    last = len(mappings) - 1
+    tab.page.mouse.click(*point(tab, last))
+    tab.page.wait_for_selector(f"html[data-shown='{last}']")
+    assert "of GlobalBuffer" in tab.text("#facts")
     assert tab.complaints == []
 
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 Number: TypeAlias = int | float | None
 """None where there is nothing to draw."""
-Marker: TypeAlias = Literal["circle", "square", "triangle", "cross", "diamond", "right"]
+Marker: TypeAlias = Literal["circle", "square", "triangle", "cross", "diamond", "right", "small"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,8 @@ class Cloud:
     """A diamond is drawn hollow and below the others; `right` says that the point is further to the right."""
     steps: bool = False
     """Whether a line of steps goes through them, as through a front."""
+    numbers: Sequence[int] = ()
+    """Of the mappings that the points stand for, if they can be chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,10 @@ class Points:
     clouds: Sequence[Cloud]
     lines: Sequence[Line] = ()
     notes: Sequence[Note] = ()
-    log: bool = False
+    log_x: bool = False
+    log_y: bool = False
+    zero_x: Number = None
+    """What stands for 0 on a logarithmic axis, if need be."""
     kind: Literal["points"] = "points"
 
 

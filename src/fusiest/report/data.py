@@ -6,14 +6,15 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from fusiest.mapper.result import Mapping, Result
 from fusiest.model.evaluate import take_apart
 from fusiest.model.operations import CONVENTION
 from fusiest.report import funnel
 from fusiest.report.background import Background
-from fusiest.report.chart import Chart, Cloud, Points, is_empty
+from fusiest.report.chart import Chart, is_empty
+from fusiest.report.front import front_charts, used_bytes
 from fusiest.report.limits import rates, shares
 from fusiest.report.roles import ROLES
 from fusiest.report.view import mapping_charts, mapping_view
@@ -65,7 +66,8 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
         "optimal": result.optimal,
         "gap": result.gap,
         "best": subject.best,
-        "points": [[m.energy, m.latency] for m in result.mappings],
+        "usage": result.options.usage,
+        "points": _points(result, result),
         "kept": kept_views(subject),
         "tensors": [[t, names.tensor_color(t), ROLES[names.roles[t]]] for t in names.tensors],
         "einsums": [einsum_line(info) for info in result.spec.info.einsums.values()],
@@ -110,7 +112,8 @@ def kept_views(subject: Subject) -> list[int]:
 
 def result_charts(subject: Subject) -> dict[str, Chart]:
     """The charts that do not depend on which mapping is chosen."""
-    charts: dict[str, Chart] = {"front": front(subject)}
+    unfused = subject.unfused if isinstance(subject.unfused, Result) else None
+    charts: dict[str, Chart] = {**front_charts(subject.result, unfused)}
     charts["pmappings"] = funnel.pmapping_chart(subject.result.stats)
     charts["joins"] = funnel.join_chart(subject.result.stats)
     return {name: chart for name, chart in charts.items() if not is_empty(chart)}
@@ -121,21 +124,10 @@ def all_charts(subject: Subject, mapping: Mapping) -> dict[str, Chart]:
     return {**result_charts(subject), **mapping_charts(subject.background, mapping.looptree, mapping.evaluation)}
 
 
-def front(subject: Subject) -> Points:
-    """Energy and latency of everything that was found, and of the unfused optimum."""
-    name = "optimal mapping" if subject.result.optimal else "mapping"
-    clouds = [_cloud(name, "found", "circle", subject.result.mappings)]
-    if isinstance(subject.unfused, Result):
-        clouds.append(_cloud("unfused optimum", "other", "diamond", subject.unfused.mappings))
-    return Points(title="Energy and latency", x_axis="latency", x_unit="s", y_axis="energy", y_unit="J", clouds=clouds)
-
-
-def _cloud(name: str, color: str, marker: Literal["circle", "diamond"], mappings: list[Mapping]) -> Cloud:
-    return Cloud(
-        name=name, color=color, marker=marker, steps=True,
-        xs=[m.latency for m in mappings], ys=[m.energy for m in mappings],
-        labels=[f"{name} {i}" if len(mappings) > 1 else name for i in range(1, len(mappings) + 1)],
-    )  # fmt: skip
+def _points(result: Result, found: Result) -> list[list[float]]:
+    """Energy and latency of each mapping; and the bytes that it needs, if the usage of a memory was an objective."""
+    memory = result.options.usage
+    return [[m.energy, m.latency, *([used_bytes(m, memory)] if memory else [])] for m in found.mappings]
 
 
 def _kind(subject: Subject, name: str) -> str:
@@ -148,8 +140,7 @@ def _unfused(subject: Subject) -> dict[str, Any] | None:
         return None
     if isinstance(subject.unfused, str):
         return {"missing": subject.unfused}
-    best = subject.unfused.best(subject.result.aim)
-    return {"energy": best.energy, "latency": best.latency, "edp": best.edp, "optimal": subject.unfused.optimal}
+    return {"points": _points(subject.result, subject.unfused), "optimal": subject.unfused.optimal}
 
 
 def _roofline(subject: Subject) -> dict[str, Any]:

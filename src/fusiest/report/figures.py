@@ -123,11 +123,11 @@ def legend_columns(labels: Sequence[str], width: float) -> int:
 def words(value: float, unit: str) -> str:
     """A number for a label.
 
-    >>> words(0.0021, "J"), words(2048, "B"), words(12.5, "%"), words(14232, ""), words(12345.6, "op/B")
-    ('2.1 mJ', '2 KiB', '12.5%', '14.23k', '12,350 op/B')
+    >>> words(0.0021, "J"), words(2048, "B"), words(64, "B"), words(12.5, "%"), words(14232, ""), words(12345.6, "op/B")
+    ('2.1 mJ', '2 KiB', '64 B', '12.5%', '14.23k', '12,350 op/B')
     """
     if unit == "B":
-        return bits(value * 8).replace("bits", "bit") if value else "0 B"
+        return bits(value * 8) if value >= 1024 else f"{value:.4g} B"
     if unit == "%":
         return f"{value:.3g}%"
     if unit == "":
@@ -143,7 +143,7 @@ def _ticks(axis: Any, unit: str) -> None:
 
     low, high = sorted(axis.get_view_interval())
     if axis.get_scale() == "log":
-        axis.set_major_locator(FixedLocator(log_ticks(low, high)))
+        axis.set_major_locator(FixedLocator(binary_ticks(low, high) if unit == "B" else log_ticks(low, high)))
         axis.set_minor_locator(NullLocator())
     elif unit == "B" and high > low:
         axis.set_major_locator(MultipleLocator(2.0 ** math.ceil(math.log2((high - low) / 5))))
@@ -170,6 +170,16 @@ def log_ticks(low: float, high: float) -> list[float]:
     factors = (1, 2, 5) if span < 2.5 else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [f * 10.0**k for k in powers if k % each == 0 for f in factors if low <= f * 10.0**k <= high]
+
+
+def binary_ticks(low: float, high: float) -> list[float]:
+    """Powers of two on a logarithmic axis, at most eight.
+
+    >>> binary_ticks(1000, 70000), binary_ticks(1, 1e6)
+    ([1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0], [1.0, 8.0, 64.0, 512.0, 4096.0, 32768.0, 262144.0])
+    """
+    first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
+    return [2.0**k for k in range(first, last + 1) if k % math.ceil((last - first + 1) / 8) == 0]
 
 
 def _round_up(value: float) -> float:
@@ -253,7 +263,7 @@ def _columns(chart: Bars, axes: Axes) -> None:
     _ticks(axes.yaxis, chart.unit)
 
 
-MARKS = {"circle": "o", "square": "s", "triangle": "^", "cross": "X", "diamond": "D", "right": ">"}
+MARKS = {"circle": "o", "square": "s", "triangle": "^", "cross": "X", "diamond": "D", "right": ">", "small": "."}
 
 
 def _points(chart: Points, axes: Axes) -> None:
@@ -268,8 +278,9 @@ def _points(chart: Points, axes: Axes) -> None:
             marker=MARKS[cloud.marker], markersize=7 if hollow else 5, markerfacecolor="none" if hollow else color,
             drawstyle="steps-post", linewidth=1, linestyle="-" if cloud.steps else "none", zorder=2 if hollow else 3,
         )  # fmt: skip
-    if chart.log:
+    if chart.log_x:
         axes.set_xscale("log")
+    if chart.log_y:
         axes.set_yscale("log")
     for note in chart.notes:
         sides = {-1: ("right", "top"), 0: ("center", "center"), 1: ("left", "bottom")}
@@ -280,6 +291,9 @@ def _points(chart: Points, axes: Axes) -> None:
     axes.margins(0.08)
     _ticks(axes.xaxis, chart.x_unit)
     _ticks(axes.yaxis, chart.y_unit)
+    if chart.zero_x is not None:
+        ticks = [chart.zero_x, *(tick for tick in axes.get_xticks() if tick > 1.5 * chart.zero_x)]
+        axes.set_xticks(ticks, [words(0 if tick == chart.zero_x else tick, chart.x_unit) for tick in ticks])
 
 
 def _heat(chart: Heat, axes: Axes) -> None:

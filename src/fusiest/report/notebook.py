@@ -6,32 +6,32 @@ import html
 
 from fusiest.looptree.svg import svg
 from fusiest.mapper.result import Mapping, Result
-from fusiest.show import si
+from fusiest.show import bits, si
 
 MOST_ROWS = 12
 
 
 def result_html(result: Result) -> str:
     """Nothing but a table and an SVG: notebooks show it without any script."""
-    best = result.best(result.aim)
+    best, memory = result.best(result.aim), result.options.usage
     state = "proven optimal" if result.optimal else f"at most {result.gap:.2%} better is possible"
+    head = ["", *([memory] if memory else []), "energy", "latency", "EDP", ""]
     rows = []
     for number, m in enumerate(result.mappings[:MOST_ROWS], start=1):
-        cells = (
-            str(number),
-            si(m.energy, "J"),
-            si(m.latency, "s"),
-            f"{m.edp:.4g} Js",
-            "drawn below" if m is best else "",
-        )
-        rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        used = [bits(m.evaluation.peak_occupancy_bits.get(memory, 0))] if memory else []
+        costs = si(m.energy, "J"), si(m.latency, "s"), si(m.edp, "Js")
+        rows.append(_row("td", [str(number), *used, *costs, "drawn below" if m is best else ""]))
     more = len(result.mappings) - MOST_ROWS
     if more > 0:
-        rows.append(f"<tr><td colspan='5'>and {more} more</td></tr>")
-    head = "".join(f"<th>{name}</th>" for name in ("", "energy", "latency", "EDP", ""))
+        rows.append(f"<tr><td colspan='{len(head)}'>and {more} more</td></tr>")
     bounds = {name: dict(info.bounds) for name, info in result.spec.info.einsums.items()}
     count = f"{len(result.mappings)} mapping{'s' if len(result.mappings) != 1 else ''}, {state}"
-    return f"<p>{html.escape(count)}</p><table><tr>{head}</tr>{''.join(rows)}</table>{warnings_html(best)}{svg(best.looptree, bounds)}"
+    table = f"<table>{_row('th', head)}{''.join(rows)}</table>"
+    return f"<p>{html.escape(count)}</p>{table}{warnings_html(best)}{svg(best.looptree, bounds)}"
+
+
+def _row(tag: str, cells: list[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
 def warnings_html(mapping: Mapping) -> str:

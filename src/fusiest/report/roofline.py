@@ -45,7 +45,7 @@ def roofline(background: Background, own: Mapping[str, Rate]) -> Points:
     lines = _roofs(background, own, low, edge)
     return Points(
         title="Roofline", x_axis="operations per byte of traffic", x_unit="op/B", y_axis="operations per second",
-        y_unit="op/s", clouds=clouds, lines=lines, log=True, notes=_notes(own, edge, clouds, lines),
+        y_unit="op/s", clouds=clouds, lines=lines, log_x=True, log_y=True, notes=_notes(own, edge, clouds, lines),
     )  # fmt: skip
 
 

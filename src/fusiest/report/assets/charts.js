@@ -70,6 +70,7 @@ function ticks([low, high], unit) {
  * evenly spaced numbers where the range is too small for these. Never more than eight, never less than two. */
 function logTicks([low, high], unit) {
   const span = high - low;
+  if (unit === "B") return binaryTicks(Math.ceil(low * Math.log2(10)), Math.floor(high * Math.log2(10)));
   if (span < 1) return ticks([10 ** low, 10 ** high], unit);
   const step = Math.ceil(span / 7);
   const factors = span < 2.5 ? [1, 2, 5] : [1];
@@ -78,6 +79,14 @@ function logTicks([low, high], unit) {
     if (k % step === 0) tickvals.push(...factors.map((factor) => factor * 10 ** k).filter((value) => Math.log10(value) >= low && Math.log10(value) <= high));
   }
   return { tickvals, ticktext: tickvals.map((value) => quantity(value, unit)) };
+}
+
+/** Powers of two, at most eight. */
+function binaryTicks(first, last) {
+  const step = Math.ceil((last - first + 1) / 8);
+  const tickvals = [];
+  for (let k = first; k <= last; k += 1) if (k % step === 0) tickvals.push(2 ** k);
+  return { tickvals, ticktext: tickvals.map((value) => quantity(value, "B")) };
 }
 
 function baseLayout(chart, width) {
@@ -191,11 +200,15 @@ function columns(chart, width, options) {
   return { data, layout };
 }
 
-const SYMBOLS = { circle: "circle", square: "square", triangle: "triangle-up", cross: "x", diamond: "diamond-open", right: "triangle-right" };
+const SYMBOLS = { circle: "circle", square: "square", triangle: "triangle-up", cross: "x", diamond: "diamond-open", right: "triangle-right", small: "circle" };
+const SIZES = { diamond: 13, small: 6 };
+
+/** What stands for zero on a logarithmic axis is zero. */
+const xWords = (chart, value) => quantity(value === chart.zero_x ? 0 : value, chart.x_unit);
 
 function pointTexts(chart, cloud, i) {
   const product = chart.x_unit === "s" && chart.y_unit === "J" ? `<br>EDP ${quantity(cloud.xs[i] * cloud.ys[i], "Js")}` : "";
-  const x = cloud.marker === "right" ? "" : `<br>${plain(chart.x_axis)} ${quantity(cloud.xs[i], chart.x_unit)}`;
+  const x = cloud.marker === "right" ? "" : `<br>${plain(chart.x_axis)} ${xWords(chart, cloud.xs[i])}`;
   return `<b>${plain(cloud.labels[i])}</b><br>${plain(chart.y_axis)} ${quantity(cloud.ys[i], chart.y_unit)}${x}${product}`;
 }
 
@@ -210,9 +223,9 @@ function padded(values, log) {
 const ANCHORS = { "-1": "right", 0: "center", 1: "left" };
 
 /** A text beside a point. */
-function noted(note, log) {
+function noted(note, chart) {
   return {
-    x: log ? Math.log10(note.x) : note.x, y: log ? Math.log10(note.y) : note.y, text: plain(note.text), showarrow: false,
+    x: chart.log_x ? Math.log10(note.x) : note.x, y: chart.log_y ? Math.log10(note.y) : note.y, text: plain(note.text), showarrow: false,
     xanchor: ANCHORS[note.right], xshift: 7 * note.right, yanchor: { "-1": "top", 0: "middle", 1: "bottom" }[note.up], yshift: 5 * note.up,
     font: { size: 11, color: themeColor("text") }, borderpad: 0,
   };
@@ -229,28 +242,33 @@ function points(chart, width, options) {
     const order = cloud.xs.map((_, i) => i).sort((a, b) => cloud.xs[a] - cloud.xs[b]);
     const { color } = paint(cloud.color);
     return {
-      type: "scatter", mode: cloud.steps && order.length > 1 ? "lines+markers" : "markers", name: plain(cloud.name), meta: number, customdata: order,
+      type: "scatter", mode: cloud.steps && order.length > 1 ? "lines+markers" : "markers", name: plain(cloud.name), meta: number, customdata: order.map((i) => cloud.numbers[i]),
       x: order.map((i) => cloud.xs[i]), y: order.map((i) => cloud.ys[i]), line: { shape: "hv", width: 1.5, color },
-      marker: { size: cloud.marker === "diamond" ? 13 : 10, symbol: SYMBOLS[cloud.marker], color, line: { width: cloud.marker === "diamond" ? 2 : 1, color: cloud.marker === "diamond" ? color : themeColor("surface") } },
+      marker: { size: SIZES[cloud.marker] || 10, symbol: SYMBOLS[cloud.marker], color, line: { width: cloud.marker === "diamond" ? 2 : 1, color: cloud.marker === "diamond" ? color : themeColor("surface") } },
       hoverinfo: "text", hovertext: order.map((i) => pointTexts(chart, cloud, i)),
     };
   });
   const below = (trace) => chart.clouds[trace.meta].marker === "diamond"; // so that what was found is never hidden
   const data = [...lines, ...clouds.filter(below), ...clouds.filter((trace) => !below(trace))];
   if (options.selected !== undefined) {
-    const [found] = chart.clouds;
+    const found = chart.clouds.find((cloud) => cloud.numbers.includes(options.selected));
+    const at = found.numbers.indexOf(options.selected);
     data.push({
-      type: "scatter", mode: "markers", name: "shown", x: [found.xs[options.selected]], y: [found.ys[options.selected]],
+      type: "scatter", mode: "markers", name: "shown", x: [found.xs[at]], y: [found.ys[at]],
       marker: { size: 20, symbol: "circle-open", color: themeColor("text"), line: { width: 2.5 } }, hoverinfo: "skip",
     });
   }
-  const range = (key) => padded([...chart.clouds, ...chart.lines].flatMap((part) => part[key]), chart.log);
+  const range = (key, log) => padded([...chart.clouds, ...chart.lines].flatMap((part) => part[key]), log);
   const layout = {
-    ...baseLayout(chart, width), height: chart.log ? 330 : sum(chart.clouds.map((cloud) => cloud.xs.length)) > 3 ? 380 : 260,
-    xaxis: { ...axis(chart.x_unit, chart.x_axis, range("xs"), chart.log), zeroline: false },
-    yaxis: { ...axis(chart.y_unit, chart.y_axis, range("ys"), chart.log), zeroline: false },
-    annotations: chart.notes.map((note) => noted(note, chart.log)),
+    ...baseLayout(chart, width), height: chart.lines.length ? 330 : sum(chart.clouds.map((cloud) => cloud.xs.length)) > 3 ? 380 : 260,
+    xaxis: { ...axis(chart.x_unit, chart.x_axis, range("xs", chart.log_x), chart.log_x), zeroline: false },
+    yaxis: { ...axis(chart.y_unit, chart.y_axis, range("ys", chart.log_y), chart.log_y), zeroline: false },
+    annotations: chart.notes.map((note) => noted(note, chart)),
   };
+  if (chart.zero_x !== null) {
+    const tickvals = [chart.zero_x, ...layout.xaxis.tickvals.filter((value) => value > chart.zero_x * 1.5)];
+    Object.assign(layout.xaxis, { tickvals, ticktext: tickvals.map((value) => xWords(chart, value)) });
+  }
   return { data, layout };
 }
 
@@ -338,7 +356,7 @@ function legendOf(chart) {
 function numbersOf(chart) {
   if (chart.kind === "bars") return table(["", ...chart.series.map((s) => s.name)], chart.categories.map((name, i) => [name, ...chart.series.map((s) => quantity(s.values[i], chart.unit))]));
   if (chart.kind === "heat") return table(["", ...chart.columns], chart.rows.map((name, r) => [name, ...chart.values[r].map((v) => (v === null ? "–" : quantity(100 * v, "%")))]));
-  if (chart.kind === "points") return table(["", chart.y_axis, chart.x_axis], chart.clouds.flatMap((cloud) => cloud.labels.map((label, i) => [label, quantity(cloud.ys[i], chart.y_unit), cloud.marker === "right" ? "–" : quantity(cloud.xs[i], chart.x_unit)])));
+  if (chart.kind === "points") return table(["", chart.y_axis, chart.x_axis], chart.clouds.flatMap((cloud) => cloud.labels.map((label, i) => [label, quantity(cloud.ys[i], chart.y_unit), cloud.marker === "right" ? "–" : xWords(chart, cloud.xs[i])])));
   return table(["tensor", "where"], chart.edges.map((edge) => [edge.name, edge.hover]));
 }
 

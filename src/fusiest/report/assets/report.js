@@ -15,7 +15,7 @@ function chartOf(name) {
 }
 
 function optionsFor(name) {
-  return name === "front" ? { selected: state.shown } : { timed: state.timed };
+  return name.startsWith("front") ? { selected: state.shown } : { timed: state.timed };
 }
 
 // ---- 1. what was found
@@ -28,21 +28,23 @@ function figure(label, value, ...notes) {
 
 function drawFound() {
   const { view } = state;
-  const { unfused, roofline } = DATA;
-  const against = (name, unit) => (!unfused ? "" : unfused.missing ? "no unfused mapping exists" : `${change(view[name], unfused[name])} against ${quantity(unfused[name], unit)} unfused`);
+  const { roofline } = DATA;
+  const other = unfusedFor(state.shown);
+  const none = DATA.unfused && (DATA.unfused.missing ? "no unfused mapping exists" : "no unfused mapping needs so little");
+  const against = (name, unit) => (!DATA.unfused ? "" : !other ? none : `${change(view[name], other[name])} against ${quantity(other[name], unit)} unfused`);
   byId("figures").replaceChildren(
     figure("Energy", quantity(view.energy, "J"), against("energy", "J"), view.leak ? `${quantity(view.leak, "J")} of it leakage` : ""),
     figure("Latency", quantity(view.latency, "s"), against("latency", "s"), roofline.seconds ? `${digits((100 * roofline.seconds) / view.latency, 4)} % of the roofline` : ""),
     figure("Energy-delay product", quantity(view.edp, "Js"), against("edp", "Js")),
     figure(DATA.optimal ? "Optimal" : "Not proven", DATA.optimal ? "proven" : DATA.gap ? `gap ≤ ${digits(Math.max(100 * DATA.gap, 1e-4), 3)} %` : "gap 0 %",
-      DATA.optimal ? "no mapping is better" : "at most so much better is possible", `found in ${quantity(DATA.stats.wall_seconds, "s")}`),
+      DATA.optimal ? (sized() ? "no mapping is better at its size" : "no mapping is better") : "at most so much better is possible", `found in ${quantity(DATA.stats.wall_seconds, "s")}`),
   );
   const facts = [
-    ["Objective", DATA.objective.length > 1 ? "the whole energy-latency front" : `least ${WORDS[DATA.aim]}`],
+    ["Objective", objectiveWords()],
     ["Shown", shownWords()],
     ...view.warnings.map((text) => ["Warning", text]),
     ["Order of Einsums", shortened(view.order).join(" → ")],
-    ...!unfused ? [] : [["Unfused optimum", unfused.missing ? `none: ${unfused.missing}` : `least ${WORDS[DATA.aim]} with every intermediate in ${DATA.outermost}: ${quantity(unfused.energy, "J")}, ${quantity(unfused.latency, "s")}, ${quantity(unfused.edp, "Js")}`]],
+    ...unfusedWords(other),
     ["Roofline", rooflineWords()],
     ["Peak use", view.peaks.map(([name, bytes, size]) => `${name} ${quantity(bytes, "B")}${size === null ? "" : " of " + quantity(size, "B")}`).join(", ")],
   ];
@@ -54,9 +56,32 @@ function shortened(names) {
   return names.length <= 24 ? names : [...names.slice(0, 10), `${names.length - 20} more`, ...names.slice(-10)];
 }
 
+const sized = () => DATA.usage !== null;
+const costs = ([energy, latency, size]) => ({ energy, latency, edp: energy * latency, size });
+
+/** The unfused mapping to compare with: the best one, or the best that needs no more of the memory. */
+function unfusedFor(number) {
+  if (!DATA.unfused || DATA.unfused.missing) return null;
+  const fitting = DATA.unfused.points.map(costs).filter((point) => !sized() || point.size <= DATA.points[number][2]);
+  return fitting.length ? fitting.reduce((a, b) => (b[DATA.aim] < a[DATA.aim] ? b : a)) : null;
+}
+
+function unfusedWords(other) {
+  if (!DATA.unfused) return [];
+  if (DATA.unfused.missing) return [["Unfused optimum", `none: ${DATA.unfused.missing}`]];
+  if (!other) return [["Unfused optimum", `none that needs so little of ${DATA.usage}`]];
+  const size = sized() ? `, ${quantity(other.size, "B")} of ${DATA.usage}` : "";
+  return [["Unfused optimum", `least ${WORDS[DATA.aim]} with every intermediate in ${DATA.outermost}: ${quantity(other.energy, "J")}, ${quantity(other.latency, "s")}, ${quantity(other.edp, "Js")}${size}`]];
+}
+
+function objectiveWords() {
+  const cost = DATA.objective.length > 1 ? "the whole energy-latency front" : `least ${WORDS[DATA.aim]}`;
+  return sized() ? `${cost}, for every capacity of ${DATA.usage}` : cost;
+}
+
 function shownWords() {
   const count = DATA.points.length;
-  const best = state.shown === DATA.best ? `, the least ${WORDS[DATA.aim]}` : "";
+  const best = (state.shown === DATA.best ? `, the least ${WORDS[DATA.aim]}` : "") + (sized() ? `, needs ${quantity(DATA.points[state.shown][2], "B")} of ${DATA.usage}` : "");
   if (count === 1) return DATA.optimal && DATA.objective.length > 1 ? "the only optimal mapping" : `the best mapping${DATA.optimal ? "" : " that was found"}`;
   return `mapping ${state.shown + 1} of ${count}${best}`;
 }
@@ -70,16 +95,35 @@ function rooflineWords() {
 
 // ---- 2. the front
 
+function frontWords() {
+  const many = DATA.points.length > 1;
+  const found = DATA.optimal ? "" : " that was found";
+  const click = "Click one, or choose it here, to see it everywhere in this report.";
+  if (sized() && DATA.objective.length > 1) return `Each point is a mapping that no other${found} beats in energy, latency and capacity of ${DATA.usage} together. The steps are the least that each capacity allows. ${click}`;
+  if (sized()) return many ? `Each point is a mapping: the least ${WORDS[DATA.aim]}${found} with that capacity of ${DATA.usage}, and up to the next point. ${click}` : `One mapping has the least ${WORDS[DATA.aim]} and needs the least of ${DATA.usage}.`;
+  if (many) return `Each point is a mapping that no other${found} beats in both. ${click}`;
+  return DATA.objective.length > 1 ? "A single mapping has both the least energy and the least latency." : `The mapping of least ${WORDS[DATA.aim]}. The objective energy,latency gives the whole front.`;
+}
+
+/** A mapping in a line: its number, what it needs, what it costs. */
+function pointWords(number) {
+  const { energy, latency, size } = costs(DATA.points[number]);
+  const best = number === DATA.best ? ` (best by ${DATA.aim === "edp" ? "EDP" : DATA.aim})` : "";
+  return `${number + 1}: ${sized() ? quantity(size, "B") + ", " : ""}${quantity(energy, "J")}, ${quantity(latency, "s")}${best}`;
+}
+
 function drawPicker() {
-  const count = DATA.points.length;
-  byId("front-lead").textContent = count > 1
-    ? `Each point is a mapping that no other${DATA.optimal ? "" : " that was found"} beats in both. Click one, or choose it here, to see it everywhere in this report.`
-    : DATA.objective.length > 1
-      ? "A single mapping has both the least energy and the least latency."
-      : `The mapping of least ${WORDS[DATA.aim]}. The objective energy,latency gives the whole front.`;
-  if (count === 1) return;
-  const name = (i) => `${i + 1}: ${quantity(DATA.points[i][0], "J")}, ${quantity(DATA.points[i][1], "s")}${i === DATA.best ? " (best by " + (DATA.aim === "edp" ? "EDP" : DATA.aim) + ")" : ""}`;
-  const select = el("select", { id: "mapping", onchange: (event) => choose(Number(event.target.value)) }, ...DATA.kept.map((i) => el("option", { value: i }, name(i))));
+  byId("h-front").textContent = sized() ? "Cost against capacity" : "Energy and latency";
+  byId("front-lead").textContent = frontWords();
+  const names = Object.keys(DATA.charts).filter((name) => name.startsWith("front"));
+  byId("fronts").classList.toggle("single", names.length === 1);
+  for (const name of names) {
+    const host = el("div", { "data-chart": name });
+    byId("fronts").append(host);
+    card(name, host);
+  }
+  if (DATA.points.length === 1) return;
+  const select = el("select", { id: "mapping", onchange: (event) => choose(Number(event.target.value)) }, ...DATA.kept.map((i) => el("option", { value: i }, pointWords(i))));
   const move = (by) => choose(DATA.kept[(DATA.kept.indexOf(state.shown) + by + DATA.kept.length) % DATA.kept.length]);
   byId("picker").replaceChildren(el("label", { for: "mapping" }, "Mapping"), select,
     el("button", { type: "button", onclick: () => move(-1) }, "Previous"), el("button", { type: "button", onclick: () => move(1) }, "Next"));
@@ -232,10 +276,12 @@ function start() {
   byId("even").onclick = () => setTimed(false);
   byId("timed").onclick = () => setTimed(true);
   choose(DATA.best).then(() => {
-    cards.get("front").plot.on("plotly_click", (event) => {
-      const point = event.points.find((p) => p.data.meta === 0);
-      if (point) choose(point.customdata);
-    });
+    for (const [name, { plot }] of cards) {
+      if (name.startsWith("front")) plot.on("plotly_click", (event) => {
+        const point = event.points.find((p) => p.customdata !== undefined);
+        if (point) choose(point.customdata);
+      });
+    }
     document.documentElement.dataset.ready = "true";
   });
 }
