@@ -6,7 +6,8 @@ import pytest
 
 from fusiest.errors import SpecError
 from fusiest.show import einsum_line
-from fusiest.spec.analysis import EinsumInfo, tensor_set
+from fusiest.spec.analysis import EinsumInfo
+from fusiest.spec.scope import tensor_set
 from fusiest.spec.spec import Spec
 from tests.load_text import load_text
 

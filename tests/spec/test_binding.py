@@ -287,7 +287,7 @@ def test_expressions_have_an_allowance_for_all_einsums_together(monkeypatch: pyt
 def test_nodes_have_an_allowance_for_all_einsums_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spec_module, "MAX_STEPS", 0)
     monkeypatch.setattr(spec_module, "MAX_STEPS_PER_EINSUM", 50)
-    with pytest.raises(SpecError, match=r"a\.yaml:\d+: the spec takes too long to check"):
+    with pytest.raises(SpecError, match=r"a\.yaml:\d+: .*the spec takes too long to check"):
         load_text(ARCH, WORKLOAD)
     monkeypatch.setattr(spec_module, "STEPS_PER_NODE", 0)
     assert load_text(ARCH, WORKLOAD).arch is not None

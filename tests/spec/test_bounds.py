@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import Affine, Constraint
-from fusiest.spec.bounds import Box, EmptySpace, Steps, bounding_box
+from fusiest.spec.bounds import Box, EmptySpace, bounding_box, bounds_budget
 
 NAMES = ("p", "q", "r")
 LIMIT = 6
@@ -93,14 +93,14 @@ def test_ends_do_not_grow_from_row_to_row() -> None:
 
 def test_many_variables_in_one_row_cost_as_many_steps() -> None:
     names = [f"v{i}" for i in range(100)]
-    steps = Steps()
+    steps = bounds_budget()
     before = steps.left
     bounding_box(rows("0 <= " + " + ".join(names), *(f"0 <= {v}" for v in names)), names, steps)
     assert before - steps.left == 2 * 200
 
 
 def test_all_einsums_take_from_the_same_steps() -> None:
-    steps = Steps()
+    steps = bounds_budget()
     steps.left = 10
     bounding_box(rows("0 <= p < 3"), ["p"], steps)
     bounding_box(rows("0 <= p < 3"), ["p"], steps)

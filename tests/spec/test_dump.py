@@ -16,6 +16,7 @@ from fusiest.looptree import nodes as tree
 from fusiest.spec import architecture as arch
 from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.dump import dump, dump_mapping
+from fusiest.spec.expressions import Word
 from fusiest.spec.fields import LARGEST, SMALLEST
 from fusiest.spec.load import bundled
 from fusiest.spec.spec import Spec
@@ -52,7 +53,12 @@ def test_golden_cases(case: Path) -> None:
 DUMMY: dict[str, Any] = {"component_class": "Dummy"}
 BUILT = Spec(
     arch=arch.Architecture(
-        variables=FrozenDict({"word": 16, "half": "word / 2"}),
+        variables=FrozenDict(
+            {
+                "word": 16, "half": "word / 2", "quarter": "max([half, 1][0] / 2, {A, B}.bits_per_value)", "on": True,
+                "text": Word("a: b # {{c}}"), "empty": (), "inner": "~A | {{A}, {B}}", "list": (1, "half", "[1, 2][0]"),
+            }
+        ),
         nodes=(
             arch.Memory(
                 name="DRAM", size=float("inf"), leak_power=1e-12, area=0, bits_per_action=FrozenDict({"A | V": 64, "Other": "8*8"}),

@@ -49,7 +49,7 @@ def test_scalar(text: str, value: object) -> None:
     assert isinstance(found, ScalarNode)
     assert found.value == value
     assert type(found.value) is type(value) or isinstance(found.value, Located)
-    assert found.quoted == (text[:1] in ("'", '"', "|") or text.endswith("''"))
+    assert found.quoted == (text[:1] in ("'", '"') or text.endswith("''"))
 
 
 def test_tags_and_lines() -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusiest.spec import architecture as arch
-from fusiest.spec.analysis import EinsumNames
 from fusiest.spec.binding import (
     BoundComparison,
     BoundDimension,
@@ -22,6 +21,7 @@ from fusiest.spec.binding import (
     architecture_names,
     placement_sets,
 )
+from fusiest.spec.scope import EinsumNames
 from fusiest.spec.spec import Spec
 
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {

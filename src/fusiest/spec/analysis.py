@@ -14,11 +14,14 @@ from typing import NamedTuple
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import MAX_CONSTANT, Affine, Constraint
-from fusiest.spec.bounds import Box, EmptySpace, Steps, bounding_box
-from fusiest.spec.expressions import NameSet, Universe, by_set, name_set, number
+from fusiest.spec.bounds import Box, EmptySpace, bounding_box, bounds_budget
+from fusiest.spec.budget import Budget
+from fusiest.spec.expressions import NameSet, Universe, by_set, number
 from fusiest.spec.fields import Limits
+from fusiest.spec.namesets import SetKind
 from fusiest.spec.renames import rename_tables
-from fusiest.spec.variables import Variables, VariableValue, split
+from fusiest.spec.scope import EinsumNames, tensor_set
+from fusiest.spec.variables import VariableValue, split
 from fusiest.spec.workload import Einsum, EinsumRenames, Rename, TensorAccess, Workload
 from fusiest.spec.workload_checks import check_dependencies, check_einsums, check_names
 
@@ -107,19 +110,31 @@ def analyze(
     users, producer = check_dependencies(workload)
     check_names(workload, renames)
     tables = rename_tables(workload, renames)
-    variable_values, texts = split(variables or {})
+    values, texts = split(variables or {})
     shapes = _Shapes(workload.iteration_space_shape)
-    elsewhere = frozenset(users) | {rename.name for table in tables.values() for rename in table}
+    elsewhere = _elsewhere(workload, users, tables)
     infos: dict[str, EinsumInfo] = {}
-    steps = Steps(len(workload.einsums))
+    budget = bounds_budget(len(workload.einsums))
     for einsum in workload.einsums:
-        box = _box(workload, einsum, shapes, steps)
-        own = {**variable_values, "operation": einsum.computes}
-        names = EinsumNames(own, elsewhere, _universe(einsum, box, {})).deferring(texts)
+        box = _box(workload, einsum, shapes, budget)
+        names = EinsumNames({"operation": einsum.computes}, elsewhere, _universe(einsum, box, {}))
+        names = names.extended(values, variables=texts)
         infos[einsum.name] = _resolve(workload, einsum, box, names, tables[einsum.name], users, producer)
     shapes.check_all_used()
     _check_agreement(workload, infos, users)
     return WorkloadInfo(FrozenDict(infos), FrozenDict(users), FrozenDict(producer))
+
+
+def _elsewhere(
+    workload: Workload, users: Mapping[str, object], tables: Mapping[str, Sequence[Rename]]
+) -> dict[str, SetKind]:
+    """What is named anywhere in the workload."""
+    indices = [item for e in workload.einsums for a in e.tensor_accesses for item in a.projection.items()]
+    found: dict[str, SetKind] = {str(rank): "variable" for rank, _ in indices}
+    found.update({str(v): "variable" for _, index in indices for v in index.variables})
+    found.update({str(rename.name): "tensor" for table in tables.values() for rename in table})
+    found.update({str(tensor): "tensor" for tensor in users})
+    return found
 
 
 class _Shapes:
@@ -152,80 +167,18 @@ class _Shapes:
                 )
 
 
-class EinsumNames(Mapping[str, object]):
-    """What expressions may name in one Einsum. Tensors and renames of other Einsums are empty sets.
-
-    `hidden` are sets that differ from choice to choice, where an expression has one value for all choices; `deferred` are
-    variables, evaluated when they are first named.
-    """
-
-    __slots__ = ("deferred", "elsewhere", "hidden", "own", "universe")
-
-    def __init__(
-        self,
-        own: dict[str, object],
-        elsewhere: frozenset[str],
-        universe: Universe,
-        hidden: Set[str] = frozenset(),
-        deferred: Variables | None = None,
-    ) -> None:
-        self.own, self.elsewhere, self.universe, self.hidden = own, elsewhere, universe, hidden
-        self.deferred = deferred if deferred is not None else Variables({}, {})
-
-    def __getitem__(self, name: str) -> object:
-        if name in self.hidden:
-            raise SpecError(f"what {name} holds is a choice, known only in 'tensors' of memories below")
-        if name in self.own:
-            return self.own[name]
-        if name in self.deferred:
-            return self.deferred[name]
-        if name in self.elsewhere:
-            return NameSet(frozenset(), self.universe, "tensor")
-        raise KeyError(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.own or name in self.deferred or name in self.elsewhere
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self.own, **dict.fromkeys(self.deferred), **dict.fromkeys(self.elsewhere)})
-
-    def __len__(self) -> int:
-        return len(self.own.keys() | self.deferred.keys() | self.elsewhere)
-
-    def extended(self, more: Mapping[str, object], universe: Universe | None = None) -> EinsumNames:
-        own = {**self.own, **more}
-        if universe is None:
-            return EinsumNames(own, self.elsewhere, self.universe, self.hidden, self.deferred)
-        return EinsumNames(own, self.elsewhere, universe, self.hidden).deferring(self.deferred.texts)
-
-    def deferring(self, variables: Mapping[str, VariableValue]) -> EinsumNames:
-        """The names with variables that are evaluated in terms of these."""
-        return EinsumNames(self.own, self.elsewhere, self.universe, self.hidden, Variables(variables, self))
-
-    def choose(self, memory: str, tensors: frozenset[str]) -> EinsumNames:
-        """The names once a memory's tensors are chosen: its name is that set."""
-        return self.extended({memory: NameSet(tensors, self.universe, "tensor")})
-
-    def hiding(self, hidden: Set[str]) -> EinsumNames:
-        return EinsumNames(self.own, self.elsewhere, self.universe, hidden, self.deferred)
-
-
 def _universe(einsum: Einsum, bounds: Mapping[str, object], bits: Mapping[str, int | float]) -> Universe:
     variables = {
         str(a.name): frozenset(v for r in a.projection.values() for v in r.variables) for a in einsum.tensor_accesses
     }
-    return Universe(variables, frozenset(bounds), bits)
+    ranks: dict[str, frozenset[str]] = {}
+    for access in einsum.tensor_accesses:
+        for rank, index in access.projection.items():
+            ranks[rank] = ranks.get(rank, frozenset()) | frozenset(index.variables)
+    return Universe(variables, frozenset(bounds), bits, ranks)
 
 
-def tensor_set(expression: str, names: Mapping[str, object], what: str) -> NameSet:
-    """Evaluate to a set of tensors; `what` names the field in the error."""
-    found = name_set(expression, names, what)
-    if found.kind != "tensor":
-        raise SpecError(f"{what} must be a set of tensors, but '{expression}' is one of rank variables", expression)
-    return found
-
-
-def _box(workload: Workload, einsum: Einsum, shapes: _Shapes, steps: Steps) -> dict[str, tuple[int, int]]:
+def _box(workload: Workload, einsum: Einsum, shapes: _Shapes, budget: Budget) -> dict[str, tuple[int, int]]:
     """The least and the greatest value of each rank variable."""
     variables = list(
         dict.fromkeys(v for a in einsum.tensor_accesses for r in a.projection.values() for v in r.variables)
@@ -243,7 +196,7 @@ def _box(workload: Workload, einsum: Einsum, shapes: _Shapes, steps: Steps) -> d
                 negated = FrozenDict({v: -a for v, a in affine.coefficients.items()})
                 inequalities += [affine, Affine(negated, size - 1 - affine.constant)]
     try:
-        box = bounding_box(inequalities, variables, steps)
+        box = bounding_box(inequalities, variables, budget)
     except EmptySpace:
         raise SpecError(
             f"Einsum {einsum.name} has an empty iteration space: its bounds contradict each other", einsum.name
@@ -303,7 +256,7 @@ def _resolve(
     accesses = {str(a.name): _access(a, least) for a in einsum.tensor_accesses}
     output = next(t for t, a in accesses.items() if a.output)
     sets = _named_sets(accesses, output, _universe(einsum, bounds, {}), users, producer)
-    names = names.extended(sets).deferring(names.deferred.texts)
+    names = names.extended(sets)
     for rename in renames:
         if rename.name in users:
             raise SpecError(f"rename {rename.name} is also the name of a tensor; choose another", rename.name)

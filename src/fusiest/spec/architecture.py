@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeAlias, TypeVa
 from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.spec import fields as f
-from fusiest.spec.fields import FieldError, Limits, NameText, Number, Reader, Value
+from fusiest.spec.fields import FieldError, Limits, Number, Reader, Value
 from fusiest.spec.variables import Variable
 from fusiest.spec.yamlfile import ListNode, Node
 
@@ -30,14 +30,18 @@ class Action:
     name: Annotated[str, "`read`, `write` or `compute`."]
     energy: Annotated[Number | None, "Joules per action."] = None
     throughput: Annotated[f.PositiveAmount | None, "Actions per second, per instance; `inf` for no limit."] = None
+    latency: Annotated[f.Amount | None, "Seconds of one action: 1 / throughput, in place of it."] = None
     bits_per_action: Annotated[f.PerTensor | None, "Bits that this action moves. Default: the component's."] = None
     values_per_action: Annotated[f.PerTensor | None, "Values that this action moves. Default: the component's."] = None
     energy_scale: Annotated[Number, "Multiplies energy, on top of the component's."] = 1
-    throughput_scale: Annotated[f.PositiveNumber, "Multiplies throughput, on top of the component's."] = 1
+    throughput_scale: Annotated[f.PositiveAmount, "Multiplies throughput, on top of the component's."] = 1
+    latency_scale: Annotated[Number, "Divides throughput, on top of the component's."] = 1
     actions_scale: Annotated[Number, "Multiplies the count, on top of the component's."] = 1
 
     def __post_init__(self) -> None:
         f.check_fields(self)
+        if self.throughput is not None and self.latency is not None:
+            raise FieldError("latency", "give either 'throughput' or 'latency', not both")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +190,8 @@ class Component(Container):
         f.BitsPerTensor | None, "Bits per value in this component, in place of the workload's."
     ] = None
     energy_scale: Annotated[Number, "Multiplies the energy of every action."] = 1
-    throughput_scale: Annotated[f.PositiveNumber, "Multiplies the throughput of every action."] = 1
+    throughput_scale: Annotated[f.PositiveAmount, "Multiplies the throughput of every action."] = 1
+    latency_scale: Annotated[Number, "Divides the throughput of every action."] = 1
     actions_scale: Annotated[Number, "Multiplies the count of every action."] = 1
     leak_power_scale: Annotated[Number, "Multiplies leak_power."] = 1
     area_scale: Annotated[Number, "Multiplies area."] = 1
@@ -249,8 +254,8 @@ class Architecture:
     """`!Hierarchical {nodes}` may wrap nodes; it changes nothing."""
 
     nodes: Annotated[Nodes, "The nodes from the outermost in, each the parent of the next."]
-    variables: Annotated[FrozenDict[NameText, Variable], "As the section `variables`, for this architecture."] = field(
-        default_factory=FrozenDict
+    variables: Annotated[FrozenDict[f.NameText, Variable], "As the section `variables`, for this architecture."] = (
+        field(default_factory=FrozenDict)
     )
 
     def __post_init__(self) -> None:

@@ -7,27 +7,29 @@ A `Path` lists the nodes from the outermost down to the compute. What depends on
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
-from fusiest.spec.analysis import EinsumInfo, EinsumNames, tensor_set
+from fusiest.spec.analysis import EinsumInfo
 from fusiest.spec.architecture import computes, flatten, path_nodes
-from fusiest.spec.expressions import NameSet, Record, boolean, by_set, evaluate, names_in, number
+from fusiest.spec.expressions import Record, boolean, by_set, evaluate, names_in, number
 from fusiest.spec.fields import LARGEST, SMALLEST, PerTensor, fields_of
 from fusiest.spec.placement import BoundComparison, PlacementSets, bind_comparison, placement_sets
+from fusiest.spec.scope import EinsumNames, tensor_set
 
 if TYPE_CHECKING:
     from fusiest.spec.spec import Spec
 
 __all__ = ["BoundAction", "BoundComparison", "BoundComponent", "BoundDimension", "Path", "PlacementSets",
-           "architecture_names", "bind", "bind_node", "computes", "flatten", "path_nodes", "placement_sets"]  # fmt: skip
+           "architecture_names", "at_node", "bind", "bind_node", "computes", "flatten", "path_nodes", "placement_sets"]  # fmt: skip
 
-Kind: TypeAlias = Literal["memory", "toll", "compute", "container"]
-_KINDS: dict[type, Kind] = {
+ComponentKind: TypeAlias = Literal["memory", "toll", "compute", "container"]
+_KINDS: dict[type, ComponentKind] = {
     arch.Memory: "memory",
     arch.TollStation: "toll",
     arch.ComputeUnit: "compute",
@@ -67,7 +69,7 @@ class BoundAction:
 @dataclass(frozen=True, slots=True)
 class BoundComponent:
     name: str
-    kind: Kind
+    kind: ComponentKind
     dimensions: tuple[BoundDimension, ...]
     enabled: bool = True
     size: float = math.inf
@@ -137,18 +139,23 @@ def bind(spec: Spec, einsum: str, compute: str) -> Path:
 
 
 def architecture_names(spec: Spec, info: EinsumInfo) -> EinsumNames:
-    """The Einsum's names, plus the variables, plus every memory's name as a set (empty unless chosen)."""
+    """The Einsum's names, plus the variables, plus every component's; a memory is an empty set until its is chosen."""
     architecture = spec.require_arch()
-    nothing = NameSet(frozenset(), info.names.universe, "tensor")
-    memories = {str(n.name): nothing for n in flatten(architecture.nodes) if isinstance(n, arch.Memory)}
     values, texts = spec.variable_values
-    names = info.names.extended({**memories, "Above": nothing, **values})
-    return names.hiding({*memories, "Above"}).deferring(texts).hiding(frozenset()) if texts else names
+    return info.names.extended(values, variables=texts).with_components(architecture.nodes)
 
 
 def bind_node(node: arch.Container, info: EinsumInfo, names: EinsumNames) -> BoundComponent:
+    """Evaluate a node for an Einsum."""
+    with at_node(node):
+        return _bind_node(node, info, names.figures())
+
+
+@contextmanager
+def at_node(node: arch.Container) -> Iterator[None]:
+    """Errors that know no place are in this node."""
     try:
-        return _bind_node(node, info, names)
+        yield
     except SpecError as error:
         if error.source is None:
             raise SpecError(f"{node.name}: {error.message}", node.name) from None
@@ -184,15 +191,18 @@ def _bind_node(node: arch.Container, info: EinsumInfo, names: EinsumNames) -> Bo
 
 
 def _attributes(node: arch.Component, names: EinsumNames) -> FrozenDict[str, object]:
-    """What `total_latency` may use besides its actions: variables, sets and the component's own figures."""
+    """What `total_latency` uses besides its actions: variables, sets and the component's own figures."""
     own: dict[str, object] = {}
-    for name in ("size", "leak_power", "area", "n_parallel_instances", "energy_scale", "throughput_scale",
-                 "actions_scale", "leak_power_scale", "area_scale"):  # fmt: skip
-        value = getattr(node, name, None)
-        if value is not None:
-            own[name] = evaluate(value, names)
-    used = names_in(node.total_latency) if node.total_latency is not None else frozenset()
-    return FrozenDict({**{name: names[name] for name in used - names.hidden if name in names}, **own})
+    for name in names_in(node.total_latency or ""):
+        if name in _LATENCY_FIGURES and getattr(node, name, None) is not None:
+            own[name] = evaluate(getattr(node, name), names)
+        elif name in names:
+            own[name] = names[name]
+    return FrozenDict(own)
+
+
+_LATENCY_FIGURES = ("size", "leak_power", "area", "n_parallel_instances", "energy_scale", "throughput_scale",
+                    "actions_scale", "leak_power_scale", "area_scale")  # fmt: skip
 
 
 def _figure(node: arch.Component, name: str, names: EinsumNames, action: arch.Action | None = None) -> int | float:
@@ -200,6 +210,8 @@ def _figure(node: arch.Component, name: str, names: EinsumNames, action: arch.Ac
     owner = action if action is not None else node
     if getattr(owner, name) is not None:
         return _checked(owner, name, names)
+    if action is not None and name == "throughput" and action.latency is not None:
+        return _inverse(_checked(action, "latency", names))
     if node.component_class == "Dummy":
         return math.inf if name == "throughput" else 0
     missing = ", ".join(missing_figures(node))
@@ -222,13 +234,18 @@ def _product(
     return result
 
 
+def _inverse(value: float) -> float:
+    return 1 / value if value else math.inf
+
+
 def missing_figures(node: arch.Component) -> list[str]:
     """The figures that a component without `component_class: Dummy` still has to give."""
     missing = [name for name in ("leak_power", "area") if getattr(node, name) is None]
     given = {action.name: action for action in node.actions}
     for name in node.ACTIONS:
         for figure in ("energy", "throughput"):
-            if name not in given or getattr(given[name], figure) is None:
+            own = given.get(name, arch.Action(name=name))
+            if getattr(own, figure) is None and (figure == "energy" or own.latency is None):
                 missing.append(f"actions {name}.{figure}")
     return missing
 
@@ -271,7 +288,15 @@ def _bind_action(
     return BoundAction(
         name=name,
         energy=_product(node, "energy", names, both_scales("energy_scale"), action=action),
-        throughput=_product(node, "throughput", names, both_scales("throughput_scale"), parallel, action=action),
+        throughput=_product(
+            node,
+            "throughput",
+            names,
+            both_scales("throughput_scale"),
+            _inverse(both_scales("latency_scale")),
+            parallel,
+            action=action,
+        ),
         actions_scale=both_scales("actions_scale"),
         values_per_action=FrozenDict({t: values[t] for t in bits_per_value}),
     )
@@ -310,12 +335,14 @@ def _bind_direction(node: arch.TollStation, names: EinsumNames) -> FrozenDict[st
 
 
 def _checked(owner: object, field_name: str, names: EinsumNames, value: Any = None) -> int | float:
-    """The number of a field, or of an entry of its table, if the field can have it."""
+    """The number of a field, or of an entry of its table, if the field can have it. Plain numbers were checked when read."""
     value = getattr(owner, field_name) if value is None else value
-    result = number(value, names, field_name) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value  # type: ignore[no-any-return]
+    result = number(value, names, field_name)
     kind: Any = type(owner)
     limits = fields_of(kind)[field_name].limits
     wrong = limits.complaint(field_name, result) if limits else None
     if wrong:
-        raise SpecError(wrong, value if isinstance(value, str) else None)
+        raise SpecError(wrong, value)
     return result

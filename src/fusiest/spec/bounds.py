@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from fusiest.errors import SpecError
 from fusiest.spec.affine import MAX_CONSTANT, Affine
+from fusiest.spec.budget import Budget
 
 Box = dict[str, tuple[float, float]]
 MAX_STEPS, MAX_STEPS_PER_EINSUM = 200_000, 300
@@ -19,22 +19,14 @@ class EmptySpace(Exception):
     """No integer point satisfies the constraints."""
 
 
-class Steps:
-    """How many coefficients all Einsums together may still look at: no file can keep the loader busy."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, einsums: int = 1) -> None:
-        self.left = MAX_STEPS + MAX_STEPS_PER_EINSUM * einsums
-
-    def take(self, count: int) -> None:
-        self.left -= count
-        if self.left < 0:
-            raise SpecError("the constraints are too intricate; give direct bounds such as '0 <= m < 128'")
+def bounds_budget(einsums: int = 1) -> Budget:
+    """How many coefficients all Einsums together may look at."""
+    message = "the constraints are too intricate; give direct bounds such as '0 <= m < 128'"
+    return Budget(MAX_STEPS + MAX_STEPS_PER_EINSUM * einsums, message)
 
 
-def bounding_box(inequalities: Iterable[Affine], variables: Sequence[str], steps: Steps | None = None) -> Box:
-    """Least and greatest value of each variable; infinite where nothing bounds it. Takes from `steps` what it needs.
+def bounding_box(inequalities: Iterable[Affine], variables: Sequence[str], budget: Budget | None = None) -> Box:
+    """Least and greatest value of each variable; infinite where nothing bounds it. Takes from the budget what it needs.
 
     >>> from fusiest.spec.affine import Constraint
     >>> bounding_box(Constraint("0 <= r < 3 and 0 <= p + r < 10 and 0 <= p").inequalities(), ["p", "r"])
@@ -43,7 +35,7 @@ def bounding_box(inequalities: Iterable[Affine], variables: Sequence[str], steps
     inequalities = list(inequalities)
     if any(a.constant < 0 for a in inequalities if not a.variables):
         raise EmptySpace
-    search = _Search([a for a in inequalities if a.variables], steps or Steps())
+    search = _Search([a for a in inequalities if a.variables], budget or bounds_budget())
     box: Box = dict.fromkeys(variables, (-math.inf, math.inf))
     search.propagate(box)
     if any(math.isinf(side) for sides in box.values() for side in sides):
@@ -56,11 +48,11 @@ def bounding_box(inequalities: Iterable[Affine], variables: Sequence[str], steps
 
 
 class _Search:
-    """The inequalities, and how many steps may still be spent on them."""
+    """The inequalities, and what may still be spent on them."""
 
-    def __init__(self, rows: Sequence[Affine], steps: Steps) -> None:
+    def __init__(self, rows: Sequence[Affine], budget: Budget) -> None:
         self.rows = rows
-        self.steps = steps
+        self.budget = budget
 
     def propagate(self, box: Box) -> None:
         """Narrow every interval by every inequality until nothing changes."""
@@ -68,7 +60,7 @@ class _Search:
         while changed:
             changed = False
             for row in self.rows:
-                self.steps.take(len(row.coefficients))
+                self.budget.spend(len(row.coefficients))
                 changed |= _narrow(box, row)
 
     def tighten(self, box: Box, variable: str) -> tuple[float, float]:

@@ -69,8 +69,10 @@ def _scalar(value: Any) -> str:
     if isinstance(value, (int, float)):
         return repr(value)
     text = str(value)
-    if _PLAIN.match(text) and text not in _WORDS:
-        return text
+    return text if _PLAIN.match(text) and text not in _WORDS else _quoted(text)
+
+
+def _quoted(text: str) -> str:
     return _ESCAPED.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(text, ensure_ascii=False))
 
 

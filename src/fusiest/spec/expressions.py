@@ -13,14 +13,14 @@ import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, TypeVar, cast
 
 from fusiest.errors import Located, SpecError, did_you_mean, shown
-from fusiest.spec.allowance import charge
-from fusiest.spec.namesets import NameSet, Universe
+from fusiest.spec.budget import Budget
+from fusiest.spec.functions import FUNCTIONS
+from fusiest.spec.namesets import Attributed, NameSet, Universe
 from fusiest.spec.operators import (
-    FUNCTIONS,
     MAX_BITS,
     binary,
     compare,
@@ -52,11 +52,11 @@ T = TypeVar("T")
 MAX_LENGTH = 2_000
 MAX_DEPTH = 50
 MAX_STEPS = 100_000
-CONSTANTS: Mapping[str, object] = {"inf": math.inf, "true": True, "false": False}
+CONSTANTS: Mapping[str, object] = {"inf": math.inf, "pi": math.pi, "true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class Record(Attributed):
     """An object whose attributes an expression may read: exactly the fields given.
 
     >>> evaluate("a.n_calls / 2", {"a": Record({"n_calls": 6})})
@@ -64,6 +64,12 @@ class Record:
     """
 
     fields: Mapping[str, object]
+
+    def attribute(self, name: str) -> object:
+        """A field."""
+        if name not in self.fields:
+            raise SpecError(f"no attribute '{name}'{did_you_mean(name, self.fields)}")
+        return self.fields[name]
 
 
 class Word(Located):
@@ -88,12 +94,10 @@ def evaluate(value: float | str, names: Mapping[str, object]) -> object:
         return value
     tree, evaluation = parse(value), _Evaluation(names)
     try:
-        result = evaluation.visit(tree)
-        charge(evaluation.steps)
-        return result
-    except VariableError:
-        raise
+        return evaluation.visit(tree)
     except (SpecError, ArithmeticError, ValueError, TypeError, RecursionError) as error:
+        if isinstance(error, VariableError) or (isinstance(error, SpecError) and error.source is not None):
+            raise  # what is wrong is elsewhere, in a variable or in the fanout of a component
         raise SpecError(f"in '{shown(value)}': {_reason(error)}", at=value) from None
 
 
@@ -215,8 +219,7 @@ def names_in(text: str) -> frozenset[str]:
     nodes = list(ast.walk(parse(text)))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     found = [node for node in nodes if isinstance(node, ast.Name) and id(node) not in called]
-    bound = {node.id for node in found if isinstance(node.ctx, ast.Store)}
-    return frozenset(node.id for node in found) - bound
+    return frozenset(node.id for node in found) - {node.id for node in found if isinstance(node.ctx, ast.Store)}
 
 
 def _check(tree: ast.expr) -> None:
@@ -230,7 +233,7 @@ def _check(tree: ast.expr) -> None:
             raise SpecError(f"{_REFUSED.get(type(node), type(node).__name__)} may not be used in an expression")
         if isinstance(node, ast.Call):
             _check_call(node)
-            todo += [(argument, depth + 1) for argument in node.args]
+            todo += [(argument, depth + 1) for argument in (*node.args, *([node.func] if _is_fanout(node) else []))]
             continue
         if isinstance(node, ast.Constant):
             _check_constant(node.value)
@@ -248,7 +251,14 @@ def _check_spelling(tree: ast.expr, line: str) -> None:
             raise SpecError(f"'{ast.get_source_segment(line, node)}' is not a name of ASCII letters, digits and '_'")
 
 
+def _is_fanout(node: ast.Call) -> bool:
+    """Whether this is `Array.get_fanout()`, another way to write `Array.fanout`."""
+    return isinstance(node.func, ast.Attribute) and node.func.attr == "get_fanout" and not node.args + node.keywords
+
+
 def _check_call(node: ast.Call) -> None:
+    if _is_fanout(node):
+        return
     if not isinstance(node.func, ast.Name):
         raise SpecError("only functions can be called")
     if node.func.id not in FUNCTIONS:
@@ -267,46 +277,40 @@ def _check_constant(value: object) -> None:
 
 
 class _Evaluation:
-    """One walk over one tree: the names in scope and the steps taken so far."""
+    """One walk over one tree: the names in scope and the steps that it may still take."""
 
-    __slots__ = ("names", "steps")
+    __slots__ = ("budget", "names")
 
     def __init__(self, names: Mapping[str, object]) -> None:
         self.names: Mapping[str, object] = names
-        self.steps = 0
+        self.budget = Budget(MAX_STEPS, f"it takes more than {MAX_STEPS:,} steps")
 
     def visit(self, node: ast.expr) -> object:
-        self.take(1)
+        self.budget.spend()
         return _VISITORS[type(node)](self, node)
 
-    def take(self, steps: int) -> None:
-        self.steps += steps
-        if self.steps > MAX_STEPS:
-            raise SpecError(f"it takes more than {MAX_STEPS} steps")
-
     def pay(self, *values: object) -> None:
-        """Take a step for each item of what is looked through."""
-        self.take(sum(len(value) for value in values if isinstance(value, (tuple, list))))
+        """Take a step for each item of what is made or looked through."""
+        for value in values:
+            if isinstance(value, (tuple, list)):
+                self.budget.spend(len(value))
 
     def constant(self, node: ast.Constant) -> object:
         return node.value
 
     def name(self, node: ast.Name) -> object:
-        if node.id in self.names:
+        try:
             return self.names[node.id]
-        if node.id in CONSTANTS:
-            return CONSTANTS[node.id]
-        raise SpecError(f"unknown name '{node.id}'{did_you_mean(node.id, self.names)}")
+        except KeyError:
+            if node.id in CONSTANTS:
+                return CONSTANTS[node.id]
+            raise SpecError(f"unknown name '{node.id}'{did_you_mean(node.id, self.names)}") from None
 
     def attribute(self, node: ast.Attribute) -> object:
         owner = self.visit(node.value)
-        if isinstance(owner, NameSet):
-            return owner.attribute(node.attr)
-        if not isinstance(owner, Record):
+        if not isinstance(owner, Attributed):
             raise SpecError(f"{kind_of(owner)} has no attribute '{node.attr}'")
-        if node.attr not in owner.fields:
-            raise SpecError(f"no attribute '{node.attr}'{did_you_mean(node.attr, owner.fields)}")
-        return owner.fields[node.attr]
+        return owner.attribute(node.attr)
 
     def binary(self, node: ast.BinOp) -> object:
         # The left spine is walked in a loop, so that a sum of hundreds of terms costs no stack.
@@ -315,7 +319,7 @@ class _Evaluation:
             spine.append(spine[-1].left)
         value = self.visit(spine[-1].left)
         for step in reversed(spine):
-            self.take(1)
+            self.budget.spend()
             value = binary(_SYMBOLS[type(step.op)], value, self.visit(step.right))
             self.pay(value)
         return value
@@ -362,19 +366,29 @@ class _Evaluation:
         return sys.modules["numpy"].where(condition, body, orelse)
 
     def call(self, node: ast.Call) -> object:
+        if _is_fanout(node):
+            return cast(Attributed, self.visit(cast(ast.Attribute, node.func).value)).attribute("fanout")
         name = cast(ast.Name, node.func).id
         arguments = [self.visit(argument) for argument in node.args]
         self.pay(*arguments)
         try:
-            return FUNCTIONS[name](*arguments)
+            result = FUNCTIONS[name](*arguments)
         except TypeError:
             raise SpecError(f"{name} cannot take these arguments") from None
+        self.pay(result)
+        return result
+
+    def subscript(self, node: ast.Subscript) -> object:
+        return item(self.visit(node.value), self.visit(node.slice))
+
+    def braces(self, node: ast.Set) -> NameSet:
+        sets = [self.visit(part) for part in node.elts]
+        if not all(isinstance(part, NameSet) for part in sets):
+            raise SpecError("braces hold sets, whose union they are")
+        return cast(NameSet, reduce(lambda left, right: binary("|", left, right), sets))
 
     def sequence(self, node: ast.List | ast.Tuple) -> tuple[object, ...]:
         return tuple(self.visit(item) for item in node.elts)
-
-    def item(self, node: ast.Subscript) -> object:
-        return item(self.visit(node.value), self.visit(node.slice))
 
     def comprehension(self, node: ast.GeneratorExp | ast.ListComp) -> tuple[object, ...]:
         return tuple(self.iterate(node.elt, node.generators))
@@ -385,10 +399,10 @@ class _Evaluation:
             return
         first, outer = generators[0], self.names
         scope = ChainMap[str, object]({}, cast("dict[str, object]", outer))
-        for one in sequence("for", self.visit(first.iter)):
-            self.take(1)
+        for value in sequence("for", self.visit(first.iter)):
+            self.budget.spend()
             self.names = scope
-            scope[cast(ast.Name, first.target).id] = one
+            scope[cast(ast.Name, first.target).id] = value
             if all(plain_truth(self.visit(condition)) for condition in first.ifs):
                 yield from self.iterate(element, generators[1:])
         self.names = outer
@@ -418,11 +432,12 @@ _VISITORS: Mapping[type, Callable[[_Evaluation, Any], object]] = {
     ast.BinOp: _Evaluation.binary, ast.UnaryOp: _Evaluation.unary, ast.BoolOp: _Evaluation.logical,
     ast.Compare: _Evaluation.compare, ast.IfExp: _Evaluation.conditional, ast.Call: _Evaluation.call,
     ast.GeneratorExp: _Evaluation.comprehension, ast.ListComp: _Evaluation.comprehension,
-    ast.List: _Evaluation.sequence, ast.Tuple: _Evaluation.sequence, ast.Subscript: _Evaluation.item,
+    ast.List: _Evaluation.sequence, ast.Tuple: _Evaluation.sequence, ast.Subscript: _Evaluation.subscript,
+    ast.Set: _Evaluation.braces,
 }  # fmt: skip
 _GRAMMAR = (*_VISITORS, *_SYMBOLS, ast.And, ast.Or, ast.comprehension, ast.Load, ast.Store)
 _REFUSED: Mapping[type, str] = {
     ast.Slice: "a slice", ast.Lambda: "a lambda", ast.JoinedStr: "an f-string", ast.NamedExpr: "':='",
-    ast.Starred: "a '*'", ast.Dict: "a dict", ast.Set: "a set in braces",
+    ast.Starred: "a '*'", ast.Dict: "a dict",
     ast.BitXor: "'^'", ast.LShift: "'<<'", ast.RShift: "'>>'", ast.MatMult: "'@'", ast.Is: "'is'", ast.IsNot: "'is'",
 }  # fmt: skip

@@ -299,15 +299,19 @@ def fields_of(kind: Any) -> dict[str, Field]:
 def check_fields(owner: object) -> None:
     """Refuse numbers that their fields cannot have; what is still an expression is checked when it is evaluated."""
     kind: Any = type(owner)
-    for name, field in fields_of(kind).items():
-        if field.limits is None:
-            continue
+    for name, limits in _limits(kind):
         value = getattr(owner, name)
+        if value is None or isinstance(value, str):
+            continue
         for key, one in value.items() if isinstance(value, FrozenDict) else ((None, value),):
-            if isinstance(one, (int, float)) and not isinstance(one, bool):
-                wrong = field.limits.complaint(name, one)
-                if wrong:
-                    raise FieldError(name, wrong, key)
+            wrong = limits.complaint(name, one) if isinstance(one, (int, float)) and not isinstance(one, bool) else None
+            if wrong:
+                raise FieldError(name, wrong, key)
+
+
+@functools.cache
+def _limits(kind: Any) -> list[tuple[str, Limits]]:
+    return [(name, field.limits) for name, field in fields_of(kind).items() if field.limits is not None]
 
 
 def _notes(hint: Any) -> Iterable[object]:
@@ -336,7 +340,7 @@ def _reader(hint: Any) -> Reader:
         key, value = _reader(members[0]), _reader(members[1])
         return Reader(
             lambda node, what: read_map(node, what, key.read, value.read),
-            f"{{{key.words}: {value.words.split(' or ')[0]}}}",
+            f"{{{key.words}: {'number' if value is NUMBER else value.words}}}",
         )
     if origin is Literal:
         return Reader(lambda node, what: _read_choice(node, what, members), "text")

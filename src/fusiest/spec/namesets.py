@@ -12,7 +12,22 @@ from typing import Literal
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
 
-Kind = Literal["tensor", "variable"]
+SetKind = Literal["tensor", "variable"]
+
+
+class Attributed:
+    """Something with attributes for expressions, which error messages can describe."""
+
+    __slots__ = ()
+
+    @property
+    def described(self) -> str:
+        """What it is, in the words of an error message."""
+        return "an object"
+
+    def attribute(self, name: str) -> object:
+        """An attribute as an expression reads it."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +37,8 @@ class Universe:
     tensors: Mapping[str, frozenset[str]]
     variables: frozenset[str]
     bits_per_value: Mapping[str, float] = field(default_factory=FrozenDict)
+    ranks: Mapping[str, frozenset[str]] = field(default_factory=FrozenDict)
+    """The rank variables that index each rank."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", FrozenDict(self.tensors))
@@ -37,7 +54,7 @@ class Universe:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NameSet:
+class NameSet(Attributed):
     """A set of tensors or of rank variables; true if not empty.
 
     >>> mn = Universe(tensors={"A": frozenset("m"), "B": frozenset("mn")}, variables=frozenset("mn"))
@@ -47,7 +64,7 @@ class NameSet:
 
     members: frozenset[str]
     universe: Universe
-    kind: Kind = "tensor"
+    kind: SetKind = "tensor"
 
     def __invert__(self) -> NameSet:
         whole = self.universe.tensors if self.kind == "tensor" else self.universe.variables
@@ -85,6 +102,10 @@ class NameSet:
 
     def __repr__(self) -> str:
         return "{" + ", ".join(sorted(self.members)) + "}"
+
+    @property
+    def described(self) -> str:
+        return "a set of tensors" if self.kind == "tensor" else "a set of rank variables"
 
     @property
     def rank_variables(self) -> NameSet:

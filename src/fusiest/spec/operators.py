@@ -1,21 +1,17 @@
-"""What the operators and functions of expressions do with numbers, sets, text and arrays of numbers.
+"""What the operators of expressions do with numbers, sets, text and arrays of numbers.
 
-Sizes are known before a result is computed, so that no operator can make a number that fills the memory. Arrays
-(the mapper's counts) are combined element by element; numpy is never imported here, only found if a caller has it.
+Sizes are known before a result is computed, so that no operator can make a number or a list that fills the memory.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from fusiest.components import average, bit_probabilities, is_signed, magnitude
 from fusiest.errors import SpecError
-from fusiest.spec.namesets import NameSet
+from fusiest.spec.namesets import Attributed, NameSet
 
 T = TypeVar("T")
 MAX_BITS = 4_096
@@ -189,70 +185,14 @@ def is_array(value: object) -> bool:
     return hasattr(value, "__array__") and not isinstance(value, float)
 
 
-def _extreme(function: str, ufunc: str, pick: Callable[[Sequence[Any]], object]) -> Callable[..., object]:
-    def extreme(*arguments: Any) -> object:
-        values = sequence(function, arguments[0]) if len(arguments) == 1 else arguments
-        if not values:
-            raise SpecError(f"{function} of nothing")
-        want_numbers(function, *values)
-        return reduce(getattr(sys.modules["numpy"], ufunc), values) if any(map(is_array, values)) else pick(values)
-
-    return extreme
-
-
-def _sum(values: object) -> object:
-    return reduce(lambda total, value: binary("+", total, value), sequence("sum", values), cast(object, 0))
-
-
-def _length(value: object) -> int:
-    return len(value) if isinstance(value, NameSet) else len(sequence("len", value))
-
-
-def _round(value: Any, digits: object = None) -> object:
-    want_numbers("round", value)
-    if digits is not None and not (isinstance(digits, int) and abs(digits) <= 400):
-        raise SpecError("round wants a small whole number of digits")
-    if isinstance(value, float) and math.isinf(value):
-        return value
-    if is_array(value):
-        return value.round(digits or 0)
-    return round(value) if digits is None else round(value, digits)
-
-
-def _numeric(function: str, scalar: Callable[[Any], object]) -> Callable[[Any], object]:
-    def apply(value: Any) -> object:
-        want_numbers(function, value)
-        if is_array(value):
-            return getattr(sys.modules["numpy"], function)(value)
-        if isinstance(value, float) and math.isinf(value) and function in ("ceil", "floor"):
-            return value
-        return scalar(value)
-
-    return apply
-
-
-def _statistic(function: Callable[..., object]) -> Callable[..., object]:
-    """A function of a histogram; what it cannot take is an error of the expression."""
-
-    def apply(histogram: object, *arguments: object) -> object:
-        values = sequence(function.__name__, histogram)
-        want_numbers(function.__name__, *values)
-        try:
-            return function(values, *arguments)
-        except ValueError as error:
-            raise SpecError(f"{function.__name__}: {error}") from None
-
-    return apply
-
-
 def kind_of(value: object) -> str:
     """A value in the words of an error message.
 
     >>> kind_of("read")
     'text'
     """
-    if isinstance(value, NameSet):
-        return "a set of tensors" if value.kind == "tensor" else "a set of rank variables"
+    if isinstance(value, Attributed):
+        return value.described
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -271,12 +211,4 @@ _SET_OPERATORS: Mapping[str, Callable[[Any, Any], object]] = {
 }  # fmt: skip
 _COMPARISONS: Mapping[str, Callable[[Any, Any], object]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
-FUNCTIONS: Mapping[str, Callable[..., object]] = {
-    "len": _length, "min": _extreme("min", "minimum", min), "max": _extreme("max", "maximum", max), "sum": _sum,
-    "ceil": _numeric("ceil", math.ceil), "floor": _numeric("floor", math.floor),
-    "log2": _numeric("log2", math.log2), "log": _numeric("log", math.log), "log10": _numeric("log10", math.log10),
-    "exp": _numeric("exp", math.exp), "sqrt": _numeric("sqrt", math.sqrt), "abs": _numeric("abs", abs),
-    "round": _round,
-    **{f.__name__: _statistic(f) for f in (is_signed, magnitude, average, bit_probabilities)},
 }  # fmt: skip

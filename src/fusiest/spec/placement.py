@@ -5,14 +5,15 @@ The sets depend on what outer memories were chosen to hold: `names` carries thos
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from fusiest.errors import SpecError
 from fusiest.spec import architecture as arch
-from fusiest.spec.analysis import EinsumNames, tensor_set
 from fusiest.spec.architecture import Comparison
-from fusiest.spec.expressions import NameSet, name_set, number
+from fusiest.spec.expressions import name_set, number
+from fusiest.spec.scope import EinsumNames, tensor_set
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,12 @@ PlacementSets: TypeAlias = arch.Tensors[frozenset[str], BoundComparison]
 def placement_sets(node: arch.Memory | arch.TollStation, names: EinsumNames, above: frozenset[str]) -> PlacementSets:
     """Evaluate a node's `tensors` section; `names` already holds the outer memories' chosen sets."""
     tensors = node.tensors
-    names = names.extended({"Above": NameSet(above, names.universe, "tensor")})
+    names = names.choose("Above", above)
 
-    def members(expression: str | None, what: str, default: str = "Nothing") -> frozenset[str]:
-        return tensor_set(default if expression is None else expression, names, f"{what} of {node.name}").members
+    def members(expression: str | None, what: str, default: Iterable[str] = ()) -> frozenset[str]:
+        if expression is None:
+            return frozenset(default)
+        return tensor_set(expression, names, f"{what} of {node.name}").members
 
     back = members(tensors.back, "back")
     keep = members(tensors.keep, "keep") | back
@@ -47,12 +50,12 @@ def placement_sets(node: arch.Memory | arch.TollStation, names: EinsumNames, abo
             )
     return arch.Tensors(
         keep=keep,
-        may_keep=members(tensors.may_keep, "may_keep", "All" if tensors.keep is None else "Nothing") - keep,
+        may_keep=members(tensors.may_keep, "may_keep", names.universe.tensors if tensors.keep is None else ()) - keep,
         back=back,
         tile_shape=tuple(bind_comparison(c, names) for c in tensors.tile_shape),
         no_refetch_from_above=members(tensors.no_refetch_from_above, "no_refetch_from_above"),
         no_resend_to_below=members(tensors.no_resend_to_below, "no_resend_to_below"),
-        no_fused_loops=_variables(tensors.no_fused_loops or "Nothing", names),
+        no_fused_loops=_variables(tensors.no_fused_loops, names) if tensors.no_fused_loops else frozenset(),
         tensor_order_options=options,
         force_memory_hierarchy_order=tensors.force_memory_hierarchy_order,
     )

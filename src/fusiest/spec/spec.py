@@ -12,10 +12,10 @@ from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.looptree.nodes import LoopTree
 from fusiest.spec import architecture as arch
-from fusiest.spec.allowance import allowance, charge
 from fusiest.spec.analysis import WorkloadInfo, analyze
 from fusiest.spec.architecture import Architecture, computes, flatten, path_nodes
-from fusiest.spec.binding import architecture_names, bind_node
+from fusiest.spec.binding import architecture_names, at_node, bind_node
+from fusiest.spec.budget import budget, spend
 from fusiest.spec.dataflow import Dataflow
 from fusiest.spec.fields import FieldError, NameText, Reader
 from fusiest.spec.mapping import read_mapping
@@ -135,7 +135,8 @@ def _with_fields(
 def check(spec: Spec) -> None:
     """Raise the first error in the spec that can be known without a mapping."""
     einsums = len(spec.workload.einsums) if spec.workload is not None else 0
-    with allowance(MAX_STEPS + MAX_STEPS_PER_EINSUM * einsums):
+    steps = MAX_STEPS + MAX_STEPS_PER_EINSUM * einsums
+    with budget(steps, "the spec takes too long to check: too many Einsums, nodes or long expressions"):
         _check(spec)
 
 
@@ -146,21 +147,37 @@ def _check(spec: Spec) -> None:
     if spec.workload is None:
         return
     _check_name_clashes(spec)
+    _check_variables(spec)
     if spec.arch is None:
         return
-    memories = {str(node.name) for node in flatten(spec.arch.nodes) if isinstance(node, arch.Memory)}
     for info in spec.info.einsums.values():
         names = architecture_names(spec, info)
-        without_choices = names.hiding(memories | {"Above"})
         outer = frozenset[str]()
         for node in flatten(spec.arch.nodes):
-            charge(STEPS_PER_NODE, node.name)
-            bind_node(node, info, without_choices)
+            spend(STEPS_PER_NODE, node.name)
+            bind_node(node, info, names)
             if isinstance(node, (arch.Memory, arch.TollStation)):
-                sets = placement_sets(node, names, outer)
+                with at_node(node):
+                    sets = placement_sets(node, names, outer)
             if isinstance(node, arch.Memory):
                 outer |= sets.keep | sets.may_keep
                 names = names.choose(str(node.name), sets.keep | sets.may_keep)
+
+
+def _check_variables(spec: Spec) -> None:
+    """Each variable has a value in at least one Einsum, also if nothing uses it."""
+    errors: dict[str, SpecError] = {}
+    wanted = set(spec.variable_values[1])
+    for info in spec.info.einsums.values():
+        names = architecture_names(spec, info) if spec.arch else info.names
+        for name in sorted(wanted):
+            try:
+                names[name]
+                wanted.discard(name)
+            except SpecError as error:
+                errors.setdefault(name, error)
+    for name in sorted(wanted):
+        raise errors[name]
 
 
 def _check_architecture(architecture: Architecture) -> None:

@@ -7,11 +7,12 @@ evaluated for one Einsum, when something there first names them.
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Annotated, TypeAlias
 
 from fusiest.errors import Located, SpecError
-from fusiest.spec.expressions import CONSTANTS, VariableError, Word, evaluate, names_in
+from fusiest.spec.expressions import CONSTANTS, VariableError, Word, evaluate, names_in, parse
 from fusiest.spec.fields import Reader, no_tag, read_condition, read_text
 from fusiest.spec.yamlfile import ListNode, Node, ScalarNode
 
@@ -22,7 +23,7 @@ _MOST_NESTED = 100
 
 
 def read_variable(node: Node, what: str) -> VariableValue:
-    """A number, an expression, a word, true or false, or a list of these."""
+    """A number, an expression, true or false, text, or a list of these. Text is a word, or in quotes and no expression."""
     if isinstance(node, ListNode):
         no_tag(node, what)
         return tuple(_read_item(item, what) for item in node.items)
@@ -30,12 +31,16 @@ def read_variable(node: Node, what: str) -> VariableValue:
 
 
 def _read_item(node: Node, what: str) -> _Item:
-    if isinstance(node, ScalarNode) and isinstance(node.value, str) and is_word(node.value):
+    text = node.value if isinstance(node, ScalarNode) and isinstance(node.value, str) else ""
+    if is_word(text):
         return read_text(node, what)
+    if isinstance(node, ScalarNode) and node.quoted and not is_expression(text):
+        no_tag(node, what)
+        return Word(text, node.source)
     return read_condition(node, what)
 
 
-Variable: TypeAlias = Annotated[VariableValue, Reader(read_variable, "number, expression, word or list")]
+Variable: TypeAlias = Annotated[VariableValue, Reader(read_variable, "number, expression, text, or list")]
 
 
 class Variables(Mapping[str, object]):
@@ -53,6 +58,8 @@ class Variables(Mapping[str, object]):
         self._open: list[str] = []
 
     def __getitem__(self, name: str) -> object:
+        if name not in self.texts:
+            raise KeyError(name)
         if name not in self._found:
             if name in self._open:
                 circle = " uses ".join([*self._open[self._open.index(name) :], name])
@@ -61,7 +68,7 @@ class Variables(Mapping[str, object]):
                 raise VariableError(f"variables use each other more than {_MOST_NESTED} deep", self._place(name))
             self._open.append(name)
             try:
-                self._found[name] = value_of(self.texts[name], _Both(self, self._names))
+                self._found[name] = value_of(self.texts[name], ChainMap(self, self._names))  # type: ignore[arg-type]
             except VariableError:
                 raise
             except SpecError as error:
@@ -84,27 +91,6 @@ class Variables(Mapping[str, object]):
         return len(self.texts)
 
 
-class _Both(Mapping[str, object]):
-    """The names of one mapping, then those of another."""
-
-    __slots__ = ("_first", "_second")
-
-    def __init__(self, first: Mapping[str, object], second: Mapping[str, object]) -> None:
-        self._first, self._second = first, second
-
-    def __getitem__(self, name: str) -> object:
-        return self._first[name] if name in self._first else self._second[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._first or name in self._second
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**dict.fromkeys(self._first), **dict.fromkeys(self._second)})
-
-    def __len__(self) -> int:
-        return len(set(self._first) | set(self._second))
-
-
 def value_of(value: VariableValue, names: Mapping[str, object]) -> object:
     """What a variable or an attribute stands for: a list, an expression's value, or the text itself if it is a word and no
     name.
@@ -113,7 +99,9 @@ def value_of(value: VariableValue, names: Mapping[str, object]) -> object:
     ('conservative', (6, 5))
     """
     if isinstance(value, tuple):
-        return tuple(evaluate(item, names) if isinstance(item, str) else item for item in value)
+        return tuple(value_of(item, names) for item in value)
+    if isinstance(value, Word):
+        return value
     if isinstance(value, str) and is_word(value) and re.split(r"[./-]", value)[0] not in names:
         return Word(value, value.source if isinstance(value, Located) else None)
     return evaluate(value, names)
@@ -126,6 +114,19 @@ def is_word(text: str) -> bool:
     (True, True, False, False)
     """
     return _WORD.match(text) is not None and text not in CONSTANTS
+
+
+def is_expression(text: str) -> bool:
+    """Whether a text can be an expression.
+
+    >>> is_expression("[1] * 15"), is_expression("/cells/rram.yaml")
+    (True, False)
+    """
+    try:
+        parse(text)
+    except SpecError:
+        return False
+    return True
 
 
 def split(variables: Mapping[str, VariableValue]) -> tuple[dict[str, object], dict[str, VariableValue]]:
@@ -149,7 +150,7 @@ def split(variables: Mapping[str, VariableValue]) -> tuple[dict[str, object], di
 def _uses(value: VariableValue) -> frozenset[str]:
     if isinstance(value, tuple):
         return frozenset().union(*(_uses(item) for item in value))
-    if not isinstance(value, str):
+    if not isinstance(value, str) or isinstance(value, Word):
         return frozenset()
     if is_word(value):
         return frozenset([re.split(r"[./-]", value)[0]])

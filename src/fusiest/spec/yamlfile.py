@@ -196,9 +196,9 @@ class _Builder:
         return self.source(event.start_mark.line)
 
     def scalar(self, event: Any) -> None:
-        source, quoted = self.at(event), event.style not in (None, "")
-        value, tag = _resolve(event.value, event.tag, quoted, source)
-        node = ScalarNode(value, source, quoted, tag)
+        source, plain = self.at(event), event.style in (None, "")
+        value, tag = _resolve(event.value, event.tag, not plain, source)
+        node = ScalarNode(value, source, event.style in ("'", '"'), tag)
         size = 1 + len(event.value) // CHARACTERS_PER_NODE
         if event.anchor:
             self.anchors[event.anchor] = (node, size, 0)
