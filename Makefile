@@ -65,8 +65,9 @@ $(VENV)/.installed: pyproject.toml
 VENDOR := src/fusiest/report/assets/vendor
 vendor:
 	mkdir -p build
-	npm pack --silent --pack-destination build plotly.js-cartesian-dist-min@4.1.1
+	npm pack --silent --pack-destination build plotly.js-cartesian-dist-min@4.1.1 elkjs@0.12.1
 	tar -xOzf build/plotly.js-cartesian-dist-min-4.1.1.tgz package/plotly-cartesian.min.js | gzip -9n > $(VENDOR)/plotly-cartesian.min.js.gz
+	tar -xOzf build/elkjs-0.12.1.tgz package/lib/elk.bundled.js | gzip -9n > $(VENDOR)/elk.bundled.js.gz
 
 clean:
 	rm -rf $(VENV) demo site build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

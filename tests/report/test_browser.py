@@ -106,7 +106,7 @@ def test_loads_without_complaint(opened: Open, width: int, theme: str) -> None:
     assert [url for url in tab.requests if not url.startswith(("file:", "data:", "blob:"))] == []
     assert "hit" not in tab.page.title().split()
     assert tab.run("document.images.length") == 0
-    drawn = tab.run("[...document.querySelectorAll('[data-chart]')].filter((c) => c.querySelector('.main-svg')).length")
+    drawn = tab.run("[...document.querySelectorAll('[data-chart]')].filter((c) => c.querySelector('.plot svg')).length")
     assert drawn == tab.run("document.querySelectorAll('[data-chart]:not([hidden])').length") >= 13
 
 

@@ -10,7 +10,6 @@ import pytest
 from fusiest.comparison.compare import Comparison
 from fusiest.comparison.saved import read_result
 from fusiest.report.comparison import comparison_html, page_data
-from fusiest.report.page import LIBRARIES
 from tests.command_line import run
 from tests.report.subjects import HOSTILE, tradeoff
 from tests.report.test_page import data_of
@@ -46,7 +45,7 @@ def test_the_page_is_whole_and_nothing_breaks_out(file: str) -> None:
     text = comparison_html(both_ends(file), f"ends {HOSTILE}")
     assert data_of(text)["title"] == f"ends {HOSTILE}"
     assert any(HOSTILE in line for _, line in data_of(text)["tree"])
-    assert text.count("</script>") == 2 + len(LIBRARIES)
+    assert text.count("</script>") == 3
     assert "<img" not in text
 
 

@@ -56,7 +56,7 @@ def test_json_in_a_script() -> None:
 
 
 def test_nothing_is_fetched() -> None:
-    text = gpt3_page()
+    text = gpt3_page().replace("http://www.w3.org/2000/svg", "")  # the name of SVG's elements, not an address
     assert not re.search(r"(src|href)=\"|@import|url\(|fetch\(|XMLHttpRequest|https?://", text)
     assert "default-src 'none'" in text
 

@@ -137,12 +137,18 @@ def test_fused_sets_in_the_graph() -> None:
     charts = mapping_charts(subject.background, mapping.looptree, mapping.evaluation)
     graph, backing = charts["fusion"], backing_memories(mapping.looptree)
     assert isinstance(graph, Graph)
-    assert {box.name for box in graph.boxes} == set(subject.result.spec.info.einsums)
+    boxes = {box.name: box for box in graph.boxes}
+    assert list(boxes) == list(subject.result.spec.info.einsums)
+    assert all(box.note == backing[name] for name, box in boxes.items())  # each Einsum has its result's name
+    edges = {(graph.boxes[e.source].name, graph.boxes[e.target].name): e for e in graph.edges}
+    assert edges.keys() == {("A", "B"), ("B", "C"), ("C", "D")}
     assert {edge.name: edge.strong for edge in graph.edges} == {t: backing[t] != "DRAM" for t in ("A", "B", "C")}
     assert any(edge.strong for edge in graph.edges)
-    color = {box.name: box.color for box in graph.boxes}
-    for edge, (producer, user) in zip(graph.edges, (("A", "B"), ("B", "C"), ("C", "D")), strict=True):
-        assert not edge.strong or color[producer] == color[user] != "other"
+    for (producer, user), edge in edges.items():
+        one, other = boxes[producer], boxes[user]
+        assert not edge.strong or (one.color == other.color == edge.color != "other" and one.tag == other.tag != "")
+    alone = [box for box in graph.boxes if box.color == "other"]
+    assert all(box.tag == "" for box in alone)
 
 
 def test_busy_shares() -> None:

@@ -14,7 +14,7 @@ from fusiest.mapper.progress import Progress
 from fusiest.mapper.result import Mapping, Result
 from fusiest.report.data import Subject, all_charts, page_data, views
 from fusiest.report.figures import write_charts
-from fusiest.report.page import asset, packed, page
+from fusiest.report.page import LIBRARIES, asset, packed, page
 from fusiest.report.unfused import unfused_optimum
 
 __all__ = ["Subject", "page", "report_html", "save_charts", "subject_of", "write_charts"]
@@ -34,7 +34,7 @@ def report_html(subject: Subject) -> str:
     from fusiest import __version__
 
     data = {**page_data(subject, __version__), "views": [packed(view) for view in views(subject)]}
-    return page(subject.title, asset("body.html"), data)
+    return page(subject.title, asset("body.html"), data, ("tree.js", "report.js"), tuple(LIBRARIES))
 
 
 def save_charts(

@@ -6,7 +6,7 @@ A colour is a palette and a number, such as `weight:3`, so that a tensor looks t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Number: TypeAlias = int | float | None
@@ -121,22 +121,23 @@ class Heat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A node of a graph."""
+    """A node of a graph: its name, a note below it, and what is said when one points at it."""
 
     name: str
-    x: float
-    y: float
+    note: str
     color: str
     hover: str
+    tag: str = ""
+    """A short sign at its corner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A curve through these points; `strong` ones are drawn thick and in colour."""
+    """From one box to another, by their numbers; `strong` ones are drawn thick and in colour."""
 
     name: str
-    xs: Sequence[float]
-    ys: Sequence[float]
+    source: int
+    target: int
     color: str
     strong: bool
     hover: str
@@ -144,13 +145,13 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """Boxes and the edges between them, y growing downwards, in units of one row."""
+    """Boxes and the edges between them. Where they go is worked out where they are drawn."""
 
     title: str
     boxes: Sequence[Box]
     edges: Sequence[Edge]
-    legend: dict[str, str] = field(default_factory=dict)
-    """Colour → what it stands for."""
+    legend: Sequence[tuple[str, str, str]] = ()
+    """Colour, what it stands for, and `line` or `dash` if it is an edge's."""
     kind: Literal["graph"] = "graph"
 
 

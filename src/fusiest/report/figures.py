@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from fusiest.errors import FusiestError
 from fusiest.files import write_atomically
 from fusiest.report.chart import Bars, Chart, Graph, Heat, Points
+from fusiest.report.graphs import PIXEL, ROOM, draw_graph
+from fusiest.report.layout import Arrangement, arranged, check_dukpy
 from fusiest.report.palette import colour
-from fusiest.show import bits, si
+from fusiest.report.ticks import binary_ticks, legend_columns, log_ticks, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +35,7 @@ def check_matplotlib() -> None:
         import matplotlib  # noqa: F401
     except ImportError:
         raise FusiestError("charts as files need Matplotlib: pip install 'fusiest[charts]'") from None
+    check_dukpy()
 
 
 def write_charts(
@@ -50,32 +53,38 @@ def write_charts(
         raise FusiestError(f"{target}: cannot be made: {error.strerror}") from None
     written = []
     for name, chart in charts.items():
+        arrangement = arranged(chart, ROOM) if isinstance(chart, Graph) else None
         for form in formats:
             path = target / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.{form}"
-            write_atomically(path, picture(chart, form))
+            write_atomically(path, picture(chart, form, arrangement))
             written.append(path)
     return written
 
 
-def picture(chart: Chart, form: str) -> bytes:
-    """One chart as the content of a file."""
+def picture(chart: Chart, form: str, arrangement: Arrangement | None = None) -> bytes:
+    """One chart as the content of a file; a graph where its layout says."""
     import io
 
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
+    if isinstance(chart, Graph):
+        arrangement = arrangement or arranged(chart, ROOM)
+        size = arrangement.width * PIXEL, arrangement.height * PIXEL + 0.7
+    else:
+        size = _size(chart)
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=_size(chart), layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         axes = figure.add_subplot()
         axes.set_title(chart.title, loc="left", fontweight="bold", fontsize=10)
-        _draw(chart, axes, figure)
+        _draw(chart, axes, figure, arrangement)
         stream = io.BytesIO()
         still = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[form]
         figure.savefig(stream, format=form, dpi=_DOTS_PER_INCH, metadata=still)
     return stream.getvalue()
 
 
-def _size(chart: Chart) -> tuple[float, float]:
+def _size(chart: Bars | Heat | Points) -> tuple[float, float]:
     """Inches."""
     if isinstance(chart, Bars) and not chart.vertical:
         return 5.0, 1.1 + (0.2 if chart.stacked else 0.26) * max(len(chart.categories), 3) + 0.06 * len(chart.series)
@@ -83,58 +92,24 @@ def _size(chart: Chart) -> tuple[float, float]:
         return max(5.0, 1.5 + 0.35 * len(chart.categories)), 3.0
     if isinstance(chart, Heat):
         return max(5.0, 1.5 + 0.35 * len(chart.columns)), 1.4 + 0.28 * len(chart.rows)
-    if isinstance(chart, Graph):
-        return 4.5, 0.8 + 0.55 * (1 + max((box.y for box in chart.boxes), default=0))
     return 4.5, 2.7 + 0.1 * (len(chart.clouds) + len(chart.lines))
 
 
-def _draw(chart: Chart, axes: Axes, figure: Figure) -> None:
+def _draw(chart: Chart, axes: Axes, figure: Figure, arrangement: Arrangement | None) -> None:
     if isinstance(chart, Bars):
         _bars(chart, axes)
     elif isinstance(chart, Points):
         _points(chart, axes)
     elif isinstance(chart, Heat):
         _heat(chart, axes)
-    else:
-        _graph(chart, axes)
+    elif arrangement is not None:
+        draw_graph(chart, arrangement, axes)
     _, labels = axes.get_legend_handles_labels()
     if len(labels) > 1 or isinstance(chart, Graph):
         columns = legend_columns(labels, figure.get_figwidth())
         figure.legend(
             loc="outside lower center", ncols=columns, fontsize=7, frameon=False, handlelength=1.4, columnspacing=1.2
         )
-
-
-def legend_columns(labels: Sequence[str], width: float) -> int:
-    """As many as fit in these inches; a legend is filled column by column.
-
-    >>> legend_columns(["a"] * 9, 5), legend_columns(["a rather long name of a series"] * 4, 5), legend_columns(["x" * 200], 5)
-    (6, 3, 1)
-    """
-    letter, handle = 0.05, 0.42
-    for count in range(min(len(labels), 6), 1, -1):
-        rows = math.ceil(len(labels) / count)
-        widths = [max(map(len, labels[i : i + rows])) * letter + handle for i in range(0, len(labels), rows)]
-        if sum(widths) <= width:
-            return count
-    return 1
-
-
-def words(value: float, unit: str) -> str:
-    """A number for a label.
-
-    >>> words(0.0021, "J"), words(2048, "B"), words(64, "B"), words(12.5, "%"), words(14232, ""), words(12345.6, "op/B")
-    ('2.1 mJ', '2 KiB', '64 B', '12.5%', '14.23k', '12,350 op/B')
-    """
-    if unit == "B":
-        return bits(value * 8) if value >= 1024 else f"{value:.4g} B"
-    if unit == "%":
-        return f"{value:.3g}%"
-    if unit == "":
-        return si(value, "").replace(" ", "")
-    if unit == "op/B" and 1 <= value < 1e6:
-        return f"{float(f'{value:.4g}'):,.10g} {unit}"
-    return si(value, unit)
 
 
 def _ticks(axis: Any, unit: str) -> None:
@@ -150,42 +125,6 @@ def _ticks(axis: Any, unit: str) -> None:
     else:
         axis.set_major_locator(MaxNLocator(5))
     axis.set_major_formatter(FuncFormatter(lambda value, _: words(value, unit)))
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers on a logarithmic axis: at least two and at most eight of them.
-
-    Powers of ten, with their halves and fifths where there is room, or evenly spaced numbers where the range is too small.
-
-    >>> [f"{tick:g}" for tick in log_ticks(0.5, 2e6)]
-    ['1', '10', '100', '1000', '10000', '100000', '1e+06']
-    >>> log_ticks(3, 70), [f"{tick:.3g}" for tick in log_ticks(4.1e11, 6.3e11)]
-    ([5.0, 10.0, 20.0, 50.0], ['4.5e+11', '5e+11', '5.5e+11', '6e+11'])
-    """
-    span = math.log10(high / low)
-    if span < 1:
-        step = _round_up((high - low) / 5)
-        return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
-    each = math.ceil(span / 7)
-    factors = (1, 2, 5) if span < 2.5 else (1,)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [f * 10.0**k for k in powers if k % each == 0 for f in factors if low <= f * 10.0**k <= high]
-
-
-def binary_ticks(low: float, high: float) -> list[float]:
-    """Powers of two on a logarithmic axis, at most eight.
-
-    >>> binary_ticks(1000, 70000), binary_ticks(1, 1e6)
-    ([1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0], [1.0, 8.0, 64.0, 512.0, 4096.0, 32768.0, 262144.0])
-    """
-    first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
-    return [2.0**k for k in range(first, last + 1) if k % math.ceil((last - first + 1) / 8) == 0]
-
-
-def _round_up(value: float) -> float:
-    """1, 2 or 5 times a power of ten."""
-    size = 10.0 ** math.floor(math.log10(value))
-    return next(factor * size for factor in (1, 2, 5, 10) if factor * size >= value * (1 - 1e-9))
 
 
 def _paint(name: str) -> dict[str, Any]:
@@ -316,33 +255,3 @@ def _heat(chart: Heat, axes: Axes) -> None:
     axes.grid(visible=False)
     for side in axes.spines.values():
         side.set_visible(False)
-
-
-def _graph(chart: Graph, axes: Axes) -> None:
-    for edge in chart.edges:
-        axes.plot(edge.xs, edge.ys, color=colour(edge.color)[0], linewidth=2.5 if edge.strong else 1,
-                  linestyle="-" if edge.strong else ":")  # fmt: skip
-        x, y = _middle(edge.xs), _middle(edge.ys)
-        axes.text(
-            x,
-            y,
-            edge.name,
-            ha="center",
-            va="center",
-            fontsize=7,
-            color="#545d68",
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
-        )
-    for box in chart.boxes:
-        frame = {"facecolor": "white", "edgecolor": colour(box.color)[0], "linewidth": 2, "boxstyle": "round,pad=0.35"}
-        axes.text(box.x, box.y, box.name, ha="center", va="center", fontsize=8, fontweight="bold", bbox=frame)
-    for color, name in chart.legend.items():
-        axes.scatter([], [], marker="s", color=colour(color)[0], label=name)
-    axes.set_xlim(0, 1)
-    axes.set_ylim(max((box.y for box in chart.boxes), default=0) + 0.6, -0.6)
-    axes.axis("off")
-
-
-def _middle(values: Sequence[float]) -> float:
-    half = (len(values) - 1) / 2
-    return (values[math.floor(half)] + values[math.ceil(half)]) / 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -11,9 +12,11 @@ from fusiest.model.evaluate import Anatomy, Evaluation
 from fusiest.model.fusion import FusedSet, backing_memories, fused_sets
 from fusiest.report.background import Background
 from fusiest.report.chart import Bars, Box, Edge, Graph, Series
-from fusiest.report.layout import layered
 from fusiest.report.limits import Rate, intensity, traffic_bits
 from fusiest.show import einsum_line
+
+MOST_DRAWN = 400
+"""Einsums, in a graph: more of them say nothing that their table does not say better."""
 
 
 def set_names(sets: tuple[FusedSet, ...]) -> list[str]:
@@ -23,35 +26,51 @@ def set_names(sets: tuple[FusedSet, ...]) -> list[str]:
 
 
 def graph(background: Background, tree: LoopTree) -> Graph:
-    """The Einsums, and the tensors that go from one to the next: thick where they stay on chip."""
-    info = background.spec.info
+    """The Einsums, each with where its result is kept, and the tensors that go from one to the next: thick on chip."""
+    info, outer = background.spec.info, background.machine.outermost
+    if len(info.einsums) > MOST_DRAWN:
+        return Graph(title="Fused sets", boxes=[], edges=[])
     sets = fused_sets(background.spec, tree)
-    lettered = [s for s in sets if len(s.einsums) > 1]
-    color = {e: f"set:{i}" for i, s in enumerate(lettered) for e in s.einsums}
-    backing, outer = backing_memories(tree), background.machine.outermost
+    letter = {e: name for name, s in zip(set_names(sets), sets, strict=True) for e in s.einsums}
+    color = _set_colors(sets)
+    backing, number = backing_memories(tree), {name: i for i, name in enumerate(info.einsums)}
+    boxes = []
+    for name, einsum in info.einsums.items():
+        kept = backing[einsum.output]
+        note = kept if name == einsum.output else f"{einsum.output} in {kept}"
+        boxes.append(Box(name=str(name), note=note, color=color[name], tag=letter[name], hover=einsum_line(einsum)))
     edges = [
-        (str(info.producer[t]), str(user), str(t))
-        for t, users in info.users.items() if t in info.producer
-        for user in users if user != info.producer[t]
+        Edge(
+            name=str(tensor), source=number[producer], target=number[user], strong=backing[tensor] not in outer,
+            color="other" if backing[tensor] in outer else color[producer],
+            hover=f"{tensor} from {producer} to {user} through {backing[tensor]}",
+        )
+        for tensor, producer in info.producer.items()
+        for user in info.users[tensor] if user != producer
     ]  # fmt: skip
-    layout = layered([str(e) for e in info.einsums], edges)
-    boxes = [
-        Box(name=name, x=x, y=y, color=color.get(name, "other"), hover=einsum_line(info.einsums[name]))
-        for name, (x, y) in layout.places.items()
+    return Graph(title="Fused sets", boxes=boxes, edges=edges, legend=_graph_legend(sets, edges, outer))
+
+
+def _set_colors(sets: tuple[FusedSet, ...]) -> dict[str, str]:
+    """Of each Einsum: its set's, or none."""
+    numbers = itertools.count()
+    found = {}
+    for fused in sets:
+        color = f"set:{next(numbers)}" if len(fused.einsums) > 1 else "other"
+        found.update(dict.fromkeys(fused.einsums, color))
+    return found
+
+
+def _graph_legend(sets: tuple[FusedSet, ...], edges: list[Edge], outer: list[str]) -> list[tuple[str, str, str]]:
+    color = _set_colors(sets)
+    found = [
+        (color[s.einsums[0]], f"fused set {name}", "") for name, s in zip(set_names(sets), sets, strict=True) if name
     ]
-    drawn = []
-    for edge, curve in layout.curves.items():
-        tensor, strong = edge[2], backing[edge[2]] not in outer
-        drawn.append(
-            Edge(name=tensor, xs=[x for x, _ in curve], ys=[y for _, y in curve], strong=strong,
-                 color=color.get(edge[0], "other") if strong else "other",
-                 hover=f"{tensor} from {edge[0]} to {edge[1]} through {backing[tensor]}")
-        )  # fmt: skip
-    letters = [letter for letter in set_names(sets) if letter]
-    legend = {f"set:{i}": f"fused set {letter}" for i, letter in enumerate(letters)}
-    if len(lettered) < len(sets):
-        legend["other"] = "not fused"
-    return Graph(title="Fused sets", boxes=boxes, edges=drawn, legend=legend)
+    if any(edge.strong for edge in edges):
+        found.append(("", "stays on chip", "line"))
+    if not all(edge.strong for edge in edges):
+        found.append(("", f"goes through {' or '.join(outer)}", "dash"))
+    return found
 
 
 def set_table(background: Background, tree: LoopTree, parts: Anatomy, evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -59,14 +78,14 @@ def set_table(background: Background, tree: LoopTree, parts: Anatomy, evaluation
     names, limit = background.names, background.limits
     traffic = traffic_bits(parts, evaluation, background.machine.outermost)
     sets = fused_sets(background.spec, tree)
-    color = iter(f"set:{i}" for i in range(len(sets)))
+    color = _set_colors(sets)
     rows = []
     for letter, fused in zip(set_names(sets), sets, strict=True):
         operations = sum(limit[e].operations for e in fused.einsums)
         moved = sum(traffic[e] for e in fused.einsums)
         own = [evaluation.einsums[e] for e in fused.einsums]
         rows.append(
-            {"name": letter, "color": next(color) if letter else "other", "einsums": list(fused.einsums),
+            {"name": letter, "color": color[fused.einsums[0]], "einsums": list(fused.einsums),
              "kept": [[m, [names.tensors[t] for t in fused.tensors if fused.tensors[t] == m]]
                       for m in dict.fromkeys(fused.tensors.values())],
              "operations": operations, "moved": moved, "intensity": intensity(operations, moved),

@@ -1,79 +1,71 @@
-"""Where the Einsums of a workload stand in a drawing: rows by dependency, ordered so that few edges cross.
+"""Where the boxes and edges of a graph go in a chart file: the page's own layout, run here.
 
-An edge that spans several rows is given a place in each of them, so that it passes between the boxes.
+The script is the page's, so that both come to the same picture. It is ours and the library's: nothing of a spec is in it
+but the texts' lengths and which box leads to which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gzip
 from dataclasses import dataclass
+from typing import Any
 
-MOST_PER_ROW = 5
-_SWEEPS = 4
+from fusiest.errors import FusiestError
+from fusiest.report.chart import Graph
+from fusiest.report.page import asset, library
 
-Edge = tuple[str, str, str]
-"""Producer, consumer, tensor."""
+Place = tuple[float, float]
+_TURNS = 1_000
+
+_SETTING = """
+var global = globalThis, exports, module, require;
+var waiting = [], found = null, failed = null;
+globalThis.setTimeout = (work) => { waiting.push(work); };
+globalThis.clearTimeout = () => {};
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """x from 0 to 1 and y in rows: of each Einsum, and along each edge."""
+class Arrangement:
+    """In pixels, y downwards: each box as left, top, width and height, each edge as points."""
 
-    places: dict[str, tuple[float, float]]
-    curves: dict[Edge, list[tuple[float, float]]]
-
-
-def layered(nodes: Sequence[str], edges: Sequence[Edge]) -> Layout:
-    """`nodes` are listed in an order that respects the edges.
-
-    >>> layered(["A", "B", "C"], [("A", "B", "t"), ("A", "C", "t")]).places
-    {'A': (0.5, 0.0), 'B': (0.25, 1.0), 'C': (0.75, 1.0)}
-    """
-    row = _rows(nodes, edges)
-    rows: list[list[str]] = [[] for _ in range(max(row.values(), default=0) + 1)]
-    for node in nodes:
-        rows[row[node]].append(node)
-    chains = {edge: _chain(i, edge, row) for i, edge in enumerate(edges)}
-    for chain in chains.values():
-        for offset, dummy in enumerate(chain[1:-1], start=1):
-            rows[row[chain[0]] + offset].append(dummy)
-    _untangle(rows, list(chains.values()))
-    places = {name: ((i + 0.5) / len(r), float(y)) for y, r in enumerate(rows) for i, name in enumerate(r)}
-    curves = {edge: [places[name] for name in chain] for edge, chain in chains.items()}
-    return Layout({node: places[node] for node in nodes}, curves)
+    width: float
+    height: float
+    boxes: list[tuple[float, float, float, float]]
+    edges: list[list[Place]]
 
 
-def _rows(nodes: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
-    """Each Einsum below all that it needs, and in a row that is not yet full."""
-    row: dict[str, int] = {}
-    filled: dict[int, int] = {}
-    for node in nodes:
-        y = max((row[a] + 1 for a, b, _ in edges if b == node), default=0)
-        while filled.get(y, 0) >= MOST_PER_ROW:
-            y += 1
-        row[node] = y
-        filled[y] = filled.get(y, 0) + 1
-    return row
+def check_dukpy() -> None:
+    """Raise, with what to install, if graphs cannot be laid out."""
+    try:
+        import dukpy  # noqa: F401
+    except ImportError:
+        raise FusiestError("charts as files need DukPy: pip install 'fusiest[charts]'") from None
 
 
-def _chain(number: int, edge: Edge, row: Mapping[str, int]) -> list[str]:
-    """An edge as its ends and, between them, a stand-in per row."""
-    above, below, _ = edge
-    return [above, *(f"\0{number}/{y}" for y in range(row[above] + 1, row[below])), below]
+def arranged(chart: Graph, room: float) -> Arrangement:
+    """ELK's layered layout, in rows that are as wide as there is room."""
+    check_dukpy()
+    import dukpy
 
-
-def _untangle(rows: list[list[str]], chains: list[list[str]]) -> None:
-    """Order each row by the mean place of its neighbours, downwards and upwards in turn."""
-    near: dict[str, list[str]] = {}
-    for chain in chains:
-        for a, b in zip(chain, chain[1:], strict=False):
-            near.setdefault(a, []).append(b)
-            near.setdefault(b, []).append(a)
-    for sweep in range(_SWEEPS):
-        for r in rows if sweep % 2 == 0 else reversed(rows):
-            at = {name: (i + 0.5) / len(own) for own in rows for i, name in enumerate(own)}
-
-            def mean(name: str, at: Mapping[str, float] = at) -> float:
-                return sum(at[n] for n in near.get(name, [name])) / len(near.get(name, [name]))
-
-            r.sort(key=mean)
+    lengths = [{"name": "x" * len(box.name), "note": "x" * len(box.note)} for box in chart.boxes]
+    edges = [{"source": edge.source, "target": edge.target} for edge in chart.edges]
+    engine = dukpy.JSInterpreter()
+    engine.evaljs([_SETTING, gzip.decompress(library("elk")).decode(), asset("layout.js"), "null"])
+    engine.evaljs(
+        "arranged(new ELK(), dukpy.chart, dukpy.room).then((it) => { found = it; }, (error) => { failed = String(error); }); null",
+        chart={"boxes": lengths, "edges": edges}, room=room,
+    )  # fmt: skip
+    for _ in range(_TURNS):
+        if engine.evaljs("found !== null || failed !== null"):
+            break
+        engine.evaljs("while (waiting.length) waiting.shift()(); null")
+    placed: dict[str, Any] | None = engine.evaljs("found")
+    if placed is None:
+        raise FusiestError(f"the graph of {len(chart.boxes)} Einsums cannot be laid out: {engine.evaljs('failed')}")
+    return Arrangement(
+        placed["width"],
+        placed["height"],
+        [(box["x"], box["y"], box["width"], box["height"]) for box in placed["boxes"]],
+        [[(x, y) for x, y in points] for points in placed["edges"]],
+    )

@@ -15,8 +15,8 @@ from typing import Any
 from fusiest.report import palette
 
 STYLES = ("report.css",)
-COMMON_SCRIPTS = ("format.js", "charts.js", "cards.js")
-LIBRARIES = {"plotly": "plotly-cartesian.min.js.gz"}
+COMMON_SCRIPTS = ("format.js", "charts.js", "layout.js", "graph.js", "cards.js")
+LIBRARIES = {"plotly": "plotly-cartesian.min.js.gz", "elk": "elk.bundled.js.gz"}
 """Scripts of others by the name that the page unpacks them by."""
 
 
@@ -41,8 +41,10 @@ def packed(data: Any) -> str:
     return base64.b64encode(squeezed).decode()
 
 
-def page(title: str, body: str, data: dict[str, Any], scripts: tuple[str, ...] = ("tree.js", "report.js")) -> str:
-    """A whole page: this body, its data, the styles, the scripts that every page has and its own."""
+def page(
+    title: str, body: str, data: dict[str, Any], scripts: tuple[str, ...], libraries: tuple[str, ...] = ("plotly",)
+) -> str:
+    """A whole page: this body, its data, the styles, the scripts that every page has and its own, those of others."""
     colours = {**{name: list(colours) for name, colours in palette.PALETTES.items()}, "plain": palette.PLAIN,
                "hatches": list(palette.HATCHES)}  # fmt: skip
     parts = {
@@ -52,7 +54,7 @@ def page(title: str, body: str, data: dict[str, Any], scripts: tuple[str, ...] =
         "DATA": json_text({**data, "palette": colours}),
         "LIBRARIES": "\n".join(
             f'<script type="application/gzip" id="{name}">{base64.b64encode(library(name)).decode()}</script>'
-            for name in LIBRARIES
+            for name in libraries
         ),
         "SCRIPT": "\n".join(asset(name) for name in COMMON_SCRIPTS + scripts),
     }

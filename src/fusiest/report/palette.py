@@ -44,3 +44,14 @@ def colour(name: str) -> tuple[str, str]:
     colours = PALETTES[palette]
     again, index = divmod(int(number), len(colours))
     return colours[index], HATCHES[again % len(HATCHES)]
+
+
+def ink(color: str) -> str:
+    """Black or white, whichever is read more easily on this colour (relative luminance as in WCAG).
+
+    >>> ink("#4477AA"), ink("#CCBB44")
+    ('white', 'black')
+    """
+    shares = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in shares)
+    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.2 else "white"

@@ -17,7 +17,8 @@ function card(name, host) {
   cards.set(name, { host, plot, title, legend, numbers, buttons });
 }
 
-function drawChart(name) {
+/** Draw a chart anew. What is laid out first is there once the promise is kept. */
+async function drawChart(name) {
   const chart = chartOf(name);
   const { host, plot, title, legend, numbers, buttons } = cards.get(name);
   host.hidden = !chart;
@@ -27,23 +28,34 @@ function drawChart(name) {
   for (const button of buttons.children) button.setAttribute("aria-label", `Save ${chart.title} as ${button.textContent}`);
   legend.replaceChildren(...legendOf(chart).map(([color, text, shape]) => el("span", { class: "key" }, swatch(color, shape), text)));
   numbers.lastChild.replaceChildren(numbersOf(chart));
-  const { data, layout } = describe(chart, Math.max(plot.clientWidth, 240), optionsFor(name));
-  Plotly.react(plot, data, layout, { displayModeBar: false, responsive: false });
+  const room = Math.max(plot.clientWidth, 240);
+  if (chart.kind === "graph") {
+    const layout = await layoutOf(chart, room);
+    return plot.replaceChildren(graphDrawing(chart, layout));
+  }
+  const { data, layout } = describe(chart, room, optionsFor(name));
+  return Plotly.react(plot, data, layout, { displayModeBar: false, responsive: false });
 }
 
 function drawCharts() {
-  for (const name of cards.keys()) drawChart(name);
+  return Promise.all([...cards.keys()].map(drawChart));
 }
 
 /** Charts are saved in the colours of paper, whatever the theme. */
 async function saveChart(name, format) {
   const width = 900;
   const root = document.documentElement;
+  const arrangement = chartOf(name).kind === "graph" ? await layoutOf(chartOf(name), width) : null;
   root.classList.add("printing");
+  if (arrangement) {
+    const picture = graphPicture(chartOf(name), arrangement, format === "png" ? themeColor("surface") : "none");
+    root.classList.remove("printing");
+    return download(`${name}.${format}`, await pictureAddress(picture, format));
+  }
   const { data, layout } = describe(chartOf(name), width, optionsFor(name));
   const paper = format === "png" ? themeColor("surface") : layout.paper_bgcolor;
   root.classList.remove("printing");
-  const named = { ...layout, paper_bgcolor: paper, showlegend: data.length > 1 && chartOf(name).kind !== "graph", margin: { l: 60, r: 20, t: 60, b: 50 } };
+  const named = { ...layout, paper_bgcolor: paper, showlegend: data.length > 1, margin: { l: 60, r: 20, t: 60, b: 50 } };
   const href = await Plotly.toImage({ data, layout: named }, { format, width, height: layout.height + 80, scale: format === "png" ? 3 : 1 });
   download(`${name}.${format}`, href);
 }
@@ -63,7 +75,7 @@ function printing(on) {
 function startPage() {
   byId("title").textContent = DATA.title;
   byId("note").textContent = DATA.note;
-  byId("footer").textContent = `Made by fusiest ${DATA.version}. Charts by Plotly.`;
+  byId("footer").textContent = `Made by fusiest ${DATA.version}. Charts by Plotly.js (MIT licence)${byId("elk") ? ", graph laid out by elkjs (EPL-2.0)" : ""}.`;
   for (const host of document.querySelectorAll("[data-chart]")) card(host.dataset.chart, host);
   setTheme("auto");
   byId("theme").onclick = () => setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length]);

@@ -3,7 +3,6 @@
 const ROW = 26; // pixels per horizontal bar
 const THIN_ROW = 17; // where there are many
 const MANY = 24;
-const GRAPH_ROW = 62;
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 
 /** Plotly reads some HTML in texts; a name must stay a name. */
@@ -34,7 +33,7 @@ function marker(name) {
 /** A small square in a series' colour, for legends in the page; without a name, a dashed line; for null, nothing. */
 function swatch(name, shape = "") {
   if (name === null) return "";
-  if (!name) return el("span", { class: "swatch dash", "aria-hidden": "true" });
+  if (!name) return el("span", { class: `swatch ${shape || "dash"} plain`, "aria-hidden": "true" });
   const { color, hatch } = paint(name);
   const kinds = { "": "", "/": "slash", x: "crossed", ".": "dots" };
   const node = el("span", { class: `swatch ${kinds[hatch]} ${shape}`, "aria-hidden": "true" });
@@ -306,35 +305,7 @@ function heat(chart, width) {
   return { data, layout };
 }
 
-function graph(chart, width) {
-  const last = Math.max(...chart.boxes.map((box) => box.y), 0);
-  const row = last > MANY ? 44 : GRAPH_ROW;
-  const data = chart.edges.map((edge) => ({
-    type: "scatter", mode: "lines", x: edge.xs, y: edge.ys, hoverinfo: "skip",
-    line: { shape: "spline", smoothing: 0.8, width: edge.strong ? 3.5 : 1.5, dash: edge.strong ? "solid" : "dot", color: paint(edge.color).color },
-  }));
-  const annotations = [];
-  for (const edge of chart.edges) {
-    const end = edge.xs.length - 1;
-    const half = end % 2 ? 0.5 : 0;
-    const at = Math.floor(end / 2);
-    const x = half ? (edge.xs[at] + edge.xs[at + 1]) / 2 : edge.xs[at];
-    const y = half ? (edge.ys[at] + edge.ys[at + 1]) / 2 : edge.ys[at];
-    annotations.push({ x, y, text: plain(edge.name), hovertext: plain(edge.hover), showarrow: false, font: { size: 11, color: themeColor("muted") }, bgcolor: themeColor("surface"), borderpad: 1 });
-  }
-  for (const box of chart.boxes) {
-    annotations.push({ x: box.x, y: box.y, text: `<b>${plain(box.name)}</b>`, hovertext: plain(box.hover), showarrow: false, bgcolor: themeColor("raised"), bordercolor: paint(box.color).color, borderwidth: 2.5, borderpad: 5, font: { size: 12 } });
-  }
-  data.push({ type: "scatter", mode: "markers", x: chart.boxes.map((b) => b.x), y: chart.boxes.map((b) => b.y), marker: { opacity: 0 }, hoverinfo: "skip" });
-  const hidden = { visible: false, fixedrange: true };
-  const layout = {
-    ...baseLayout(chart, width), height: 40 + row * (last + 1), annotations,
-    xaxis: { ...hidden, range: [0, 1] }, yaxis: { ...hidden, range: [last + 0.6, -0.6] },
-  };
-  return { data, layout };
-}
-
-const KINDS = { bars, points, heat, graph };
+const KINDS = { bars, points, heat };
 
 function describe(chart, width, options = {}) {
   return KINDS[chart.kind](chart, width, options);
@@ -342,7 +313,7 @@ function describe(chart, width, options = {}) {
 
 /** What a chart's colours mean: colour, name and, of points, their shape. */
 function legendOf(chart) {
-  if (chart.kind === "graph") return Object.entries(chart.legend);
+  if (chart.kind === "graph") return chart.legend;
   if (chart.kind === "points") return [...chart.clouds.map((cloud) => [cloud.color, cloud.name, cloud.marker]), ...chart.lines.filter((line) => line.listed).map((line) => [line.color, line.name, line.dashed ? "dash" : "line"])];
   if (chart.kind === "heat") return [];
   const pairs = chart.series.map((s) => [s.color, s.name]);

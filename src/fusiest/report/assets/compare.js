@@ -42,5 +42,5 @@ drawFigures();
 drawTables();
 drawDifference("tree", DATA.tree);
 drawDifference("specs", DATA.specs);
-drawCharts();
+await drawCharts();
 document.documentElement.dataset.ready = "true";

@@ -138,7 +138,7 @@ async function choose(number) {
   state.shown = nearestKept(number);
   state.view = await unpack(state.shown);
   if (byId("mapping")) byId("mapping").value = state.shown;
-  drawView();
+  await drawView();
 }
 
 // ---- 3. the mapping
@@ -246,14 +246,14 @@ function drawMemoryCards() {
 
 // ---- all of it
 
-function drawView() {
+async function drawView() {
   drawFound();
   state.tree = drawTree(byId("tree"), state.view.tree, mark);
   byId("pseudocode").textContent = state.view.pseudocode;
   drawSets();
   drawCostsLead();
   drawMemoryCards();
-  drawCharts();
+  await drawCharts();
   document.documentElement.dataset.shown = state.shown;
 }
 
