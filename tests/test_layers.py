@@ -14,7 +14,7 @@ import fusiest
 SOURCE = Path(fusiest.__file__).parent
 EXTENDING = SOURCE.parents[1] / "docs" / "extending.md"
 ORDER = [
-    "errors", "frozen", "files", "interrupt", "workers", "units", "compiled", "looptree", "components", "spec", "networks",
+    "errors", "frozen", "frames", "files", "interrupt", "workers", "units", "compiled", "looptree", "components", "spec", "networks",
     "model", "show", "pmapping", "joining", "mapper", "baselines", "comparison", "report", "reproduce", "terminal", "cli",
     "__main__",
 ]  # fmt: skip

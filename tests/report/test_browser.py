@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 import fusiest
-from fusiest.comparison.compare import Comparison
-from fusiest.comparison.saved import read_result
+from fusiest.comparison import Comparison, read_result
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.report import Subject, report_html
 from fusiest.report.comparison import comparison_html
@@ -399,7 +398,7 @@ def test_a_comparison(opened: Open, tmp_path: Path, width: int, theme: str) -> N
     """The other page: its charts and differences are there, it fits, and it asks no network for anything."""
     file = tmp_path / "tradeoff.json"
     file.write_text(json.dumps(tradeoff().result.to_json()))
-    comparison = Comparison(read_result(str(file), "energy"), read_result(str(file), "latency"))
+    comparison = Comparison((read_result(str(file), "energy"), read_result(str(file), "latency")))
     tab = opened(comparison_html(comparison), width=width, theme=theme)
     assert tab.complaints == []
     assert [url for url in tab.requests if not url.startswith(("file:", "data:", "blob:"))] == []
@@ -408,5 +407,5 @@ def test_a_comparison(opened: Open, tmp_path: Path, width: int, theme: str) -> N
     assert tab.run("document.querySelectorAll('#tree .added').length") == len(
         [line for line in comparison.looptree_difference() if line.mark == "+"]
     )
-    assert si(comparison.totals()[0].b or 0, "J") in tab.text("#figures")
+    assert si(comparison.totals()[0].values[1] or 0, "J") in tab.text("#figures")
     assert tab.saved("[data-chart=energy-component] .save button >> nth=0").startswith(b"<svg")

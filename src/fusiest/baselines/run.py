@@ -35,7 +35,8 @@ from fusiest.mapper.joiner import Joiner, State
 from fusiest.mapper.mapper import NoMapping, checked_mapping, cpu_seconds, peak_rss_bytes
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
-from fusiest.mapper.result import Improvement, Result, Stats
+from fusiest.mapper.provenance import made_now
+from fusiest.mapper.result import Improvement, Result, Stats, Stop
 from fusiest.mapper.tables import explore_all
 from fusiest.mapper.trace import Pick, picked_tree
 from fusiest.pmapping.identical import common_key
@@ -182,9 +183,9 @@ def to_result(genome: Genome, options: Options, found: Found, stats: Stats, mapp
     kind = OBJECTIVES.get(options.objective, EDP)
     bound, score = least_score(genome, kind), (best.energy, best.latency, best.energy * best.latency)[kind]
     gap = max(0.0, 1 - bound / score) if score else 0.0
-    return Result(
-        spec, options.objective, [mapping], False, gap, stats, "interrupt" if found.interrupted else None, options
-    )
+    stopped: Stop | None = "interrupt" if found.interrupted else None
+    made = made_now(spec, mapper)
+    return Result(spec, options.objective, [mapping], False, gap, stats, stopped, options, made)
 
 
 def least_score(genome: Genome, objective: int) -> float:

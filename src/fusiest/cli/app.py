@@ -14,6 +14,7 @@ from fusiest.cli.evaluate import evaluate_command
 from fusiest.cli.import_network import import_command
 from fusiest.cli.map import map_command
 from fusiest.cli.output import complain, echo, interruptible, writing_to_stdout
+from fusiest.cli.report_command import report_command
 from fusiest.cli.reproduce import reproduce_command
 from fusiest.cli.show import list_command, show_command
 from fusiest.errors import FusiestError, OutOfMemory
@@ -77,6 +78,8 @@ app.command(
     epilog=_example(
         "fusiest evaluate simple matmuls fused_matmuls_to_simple",
         f"fusiest evaluate tpu_v4i {_GPT} best.yaml --json evaluation.json",
+        "# the same mapping on another chip: what a saved result has, and the chip instead of its own",
+        "fusiest evaluate chip.yaml result.json",
     ),
 )(interruptible(evaluate_command))
 app.command(
@@ -95,6 +98,8 @@ app.command(
         "fusiest map simple matmuls --json large.json",
         "fusiest map simple matmuls -D GlobalBufferSize=65536 --json small.json",
         "fusiest compare large.json small.json --report comparison.html",
+        "# any number of results, and evaluations of given mappings",
+        "fusiest compare large.json small.json given.json",
     ),
 )(interruptible(compare_command))
 app.command(
@@ -108,6 +113,13 @@ app.command(
         "fusiest map tpu_v4i resnet18.onnx --objective edp",
     ),
 )(interruptible(import_command))
+app.command(
+    "report",
+    epilog=_example(
+        "fusiest map tpu_v4i mobilenet --json result.json",
+        "fusiest report result.json --out report.html",
+    ),
+)(interruptible(report_command))
 app.command("reproduce", epilog="Example: fusiest reproduce edge-transformer --quick --out reproduced")(
     interruptible(reproduce_command)
 )

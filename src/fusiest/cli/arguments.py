@@ -17,24 +17,50 @@ ArchArgument = Annotated[
     str,
     typer.Argument(
         metavar="ARCH",
-        help="architecture: a file, or a bundled name (see `fusiest list`)",
+        help="architecture: a file, or a bundled name (see `fusiest list`); or a saved result, which has all",
         autocompletion=complete("arches"),
+        show_default=False,
     ),
 ]
 WorkloadArgument = Annotated[
-    str,
+    str | None,
     typer.Argument(
         metavar="WORKLOAD", help="workload: a file, or a bundled name", autocompletion=complete("workloads")
     ),
 ]
 MappingArgument = Annotated[
-    str,
-    typer.Argument(metavar="MAPPING", help="mapping: a file, or a bundled name", autocompletion=complete("mappings")),
+    str | None,
+    typer.Argument(
+        metavar="MAPPING",
+        help="mapping: a file, a bundled name, or a saved result",
+        autocompletion=complete("mappings"),
+    ),
 ]
 DefineOption = Annotated[
     list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="a define for the templates; may be repeated")
 ]
-JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="also write the result as JSON")]
+JsonOption = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="also write the result as JSON; - is stdout")
+]
+CsvOption = Annotated[
+    str | None,
+    typer.Option(
+        "--csv",
+        metavar="FILE",
+        help="also write every action as CSV, by Einsum, component and tensor: its count and energy; - is stdout",
+    ),
+]
+ReportOption = Annotated[
+    str | None, typer.Option("--report", metavar="FILE.html", help="write a page with all figures and charts")
+]
+ChartsOption = Annotated[
+    str | None, typer.Option("--charts", metavar="FOLDER", help="write every chart as SVG and PNG")
+]
+NoUnfusedOption = Annotated[
+    bool,
+    typer.Option("--no-unfused", help="report and charts without the best unfused mapping, which is a second search"),
+]
+STDOUT = "-"
 
 
 def read_defines(pairs: list[str] | None) -> dict[str, object]:
@@ -62,12 +88,19 @@ def check_outputs(inputs: Iterable[str], **outputs: str | None) -> None:
     for option, file in outputs.items():
         if file is None:
             continue
-        check_writable(file)
-        words = f"--{option.removesuffix('_file')}"
-        target = os.path.realpath(file)
+        target = file if file == STDOUT else os.path.realpath(file)
+        if file != STDOUT:
+            check_writable(file)
+        elif target in taken:
+            raise SpecError(f"--{option} {file}: {taken[target]}; only one can go to stdout")
         if target in taken and is_replaceable(file):
-            raise SpecError(f"{file}: {words} would overwrite it, and {taken[target]}; name another file")
-        taken[target] = f"{words} writes it, too"
+            raise SpecError(f"{file}: --{option} would overwrite it, and {taken[target]}; name another file")
+        taken[target] = f"--{option} writes it, too"
+
+
+def given(*files: str | None) -> tuple[str, ...]:
+    """Those that were given."""
+    return tuple(file for file in files if file is not None)
 
 
 def require(spec: Spec, files: tuple[str, ...], *sections: str) -> None:

@@ -1,4 +1,4 @@
-"""`fusiest compare`: two results side by side."""
+"""`fusiest compare`: results side by side."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ import typer
 from fusiest.cli.arguments import check_outputs
 from fusiest.cli.completion import json_files, one_of
 from fusiest.cli.output import present
+from fusiest.errors import SpecError
 from fusiest.files import write_atomically
 
 
 def compare_command(
-    a: Annotated[str, typer.Argument(metavar="A.json", help="a result of map --json", autocompletion=json_files)],
-    b: Annotated[str, typer.Argument(metavar="B.json", help="another one", autocompletion=json_files)],
+    results: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A.json B.json",
+            help="results of map --json and evaluate --json, as many as there are; the others are compared with the first",
+            autocompletion=json_files,
+            show_default=False,
+        ),
+    ],
     by: Annotated[
         str | None,
         typer.Option(
@@ -27,13 +35,14 @@ def compare_command(
         str | None, typer.Option(metavar="FILE.html", help="also write the comparison as a page with charts")
     ] = None,
 ) -> None:
-    """Compare two results: costs, fused sets, LoopTrees, specs."""
-    from fusiest.comparison.compare import Comparison
-    from fusiest.comparison.saved import read_result
+    """Compare results: costs, fused sets, LoopTrees, specs."""
+    from fusiest.comparison import Comparison, read_result
     from fusiest.terminal.comparison import comparison_parts
 
-    check_outputs((a, b), report=report)
-    comparison = Comparison(read_result(a, by), read_result(b, by))
+    if len(results) < 2:
+        raise SpecError(f"{results[0]}: with what is it to be compared? name another result")
+    check_outputs(results, report=report)
+    comparison = Comparison(tuple(read_result(file, by) for file in results))
     if report is not None:
         from fusiest.report.comparison import comparison_html
 

@@ -2,43 +2,73 @@
 
 from __future__ import annotations
 
-import json
+import sys
+from typing import Annotated
+
+import typer
 
 from fusiest.cli.arguments import (
+    STDOUT,
     ArchArgument,
+    ChartsOption,
+    CsvOption,
     DefineOption,
     JsonOption,
     MappingArgument,
+    NoUnfusedOption,
+    ReportOption,
     WorkloadArgument,
     check_outputs,
+    given,
     read_defines,
     require,
 )
-from fusiest.cli.output import Deliveries, present, warn
-from fusiest.files import write_atomically
+from fusiest.cli.output import Deliveries, command_line, present, warn, write_output
+from fusiest.cli.report import Pictures
 
 
 def evaluate_command(
     arch: ArchArgument,
-    workload: WorkloadArgument,
-    mapping: MappingArgument,
+    workload: WorkloadArgument = None,
+    mapping: MappingArgument = None,
     define: DefineOption = None,
     json_file: JsonOption = None,
+    csv_file: CsvOption = None,
+    report: ReportOption = None,
+    charts: ChartsOption = None,
+    no_unfused: NoUnfusedOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Print the exact cost of a given mapping."""
+    from fusiest.mapper.document import evaluation_json, json_text
+    from fusiest.mapper.provenance import GIVEN, made_now
+    from fusiest.mapper.saved import given_mapping
     from fusiest.model.evaluate import evaluate
     from fusiest.spec.load import load
+    from fusiest.terminal.progress import Progress
     from fusiest.terminal.summary import evaluation_parts
 
-    check_outputs((arch, workload, mapping), json=json_file)
-    spec = load(arch, workload, mapping, defines=read_defines(define))
-    require(spec, (arch, workload, mapping), "arch", "workload", "mapping")
-    result = evaluate(spec)
-    warn(result.warnings)
+    files = given(arch, workload, mapping)
+    check_outputs(files, json=json_file, csv=csv_file, report=report)
+    pictures = Pictures(report, charts, not no_unfused)
+    pictures.check()
+    spec = load(*files, defines=read_defines(define))
+    require(spec, files, "arch", "workload", "mapping")
     assert spec.mapping is not None
-    with Deliveries() as deliveries:
-        with deliveries.one():
-            present(evaluation_parts(spec, spec.mapping, result))
-        if json_file is not None:
+    found = evaluate(spec)
+    made = made_now(spec, GIVEN, command_line())
+    warn(found.warnings)
+    with Deliveries(json_file, csv_file, report, charts) as deliveries:
+        if STDOUT not in (json_file, csv_file):
             with deliveries.one():
-                write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
+                present(evaluation_parts(spec, spec.mapping, found))
+        if json_file is not None:
+            with deliveries.one(json_file):
+                write_output(json_file, json_text(evaluation_json(spec, spec.mapping, found, made)))
+        if csv_file is not None:
+            with deliveries.one(csv_file):
+                write_output(csv_file, found.table().to_csv())
+        if pictures:
+            with deliveries.one(), Progress(sys.stderr, quiet) as progress:
+                title = " on ".join(files[1::-1])
+                pictures.write(given_mapping(spec, found, made), title, ", ".join(define or []), progress, deliveries)

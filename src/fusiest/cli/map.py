@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -11,19 +11,24 @@ import typer
 
 from fusiest import interrupt
 from fusiest.cli.arguments import (
+    STDOUT,
     ArchArgument,
+    ChartsOption,
+    CsvOption,
     DefineOption,
     JsonOption,
+    NoUnfusedOption,
+    ReportOption,
     WorkloadArgument,
     check_outputs,
+    given,
     read_defines,
     require,
 )
 from fusiest.cli.completion import complete, one_of
-from fusiest.cli.output import Deliveries, present, warn
+from fusiest.cli.output import Deliveries, command_line, present, warn, write_output
 from fusiest.cli.report import Pictures
 from fusiest.errors import Interrupted, OutOfMemory, SpecError
-from fusiest.files import write_atomically
 
 if TYPE_CHECKING:
     from fusiest.baselines.options import BaselineOptions
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
 
 def map_command(
     arch: ArchArgument,
-    workload: WorkloadArgument,
+    workload: WorkloadArgument = None,
     define: DefineOption = None,
     dataflow: Annotated[
         str | None,
@@ -111,17 +116,13 @@ def map_command(
         ),
     ] = None,
     json_file: JsonOption = None,
-    mapping: Annotated[str | None, typer.Option(metavar="FILE", help="write the best mapping as YAML")] = None,
-    report: Annotated[
-        str | None, typer.Option(metavar="FILE.html", help="write a page with all figures and charts")
+    csv_file: CsvOption = None,
+    mapping: Annotated[
+        str | None, typer.Option(metavar="FILE", help="write the best mapping as YAML; - is stdout")
     ] = None,
-    charts: Annotated[str | None, typer.Option(metavar="FOLDER", help="write every chart as SVG and PNG")] = None,
-    no_unfused: Annotated[
-        bool,
-        typer.Option(
-            "--no-unfused", help="report and charts without the best unfused mapping, which is a second search"
-        ),
-    ] = False,
+    report: ReportOption = None,
+    charts: ChartsOption = None,
+    no_unfused: NoUnfusedOption = False,
     tree: Annotated[bool, typer.Option("--tree", help="also print the best mapping's LoopTree")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
@@ -130,9 +131,11 @@ def map_command(
     from fusiest.mapper.options import Options
     from fusiest.spec.load import load
     from fusiest.terminal.progress import Progress
+    from fusiest.terminal.summary import result_parts
 
-    spec = load(arch, workload, *([dataflow] if dataflow is not None else []), defines=read_defines(define))
-    require(spec, (arch, workload), "arch", "workload")
+    files = given(arch, workload)
+    spec = load(*files, *given(dataflow), defines=read_defines(define))
+    require(spec, files, "arch", "workload")
     if dataflow is not None:
         require(spec, (dataflow,), "dataflow")
     options = Options(
@@ -150,19 +153,23 @@ def map_command(
         if value is not None and mapper is None:
             raise SpecError(f"--{option} is for a baseline; give --mapper")
     baseline = BaselineOptions(mapper or "fusiest", seed or 0, budget)
-    check_outputs((arch, workload, dataflow or ""), json=json_file, mapping=mapping, report=report)
+    check_outputs((*files, *given(dataflow)), json=json_file, csv=csv_file, mapping=mapping, report=report)
     pictures = Pictures(report, charts, not no_unfused)
     pictures.check()
     with Progress(sys.stderr, quiet) as progress:
         result = _searched(spec, options, baseline, progress)
-    with Deliveries(json_file, mapping, report, charts) as deliveries:
+    result.provenance = dataclasses.replace(result.provenance, command=command_line())
+    with Deliveries(json_file, csv_file, mapping, report, charts) as deliveries:
         with interrupt.deferred():
-            _deliver(result, tree, json_file, mapping, deliveries)
+            if STDOUT not in (json_file, csv_file, mapping):
+                with deliveries.one():
+                    present(result_parts(result, tree))
+            _deliver(result, json_file, csv_file, mapping, deliveries)
             if interrupt.taken():
                 result.stopped = "interrupt"
         if pictures:
             with deliveries.one(), Progress(sys.stderr, quiet) as progress:
-                pictures.write(result, f"{workload} on {arch}", ", ".join(define or []), progress, deliveries)
+                pictures.write(result, " on ".join(reversed(files)), ", ".join(define or []), progress, deliveries)
     if result.interrupted:
         sys.exit(interrupt.EXIT_STATUS)
     if result.stopped == "memory":
@@ -188,18 +195,21 @@ def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress:
         raise Interrupted("interrupted before a mapping was known") from None
 
 
-def _deliver(result: Result, tree: bool, json_file: str | None, mapping: str | None, deliveries: Deliveries) -> None:
-    """What takes moments."""
+def _deliver(
+    result: Result, json_file: str | None, csv_file: str | None, mapping: str | None, deliveries: Deliveries
+) -> None:
+    """Files that take moments."""
+    from fusiest.mapper.document import json_text
     from fusiest.spec.dump import dump_mapping
-    from fusiest.terminal.summary import result_parts
 
     best = result.best(result.aim)
     warn(map(str, best.evaluation.warnings))  # the mapping is in no file: its names would point into the workload
-    with deliveries.one():
-        present(result_parts(result, tree))
     if json_file is not None:
         with deliveries.one(json_file):
-            write_atomically(json_file, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
+            write_output(json_file, json_text(result.to_json()))
+    if csv_file is not None:
+        with deliveries.one(csv_file):
+            write_output(csv_file, result.table().to_csv())
     if mapping is not None:
         with deliveries.one(mapping):
-            write_atomically(mapping, dump_mapping(best.looptree))
+            write_output(mapping, dump_mapping(best.looptree))

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NoReturn, ParamSpec
 
 import typer
 
+from fusiest.cli.arguments import STDOUT
 from fusiest.errors import FusiestError, Interrupted, Located
+from fusiest.files import write_atomically
 from fusiest.terminal.console import fitting, printable, render, silence
 
 if TYPE_CHECKING:
@@ -30,6 +32,16 @@ def present(parts: list[Part]) -> None:
     """Print a result laid out for the terminal, if there is one."""
     with writing_to_stdout():
         print(fitting(render(parts, sys.stdout), sys.stdout), flush=True)
+
+
+def write_output(file: str, text: str) -> None:
+    """Write to a file, or with `-` to stdout."""
+    if file == STDOUT:
+        with writing_to_stdout():
+            sys.stdout.write(text)
+            sys.stdout.flush()
+    else:
+        write_atomically(file, text)
 
 
 @contextlib.contextmanager
@@ -94,6 +106,11 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
             raise Interrupted("interrupted") from None
 
     return run
+
+
+def command_line() -> tuple[str, ...]:
+    """As the user typed it, for the result's file."""
+    return ("fusiest", *sys.argv[1:])
 
 
 def complain(message: str, status: int) -> NoReturn:

@@ -26,11 +26,11 @@ class Pictures:
 
     def check(self) -> None:
         """Raise if what is asked for cannot be made: better now than after a long search."""
-        from fusiest.report.figures import check_matplotlib
-
         if self.report is not None:
             check_writable(self.report)
         if self.charts is not None:
+            from fusiest.report.figures import check_matplotlib
+
             check_matplotlib()
             check_folder(self.charts)
 

@@ -17,7 +17,7 @@ def show_command(
         list[str],
         typer.Argument(
             metavar="SPEC",
-            help="architecture, workload, mapping: files or bundled names",
+            help="architecture, workload, mapping: files or bundled names, or a saved result",
             autocompletion=complete("arches", "workloads", "dataflows", "mappings"),
         ),
     ],

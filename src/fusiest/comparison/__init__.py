@@ -1,1 +1,6 @@
-"""Two results side by side: reading what `fusiest map --json` wrote, and what differs between two of them."""
+"""Saved results and evaluations side by side, and what differs between them."""
+
+from fusiest.comparison.compare import Comparison, Line, Row
+from fusiest.comparison.saved import Saved, read_result
+
+__all__ = ["Comparison", "Line", "Row", "Saved", "read_result"]

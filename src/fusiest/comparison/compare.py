@@ -1,14 +1,16 @@
-"""What differs between two results: costs, fused sets, where tensors live, LoopTrees and specs."""
+"""What differs between results: costs, fused sets, where tensors live, LoopTrees and specs."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+import string
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fusiest.comparison.saved import Saved
 from fusiest.looptree.text import outline
+from fusiest.model.area import area_by_component
 from fusiest.model.fusion import backing_memories
 from fusiest.spec.dump import dump
 
@@ -17,21 +19,20 @@ _NAME = re.compile(r"([ -]*)name: (.*)")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure of both; None where one of them does not have it."""
+    """One figure of each; None where one does not have it."""
 
     name: str
-    a: float | None
-    b: float | None
+    values: tuple[float | None, ...]
 
-    @property
-    def ratio(self) -> float | None:
-        """b relative to a."""
-        return self.b / self.a if self.a and self.b is not None else None
+    def ratio(self, i: int) -> float | None:
+        """The figure of the i-th relative to the first."""
+        first, other = self.values[0], self.values[i]
+        return other / first if first and other is not None else None
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a difference: in both (` `), only in a (`-`), only in b (`+`), or left out (`…`)."""
+    """A line of a difference: in both (` `), only in the first (`-`), only in the other (`+`), or left out (`…`)."""
 
     mark: str
     text: str
@@ -39,46 +40,58 @@ class Line:
 
 @dataclass(frozen=True)
 class Comparison:
-    a: Saved
-    b: Saved
+    """Any number of results; the others are compared with the first."""
+
+    results: tuple[Saved, ...]
+
+    def names(self) -> list[str]:
+        """A, B, C, …; then A2, B2, …"""
+        letters = string.ascii_uppercase
+        return [letters[i % 26] + (str(i // 26 + 1) if i >= 26 else "") for i in range(len(self.results))]
 
     def totals(self) -> list[Row]:
         """Joules, seconds, joule-seconds."""
-        one, other = self.a.evaluation, self.b.evaluation
-        return [Row(name, getattr(one, name), getattr(other, name)) for name in ("energy", "latency", "edp")]
+        found = [saved.evaluation for saved in self.results]
+        return [Row(name, tuple(getattr(e, name) for e in found)) for name in ("energy", "latency", "edp")]
 
     def energy_by_component(self) -> list[Row]:
-        return _rows(self.a.evaluation.energy_by_component(), self.b.evaluation.energy_by_component())
+        return _rows([saved.evaluation.energy_by_component() for saved in self.results])
 
     def energy_by_einsum(self) -> list[Row]:
-        return _rows(*({n: e.energy for n, e in s.evaluation.einsums.items()} for s in (self.a, self.b)))
+        return _rows([{n: e.energy for n, e in saved.evaluation.einsums.items()} for saved in self.results])
 
     def latency_by_einsum(self) -> list[Row]:
-        return _rows(*({n: e.latency for n, e in s.evaluation.einsums.items()} for s in (self.a, self.b)))
+        return _rows([{n: e.latency for n, e in saved.evaluation.einsums.items()} for saved in self.results])
+
+    def area_by_component(self) -> list[Row]:
+        """Square metres; of nothing, where no component says how large it is."""
+        return _rows([area_by_component(saved.spec) for saved in self.results])
 
     def limited_by(self, einsum: str) -> str:
-        """The component that an Einsum waits for, `a's → b's` if they differ; of one if the other has no such Einsum."""
-        both = [s.evaluation.einsums[einsum].bottleneck for s in (self.a, self.b) if einsum in s.evaluation.einsums]
-        return " → ".join(dict.fromkeys(name or "–" for name in both))
+        """The component that an Einsum waits for, one after the other if they differ; nothing if it takes no time."""
+        found = [saved.evaluation.einsums[einsum] for saved in self.results if einsum in saved.evaluation.einsums]
+        return " → ".join(dict.fromkeys(e.bottleneck for e in found if e.latency))
 
-    def moved_tensors(self) -> dict[str, tuple[str, str]]:
-        """Tensors of both whose outermost memory differs: from a's to b's."""
-        one, other = backing_memories(self.a.looptree), backing_memories(self.b.looptree)
-        return {t: (one[t], other[t]) for t in one if t in other and one[t] != other[t]}
+    def moved_tensors(self) -> dict[str, tuple[str | None, ...]]:
+        """Tensors whose outermost memory differs: what it is in each; None where there is no such tensor."""
+        found = [backing_memories(saved.looptree) for saved in self.results]
+        tensors = dict.fromkeys(t for one in found for t in one)
+        everywhere = {t: tuple(one.get(t) for one in found) for t in tensors}
+        return {t: memories for t, memories in everywhere.items() if len({*memories} - {None}) > 1}
 
-    def looptree_difference(self, context: int = 2) -> list[Line]:
-        """The LoopTrees' lines, equal stretches cut down to some lines of context; empty if they are equal.
+    def looptree_difference(self, i: int = 1, context: int = 2) -> list[Line]:
+        """The LoopTrees' lines of the first and the i-th, equal stretches cut down to some context; empty if they are equal.
 
         Lines count as equal wherever they are indented, so that a loop put around a part does not change all of it.
-        Lines of both are shown as in b.
+        Lines of both are shown as in the i-th.
         """
-        a, b = _outline(self.a), _outline(self.b)
+        a, b = _outline(self.results[0]), _outline(self.results[i])
         lines = _difference(a, b, [line.lstrip(" -") for line in a], [line.lstrip(" -") for line in b], context)
         return lines or _difference(a, b, a, b, context)
 
-    def spec_difference(self) -> list[Line]:
-        """Lines of the specs that differ, each headed by the name of what it belongs to."""
-        one, other = (dump(replace(s.spec, mapping=None)).splitlines() for s in (self.a, self.b))
+    def spec_difference(self, i: int = 1) -> list[Line]:
+        """Lines of the specs of the first and the i-th that differ, each headed by the name of what it belongs to."""
+        one, other = (dump(replace(s.spec, mapping=None)).splitlines() for s in (self.results[0], self.results[i]))
         lines: list[Line] = []
         heading = ""
         for tag, a1, a2, b1, b2 in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
@@ -102,9 +115,9 @@ def _owner(above: list[str], changed: str) -> str:
     return ""
 
 
-def _rows(a: Mapping[str, float], b: Mapping[str, float]) -> list[Row]:
-    """a's names in their order, then those that only b has."""
-    return [Row(name, a.get(name), b.get(name)) for name in dict.fromkeys([*a, *b])]
+def _rows(tables: Sequence[Mapping[str, float]]) -> list[Row]:
+    """The first one's names in their order, then those that only others have."""
+    return [Row(name, tuple(t.get(name) for t in tables)) for name in dict.fromkeys(n for t in tables for n in t)]
 
 
 def _outline(saved: Saved) -> list[str]:

@@ -1,104 +1,53 @@
-"""Results read back from their JSON form. The file is untrusted: whatever is wrong with it ends in one line.
-
-The spec in the file is loaded as any spec, and each mapping that is used is evaluated again: figures that the model does
-not confirm are not shown.
-"""
+"""One mapping of a saved result or evaluation, with what is known about the search that found it."""
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass
-from typing import Any
 
-from fusiest.errors import FusiestError, SpecError
 from fusiest.looptree.nodes import LoopTree
-from fusiest.mapper.options import OBJECTIVES
-from fusiest.model.evaluate import Evaluation, evaluate
-from fusiest.spec.load import load_texts
+from fusiest.mapper.result import Result
+from fusiest.mapper.saved import load_best
+from fusiest.model.evaluate import Evaluation
+from fusiest.spec.resultfile import known_objective
 from fusiest.spec.spec import Spec
-from fusiest.spec.yamlfile import read_text
-
-FORMAT = "fusiest-result/1"
 
 
 @dataclass(frozen=True)
 class Saved:
-    """One mapping of a result, with what is known about the search that found it."""
+    """A result with the one mapping that is compared."""
 
     file: str
-    spec: Spec
-    looptree: LoopTree
-    evaluation: Evaluation
-    objective: tuple[str, ...]
+    result: Result
     mappings: int
-    optimal: bool
-    gap: float
+    """How many the file has."""
+
+    @property
+    def spec(self) -> Spec:
+        return self.result.spec
+
+    @property
+    def looptree(self) -> LoopTree:
+        return self.result.mappings[0].looptree
+
+    @property
+    def evaluation(self) -> Evaluation:
+        return self.result.mappings[0].evaluation
+
+    def about(self) -> str:
+        """What was asked for, and what is proven."""
+        if not self.result.searched:
+            return self.result.proof
+        of = f", one of {self.mappings:,} mappings" if self.mappings > 1 else ""
+        mapper = f", {self.result.provenance.mapper}" if self.result.provenance.mapper != "fusiest" else ""
+        return f"{','.join(self.result.objective)}{of}{mapper}, {self.result.proof}"
 
 
 def read_result(file: str, by: str | None = None) -> Saved:
-    """The mapping of a result that is best by `by`: `energy`, `latency` or `edp`.
+    """The mapping of a result that is best by `by`: `energy`, `latency` or `edp`; or that of an evaluation.
 
     By default, what the search minimized, or `edp` for a front.
     """
-    document = _document(file)
-    objective = tuple(_known(name, file) for name in _list(file, document, "objective"))
-    by = _known(by or (objective[0] if len(objective) == 1 else "edp"))
-    mappings = _list(file, document, "mappings")
-    best = min(mappings, key=lambda m: (_number(file, m, by), _number(file, m, "energy"), _number(file, m, "latency")))
-    texts = {f"{file} (spec)": _text(file, document, "spec"), f"{file} (mapping)": _text(file, best, "mapping")}
-    spec = load_texts(texts, {})
-    if spec.mapping is None or spec.workload is None or spec.arch is None:
-        raise SpecError(f"{file}: its spec lacks an architecture or a workload, or its mapping is empty")
-    found = evaluate(spec)
-    for name in OBJECTIVES:
-        if not math.isclose(getattr(found, name), _number(file, best, name), rel_tol=1e-9):
-            raise FusiestError(
-                f"{file}: says {name} {_number(file, best, name)}, but the mapping in it costs {getattr(found, name)}; "
-                "it was changed, or written by another version: map again"
-            )
-    gap = _number(file, document, "gap")
-    return Saved(file, spec, spec.mapping, found, objective, len(mappings), document.get("optimal") is True, gap)
-
-
-def _document(file: str) -> dict[str, Any]:
-    text = read_text(file)
-    try:
-        document = json.loads(text)
-    except RecursionError:
-        raise FusiestError(f"{file}: not JSON that fusiest wrote: nested too deeply") from None
-    except ValueError as error:
-        raise FusiestError(f"{file}: not JSON: {error}") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        kind = document.get("format") if isinstance(document, dict) else None
-        other = f" but {kind}" if isinstance(kind, str) else ""
-        raise FusiestError(f"{file}: not a result of fusiest map --json ({FORMAT}){other}")
-    return document
-
-
-def _known(name: object, file: str = "") -> str:
-    """An objective; whatever else is said there is not repeated as it is, since it may be anything."""
-    if name not in OBJECTIVES:
-        raise FusiestError(f"{file}{': ' if file else ''}{name!r} is none of {', '.join(OBJECTIVES)}")
-    return str(name)
-
-
-def _list(file: str, table: dict[str, Any], name: str) -> list[Any]:
-    value = table.get(name)
-    if not isinstance(value, list) or not value:
-        raise FusiestError(f"{file}: '{name}' must be a list that is not empty")
-    return value
-
-
-def _text(file: str, table: dict[str, Any], name: str) -> str:
-    value = table.get(name)
-    if not isinstance(value, str):
-        raise FusiestError(f"{file}: '{name}' is missing or no text; map again with this version of fusiest")
-    return value
-
-
-def _number(file: str, table: Any, name: str) -> float:
-    value = table.get(name) if isinstance(table, dict) else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e308:
-        raise FusiestError(f"{file}: '{name}' is missing or no finite number")
-    return float(value)
+    if by is not None:
+        known_objective(by)
+    chosen = load_best(file, by)
+    return Saved(file, chosen.result, chosen.of)

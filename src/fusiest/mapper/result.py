@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from fusiest.errors import FusiestError
+from fusiest.frames import DataTable
 from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress
+from fusiest.mapper.provenance import GIVEN, Provenance, made_now
 from fusiest.model.evaluate import Evaluation
-from fusiest.model.fusion import fused_sets
-from fusiest.spec.dump import dump, dump_mapping
 from fusiest.spec.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas
 
 Stop: TypeAlias = Literal["time limit", "interrupt", "memory"]
 
@@ -107,6 +110,25 @@ class Result:
     stopped: Stop | None = None
     """What ended the search before it was done."""
     options: Options = field(default_factory=Options)
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def __post_init__(self) -> None:
+        if self.provenance == Provenance():
+            self.provenance = made_now(self.spec)
+
+    @property
+    def searched(self) -> bool:
+        """Whether a mapper found the mappings; else one was given."""
+        return self.provenance.mapper != GIVEN
+
+    @property
+    def proof(self) -> str:
+        """What is known about better mappings, in words."""
+        if not self.searched:
+            return "given, not searched for"
+        if self.optimal:
+            return "proven optimal"
+        return f"not proven optimal: at most {self.gap:.2%} better is possible"
 
     @property
     def interrupted(self) -> bool:
@@ -151,6 +173,24 @@ class Result:
 
         return save_charts(subject_of(self, unfused=unfused), folder, mapping, formats)
 
+    def table(self, by: str = "action") -> DataTable:
+        """Rows by `action` or `einsum` as `Evaluation.table` has them, for each mapping, or one by `mapping`."""
+        if by == "mapping":
+            memories = list(dict.fromkeys(name for m in self.mappings for name in m.evaluation.peak_occupancy_bits))
+            figures = ("energy", "latency", "edp", "dynamic_energy", "leak_energy")
+            columns = ("mapping", *figures, *(f"{name}_peak_bits" for name in memories))
+            found = [m.evaluation for m in self.mappings]
+            costs = [tuple(getattr(e, name) for name in figures) for e in found]
+            sizes = [tuple(e.peak_occupancy_bits.get(name, 0) for name in memories) for e in found]
+            return DataTable(columns, [(i, *costs[i - 1], *sizes[i - 1]) for i in range(1, len(found) + 1)])
+        tables = [m.evaluation.table(by) for m in self.mappings]
+        rows = [(i, *row) for i, table in enumerate(tables, start=1) for row in table.rows]
+        return DataTable(("mapping", *tables[0].columns), rows)
+
+    def to_frame(self, by: str = "action") -> pandas.DataFrame:
+        """`table` as a pandas DataFrame: joules, seconds, bits, and numbers of actions. Mappings are numbered from 1."""
+        return self.table(by).to_frame()
+
     def _repr_html_(self) -> str:
         from fusiest.report.notebook import result_html
 
@@ -158,51 +198,20 @@ class Result:
 
     def to_json(self) -> dict[str, object]:
         """The documented JSON form. It holds the spec, so that a result can be read without the files it came from."""
-        return {
-            "format": "fusiest-result/1",
-            "objective": list(self.objective),
-            "optimal": self.optimal,
-            "gap": self.gap,
-            "mappings": [self._mapping_json(m) for m in self.mappings],
-            "spec": dump(self.spec),
-            "stats": {**self._stats_json(), **self._baseline_json()},
-        }
+        from fusiest.mapper.document import result_json
 
-    def _stats_json(self) -> dict[str, object]:
-        return {
-            "wall_seconds": self.stats.wall_seconds,
-            "cpu_seconds": self.stats.cpu_seconds,
-            "peak_rss_bytes": self.stats.peak_rss_bytes,
-            "pmappings": self.stats.pmappings,
-            "joined": self.stats.joined,
-            "explored": self.stats.explored,
-            "groups": self.stats.groups,
-            "orders": self.stats.orders,
-            "funnel": [
-                {"finished": f.finished, "compatible": f.compatible, "pairs": f.pairs, "kept": f.kept, "forms": f.forms}
-                for f in self.stats.funnel
-            ],
-        }
+        return result_json(self)
 
-    def _baseline_json(self) -> dict[str, object]:
-        if self.stats.evaluations is None:
-            return {}
-        return {
-            "evaluations": self.stats.evaluations,
-            "history": [
-                {"evaluations": h.evaluations, "energy": h.energy, "latency": h.latency} for h in self.stats.history
-            ],
-        }
+    def save(self, path: str | Path) -> None:
+        """Write the JSON form to a file, which `Result.load` reads."""
+        from fusiest.files import write_atomically
+        from fusiest.mapper.document import json_text
 
-    def _mapping_json(self, mapping: Mapping) -> dict[str, object]:
-        return {
-            "energy": mapping.energy,
-            "latency": mapping.latency,
-            "edp": mapping.edp,
-            "einsum_order": list(mapping.einsum_order),
-            "mapping": dump_mapping(mapping.looptree),
-            "peak_occupancy_bits": dict(mapping.evaluation.peak_occupancy_bits),
-            "energy_by_component": mapping.evaluation.energy_by_component(),
-            "warnings": list(mapping.evaluation.warnings),
-            "fused_sets": [list(fused.einsums) for fused in fused_sets(self.spec, mapping.looptree)],
-        }
+        write_atomically(path, json_text(self.to_json()))
+
+    @staticmethod
+    def load(path: str | Path) -> Result:
+        """A result that `save` or `fusiest map --json` wrote. Each mapping in it is evaluated again, and must cost what it says."""
+        from fusiest.mapper.saved import load_result
+
+        return load_result(path)

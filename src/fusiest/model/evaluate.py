@@ -10,6 +10,7 @@ from fusiest.errors import InvalidMapping, Located, SpecError, did_you_mean
 from fusiest.looptree.nodes import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll
 from fusiest.looptree.text import einsums
 from fusiest.model.accesses import Accesses, Key, count_accesses
+from fusiest.model.evaluation import EinsumEvaluation, Evaluation
 from fusiest.model.exchange import check_backings, out_of_turn
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
@@ -18,87 +19,12 @@ from fusiest.spec.architecture import computes, flatten, path_nodes
 from fusiest.spec.binding import BoundComponent, Path
 from fusiest.spec.spec import Spec
 
+__all__ = ["EinsumEvaluation", "Evaluation", "evaluate"]
+
 MOST_LOOPS = 1_000
 """One inside the other."""
 MOST_NODES = 10_000_000
 """On all ways from the root to a compute."""
-
-
-@dataclass(frozen=True, slots=True)
-class EinsumEvaluation:
-    """One Einsum's share; energies, latencies and actions include `n_instances`."""
-
-    energy: float
-    latency: float
-    latency_per_component: dict[str, float]
-    actions: dict[Key, float]
-    energies: dict[Key, float]
-    occupancy_bits: dict[tuple[str, str], int | float]
-    per_unit: dict[Key, float]
-    points: int
-    """Of the iteration space, once: each is a compute action. How many operations that is says `operations.py`."""
-    steps: int
-    used_fanout: dict[tuple[str, str], int]
-    reservation_levels: dict[tuple[str, str], int]
-
-    @property
-    def bottleneck(self) -> str:
-        """The component that the Einsum waits for: the busiest one; empty if it takes no time."""
-        if not self.latency:
-            return ""
-        return max(self.latency_per_component, key=lambda component: self.latency_per_component[component])
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    energy: float
-    dynamic_energy: float
-    leak_energy: float
-    latency: float
-    peak_occupancy_bits: dict[str, int | float]
-    einsums: dict[str, EinsumEvaluation]
-    warnings: tuple[str, ...] = ()
-    """Tensors that are used before they are finished or after they were dropped: what such a mapping computes is wrong,
-    whatever it costs.
-
-    Each is `Located`, and knows its place in the mapping's file."""
-
-    @property
-    def edp(self) -> float:
-        """Energy-delay product in joule-seconds."""
-        return self.energy * self.latency
-
-    def energy_by_component(self) -> dict[str, float]:
-        """Joules of each component of the architecture, actions and leakage, over all Einsums."""
-        found: dict[str, float] = {}
-        for einsum in self.einsums.values():
-            for (component, _, _), joules in einsum.energies.items():
-                found[component] = found.get(component, 0.0) + joules
-        return found
-
-    def to_json(self) -> dict[str, object]:
-        """The documented JSON form."""
-        return {
-            "format": "fusiest-evaluation/1",
-            "energy": self.energy,
-            "dynamic_energy": self.dynamic_energy,
-            "leak_energy": self.leak_energy,
-            "latency": self.latency,
-            "edp": self.edp,
-            "peak_occupancy_bits": self.peak_occupancy_bits,
-            "einsums": {
-                name: {
-                    "energy": e.energy,
-                    "latency": e.latency,
-                    "latency_per_component": e.latency_per_component,
-                    "actions": {"/".join(key): n for key, n in e.actions.items()},
-                    "energies": {"/".join(key): joules for key, joules in e.energies.items()},
-                    "occupancy_bits": {"/".join(key): bits for key, bits in e.occupancy_bits.items()},
-                }
-                for name, e in self.einsums.items()
-            },
-            "warnings": list(self.warnings),
-        }
 
 
 def evaluate(spec: Spec, mapping: LoopTree | None = None) -> Evaluation:

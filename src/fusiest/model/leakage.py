@@ -45,6 +45,14 @@ def bind_all(spec: Spec, info: EinsumInfo) -> dict[str, BoundComponent]:
     return {str(node.name): bind_node(node, info, names) for node in arch.flatten(spec.require_arch().nodes)}
 
 
+def instances(
+    spec: Spec, bound: Mapping[str, BoundComponent]
+) -> Iterator[tuple[BoundComponent, tuple[BoundDimension, ...]]]:
+    """Each component with the fanout dimensions at or above it; `bound` is what `bind_all` gives."""
+    for component, dimensions, _ in _instances(spec.require_arch().nodes, "", bound, (), False):
+        yield component, dimensions
+
+
 def leak_power(
     spec: Spec, compute: str, bound: Mapping[str, BoundComponent], used: Mapping[tuple[str, str], int]
 ) -> dict[str, float]:

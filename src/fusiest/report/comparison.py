@@ -1,12 +1,11 @@
-"""Two results as one HTML page, made like a report: its styles, its charts, its cards."""
+"""Results side by side as one HTML page, made like a report: its styles, its charts, its cards."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
 
-from fusiest.comparison.compare import Comparison, Line, Row
-from fusiest.comparison.saved import Saved
+from fusiest.comparison import Comparison, Line, Row, Saved
 from fusiest.model.fusion import fused_sets
 from fusiest.report.chart import Bars, Series
 from fusiest.report.page import asset, page
@@ -16,7 +15,8 @@ _ALL_LINES = 1_000_000
 
 def comparison_html(comparison: Comparison, title: str = "") -> str:
     """The page: it needs no other file and no network."""
-    title = title or f"{comparison.a.file} and {comparison.b.file}"
+    files = [saved.file for saved in comparison.results]
+    title = title or f"{', '.join(files[:-1])} and {files[-1]}"
     return page(title, asset("compare.html"), page_data(comparison, title), ("compare.js",))
 
 
@@ -24,48 +24,51 @@ def page_data(comparison: Comparison, title: str) -> dict[str, Any]:
     """All that the page shows."""
     from fusiest import __version__
 
-    a, b = comparison.a, comparison.b
+    names, results = comparison.names(), comparison.results
     energy, latency = comparison.energy_by_einsum(), comparison.latency_by_einsum()
     totals = zip(("Energy", "Latency", "Energy-delay product"), ("J", "s", "Js"), comparison.totals(), strict=True)
     return {
         "title": title,
-        "note": "B against A",
+        "note": f"{', '.join(names[1:])} against {names[0]}",
         "version": __version__,
-        "totals": [[name, unit, row.a, row.b] for name, unit, row in totals],
-        "facts": [["A", _about(a)], *_warnings(a), ["B", _about(b)], *_warnings(b)],
+        "names": names,
+        "totals": [[name, unit, list(row.values)] for name, unit, row in totals],
+        "facts": [fact for name, saved in zip(names, results, strict=True) for fact in _facts(name, saved)],
         "charts": {
-            "energy-component": _bars("Energy by component", "energy", "J", comparison.energy_by_component()),
-            "energy-einsum": _bars("Energy by Einsum", "energy", "J", energy),
-            "latency-einsum": _bars("Latency by Einsum", "latency", "s", latency),
+            "energy-component": _bars(names, "Energy by component", "energy", "J", comparison.energy_by_component()),
+            "energy-einsum": _bars(names, "Energy by Einsum", "energy", "J", energy),
+            "latency-einsum": _bars(names, "Latency by Einsum", "latency", "s", latency),
         },
         "einsums": [
-            [e.name, e.a, e.b, s.a, s.b, comparison.limited_by(e.name)] for e, s in zip(energy, latency, strict=True)
+            [e.name, list(e.values), list(s.values), comparison.limited_by(e.name) or "–"]
+            for e, s in zip(energy, latency, strict=True)
         ],
-        "sets": [*_sets("A", a), *_sets("B", b)],
-        "moved": [[tensor, one, other] for tensor, (one, other) in comparison.moved_tensors().items()],
-        "tree": _lines(comparison.looptree_difference(_ALL_LINES)),
-        "specs": _lines(comparison.spec_difference()),
+        "sets": [row for name, saved in zip(names, results, strict=True) for row in _sets(name, saved)],
+        "moved": [[tensor, *(m or "–" for m in memories)] for tensor, memories in comparison.moved_tensors().items()],
+        "differences": [
+            {
+                "name": name,
+                "tree": _lines(comparison.looptree_difference(i, _ALL_LINES)),
+                "specs": _lines(comparison.spec_difference(i)),
+            }
+            for i, name in enumerate(names[1:], start=1)
+        ],
     }
 
 
-def _about(saved: Saved) -> str:
-    proof = "proven optimal" if saved.optimal else f"not proven optimal, at most {saved.gap:.2%} better is possible"
-    count = f"one of {saved.mappings:,} mappings, " if saved.mappings > 1 else ""
-    return f"{saved.file}: {count}least {','.join(saved.objective)}, {proof}"
+def _facts(name: str, saved: Saved) -> list[list[str]]:
+    warnings = [["Warning", warning] for warning in saved.evaluation.warnings]
+    return [[name, f"{saved.file}: {saved.about()}"], *warnings]
 
 
-def _warnings(saved: Saved) -> list[list[str]]:
-    return [["Warning", warning] for warning in saved.evaluation.warnings]
-
-
-def _bars(title: str, axis: str, unit: str, rows: list[Row]) -> dict[str, Any]:
-    shown = [row for row in rows if row.a or row.b]
+def _bars(names: list[str], title: str, axis: str, unit: str, rows: list[Row]) -> dict[str, Any]:
+    shown = [row for row in rows if any(row.values)]
+    colours = ["other", "found", *(f"set:{i}" for i in range(2, len(names)))]
     series = [
-        Series(name="A", color="other", values=[row.a for row in shown]),
-        Series(name="B", color="found", values=[row.b for row in shown]),
+        Series(name=name, color=colours[i], values=[row.values[i] for row in shown]) for i, name in enumerate(names)
     ]
-    names = [row.name for row in shown]
-    return asdict(Bars(title=title, axis=axis, unit=unit, categories=names, series=series, stacked=False))
+    categories = [row.name for row in shown]
+    return asdict(Bars(title=title, axis=axis, unit=unit, categories=categories, series=series, stacked=False))
 
 
 def _sets(name: str, saved: Saved) -> list[list[str]]:

@@ -63,6 +63,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
         "version": version,
         "objective": list(result.objective),
         "aim": result.aim,
+        "searched": result.searched,
         "optimal": result.optimal,
         "gap": result.gap,
         "best": subject.best,

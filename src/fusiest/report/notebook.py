@@ -14,7 +14,6 @@ MOST_ROWS = 12
 def result_html(result: Result) -> str:
     """Nothing but a table and an SVG: notebooks show it without any script."""
     best, memory = result.best(result.aim), result.options.usage
-    state = "proven optimal" if result.optimal else f"at most {result.gap:.2%} better is possible"
     head = ["", *([memory] if memory else []), "energy", "latency", "EDP", ""]
     rows = []
     for number, m in enumerate(result.mappings[:MOST_ROWS], start=1):
@@ -25,7 +24,7 @@ def result_html(result: Result) -> str:
     if more > 0:
         rows.append(f"<tr><td colspan='{len(head)}'>and {more} more</td></tr>")
     bounds = {name: dict(info.bounds) for name, info in result.spec.info.einsums.items()}
-    count = f"{len(result.mappings)} mapping{'s' if len(result.mappings) != 1 else ''}, {state}"
+    count = f"{len(result.mappings)} mapping{'s' if len(result.mappings) != 1 else ''}, {result.proof}"
     table = f"<table>{_row('th', head)}{''.join(rows)}</table>"
     return f"<p>{html.escape(count)}</p>{table}{warnings_html(best)}{svg(best.looptree, bounds)}"
 

@@ -12,6 +12,8 @@ from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.dataflow import constrained
 from fusiest.spec.fields import fields_of
+from fusiest.spec.origin import Origin
+from fusiest.spec.resultfile import read_document, spec_texts
 from fusiest.spec.spec import Spec, check
 from fusiest.spec.template import undeclared
 from fusiest.spec.variables import VariableValue
@@ -70,6 +72,8 @@ def _find(name: str) -> tuple[str, str]:
 def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None, **more_defines: object) -> Spec:
     """Load a spec from files, networks (`.onnx`, `.pt2`), bundled names or other specs; defines fill in the templates.
 
+    A file may also be a saved result or evaluation (`.json`): of its spec and its best mapping it gives what no other file has.
+
     >>> load("simple", "matmuls", N_EINSUMS=1).info.einsums["Matmul0"].bounds
     {'m': 128, 'n0': 128, 'n1': 128}
     """
@@ -78,7 +82,9 @@ def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None,
     defines = {**(defines or {}), **more_defines}
     texts: dict[str, str] = {}
     taken: set[str] = set()
-    for file in _distinct(files):
+    saved: set[str] = set()
+    distinct = _distinct(files)
+    for file in distinct:
         if isinstance(file, Spec):
             texts[f"<spec {len(texts) + 1}>"] = file.to_yaml()
         elif file.endswith(NETWORKS):
@@ -86,20 +92,37 @@ def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None,
 
             texts[file], used = network_text(file, defines)
             taken |= used
+        elif file.endswith(".json"):
+            found = spec_texts(file, read_document(file))
+            texts.update(found)
+            saved |= found.keys()
         else:
             texts.update([_find(file)])
-    return load_texts(texts, defines, taken)
+    spec = load_texts(texts, defines, taken, saved)
+    names = tuple(file for file in distinct if isinstance(file, str))
+    return spec.came_from(Origin(names, FrozenDict(defines)))
 
 
-def load_texts(texts: Mapping[str, str], defines: Mapping[str, object], taken: Set[str] = frozenset()) -> Spec:
-    """Load a spec from the texts of files, by file name; `taken` are defines that need no template."""
+def load_texts(
+    texts: Mapping[str, str],
+    defines: Mapping[str, object],
+    taken: Set[str] = frozenset(),
+    saved: Set[str] = frozenset(),
+) -> Spec:
+    """Load a spec from the texts of files, by file name; `taken` are defines that need no template.
+
+    `saved` are files of which only those sections count that no other file has.
+    """
     _check_defines(texts, {name: value for name, value in defines.items() if name not in taken})
     sections: dict[str, list[tuple[ScalarNode, Node]]] = {}
-    for file, text in texts.items():
+    for file, text in sorted(texts.items(), key=lambda item: item[0] in saved):
+        given = frozenset(sections)
         for key, node in load_nodes(file, text, defines).items:
             name = str(key.value)
             if name not in SECTIONS:
                 raise SpecError(f"unknown section '{shown(name)}'{did_you_mean(name, SECTIONS)}", key.source)
+            if file in saved and (name in given or (name == "renames" and "workload" in given)):
+                continue
             sections.setdefault(name, []).append((key, node))
     read = {name: _read(name, given) for name, given in sections.items()}
     if "arch" in read and "dataflow" in read:

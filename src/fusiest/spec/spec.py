@@ -20,6 +20,7 @@ from fusiest.spec.dataflow import Dataflow
 from fusiest.spec.fields import FieldError, NameText, Reader
 from fusiest.spec.mapping import read_mapping
 from fusiest.spec.names import check_name
+from fusiest.spec.origin import Origin
 from fusiest.spec.placement import placement_sets
 from fusiest.spec.variables import Variable, VariableValue, split
 from fusiest.spec.workload import EinsumRenames, Workload, read_rename_section
@@ -63,6 +64,17 @@ class Spec:
     def __getstate__(self) -> dict[str, object]:
         """Texts have other hashes in other processes."""
         return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where it was loaded from; None if it was made or changed in Python."""
+        found = self.__dict__.get("_origin")
+        return found if isinstance(found, Origin) else None
+
+    def came_from(self, origin: Origin) -> Spec:
+        """This spec, which now knows where it was loaded from. That is no part of it: equal specs are equal."""
+        self.__dict__["_origin"] = origin
+        return self
 
     def require_arch(self) -> Architecture:
         if self.arch is None:

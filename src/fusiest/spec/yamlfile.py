@@ -73,12 +73,12 @@ def load_nodes(name: str, text: str, defines: Mapping[str, object]) -> MapNode:
     return root
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a regular UTF-8 file of reasonable size. Nothing else is opened for long."""
+def read_text(path: str | os.PathLike[str], most: int = MAX_BYTES) -> str:
+    """The text of a regular UTF-8 file of at most so many bytes. Nothing else is opened for long."""
     name = os.fspath(path)
-    data = _read_bytes(name)
-    if len(data) > MAX_BYTES:
-        raise SpecError(f"{name}: the file is larger than {MAX_BYTES // 1_000_000} MB")
+    data = _read_bytes(name, most)
+    if len(data) > most:
+        raise SpecError(f"{name}: the file is larger than {most // 1_000_000} MB")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -87,13 +87,13 @@ def read_text(path: str | os.PathLike[str]) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _read_bytes(name: str) -> bytes:
+def _read_bytes(name: str, most: int) -> bytes:
     # Without O_NONBLOCK, opening a pipe would wait for its writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(name, flags)
         try:
-            return _read_regular(name, descriptor)
+            return _read_regular(name, descriptor, most)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -102,15 +102,15 @@ def _read_bytes(name: str) -> bytes:
         raise SpecError(f"{name!r} is not the name of a file") from None
 
 
-def _read_regular(name: str, descriptor: int) -> bytes:
+def _read_regular(name: str, descriptor: int, most: int) -> bytes:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise SpecError(f"{name}: this is {kind}")
-    if status.st_size > MAX_BYTES:
-        raise SpecError(f"{name}: the file is larger than {MAX_BYTES // 1_000_000} MB")
+    if status.st_size > most:
+        raise SpecError(f"{name}: the file is larger than {most // 1_000_000} MB")
     with open(descriptor, "rb", closefd=False) as file:
-        return file.read(MAX_BYTES + 1)
+        return file.read(most + 1)
 
 
 def parse_nodes(text: str, file: str, lines: Sequence[int]) -> Node:

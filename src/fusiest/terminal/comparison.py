@@ -1,15 +1,15 @@
-"""Two results side by side, as text."""
+"""Results side by side, as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from fusiest.comparison.compare import Comparison, Line, Row
-from fusiest.comparison.saved import Saved
+from fusiest.comparison import Comparison, Line, Row, Saved
 from fusiest.model.fusion import fused_sets
 from fusiest.show import si
+from fusiest.terminal.components import area
 from fusiest.terminal.grid import Grid, Part, grid
 
 _STYLES = {"-": "red", "+": "green", "…": "dim", " ": ""}
@@ -18,54 +18,78 @@ _UNITS = {"energy": "J", "latency": "s", "edp": "Js"}
 
 def comparison_parts(comparison: Comparison) -> list[Part]:
     """Who is who, costs, fused sets, tensors that moved, then what differs in LoopTrees and specs."""
-    a, b = comparison.a, comparison.b
-    parts: list[Part] = [*_who("A", a), *_who("B", b), "", _totals(comparison), ""]
-    parts += [_rows("energy by component", comparison.energy_by_component(), "J"), ""]
-    parts += [_rows("energy by Einsum", comparison.energy_by_einsum(), "J"), "", _limits(comparison), ""]
-    parts += [Text("fused sets", "bold"), *_sets("A", a), *_sets("B", b)]
+    names = comparison.names()
+    each = list(zip(names, comparison.results, strict=True))
+    parts: list[Part] = [part for name, saved in each for part in _who(name, saved)]
+    parts += ["", _totals(comparison), ""]
+    parts += [_rows("energy by component", names, comparison.energy_by_component()), ""]
+    parts += [_rows("energy by Einsum", names, comparison.energy_by_einsum()), "", _limits(comparison), ""]
+    parts += [Text("fused sets", "bold"), *(part for name, saved in each for part in _sets(name, saved))]
     moved = comparison.moved_tensors()
     if moved:
         parts += ["", Text("tensors that moved", "bold")]
-        parts += [f"  {tensor}: {one} → {other}" for tensor, (one, other) in moved.items()]
-    parts += ["", *_difference("LoopTrees", comparison.looptree_difference())]
-    return [*parts, "", *_difference("specs", comparison.spec_difference())]
+        parts += [f"  {tensor}: {' → '.join(m or '-' for m in memories)}" for tensor, memories in moved.items()]
+    parts += ["", *_looptrees(comparison)]
+    for i, name in enumerate(names[1:], start=1):
+        parts += ["", *_difference("specs", names[0], name, comparison.spec_difference(i), len(names) > 2)]
+    return parts
 
 
 def _who(name: str, saved: Saved) -> list[Part]:
-    proof = "proven optimal" if saved.optimal else f"at most {saved.gap:.2%} better is possible"
-    of = f", one of {saved.mappings:,} mappings" if saved.mappings > 1 else ""
     text = Text(f"{name}  ", "bold")
     text.append(saved.file, "cyan")
-    text.append(f"  ({','.join(saved.objective)}{of}, {proof})", "dim")
+    text.append(f"  ({saved.about()})", "dim")
     return [text, *(Text(f"   warning: {warning}", "yellow") for warning in saved.evaluation.warnings)]
 
 
+def _columns(names: Sequence[str]) -> list[str]:
+    """The first, then each other one with its ratio to the first."""
+    return [f">{names[0]}", *(title for name in names[1:] for title in (f">{name}", f">{name} / {names[0]}"))]
+
+
+def _cells(row: Row, unit: str) -> list[str]:
+    shown = [_quantity(value, unit) if value is not None else "-" for value in row.values]
+    ratios = [row.ratio(i) for i in range(len(row.values))]
+    cells = [shown[0]]
+    for text, ratio in zip(shown[1:], ratios[1:], strict=True):
+        cells += [text, f"{ratio:.4g}" if ratio is not None else "-"]
+    return cells
+
+
+def _quantity(value: float, unit: str) -> str:
+    return area(value) if unit == "m2" else si(value, unit)
+
+
 def _totals(comparison: Comparison) -> Grid:
-    table = grid("<", ">A", ">B", ">B / A")
+    table = grid("<", *_columns(comparison.names()))
     for row in comparison.totals():
         table.add("EDP" if row.name == "edp" else row.name, *_cells(row, _UNITS[row.name]))
+    areas = [
+        sum(values) or None for values in zip(*(_known(row) for row in comparison.area_by_component()), strict=True)
+    ]
+    if any(areas):
+        table.add("area", *_cells(Row("area", tuple(areas)), "m2"))
     return table
 
 
-def _rows(title: str, rows: Iterable[Row], unit: str) -> Grid:
-    table = grid(f"<{title}", ">A", ">B", ">B / A")
+def _known(row: Row) -> tuple[float, ...]:
+    return tuple(value or 0.0 for value in row.values)
+
+
+def _rows(title: str, names: Sequence[str], rows: Iterable[Row]) -> Grid:
+    table = grid(f"<{title}", *_columns(names))
     for row in rows:
-        if row.a or row.b:
-            table.add(row.name, *_cells(row, unit))
+        if any(row.values):
+            table.add(row.name, *_cells(row, "J"))
     return table
 
 
 def _limits(comparison: Comparison) -> Grid:
-    """The latency of each Einsum, and what limits it in both."""
-    table = grid("<latency by Einsum", ">A", ">B", ">B / A", "?<limited by")
+    """The latency of each Einsum, and what limits it in each."""
+    table = grid("<latency by Einsum", *_columns(comparison.names()), "?<limited by")
     for row in comparison.latency_by_einsum():
-        table.add(row.name, *_cells(row, "s"), comparison.limited_by(row.name))
+        table.add(row.name, *_cells(row, "s"), comparison.limited_by(row.name) or "–")
     return table
-
-
-def _cells(row: Row, unit: str) -> tuple[str, str, str]:
-    values = [si(value, unit) if value is not None else "-" for value in (row.a, row.b)]
-    return values[0], values[1], f"{row.ratio:.4g}" if row.ratio is not None else "-"
 
 
 def _sets(name: str, saved: Saved) -> list[Part]:
@@ -73,9 +97,23 @@ def _sets(name: str, saved: Saved) -> list[Part]:
     return [f"  {name if i == 0 else ' '}  {' '.join(einsums)}" for i, einsums in enumerate(sets or [("none",)])]
 
 
-def _difference(title: str, lines: list[Line]) -> list[Part]:
+def _looptrees(comparison: Comparison) -> list[Part]:
+    """Of two the lines that differ; of more only which are equal, as the lines would fill screens."""
+    names = comparison.names()
+    if len(names) == 2:
+        return _difference("LoopTrees", names[0], names[1], comparison.looptree_difference(), False)
+    parts: list[Part] = [Text("LoopTrees", "bold")]
+    for i, name in enumerate(names[1:], start=1):
+        changed = sum(line.mark in "+-" for line in comparison.looptree_difference(i))
+        words = f"differs from {names[0]} in {changed} lines" if changed else f"is equal to {names[0]}'s"
+        parts.append(f"  {name}  {words}")
+    return parts
+
+
+def _difference(title: str, first: str, other: str, lines: list[Line], many: bool) -> list[Part]:
+    title = f"{title} of {first} and {other}" if many else title
     if not lines:
         return [Text(f"{title} are equal", "bold")]
     head = Text(title, "bold")
-    head.append("  - only A, + only B", "dim")
+    head.append(f"  - only {first}, + only {other}", "dim")
     return [head, *(Text(f"{line.mark} {line.text}".rstrip(), _STYLES[line.mark]) for line in lines)]

@@ -42,10 +42,7 @@ def _headline(result: Result) -> Text:
     text = Text(f"{count:,} mapping{'s' if count != 1 else ''}, ")
     if result.stopped is not None:
         text.append(f"{_STOPPED[result.stopped]}, ", "bold yellow")
-    if result.optimal:
-        text.append("proven optimal", "bold green")
-    else:
-        text.append(f"not proven optimal: at most {result.gap:.2%} better is possible", "bold yellow")
+    text.append(result.proof, "bold green" if result.optimal else "bold yellow")
     text.append(f"  ({result.stats.wall_seconds:.2f} s, {sum(result.stats.pmappings.values()):,} pmappings)", "dim")
     if result.stats.orders.startswith("given ("):
         text.append(f"\nOrder of Einsums: {result.stats.orders}", "yellow")

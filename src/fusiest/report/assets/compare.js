@@ -1,12 +1,16 @@
-// The comparison page: figures, charts, fused sets and differences of two results, A and B.
+// The comparison page: figures, charts, fused sets and differences of results: A, and others against A.
 
 const chartOf = (name) => DATA.charts[name];
 const optionsFor = () => ({});
 
+const [FIRST, ...OTHERS] = DATA.names;
+
 function drawFigures() {
-  const boxes = DATA.totals.map(([name, unit, a, b]) => el("div", { class: "figurebox" },
-    el("div", { class: "name" }, name), el("div", { class: "value" }, change(b, a)),
-    el("div", { class: "muted" }, `A ${quantity(a, unit)}`), el("div", { class: "muted" }, `B ${quantity(b, unit)}`)));
+  const boxes = DATA.totals.map(([name, unit, values]) => el("div", { class: "figurebox" },
+    el("div", { class: "name" }, name),
+    ...(OTHERS.length === 1 ? [el("div", { class: "value" }, change(values[1], values[0]))] : []),
+    ...values.map((value, i) => el("div", { class: "muted" }, `${DATA.names[i]} ${quantity(value, unit)}`
+      + (i > 0 && OTHERS.length > 1 ? ` (${change(value, values[0])})` : "")))));
   byId("figures").replaceChildren(...boxes);
   byId("facts").replaceChildren(...DATA.facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
 }
@@ -21,26 +25,32 @@ function fill(id, head, rows, text) {
 }
 
 function drawTables() {
-  const figures = ([name, energyA, energyB, latencyA, latencyB, limits]) => [name,
-    quantity(energyA, "J"), quantity(energyB, "J"), change(energyB, energyA),
-    quantity(latencyA, "s"), quantity(latencyB, "s"), change(latencyB, latencyA), limits];
-  fill("einsums", ["Einsum", "energy A", "energy B", "B against A", "latency A", "latency B", "B against A", "limited by"], DATA.einsums.map(figures), [7]);
+  const titles = (what) => DATA.names.flatMap((name, i) => [`${what} ${name}`, ...(i ? [`${name} against ${FIRST}`] : [])]);
+  const cells = (values, unit) => values.flatMap((value, i) => [quantity(value, unit), ...(i ? [change(value, values[0])] : [])]);
+  const head = ["Einsum", ...titles("energy"), ...titles("latency"), "limited by"];
+  fill("einsums", head, DATA.einsums.map(([name, energy, latency, limits]) =>
+    [name, ...cells(energy, "J"), ...cells(latency, "s"), limits]), [head.length - 1]);
   fill("sets", ["", "Einsums", "kept on chip"], DATA.sets, [1, 2]);
   byId("moved").hidden = !DATA.moved.length;
-  fill("moved", ["tensor that moved", "outermost memory in A", "in B"], DATA.moved, [1, 2]);
+  fill("moved", ["tensor that moved", ...DATA.names.map((name, i) => (i ? `in ${name}` : `outermost memory in ${name}`))],
+    DATA.moved, DATA.names.map((_, i) => i + 1));
 }
 
-function drawDifference(id, lines) {
+/** What the others have and the first has not, and the other way round, one below the other. */
+function drawDifferences(id, field) {
   const kinds = { "+": "added", "-": "removed" };
   const row = ([mark, text]) => el("span", { class: "line " + (kinds[mark] || "") }, `${mark === "-" ? "−" : mark} ${text}\n`);
-  byId(id).replaceChildren(...(lines.length ? lines.map(row) : ["no difference"]));
+  byId(id).replaceChildren(...DATA.differences.flatMap((other) => [
+    ...(OTHERS.length > 1 ? [el("h3", {}, `${FIRST} and ${other.name}`)] : []),
+    el("pre", { class: "scroll code diff", tabindex: "0" },
+      ...(other[field].length ? other[field].map(row) : ["no difference"]))]));
 }
 
 await loadLibrary("plotly");
 startPage();
 drawFigures();
 drawTables();
-drawDifference("tree", DATA.tree);
-drawDifference("specs", DATA.specs);
+drawDifferences("tree", "tree");
+drawDifferences("specs", "specs");
 await drawCharts();
 document.documentElement.dataset.ready = "true";

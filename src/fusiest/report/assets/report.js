@@ -36,12 +36,11 @@ function drawFound() {
     figure("Energy", quantity(view.energy, "J"), against("energy", "J"), view.leak ? `${quantity(view.leak, "J")} of it leakage` : ""),
     figure("Latency", quantity(view.latency, "s"), against("latency", "s"), roofline.seconds ? `${digits((100 * roofline.seconds) / view.latency, 4)} % of the roofline` : ""),
     figure("Energy-delay product", quantity(view.edp, "Js"), against("edp", "Js")),
-    figure(DATA.optimal ? "Optimal" : "Not proven", DATA.optimal ? "proven" : DATA.gap ? `gap ≤ ${digits(Math.max(100 * DATA.gap, 1e-4), 3)} %` : "gap 0 %",
+    !DATA.searched ? figure("Mapping", "given", "it was not searched for") : figure(DATA.optimal ? "Optimal" : "Not proven", DATA.optimal ? "proven" : DATA.gap ? `gap ≤ ${digits(Math.max(100 * DATA.gap, 1e-4), 3)} %` : "gap 0 %",
       DATA.optimal ? (sized() ? "no mapping is better at its size" : "no mapping is better") : "at most so much better is possible", `found in ${quantity(DATA.stats.wall_seconds, "s")}`),
   );
   const facts = [
-    ["Objective", objectiveWords()],
-    ["Shown", shownWords()],
+    ...!DATA.searched ? [] : [["Objective", objectiveWords()], ["Shown", shownWords()]],
     ...view.warnings.map((text) => ["Warning", text]),
     ["Order of Einsums", shortened(view.order).join(" → ")],
     ...unfusedWords(other),

@@ -1,0 +1,57 @@
+"""`fusiest report`: pages of results that were saved before."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from fusiest.cli.arguments import ChartsOption, NoUnfusedOption, check_outputs
+from fusiest.cli.completion import json_files
+from fusiest.cli.output import Deliveries, echo
+from fusiest.cli.report import Pictures
+from fusiest.errors import SpecError
+
+
+def report_command(
+    results: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RESULT.json",
+            help="results of map --json or evaluate --json",
+            autocompletion=json_files,
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.html", help="where the page of one result goes; default: beside the result, as RESULT.html"
+        ),
+    ] = None,
+    charts: ChartsOption = None,
+    no_unfused: NoUnfusedOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Write the page of a saved result, with all figures and charts; of several, a page each."""
+    from fusiest.mapper.saved import load_any
+    from fusiest.terminal.progress import Progress
+
+    for option, value in (("out", out), ("charts", charts)):
+        if value is not None and len(results) > 1:
+            raise SpecError(f"--{option} is for one result; compare shows several on one page")
+    pages = {file: out or f"{os.path.splitext(file)[0]}.html" for file in results}
+    for page in pages.values():
+        check_outputs(results, out=page)
+        Pictures(page, charts, not no_unfused).check()
+    with Deliveries(*pages.values(), charts) as deliveries, Progress(sys.stderr, quiet) as progress:
+        for file, page in pages.items():
+            with deliveries.one():
+                result = load_any(file)
+                title = " on ".join(result.provenance.files[1::-1]) or os.path.basename(file)
+                defines = ", ".join(f"{name}={value}" for name, value in result.provenance.defines.items())
+                Pictures(page, charts, not no_unfused).write(result, title, defines, progress, deliveries)
+    for page in pages.values():
+        echo(page)

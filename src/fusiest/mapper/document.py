@@ -1,0 +1,112 @@
+"""Results and evaluations as JSON documents, which docs/schemas describes. Fields are only ever added."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+
+from fusiest.looptree.nodes import LoopTree
+from fusiest.mapper.provenance import Provenance
+from fusiest.mapper.result import Mapping, Result, Stats
+from fusiest.model.area import area_by_component
+from fusiest.model.evaluate import Evaluation
+from fusiest.model.fusion import fused_sets
+from fusiest.spec.dump import dump, dump_mapping
+from fusiest.spec.resultfile import RESULT
+from fusiest.spec.spec import Spec
+
+
+def json_text(document: dict[str, object]) -> str:
+    """The text of a file. No number in it is infinite."""
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def result_json(result: Result) -> dict[str, object]:
+    """A result with its spec: the file stands alone."""
+    return {
+        "format": RESULT,
+        **_provenance(result.provenance),
+        "objective": list(result.objective),
+        "options": _options(result),
+        "optimal": result.optimal,
+        "gap": result.gap,
+        "stopped": result.stopped,
+        **_area(result.spec),
+        "mappings": [_mapping(result.spec, m) for m in result.mappings],
+        **_spec(result.spec),
+        "stats": _stats(result.stats),
+    }
+
+
+def evaluation_json(spec: Spec, tree: LoopTree, evaluation: Evaluation, provenance: Provenance) -> dict[str, object]:
+    """An evaluation with its spec and mapping: the file stands alone."""
+    return {
+        **evaluation.to_json(),
+        **_provenance(provenance),
+        **_area(spec),
+        "mapping": dump_mapping(tree),
+        **_spec(spec),
+    }
+
+
+def _provenance(made: Provenance) -> dict[str, object]:
+    return {
+        "version": made.version,
+        "created": made.created,
+        "command": list(made.command),
+        "files": list(made.files),
+        "defines": {name: _plain(value) for name, value in made.defines.items()},
+        "mapper": made.mapper,
+    }
+
+
+def _plain(value: object) -> object:
+    """A define as JSON has it: from Python it may be anything that a template can use."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _options(result: Result) -> dict[str, object]:
+    fields = {f.name: getattr(result.options, f.name) for f in dataclasses.fields(result.options)}
+    return {name: value for name, value in fields.items() if name != "objective"}
+
+
+def _area(spec: Spec) -> dict[str, object]:
+    """Of all instances; null if no component says."""
+    parts = area_by_component(spec)
+    return {"area": sum(parts.values()) or None, "area_by_component": parts}
+
+
+def _spec(spec: Spec) -> dict[str, object]:
+    text = dump(dataclasses.replace(spec, mapping=None))
+    return {"spec": text, "spec_sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def _mapping(spec: Spec, mapping: Mapping) -> dict[str, object]:
+    found = mapping.evaluation
+    document = found.to_json()
+    return {
+        "energy": found.energy,
+        "latency": found.latency,
+        "edp": found.edp,
+        "dynamic_energy": found.dynamic_energy,
+        "leak_energy": found.leak_energy,
+        "einsum_order": list(mapping.einsum_order),
+        "mapping": dump_mapping(mapping.looptree),
+        "peak_occupancy_bits": dict(found.peak_occupancy_bits),
+        "energy_by_component": found.energy_by_component(),
+        "fused_sets": [list(fused.einsums) for fused in fused_sets(spec, mapping.looptree)],
+        "einsums": document["einsums"],
+        "warnings": list(found.warnings),
+    }
+
+
+def _stats(stats: Stats) -> dict[str, object]:
+    found = dataclasses.asdict(stats)
+    if stats.evaluations is None:
+        del found["evaluations"], found["history"]
+    return found

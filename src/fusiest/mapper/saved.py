@@ -1,0 +1,205 @@
+"""Results read back from their files. What a file says is checked: figures that the model does not confirm are not shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, get_args
+
+from fusiest.errors import FusiestError, SpecError, shown
+from fusiest.frozen import FrozenDict
+from fusiest.looptree.nodes import Compute, LoopTree
+from fusiest.mapper.options import Options
+from fusiest.mapper.provenance import GIVEN, Provenance
+from fusiest.mapper.result import FunnelStep, Improvement, Mapping, Result, Stats, Stop
+from fusiest.model.evaluate import Evaluation, evaluate
+from fusiest.spec.load import load_texts
+from fusiest.spec.origin import Origin
+from fusiest.spec.resultfile import (
+    EVALUATION,
+    OBJECTIVES,
+    RESULT,
+    WRITERS,
+    best_mapping,
+    list_of,
+    number_of,
+    objective_of,
+    read_document,
+    text_of,
+)
+from fusiest.spec.spec import Spec
+
+R = TypeVar("R")
+CLOSE = 1e-9
+
+
+def load_result(path: str | Path) -> Result:
+    """A saved result, with all its mappings."""
+    file = str(path)
+    document = read_document(file)
+    if document["format"] != RESULT:
+        raise FusiestError(f"{file}: not a result of {WRITERS[RESULT]} but {document['format']}")
+    return _result(file, document, list_of(file, document, "mappings"))
+
+
+class Chosen(NamedTuple):
+    """A result with one of its mappings only, and how many it has."""
+
+    result: Result
+    of: int
+
+
+def load_any(path: str | Path) -> Result:
+    """A saved result, or a saved evaluation as a result with one mapping, about which nothing is proven."""
+    file = str(path)
+    document = read_document(file)
+    if document["format"] == EVALUATION:
+        return _evaluation(file, document)
+    return _result(file, document, list_of(file, document, "mappings"))
+
+
+def load_best(path: str | Path, by: str | None = None) -> Chosen:
+    """The mapping of a saved evaluation, or the best one of a saved result; no other is looked at.
+
+    `by`: best by `energy`, `latency` or `edp`; by default by what the search minimized, or `edp` for a front.
+    """
+    file = str(path)
+    document = read_document(file)
+    best = best_mapping(file, document, by)
+    if document["format"] == EVALUATION:
+        return Chosen(_evaluation(file, document), 1)
+    return Chosen(_result(file, document, [best]), len(document["mappings"]))
+
+
+def _result(file: str, document: dict[str, Any], chosen: list[Any]) -> Result:
+    spec = _spec(file, document)
+    return Result(
+        spec,
+        objective_of(file, document),
+        [_mapping(file, spec, m) for m in chosen],
+        document.get("optimal") is True,
+        number_of(file, document, "gap"),
+        _stats(file, document.get("stats")),
+        _stopped(document.get("stopped")),
+        _options(file, document),
+        _provenance(document),
+    )
+
+
+def _evaluation(file: str, document: dict[str, Any]) -> Result:
+    spec = _spec(file, document)
+    found = _mapping(file, spec, document)
+    made = dataclasses.replace(_provenance(document), mapper=GIVEN)
+    return given_mapping(dataclasses.replace(spec, mapping=found.looptree), found.evaluation, made)
+
+
+def given_mapping(spec: Spec, evaluation: Evaluation, made: Provenance) -> Result:
+    """The spec's own mapping as a result, about which nothing is proven."""
+    if spec.mapping is None:
+        raise SpecError("no file has a section 'mapping:'")
+    mapping = Mapping(spec.mapping, einsum_order(spec.mapping), evaluation)
+    return Result(spec, ("edp",), [mapping], False, 1.0, Stats(), options=Options(objective=("edp",)), provenance=made)
+
+
+def _spec(file: str, document: dict[str, Any]) -> Spec:
+    spec = load_texts({f"{file} (spec)": text_of(file, document, "spec")}, {})
+    if spec.workload is None or spec.arch is None:
+        raise SpecError(f"{file}: its spec lacks an architecture or a workload")
+    made = _provenance(document)
+    return spec.came_from(Origin(made.files, made.defines))
+
+
+def _mapping(file: str, spec: Spec, saved: Any) -> Mapping:
+    """One mapping, evaluated again."""
+    number_of(file, saved, "energy")
+    tree = load_texts({f"{file} (mapping)": text_of(file, saved, "mapping")}, {}).mapping
+    if tree is None:
+        raise SpecError(f"{file}: a mapping in it is empty")
+    found = evaluate(spec, tree)
+    for name in OBJECTIVES:
+        said = number_of(file, saved, name)
+        if not math.isclose(getattr(found, name), said, rel_tol=CLOSE):
+            raise FusiestError(
+                f"{file}: says {name} {said}, but the mapping in it costs {getattr(found, name)}; "
+                "it was changed, or written by another version: make it again"
+            )
+    return Mapping(tree, einsum_order(tree), found)
+
+
+def einsum_order(tree: LoopTree) -> tuple[str, ...]:
+    """The Einsums of a LoopTree in the order in which they run."""
+    return tuple(str(path[-1].einsum) for path in tree.paths() if isinstance(path[-1], Compute))
+
+
+def _stopped(value: object) -> Stop | None:
+    return next((stop for stop in get_args(Stop) if stop == value), None)
+
+
+def _options(file: str, document: dict[str, Any]) -> Options:
+    """What it says of the options that there are in this version; results of older ones say nothing."""
+    said = document.get("options")
+    names = {f.name for f in dataclasses.fields(Options)} - {"objective"}
+    known = {name: value for name, value in said.items() if name in names} if isinstance(said, dict) else {}
+    try:
+        return Options(objective=objective_of(file, document), **known)
+    except (SpecError, TypeError, ValueError) as error:
+        raise FusiestError(f"{file}: 'options': {error}") from None
+
+
+def _provenance(document: dict[str, Any]) -> Provenance:
+    defines = document.get("defines")
+    return Provenance(
+        version=_words(document.get("version")),
+        created=_words(document.get("created")),
+        files=_all_words(document.get("files")),
+        defines=FrozenDict({shown(key): _value(v) for key, v in defines.items()} if isinstance(defines, dict) else {}),
+        command=_all_words(document.get("command")),
+        mapper=_words(document.get("mapper")) or "fusiest",
+    )
+
+
+def _words(value: object) -> str:
+    return shown(value) if isinstance(value, str) else ""
+
+
+def _all_words(value: object) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+def _value(value: Any) -> object:
+    """As an immutable value."""
+    if isinstance(value, dict):
+        return FrozenDict({str(key): _value(item) for key, item in value.items()})
+    return tuple(_value(item) for item in value) if isinstance(value, list) else value
+
+
+def _stats(file: str, said: object) -> Stats:
+    """How the search went, as far as the file says so in the way that it should."""
+    stats = Stats()
+    if not isinstance(said, dict):
+        return stats
+    for f in dataclasses.fields(Stats):
+        value, default = said.get(f.name), getattr(stats, f.name)
+        if f.name in ("funnel", "history"):
+            kind: type[Any] = FunnelStep if f.name == "funnel" else Improvement
+            setattr(stats, f.name, [_row(file, f.name, kind, row) for row in value] if isinstance(value, list) else [])
+        elif f.name == "evaluations":
+            stats.evaluations = number_of(file, said, f.name) if value is not None else None
+        elif isinstance(default, dict) and isinstance(value, dict):
+            setattr(stats, f.name, {str(key): int(number_of(file, value, key)) for key in value})
+        elif isinstance(default, list) and isinstance(value, list):
+            setattr(stats, f.name, [int(number_of(file, {"joined": n}, "joined")) for n in value])
+        elif isinstance(default, str) and isinstance(value, str):
+            setattr(stats, f.name, shown(value))
+        elif isinstance(default, (int, float)) and value is not None:
+            setattr(stats, f.name, type(default)(number_of(file, said, f.name)))
+    return stats
+
+
+def _row(file: str, name: str, kind: type[R], row: object) -> R:
+    """One line of a table in the statistics."""
+    if not isinstance(row, dict):
+        raise FusiestError(f"{file}: '{name}' must be a list of tables")
+    values = {f.name: number_of(file, row, f.name) for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return kind(**{n: int(v) if kind is FunnelStep else v for n, v in values.items()})

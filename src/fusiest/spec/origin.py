@@ -1,0 +1,15 @@
+"""Where a spec was loaded from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fusiest.frozen import FrozenDict
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Files and bundled names as the user gave them, and the defines that filled in their templates."""
+
+    files: tuple[str, ...] = ()
+    defines: FrozenDict[str, object] = field(default_factory=FrozenDict)
