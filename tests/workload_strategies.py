@@ -15,6 +15,7 @@ from hypothesis.vendor.pretty import RepresentationPrinter
 
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
+from fusiest.spec.affine import Affine
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload import Einsum, TensorAccess, Workload
 from tests.drawing.dice import Dice
@@ -50,6 +51,8 @@ class Draft:
     accesses: dict[str, list[Terms]]
     output: str
     copy: bool = False
+    offsets: dict[int, int] = field(default_factory=dict)
+    """Where a part of the output begins, by rank."""
 
 
 @dataclass
@@ -63,6 +66,8 @@ class Grower:
     produced: list[str] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     drafts: list[Draft] = field(default_factory=list)
+    parts: int = 0
+    """Percent of Einsums that write a part of a tensor that an earlier one has begun."""
 
     def bound(self) -> int:
         return self.dice.one_of(self.bounds)
@@ -83,6 +88,10 @@ class Grower:
             return self.new_input([self.bound() for _ in range(self.dice.one_of([2, 1, 2]))])
         if self.dice.chance(12):
             return self.dice.one_of([*self.inputs, *self.produced])
+        if (
+            self.parts and len(self.drafts) == 1 and self.dice.chance(90)
+        ):  # what the first Einsum reads, for the next part
+            return next(iter(self.drafts[0].accesses))
         return self.produced[-1] if self.dice.chance(65) else self.dice.one_of(self.produced)
 
     def names(self, count: int) -> list[str]:
@@ -172,25 +181,61 @@ class Grower:
         draft.accesses[weight] = terms
 
     def finish(self, draft: Draft, ranks: list[str]) -> None:
-        draft.accesses[draft.output] = [{v: 1} for v in ranks]
-        self.sizes[draft.output] = [draft.bounds[v] for v in ranks]
-        self.produced.append(draft.output)
+        sizes = [draft.bounds[v] for v in ranks]
         self.drafts.append(draft)
+        if self.dice.chance(self.parts) and not draft.copy and self.adds_to(draft, ranks, sizes):
+            return
+        draft.accesses[draft.output] = [{v: 1} for v in ranks]
+        self.sizes[draft.output] = sizes
+        self.produced.append(draft.output)
+
+    def adds_to(self, draft: Draft, ranks: list[str], sizes: list[int]) -> bool:
+        """Write the next part of a tensor that nobody has read yet: more of one rank, or one more index of a new one."""
+        for tensor in reversed(self.produced):
+            makers = [d for d in self.drafts if d.output == tensor]
+            read = any(tensor in d.accesses for d in self.drafts if d.output != tensor)
+            whole = self.sizes[tensor]
+            apart = [i for i, (a, b) in enumerate(zip(whole, sizes, strict=False)) if a != b]
+            if read or any(d.copy for d in makers) or tensor in draft.accesses or len(whole) != len(sizes):
+                continue
+            if not apart and len(makers) == 1 and self.dice.chance(30):
+                for i, one in enumerate([makers[0], draft]):
+                    one.accesses[tensor] = [
+                        *(makers[0].accesses[tensor] if one is makers[0] else [{v: 1} for v in ranks]),
+                        {},
+                    ]
+                    one.offsets[len(ranks)] = i
+                self.sizes[tensor] = [*sizes, 2]
+            else:
+                begun = [i for d in makers for i, at in d.offsets.items() if at]
+                place = begun[0] if begun else apart[0] if apart else self.dice.number(0, len(ranks) - 1)
+                if place >= len(sizes) or any(i != place for i in apart):
+                    continue
+                draft.accesses[tensor] = [{v: 1} for v in ranks]
+                draft.offsets[place] = whole[place]
+                self.sizes[tensor] = [
+                    a + b if i == place else a for i, (a, b) in enumerate(zip(whole, sizes, strict=True))
+                ]
+            draft.output = tensor
+            return True
+        return False
 
 
 def _einsum(name: str, draft: Draft, grower: Grower, twists: Twists, instances: int) -> Einsum:
     shape = twists.constraints(draft.bounds)
+    parted = sum(d.output == draft.output for d in grower.drafts) > 1
+
+    def index(t: str, i: int, terms: Terms) -> Affine:
+        if t == draft.output and parted:
+            return twists.straight(terms, draft.offsets.get(i, 0))
+        return twists.index(t, i, terms, grower.sizes[t][i], strides=not draft.copy)
+
     return Einsum(
         name=name,
         tensor_accesses=tuple(
             TensorAccess(
                 name=t,
-                projection=FrozenDict(
-                    {
-                        f"{t}R{i}": twists.index(t, i, terms, grower.sizes[t][i], strides=not draft.copy)
-                        for i, terms in enumerate(ranks)
-                    }
-                ),
+                projection=FrozenDict({f"{t}R{i}": index(t, i, terms) for i, terms in enumerate(ranks)}),
                 output=t == draft.output,
             )
             for t, ranks in draft.accesses.items()
@@ -305,10 +350,11 @@ def draw_workload_case(
     kinds: list[str] = KINDS,
     deep: bool = False,
     uneven: bool = False,
+    parts: int = 0,
 ) -> WorkloadCase:
     count = dice.one_of([2, 3, 2, 3, 4])
     third = dice.chance(12)
-    grower = Grower(dice, bounds or ([2, 2, 3, 1] if count > 2 or third else [2, 3, 4, 2, 1]), kinds)
+    grower = Grower(dice, bounds or ([2, 2, 3, 1] if count > 2 or third else [2, 3, 4, 2, 1]), kinds, parts=parts)
     for _ in range(count):
         grower.grow()
     spec = Spec(arch=_architecture(dice, grower, third, deep, uneven), workload=_workload(dice, grower))
@@ -395,9 +441,11 @@ def workload_cases(
     kinds: list[str] = KINDS,
     deep: bool = False,
     uneven: bool = False,
+    parts: int = 0,
 ) -> WorkloadCase:
     """A spec without a mapping, of 2 to 4 Einsums that share tensors.
 
-    `deep`: they may exchange them below a fanout. `uneven`: the size of a memory depends on the Einsum.
+    `deep`: they may exchange them below a fanout. `uneven`: the size of a memory depends on the Einsum. `parts`: percent
+    of Einsums that write a part of a tensor which another has begun.
     """
-    return draw_workload_case(Dice(draw), bounds, kinds, deep, uneven)
+    return draw_workload_case(Dice(draw), bounds, kinds, deep, uneven, parts)

@@ -47,6 +47,10 @@ class Twists:
             for (v, bound), low in zip(bounds.items(), self.least.values(), strict=True)
         )
 
+    def straight(self, terms: Mapping[str, int], shift: int = 0) -> Affine:
+        """An index that begins at `shift`, whatever variables count from."""
+        return Twist(1, shift).of(terms, -sum(a * self.least.get(v, 0) for v, a in terms.items()))
+
     def index(self, tensor: str, rank: int, terms: Mapping[str, int], size: int, strides: bool = True) -> Affine:
         """One access of a tensor's rank. Mostly as if variables counted from 0."""
         dice, key = self.dice, (tensor, rank)

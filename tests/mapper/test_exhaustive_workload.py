@@ -110,6 +110,14 @@ def test_memory_whose_size_depends_on_the_einsum(case: WorkloadCase) -> None:
     check_front(case)
 
 
+@run(60)
+@given(case=workload_cases(parts=60))
+def test_tensors_that_several_einsums_make(case: WorkloadCase) -> None:
+    several = any(len(names) > 1 for names in case.spec.info.producers.values())
+    count("several producers" if several else "one producer each")
+    check_front(case)
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in FOUND.glob("*.yaml")))
 def test_mapper_finds_the_front_where_it_once_did_not(name: str) -> None:
     check_front(WorkloadCase(load(FOUND / name)))

@@ -17,7 +17,7 @@ def shape_of(spec: Spec) -> list[Any]:
         name: hash((e.operation, e.is_copy_operation, tuple(sorted(e.bounds.values()))))
         for name, e in info.einsums.items()
     }
-    tensors = {t: hash((len(users), t in info.producer)) for t, users in info.users.items()}
+    tensors = {t: hash((len(users), t in info.producers)) for t, users in info.users.items()}
     variables = {(n, v): hash(size) for n, e in info.einsums.items() for v, size in e.bounds.items()}
     ranks: dict[tuple[str, str], int] = {
         (a.tensor, r): 0 for e in info.einsums.values() for a in e.accesses.values() for r in a.ranks

@@ -11,10 +11,10 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from fusiest.networks.importing import lowered_graph
+from fusiest.networks.lowered import Lowered
 from fusiest.networks.names import NetNames, named
 from fusiest.networks.onnx_reader import read_onnx
 from fusiest.networks.options import ImportOptions
-from fusiest.networks.passes import Lowered
 from fusiest.networks.write import workload_yaml
 from fusiest.spec.load import load_texts
 from fusiest.spec.spec import Spec

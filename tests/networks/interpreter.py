@@ -15,8 +15,8 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from fusiest.networks.extents import Axis, spread
+from fusiest.networks.lowered import Lowered
 from fusiest.networks.names import NetNames
-from fusiest.networks.passes import Lowered
 from fusiest.networks.tensors import RESULT, Apply, Expression, NetAccess, NetEinsum, NetTensor, Position, View
 from fusiest.spec.spec import Spec
 
@@ -65,7 +65,9 @@ class Interpreter:
         """The outputs of the network."""
         self.inputs, self.constants = inputs, constants
         for einsum in self.lowered.einsums:
-            self.arrays[einsum.output.tensor] = self.einsum(einsum)
+            tensor = einsum.output.tensor
+            made = self.arrays.setdefault(tensor, np.full([rank.size for rank in tensor.ranks()], np.nan))
+            made[self.place_of_output(einsum)] = self.einsum(einsum)
         return {name: self.value(view) for name, view in self.lowered.outputs.items()}
 
     # --- tensors --------------------------------------------------------------------------------------------------
@@ -148,6 +150,20 @@ class Interpreter:
             found = array[tuple(places)] if places else np.broadcast_to(array, shape)
         return np.where(inside, found, view.padded or 0) if view.padded is not None else np.asarray(found)
 
+    def place_of_output(self, einsum: NetEinsum) -> tuple[int | slice, ...]:
+        """Where an Einsum writes, as the spec says."""
+        info = self.spec.info.einsums[self.names.einsums[einsum]]
+        found: list[int | slice] = []
+        for rank in einsum.output.tensor.ranks():
+            affine = info.accesses[info.output].ranks[self.names.ranks[rank]]
+            if affine.variables:
+                (variable,) = affine.variables
+                assert affine.coefficients[variable] == 1
+                found.append(slice(affine.constant, affine.constant + info.bounds[variable]))
+            else:
+                found.append(affine.constant)
+        return tuple(found)
+
     # --- Einsums --------------------------------------------------------------------------------------------------
 
     def einsum(self, einsum: NetEinsum) -> Array:
@@ -166,7 +182,8 @@ class Interpreter:
             inside = inside & within
         full = np.broadcast_to(self.evaluate(einsum.body, seen, einsum, variables), sizes)
         out = info.accesses[info.output]
-        kept = [affine.variables[0] for affine in out.ranks.values() if affine.variables]
+        ranks = [self.names.ranks[rank] for rank in einsum.output.tensor.ranks()]
+        kept = [out.ranks[rank].variables[0] for rank in ranks if out.ranks[rank].variables]
         gone = tuple(i for i, v in enumerate(variables) if v not in kept)
         result = self._reduced(einsum, full, np.broadcast_to(inside, sizes), gone)
         small = {key: _shrunk(value, gone) for key, value in seen.items()}
@@ -303,6 +320,8 @@ class Interpreter:
         elif apply.operator not in ("CastLike",):
             wide = np.broadcast_arrays(*[a for a in arrays if a is not None])
             arrays = [next(iter_) if a is not None else None for iter_ in [iter(wide)] for a in arrays]
+        if all(a is None or a.ndim == 0 for a in arrays):  # which some functions of the reference cannot do
+            return run_node(proto, [a if a is None else a.reshape(1) for a in arrays], self.opset)[0].reshape(())
         return run_node(proto, arrays, self.opset)[0]
 
     def _whole(self, apply: Apply, arguments: list[Any], axes: list[int]) -> Any:

@@ -271,8 +271,7 @@ def pool(d: Draw) -> None:
     }
     if kind == "AveragePool":
         more["count_include_pad"] = d.dice.choice([0, 1])
-    if n == 1:  # where the reference takes both sides to be padded alike
-        more["pads"] = more["pads"][:1] * 2
+    more["pads"] = [min(more["pads"])] * 2 * n  # the reference reads other pads in another order
     d.add(kind, [x], kernel_shape=kernel, **more)
 
 

@@ -55,7 +55,7 @@ def test_named_sets(einsum: str, expression: str, expected: str) -> None:
 def test_users_and_producers() -> None:
     info = load_text(CHAIN).info
     assert info.users["A"] == ("B", "D")
-    assert info.producer == {"B": "B", "C": "C", "D": "D"}
+    assert info.producers == {"B": ("B",), "C": ("C",), "D": ("D",)}
     assert info.shared == {"A", "B", "C"}
 
 

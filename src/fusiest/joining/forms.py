@@ -19,6 +19,8 @@ from fusiest.spec.analysis import EinsumInfo, Stepping
 Names = frozenset[tuple[str, str]]
 Steppings = frozenset[tuple[str, Stepping]]
 """Tensors, each with how a loop steps one of its ranks."""
+APART = Stepping("", 0, 0)
+"""In place of how a loop steps a tensor: its producer holds it elsewhere above the loop until it is finished."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class OpenLoop:
     """A loop by what it steps of every live tensor below it, and how many elements it goes through.
 
     `produced`: live tensors that are exchanged above the loop but produced inside it, each with how the loop steps them,
-    or None where the tensor is finished only with the loop. A consumer inside the loop takes turns with the producer,
+    or None where the tensor is finished only with the loop, or APART where its producer holds it elsewhere above the
+    loop. A tensor that several Einsums make has an entry for each of them. A consumer inside the loop takes turns with the producer,
     so it must step the same rank and never get ahead.
     `names`: the loop's variable in Einsums that hold live tensors below it, by Einsum.
     `place`: component and dimension of a Spatial loop.
@@ -250,7 +253,10 @@ def _finished(
         for tensor, stepping in loop.produced:
             if tensor not in view.info.accesses:
                 continue
-            if stepping is None or not keeps_behind(view.info, tensor, match[i].variable, stepping):
+            if tensor == view.info.output:
+                if stepping == APART:  # who makes another part holds it elsewhere above the loop
+                    return False
+            elif stepping in (None, APART) or not keeps_behind(view.info, tensor, match[i].variable, stepping):
                 return False
             if any(h.tensor == tensor and h.zones <= right_zone[match[i]] for h in right.holdings):
                 return False
@@ -405,7 +411,7 @@ def _open_zones(
             produced = {p for p in left.loops[column_of[v]].produced if p[0] in alive} if v in column_of else set()
             if finished and view.info.output in alive and alive[view.info.output][1] <= z:
                 apart = any(b.tensor == view.info.output and b.zones <= z for b in held)
-                produced.add((view.info.output, None if apart else view.stepping(view.info.output, v.variable)))
+                produced.add((view.info.output, APART if apart else view.stepping(view.info.output, v.variable)))
             for t, (_, depth) in alive.items():
                 if depth <= z:
                     continue

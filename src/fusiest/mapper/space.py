@@ -45,12 +45,13 @@ class Space:
         return found
 
     def _extents(self, einsum: str, tensor: str) -> dict[str, int]:
-        """Per rank of a tensor, how many elements an Einsum touches."""
+        """Per rank of a tensor, how many elements an Einsum touches; of a rank that producers share out, all."""
         info = self.spec.info.einsums[einsum]
-        return {
+        found = {
             rank: 1 + sum(abs(a) * (info.bounds[v] - 1) for v, a in affine.coefficients.items())
             for rank, affine in info.accesses[tensor].ranks.items()
         }
+        return found | dict([info.shared_out[tensor]]) if tensor in info.shared_out else found
 
     def charges(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
         """What is to be charged for shared tensors."""

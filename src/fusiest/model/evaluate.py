@@ -68,7 +68,7 @@ def take_apart(spec: Spec, tree: LoopTree) -> Anatomy:
     order = {name: i for i, name in enumerate(names)}
     common = sharing(nests, {t: sorted(order[u] for u in users) for t, users in spec.info.users.items()})
     check_backings(nests)
-    return Anatomy(paths, nests, bound, occupancy(common), out_of_turn(common, spec.info.producer))
+    return Anatomy(paths, nests, bound, occupancy(common), out_of_turn(common, spec.info.producers))
 
 
 def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:
@@ -92,10 +92,10 @@ def check_tree(spec: Spec, tree: LoopTree) -> None:
             raise SpecError(f"the workload has no Einsum {einsum}{did_you_mean(einsum, known)}", einsum)
         if einsum in done:
             raise SpecError(f"Einsum {einsum} is computed twice", einsum)
-        for tensor in known[einsum].accesses:
-            producer = spec.info.producer.get(tensor)
-            if producer is not None and producer != einsum and producer not in done:
-                raise SpecError(f"Einsum {einsum} reads {tensor} before Einsum {producer} writes it", einsum)
+        for tensor, access in known[einsum].accesses.items():
+            for producer in () if access.output else spec.info.producers.get(tensor, ()):
+                if producer not in done:
+                    raise SpecError(f"Einsum {einsum} reads {tensor} before Einsum {producer} writes it", einsum)
         done.add(str(einsum))
     for name in known:
         if name not in done:

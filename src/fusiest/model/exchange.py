@@ -8,6 +8,7 @@ If not, the costs are still well defined, but the values are wrong: that is a wa
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from fusiest.errors import Located, SpecError
@@ -47,29 +48,34 @@ def keeps_behind(user: EinsumInfo, tensor: str, variable: str, made: Stepping) -
     return max(rest, ahead * (user.bounds[variable] - 1) + rest) <= 0
 
 
-def out_of_turn(common: Sharing, producer: Mapping[str, str]) -> tuple[Located, ...]:
+def out_of_turn(common: Sharing, producers: Mapping[str, Sequence[str]]) -> tuple[Located, ...]:
     """A warning, with its place in the file, per Einsum and tensor that it uses unfinished, or after it was dropped."""
     position = {nest.einsum.name: i for i, nest in enumerate(common.nests)}
     first: dict[str, int] = {}
     found: list[Located] = []
     for j, user in enumerate(common.nests):
         for tensor in user.tensors:
-            i = position[producer[tensor]] if tensor in producer else first.setdefault(tensor, j)
-            if i < j:
-                shared = common.loops(i, j)
-                found += list(_wrong(common.nests[i], user, tensor, shared, tensor in producer))[:1]
+            made = producers.get(tensor, ())
+            sources = [position[name] for name in made] or [first.setdefault(tensor, j)]
+            wrong = (
+                _wrong(common.nests[i], user, tensor, common.loops(i, j), bool(made)) for i in sorted(sources) if i < j
+            )
+            found += list(itertools.chain.from_iterable(wrong))[:1]
     return tuple(found)
 
 
 def _wrong(source: EinsumNest, user: EinsumNest, tensor: str, shared: int, produced: bool) -> Iterator[Located]:
-    """What is wrong, loop by loop. `source`: the producer, or of an input the first Einsum that uses it."""
+    """What is wrong, loop by loop. `source`: a producer, or of an input the first Einsum that uses it."""
     above = source.tensors[tensor].gaps[0]
     for made, used in zip(above, user.tensors[tensor].gaps[0], strict=True):
         if max(made.iterations, used.iterations) > 1:
             yield from _dropped(source, user, tensor, made, used)
     for made, used in zip(source.loops[:shared], user.loops[:shared], strict=True):
         if produced and made not in above and made.iterations > 1:
-            yield from _unfinished(source, user, tensor, made, used)
+            if user.tensors[tensor].access.output:
+                yield from _apart(source, user, tensor, made, used, "makes a part of")
+            else:
+                yield from _unfinished(source, user, tensor, made, used)
 
 
 def _dropped(source: EinsumNest, user: EinsumNest, tensor: str, made: Loop, used: Loop) -> Iterator[Located]:
@@ -108,12 +114,18 @@ def _unfinished(source: EinsumNest, user: EinsumNest, tensor: str, made: Loop, u
             f"{begin}: in the {used} that they share, it needs {stepping.rank}: {needed} when {stepping.rank}: {ready} "
             "has been made; split above that loop",
         )
-    for nest, own, loop in ((source, made_nest, made), (user, used_nest, used)):
-        for holder in own.holders[1:]:
+    yield from _apart(source, user, tensor, made, used, "uses")
+
+
+def _apart(source: EinsumNest, user: EinsumNest, tensor: str, made: Loop, used: Loop, what: str) -> Iterator[Located]:
+    """One of the two holds the tensor elsewhere above a loop in which they take turns."""
+    for nest, loop in ((source, made), (user, used)):
+        for holder in nest.tensors[tensor].holders[1:]:
             if holder.position < loop.position:
                 yield _at(
                     holder,
-                    f"{begin}: Einsum {nest.einsum.name} holds it in {holder.component.name} above the {loop}, through which "
+                    f"Einsum {user.einsum.name} {what} {tensor} before Einsum {source.einsum.name} has finished it: Einsum "
+                    f"{nest.einsum.name} holds it in {holder.component.name} above the {loop}, through which "
                     "it is exchanged piece by piece; hold it below that loop, or split above it",
                 )
 

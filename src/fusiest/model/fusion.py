@@ -59,11 +59,11 @@ def fused_sets(spec: Spec, tree: LoopTree) -> tuple[FusedSet, ...]:
     outer = _outermost_memories(spec, tree)
     group = {name: {name} for name in order}
     kept: dict[str, str] = {}
-    for tensor, producer in spec.info.producer.items():
+    for tensor, makers in spec.info.producers.items():
         users = spec.info.users[tensor]
         if len(users) < 2 or backing[tensor] in outer:
             continue
-        kept[tensor] = producer
+        kept[tensor] = makers[0]
         joined = set().union(*(group[name] for name in users))
         group.update(dict.fromkeys(joined, joined))
     return tuple(

@@ -6,7 +6,7 @@ variable of an Einsum, and has as many leaves as its extent. Nothing here knows 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -86,6 +86,17 @@ class Axis:
     @property
     def size(self) -> int:
         return self.extent.size
+
+    def split_axes(self) -> Iterator[tuple[Axis, Axis]]:
+        """All pairs of parts, of this axis and of its parts."""
+        waiting = [self]
+        while waiting:
+            one = waiting.pop()
+            if one.extent.root().parts is not None:
+                one.leaves()
+                assert one._parts is not None
+                yield one._parts
+                waiting += one._parts
 
     def leaves(self) -> list[Axis]:
         """As many axes as the extent has parts, outermost first; the same objects at every call."""

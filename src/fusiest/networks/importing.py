@@ -9,10 +9,11 @@ from fusiest.errors import SpecError
 from fusiest.networks import attention, contractions, elementwise, moves, normalizations, windows  # noqa: F401  (enter their operators)
 from fusiest.networks.extents import Extent
 from fusiest.networks.graph import NetworkGraph
+from fusiest.networks.lowered import Lowered
 from fusiest.networks.lowering import Lowering, lower
 from fusiest.networks.names import named
 from fusiest.networks.options import ImportOptions
-from fusiest.networks.passes import Lowered, finish
+from fusiest.networks.passes import finish
 from fusiest.networks.recognition import recognized
 from fusiest.networks.report import ImportReport, amount, report_on
 from fusiest.networks.section import between

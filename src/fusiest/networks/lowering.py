@@ -138,7 +138,7 @@ class Lowering:
         """Add an Einsum; gives its result. `sizes` are those of labels that no operand has alone."""
         maker = EinsumMaker([OperandView(*operand) for operand in operands], sizes or {}, roles or {})
         reads = [maker.access(i) for i in range(len(operands))]
-        maker.drop_idle(output, recipe.reduction)
+        maker.drop_idle(reads, output, recipe.reduction)
         view, access = maker.output(output, node.outputs[0])
         body = recipe.body(reads, maker.variables)
         made = NetEinsum(node, recipe.operation, reads, access, maker.all_variables(), body, recipe.reduction)
@@ -209,6 +209,10 @@ class Lowering:
         maker = self.producer(name)
         viewed = maker is not None and self.fates.get(maker, Fate("")).became == "view"
         self.cuts.append(CutValue(maker if viewed and maker is not None else node, view.tensor, reason, (sent,)))
+
+    def caches(self, node: GraphNode, inputs: Sequence[str]) -> bool:
+        """Whether a concatenation puts new keys or values behind those of earlier tokens: an input, and the result goes out."""
+        return len(inputs) == 2 and inputs[0] in self.graph.inputs and node.outputs[0] in self.graph.outputs
 
     def cache(self, node: GraphNode, name: str, shape: Sequence[int], new: View) -> View:
         """Keys or values of all tokens, taken from the outermost memory, where those of the new ones are sent."""

@@ -125,15 +125,19 @@ class EinsumMaker:
                 leaf.axis.role = leaf.axis.role or _IMAGE.get(self.roles.get(window.terms[0][0], ""), "")
         return Guard(Position(sum_of, window.constant), size)
 
-    def drop_idle(self, written: Sequence[str | None], reduction: str | None) -> None:
+    def drop_idle(self, reads: Sequence[NetAccess], written: Sequence[str | None], reduction: str | None) -> None:
         """Labels that move nothing: a maximum or mean over them is what it would be without; a sum would not be."""
         moved = {v for terms in self._terms for each in terms.values() for v in each}
         for label, variables in self.variables.items():
-            idle = [variable for variable in variables if variable not in moved]
-            if idle and label not in written:
-                if reduction not in ("mean", "max", "min"):
-                    raise Unfit("it sums up what is broadcast")
-                self.variables[label] = [variable for variable in variables if variable in moved]
+            idle = {variable for variable in variables if variable not in moved}
+            if not idle or label in written:
+                continue
+            guarded = [read for read in reads if any(idle & set(guard.position.terms) for guard in read.guards)]
+            if reduction not in ("mean", "max", "min") or (guarded and reduction == "mean"):
+                raise Unfit("it sums up what is broadcast")
+            for read in guarded:  # every window has an element that counts, and all are alike
+                read.guards = tuple(guard for guard in read.guards if not idle & set(guard.position.terms))
+            self.variables[label] = [variable for variable in variables if variable in moved]
 
     def output(self, labels: Sequence[str | None], source: str) -> tuple[View, NetAccess]:
         """A new tensor with a rank for each variable of these labels: its view, and how the Einsum writes it."""

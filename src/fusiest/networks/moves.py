@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fusiest.networks import views
+from fusiest.networks.concats import concatenated
 from fusiest.networks.elementwise import mapped
 from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowering import Fate, Lowering, Recipe, lowers
@@ -154,15 +155,18 @@ def gather(lowering: Lowering, node: GraphNode) -> None:
 
 @lowers("Concat")
 def concat(lowering: Lowering, node: GraphNode) -> None:
-    """The same tensor several times is a broadcast; others are a cut, for now."""
+    """The same tensor several times is a broadcast; others are parts of a tensor that several Einsums make."""
     axis = int(node.get("axis", 0)) % len(lowering.shape(node.outputs[0]))
     inputs = [name for name in node.inputs if name]
     if len(inputs) == 1:
         _viewed(lowering, node, lambda view: view)
     elif len(set(inputs)) == 1:
         _viewed(lowering, node, lambda view: views.repeat(view, axis, len(inputs)))
+    elif lowering.caches(node, inputs):
+        new = lowering.view(inputs[-1])
+        lowering.define(node, lowering.cache(node, node.outputs[0], lowering.shape(node.outputs[0]), new))
     else:
-        lowering.cut(node, "puts tensors together")
+        lowering.define(node, concatenated(lowering, node, [lowering.view(name) for name in inputs], axis))
 
 
 @lowers("Pad")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from fusiest.networks.extents import Axis, Extent
 from fusiest.networks.graph import GraphNode
-from fusiest.networks.passes import Lowered
+from fusiest.networks.lowered import Lowered
 from fusiest.networks.tensors import NetEinsum, NetTensor
 from fusiest.networks.words import operator_word
 from fusiest.spec.names import RESERVED
@@ -73,10 +73,14 @@ def base_name(einsum: NetEinsum) -> str:
     ]
     if weights and einsum.macs:
         return word(weights[0].rsplit(weights[0][-7], 1)[0])
+    return node_name(node)
+
+
+def node_name(node: GraphNode) -> str:
+    """The module of a node with what it does there, or its own name."""
     own = re.sub(r"^(node_|n_)", "", node.name)
     if node.path:
-        module = node.operator in _MODULES and not einsum.copy
-        return word(node.path) if module else word(f"{node.path}_{operator_word(node.operator)}")
+        return word(node.path if node.operator in _MODULES else f"{node.path}_{operator_word(node.operator)}")
     return word(own or operator_word(node.operator))
 
 
@@ -85,13 +89,20 @@ def _name_einsums(lowered: Lowered, names: NetNames) -> None:
     inputs = [a.tensor for e in lowered.einsums for a in e.reads if a.tensor.kind == "input"]
     for tensor in dict.fromkeys(inputs):
         names.tensors[tensor] = _free(word(tensor.source), taken)
+    made = lowered.producers()
     for einsum in lowered.einsums:
         base = base_name(einsum)
         if einsum.copy:
             base = names.tensors[einsum.reads[0].tensor]
         told = base.rsplit("_", 1)[-1] == einsum.suffix
         wanted = f"{base}_{einsum.suffix}" if einsum.suffix and not told else base
-        names.einsums[einsum] = names.tensors[einsum.output.tensor] = _free(wanted, taken)
+        tensor = einsum.output.tensor
+        names.einsums[einsum] = _free(wanted, taken)
+        if len(made[tensor]) == 1:
+            names.tensors[tensor] = names.einsums[einsum]
+        elif tensor not in names.tensors:
+            assert tensor.node is not None
+            names.tensors[tensor] = _free(node_name(tensor.node), taken)
     for einsum in lowered.einsums:
         for access in einsum.reads:
             if access.tensor not in names.tensors:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusiest.networks.graph import GraphNode
+from fusiest.networks.lowered import Lowered
 from fusiest.networks.lowering import CutValue, Fate
 from fusiest.networks.names import NetNames
-from fusiest.networks.passes import Lowered
 from fusiest.networks.tensors import NetEinsum, NetTensor
 
 MOST_CUTS = 10

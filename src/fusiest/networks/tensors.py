@@ -30,7 +30,7 @@ class NetTensor:
     slices: dict[Axis, tuple[int, int]] = field(default_factory=dict)
     """Where the part begins on axes of the whole, and how long it is."""
     node: GraphNode | None = None
-    """Of an input that is the output of a cut: the node that was cut."""
+    """The node that was cut, of an input that is its output; or whose result several Einsums make."""
 
     def ranks(self) -> list[Axis]:
         """All axes, as they are split now."""
@@ -240,6 +240,8 @@ class NetEinsum:
     """Nodes that were folded into it."""
     instances: int = 1
     copy: bool = False
+    move: bool = False
+    """It only puts a part of a tensor where it belongs."""
     elementwise: bool = False
     """An expression over one tensor and small constants, which the Einsum before it could compute as well."""
 

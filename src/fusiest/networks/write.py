@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from fusiest.networks.extents import Axis
+from fusiest.networks.lowered import Lowered
 from fusiest.networks.names import NetNames, node_text
 from fusiest.networks.options import ImportOptions
-from fusiest.networks.passes import Lowered
 from fusiest.networks.tensors import RESULT, Apply, Expression, NetAccess, NetEinsum, Position, walk
 from fusiest.networks.words import AFFINE, operator_word, word_of
 from fusiest.spec.einsum_text import parse_einsum
@@ -93,6 +93,8 @@ class _NetWriter:
         """A comment with its nodes, and the Einsum."""
         text = f"{self.access(einsum, einsum.output)} = {self.right_side(einsum)}"
         fields = [f'einsum: "{text}"']
+        if self.names.einsums[einsum] != self.names.tensors[einsum.output.tensor]:
+            fields.insert(0, f"name: {self.names.einsums[einsum]}")
         if einsum.copy:
             fields.append("is_copy_operation: True")
         elif (parse_einsum(text).operation or _default_operation(einsum)) != einsum.operation:

@@ -55,9 +55,9 @@ class Backings:
     def __init__(self, nests: Sequence[Nest], seed: int) -> None:
         self.nests = nests
         self.random = np.random.default_rng(seed)
-        self.producer = {nest.info.output: nest for nest in nests}
+        self.produced = {nest.info.output for nest in nests}
         self.now = {tensor: zeros(box_around(elements)) for tensor, elements in self._touched().items()}
-        for tensor in sorted(self.now.keys() - self.producer.keys()):
+        for tensor in sorted(self.now.keys() - self.produced):
             values = self.now[tensor].values
             values[...] = self.random.integers(1, 9, size=values.shape, dtype=np.uint64)
         self.start = {tensor: array.copy() for tensor, array in self.now.items()}
@@ -65,7 +65,7 @@ class Backings:
         self.times = {t: nest.backing(t).times for nest in nests for t in nest.info.accesses}
         self.pieces = {t: self._pieces(t) for t, times in self.times.items() if times}
         self.held: dict[str, Prefix | None] = dict.fromkeys(self.pieces)
-        for tensor in self.pieces.keys() - self.producer.keys():
+        for tensor in self.pieces.keys() - self.produced:
             self.now[tensor].values[...] = self._garbage(self.now[tensor].values)
 
     def __getitem__(self, tensor: str) -> Array:
@@ -78,7 +78,7 @@ class Backings:
             if tensor in self.pieces and self.held[tensor] != prefix:
                 self._drop(tensor)
                 self.held[tensor] = prefix
-                if tensor not in self.producer:
+                if tensor not in self.produced:
                     came = self.now[tensor].place(self.pieces[tensor][prefix])
                     self.now[tensor].values[came] = self.start[tensor].values[came]
 
@@ -109,9 +109,10 @@ class Backings:
         return found
 
     def _pieces(self, tensor: str) -> dict[Prefix, list[Element]]:
-        """The elements of each tile: of a tensor that is made, those made then; of an input, all that lie, in the ranks
-        that the loops step, where those of the first Einsum that uses it then do."""
-        makers = [self.producer[tensor]] if tensor in self.producer else self.nests
+        """The elements of each tile: of a tensor that is made, those made then, by whomever; of an input, all that lie, in
+        the ranks that the loops step, where those of the first Einsum that uses it then do."""
+        made = tensor in self.produced
+        makers = [nest for nest in self.nests if nest.info.output == tensor] if made else self.nests
         found: dict[Prefix, list[Element]] = {}
         for nest in (nest for nest in makers if tensor in nest.info.accesses):
             tiles: dict[Prefix, set[Element]] = {}
@@ -119,8 +120,10 @@ class Backings:
                 one = element(nest.info.accesses[tensor], point.values)
                 tiles.setdefault(point.time[: self.times[tensor]], set()).add(one)
             for prefix, tile in tiles.items():
-                if prefix not in found:
-                    found[prefix] = sorted(tile) if tensor in self.producer else self._slab(tensor, tile, tiles)
+                if made:
+                    found[prefix] = sorted({*found.get(prefix, ()), *tile})
+                elif prefix not in found:
+                    found[prefix] = self._slab(tensor, tile, tiles)
         return found
 
     def _slab(self, tensor: str, tile: set[Element], tiles: dict[Prefix, set[Element]]) -> list[Element]:

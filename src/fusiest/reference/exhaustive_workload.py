@@ -196,8 +196,9 @@ def einsum_orders(spec: Spec) -> Iterator[tuple[str, ...]]:
         if len(done) == len(infos):
             yield done
         for name in infos:
-            sources = (spec.info.producer.get(t) for t in infos[name].accesses)
-            if name not in done and all(s is None or s == name or s in done for s in sources):
+            inputs = (t for t, access in infos[name].accesses.items() if not access.output)
+            sources = (source for t in inputs for source in spec.info.producers.get(t, ()))
+            if name not in done and all(source in done for source in sources):
                 yield from extend((*done, name))
 
     yield from extend(())
@@ -343,7 +344,7 @@ class WorkloadMapper:
                 raise
             self.refused["copies apart"] += 1
             return False
-        if self.exchange == "finished" and out_of_turn(shared, self.spec.info.producer):
+        if self.exchange == "finished" and out_of_turn(shared, self.spec.info.producers):
             self.refused["out of turn"] += 1
             return False
         for nest, held in zip(nests, occupancy(shared).totals(), strict=True):

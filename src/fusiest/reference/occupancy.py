@@ -50,6 +50,9 @@ def _reservation(nest: Nest, holder: Station, *, backing: bool) -> Reservation:
     if not (backing or holder.persistent):
         times, places = _scan(nest, holder)
     instances = nest.info.n_instances if holder.persistent else 1
+    tiles = boxes(nest, holder.tensor, lambda point: (point.time[:times], holder.instance(point.place)))
+    if backing and holder.tensor in nest.info.shared_out:
+        tiles = {time: {i: _whole(nest, holder.tensor, box) for i, box in own.items()} for time, own in tiles.items()}
     return Reservation(
         tensor=holder.tensor,
         memory=holder.component.name,
@@ -58,8 +61,15 @@ def _reservation(nest: Nest, holder: Station, *, backing: bool) -> Reservation:
         level=-1 if holder.persistent else times + len(places),
         times=times,
         bits_per_element=holder.component.bits_per_value[holder.tensor] * instances,
-        tiles=boxes(nest, holder.tensor, lambda point: (point.time[:times], holder.instance(point.place))),
+        tiles=tiles,
     )
+
+
+def _whole(nest: Nest, tensor: str, box: Box) -> Box:
+    """The box with room for the parts of all who make the tensor."""
+    rank, length = nest.info.shared_out[tensor]
+    place = sorted(nest.info.accesses[tensor].ranks).index(rank)
+    return tuple((0, length - 1) if i == place else side for i, side in enumerate(box))
 
 
 def _scan(nest: Nest, holder: Station) -> tuple[int, frozenset[int]]:

@@ -62,7 +62,7 @@ def simulate(spec: Spec, tree: LoopTree, seed: int = 0) -> Simulation:
     return Simulation(
         einsums={m.nest.info.name: _summary(m) for m in machines},
         peak_occupancy_bits=occupied,
-        wrong_tensors=tuple(t for t in expected if t in world.producer and not _equal(made[t], expected[t])),
+        wrong_tensors=tuple(t for t in expected if t in world.produced and not _equal(made[t], expected[t])),
     )
 
 

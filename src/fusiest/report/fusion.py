@@ -45,8 +45,8 @@ def graph(background: Background, tree: LoopTree) -> Graph:
             color="other" if backing[tensor] in outer else color[producer],
             hover=f"{tensor} from {producer} to {user} through {backing[tensor]}",
         )
-        for tensor, producer in info.producer.items()
-        for user in info.users[tensor] if user != producer
+        for tensor, makers in info.producers.items() for producer in makers
+        for user in info.users[tensor] if user not in makers
     ]  # fmt: skip
     return Graph(title="Fused sets", boxes=boxes, edges=edges, legend=_graph_legend(sets, edges, outer))
 

@@ -72,7 +72,8 @@ def _once(machine: Machine, info: EinsumInfo) -> float:
     calls = {"read": 0.0, "write": 0.0}
     for tensor, access in info.accesses.items():
         users = workload.users[tensor]
-        if (access.output and len(users) == 1) or (tensor not in workload.producer and users[0] == info.name):
+        makers = workload.producers.get(tensor, ())
+        if (access.output and len(users) == len(makers)) or (not makers and users[0] == info.name):
             action = memory.actions["write" if access.output else "read"]
             values = footprint(access, info.bounds) * info.n_instances
             calls[action.name] += values / action.values_per_action[tensor] * action.actions_scale

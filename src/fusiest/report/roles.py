@@ -34,7 +34,7 @@ def tensor_roles(info: WorkloadInfo) -> dict[str, Role]:
     ('weight', 'cache', 'activation', 'activation')
     """
     common = frozenset.intersection(*(frozenset(e.accesses[e.output].ranks) for e in info.einsums.values()))
-    return {str(t): "activation" if t in info.producer else _input_role(info, str(t), common) for t in info.users}
+    return {str(t): "activation" if t in info.producers else _input_role(info, str(t), common) for t in info.users}
 
 
 def _input_role(info: WorkloadInfo, tensor: str, common: frozenset[str]) -> Role:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from fusiest.errors import SpecError, did_you_mean, shown
@@ -19,6 +19,7 @@ from fusiest.spec.budget import Budget
 from fusiest.spec.expressions import NameSet, Universe, by_set, number
 from fusiest.spec.fields import Limits
 from fusiest.spec.namesets import SetKind
+from fusiest.spec.parts import SharedOut, shared_out, written
 from fusiest.spec.renames import rename_tables
 from fusiest.spec.scope import EinsumNames, tensor_set
 from fusiest.spec.variables import VariableValue, split
@@ -84,6 +85,8 @@ class EinsumInfo:
     """What it computes, in a word: what it says, or what follows from its accesses."""
     names: EinsumNames
     """Everything that an expression may refer to in this Einsum: sets, tensors, renames, variables."""
+    shared_out: FrozenDict[str, SharedOut] = field(default_factory=FrozenDict)
+    """Of its tensors, those that several Einsums make."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,8 @@ class WorkloadInfo:
     einsums: FrozenDict[str, EinsumInfo]
     users: FrozenDict[str, tuple[str, ...]]
     """Einsums that read or write a tensor, in listed order."""
-    producer: FrozenDict[str, str]
+    producers: FrozenDict[str, tuple[str, ...]]
+    """Einsums that make a tensor, in listed order: one, or several that each write a part of it."""
 
     @functools.cached_property
     def shared(self) -> frozenset[str]:
@@ -100,14 +104,14 @@ class WorkloadInfo:
     def needs(self, einsum: str) -> frozenset[str]:
         """Einsums whose results it reads."""
         inputs = (t for t, access in self.einsums[einsum].accesses.items() if not access.output)
-        return frozenset(self.producer[t] for t in inputs if t in self.producer)
+        return frozenset(name for t in inputs for name in self.producers.get(t, ()))
 
 
 def analyze(
     workload: Workload, renames: tuple[EinsumRenames, ...] = (), variables: Mapping[str, VariableValue] | None = None
 ) -> WorkloadInfo:
     check_einsums(workload)
-    users, producer = check_dependencies(workload)
+    users, producers = check_dependencies(workload)
     check_names(workload, renames)
     tables = rename_tables(workload, renames)
     values, texts = split(variables or {})
@@ -119,10 +123,37 @@ def analyze(
         box = _box(workload, einsum, shapes, budget)
         names = EinsumNames({"operation": einsum.computes}, elsewhere, _universe(einsum, box, {}))
         names = names.extended(values, variables=texts)
-        infos[einsum.name] = _resolve(workload, einsum, box, names, tables[einsum.name], users, producer)
+        infos[einsum.name] = _resolve(workload, einsum, box, names, tables[einsum.name], users, producers)
     shapes.check_all_used()
     _check_agreement(workload, infos, users)
-    return WorkloadInfo(FrozenDict(infos), FrozenDict(users), FrozenDict(producer))
+    _share_out(workload, infos, users, producers)
+    return WorkloadInfo(FrozenDict(infos), FrozenDict(users), FrozenDict(producers))
+
+
+def _share_out(
+    workload: Workload,
+    infos: dict[str, EinsumInfo],
+    users: Mapping[str, tuple[str, ...]],
+    producers: Mapping[str, tuple[str, ...]],
+) -> None:
+    """Enter how several producers of a tensor share it out."""
+    found: dict[str, dict[str, SharedOut]] = {}
+    for tensor, names in producers.items():
+        if len(names) > 1:
+            own = [infos[name] for name in names]
+            for info in own:
+                if info.is_copy_operation:
+                    raise SpecError(
+                        f"tensor {tensor} is made by several Einsums, and {info.name} is a copy, which shares its space with "
+                        "its source; leave is_copy_operation out",
+                        tensor,
+                    )
+            makers = [written(info.name, tensor, info.accesses[tensor].ranks, info.bounds) for info in own]
+            parts = shared_out(tensor, makers, workload.rank_sizes)
+            for user in users[tensor]:
+                found.setdefault(user, {})[tensor] = parts
+    for user, tensors in found.items():
+        infos[user] = replace(infos[user], shared_out=FrozenDict(tensors))
 
 
 def _elsewhere(
@@ -248,14 +279,14 @@ def _resolve(
     names: EinsumNames,
     renames: Sequence[Rename],
     users: Mapping[str, tuple[str, ...]],
-    producer: Mapping[str, str],
+    producers: Mapping[str, tuple[str, ...]],
 ) -> EinsumInfo:
     """Named sets, then renames, then what is persistent, then bits: each may use those before it."""
     bounds = {v: high - low + 1 for v, (low, high) in box.items()}
     least = {v: low for v, (low, _) in box.items()}
     accesses = {str(a.name): _access(a, least) for a in einsum.tensor_accesses}
     output = next(t for t, a in accesses.items() if a.output)
-    sets = _named_sets(accesses, output, _universe(einsum, bounds, {}), users, producer)
+    sets = _named_sets(accesses, output, _universe(einsum, bounds, {}), users, producers)
     names = names.extended(sets)
     for rename in renames:
         if rename.name in users:
@@ -306,7 +337,7 @@ def _named_sets(
     output: str,
     universe: Universe,
     users: Mapping[str, tuple[str, ...]],
-    producer: Mapping[str, str],
+    producers: Mapping[str, tuple[str, ...]],
 ) -> dict[str, object]:
     sets: dict[str, frozenset[str]] = {t: frozenset([t]) for t in accesses}
     sets["All"] = frozenset(accesses)
@@ -314,7 +345,7 @@ def _named_sets(
     sets["Outputs"] = frozenset([output])
     sets["Inputs"] = sets["All"] - sets["Outputs"]
     sets["Shared"] = frozenset(t for t in accesses if len(users[t]) > 1)
-    sets["Intermediates"] = frozenset(t for t in sets["Shared"] if t in producer)
+    sets["Intermediates"] = frozenset(t for t in accesses if 0 < len(producers.get(t, ())) < len(users[t]))
     named: dict[str, object] = {v: NameSet(frozenset([v]), universe, "variable") for v in universe.variables}
     named.update({name: NameSet(members, universe, "tensor") for name, members in sets.items()})
     return named

@@ -1,9 +1,9 @@
-"""Checks of a workload as a whole: consistent ranks, one producer per tensor, no cycles, no unknown names."""
+"""Checks of a workload as a whole: consistent ranks, no cycles, no unknown names."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.spec.affine import Affine
@@ -59,41 +59,37 @@ def _check_projection(tensor: str, projection: Mapping[str, Affine], output: boo
             seen.add(variable)
 
 
-def check_dependencies(workload: Workload) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+def check_dependencies(workload: Workload) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+    """Who uses and who makes each tensor, in listed order."""
     users: dict[str, list[str]] = {}
-    producer: dict[str, str] = {}
+    producers: dict[str, list[str]] = {}
     for einsum in workload.einsums:
         for access in einsum.tensor_accesses:
             users.setdefault(access.name, []).append(einsum.name)
-            if not access.output:
-                continue
-            if access.name in producer:
-                raise SpecError(
-                    f"tensor {access.name} is written by both {producer[access.name]} and {einsum.name}; "
-                    "a tensor has one producer",
-                    access.name,
-                )
-            producer[access.name] = einsum.name
-    written: set[str] = set()
+            if access.output:
+                producers.setdefault(access.name, []).append(einsum.name)
+    waiting = {tensor: set(names) for tensor, names in producers.items()}
     for einsum in workload.einsums:
         for access in einsum.tensor_accesses:
-            if not access.output and access.name in producer and access.name not in written:
-                cycle = _find_cycle(workload, producer)
+            if not access.output and waiting.get(access.name):
+                cycle = _find_cycle(workload, producers)
                 if cycle:
                     raise SpecError(f"the Einsums depend on each other in a cycle: {' -> '.join(cycle)}", access.name)
+                late = next(name for name in producers[access.name] if name in waiting[access.name])
                 raise SpecError(
-                    f"Einsum {einsum.name} reads {access.name} before Einsum {producer[access.name]} writes it; "
-                    f"list {producer[access.name]} first",
+                    f"Einsum {einsum.name} reads {access.name} before Einsum {late} writes it; list {late} first",
                     access.name,
                 )
-        written.update(a.name for a in einsum.tensor_accesses if a.output)
-    return {t: tuple(names) for t, names in users.items()}, producer
+        for access in einsum.tensor_accesses:
+            if access.output:
+                waiting[access.name].discard(einsum.name)
+    return {t: tuple(names) for t, names in users.items()}, {t: tuple(names) for t, names in producers.items()}
 
 
-def _find_cycle(workload: Workload, producer: Mapping[str, str]) -> list[str]:
+def _find_cycle(workload: Workload, producers: Mapping[str, Sequence[str]]) -> list[str]:
     """A cycle of Einsums, each reading what the one before writes; empty if there is none."""
     reads = {
-        e.name: [producer[a.name] for a in e.tensor_accesses if not a.output and a.name in producer]
+        e.name: [source for a in e.tensor_accesses if not a.output for source in producers.get(a.name, ())]
         for e in workload.einsums
     }
     waiting = {name: len(sources) for name, sources in reads.items()}

@@ -1,0 +1,190 @@
+"""Concatenation: parts of a tensor are written where they belong.
+
+Each operand has an Einsum that moves it into its range of the result. Where the operand is made by an Einsum, that
+one writes there itself, and the move is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fusiest.networks.extents import Axis, Extent, Factor, align, spread
+from fusiest.networks.graph import GraphNode
+from fusiest.networks.lowered import Lowered
+from fusiest.networks.lowering import Fate, Lowering
+from fusiest.networks.making import EinsumMaker, OperandView, Unfit
+from fusiest.networks.tensors import NetAccess, NetEinsum, NetTensor, Position, View
+
+Ranks = list[Axis]
+
+
+def concatenated(lowering: Lowering, node: GraphNode, views: Sequence[View], axis: int) -> View:
+    """A new tensor that has all operands along an axis, each moved there by an Einsum of its own."""
+    sizes = [view.shape[axis] for view in views]
+    rank = len(views[0].axes)
+    ranks = [_common([view.axes[i] for view in views]) if i != axis else [] for i in range(rank)]
+    equal = len(set(sizes)) == 1
+    outer, inner = _along(views, axis, sum(sizes), equal)
+    ranks[axis] = [outer, *inner]
+    batched = lowering.batch is not None and any(view.tensor.batch is not None for view in views)
+    batch = Axis(lowering.batch, "b") if batched and lowering.batch is not None else None
+    tensor = NetTensor([one for axes in ranks for one in axes], "result", node.outputs[0], batch, node=node)
+    start = 0
+    for i, view in enumerate(views):
+        _move(lowering, node, view, tensor, ranks, axis, i if equal else start)
+        start += sizes[i]
+    return View(tensor, tuple(tuple(Factor(one.extent, one) for one in axes) for axes in ranks))
+
+
+def _common(columns: Sequence[Sequence[Factor]]) -> Ranks:
+    """Ranks of the result along an axis that all operands have."""
+    groups = align(columns)
+    if groups is None:
+        raise Unfit("its parts do not factor alike")
+    return [Axis(next(f.extent for f in group if f is not None)) for group in groups]
+
+
+def _along(views: Sequence[View], axis: int, total: int, equal: bool) -> tuple[Axis, Ranks]:
+    """The ranks that the operands share out: for parts of one size their number and what is in one, else one that is whole."""
+    if equal:
+        inner = _common([view.axes[axis] for view in views])
+        size = total // len(views)
+        if len(inner) == 1:  # one rank, split in two, which is put together again where nobody needs it apart
+            whole = Extent(total)
+            whole.parts = Extent(len(views)), inner[0].extent
+            both = Axis(whole, "c").leaves()
+            return both[0], both[1:]
+        assert size == 1 or inner
+        return Axis(Extent(len(views))), inner
+    for view in views:
+        leaves = spread(view.axes[axis])
+        if len(leaves) > 1:
+            raise Unfit(f"a part of {'x'.join(str(leaf.size) for leaf in leaves)}, which is no single rank")
+        for leaf in leaves:
+            leaf.extent.root().rigid = True
+    whole = Extent(total)
+    whole.rigid = True
+    return Axis(whole), []
+
+
+def _move(
+    lowering: Lowering, node: GraphNode, view: View, tensor: NetTensor, ranks: Sequence[Ranks], axis: int, start: int
+) -> None:
+    labels = [f"a{i}" if size > 1 else None for i, size in enumerate(view.shape)]
+    maker = EinsumMaker([OperandView(view, labels)], {}, {})
+    access = maker.access(0)
+    index: dict[Axis, Position] = {}
+    if tensor.batch is not None:
+        maker.batch = maker.batch or Axis(tensor.batch.extent, "b")
+        index[tensor.batch] = Position({maker.batch: 1})
+    for i, own in enumerate(ranks):
+        label = labels[i]
+        variables = maker.variables[label] if label is not None else []
+        if i != axis:
+            index.update((one, Position({v: 1})) for one, v in zip(own, variables, strict=True))
+        elif len(own) > 1 or not variables:
+            index[own[0]] = Position({}, start)
+            index.update((one, Position({v: 1})) for one, v in zip(own[1:], variables, strict=True))
+        else:
+            index[own[0]] = Position({variables[0]: 1}, start)
+    made = NetEinsum(node, "concat", [access], NetAccess(tensor, index), maker.all_variables(), access, suffix="part")
+    made.move = True
+    lowering.einsums.append(made)
+
+
+# --- in place -------------------------------------------------------------------------------------------------------
+
+
+def write_in_place(lowered: Lowered) -> None:
+    """Who makes an operand writes it where it belongs, unless that would make somebody wait for himself.
+
+    `A[c] = X[c]`, `T[C: c + 64] = A[c]`  →  `T[C: c + 64] = X[c]`; other readers of A read T there.
+    """
+    wanted = lowered.wanted()
+    for move in [einsum for einsum in lowered.einsums if einsum.move]:
+        made, readers = lowered.producers(), lowered.readers()
+        source = move.reads[0].tensor
+        others = [use for use in readers[source] if use[0] is not move]
+        if source in wanted or source not in made or not _is_whole(move) or not _fits(move, made[source], made):
+            continue
+        if any(_waits(lowered, reader, set(made[move.output.tensor]) - {move}) for reader, _ in others):
+            continue
+        places = _places(move)
+        for maker in made[source]:
+            maker.output = NetAccess(move.output.tensor, _moved(maker.output.index, places, move))
+            maker.nodes.append(move.node)
+        for _, access in others:
+            access.tensor, access.index = move.output.tensor, _moved(access.index, places, move)
+        lowered.einsums.remove(move)
+    _tell(lowered)
+
+
+def _is_whole(move: NetEinsum) -> bool:
+    """Whether all of a tensor is moved, each element once."""
+    read = move.reads[0]
+    alone = [position.alone for position in read.index.values()]
+    same = all(v is not None and v.size == rank.size for v, rank in zip(alone, read.index, strict=True))
+    return same and set(alone) == set(move.variables) and read.padded is None
+
+
+def _fits(move: NetEinsum, makers: Sequence[NetEinsum], made: Mapping[NetTensor, Sequence[NetEinsum]]) -> bool:
+    """Whether the result is shared out along one rank still, if its part is made in parts itself."""
+    if any(maker.copy for maker in makers):
+        return False
+    if len(makers) == 1:
+        return True
+    inner = _shared(makers)
+    outer = _shared(made[move.output.tensor])
+    moved = {rank for rank, position in move.output.index.items() for r in inner if _reads(move, r) in position.terms}
+    return moved == outer
+
+
+def _shared(makers: Sequence[NetEinsum]) -> set[Axis]:
+    """Ranks along which several Einsums make a tensor."""
+    ranks = makers[0].output.index
+    return {rank for rank in ranks if any(maker.output.index[rank].alone is None for maker in makers)}
+
+
+def _reads(move: NetEinsum, rank: Axis) -> Axis | None:
+    return move.reads[0].index[rank].alone
+
+
+def _waits(lowered: Lowered, reader: NetEinsum, makers: set[NetEinsum]) -> bool:
+    """Whether one of these makers depends on a reader."""
+    readers = lowered.readers()
+    seen, waiting = {reader}, [reader]
+    while waiting:
+        one = waiting.pop()
+        if one in makers:
+            return True
+        for user, _ in readers.get(one.output.tensor, []):
+            if user not in seen:
+                seen.add(user)
+                waiting.append(user)
+    return False
+
+
+def _places(move: NetEinsum) -> dict[Axis, tuple[Axis, int]]:
+    """For each rank of what is moved, its rank in the result and where it begins there."""
+    written = {v: (rank, position.constant) for rank, position in move.output.index.items() for v in position.terms}
+    return {rank: written[v] for rank, position in move.reads[0].index.items() for v in position.terms}
+
+
+def _moved(
+    index: Mapping[Axis, Position], places: Mapping[Axis, tuple[Axis, int]], move: NetEinsum
+) -> dict[Axis, Position]:
+    found = {rank: Position({}, p.constant) for rank, p in move.output.index.items() if not p.terms}
+    for rank, position in index.items():
+        place, start = places[rank]
+        found[place] = Position(position.terms, position.constant + start)
+    return {rank: found[rank] for rank in move.output.index}
+
+
+def _tell(lowered: Lowered) -> None:
+    """Concatenations without a move are views."""
+    moved = {einsum.node for einsum in lowered.einsums if einsum.move}
+    for einsum in lowered.einsums:
+        for node in einsum.nodes:
+            if node.operator == "Concat" and node not in moved:
+                lowered.lowering.fates[node] = Fate("view", "its parts are written in place")
+                einsum.nodes = [other for other in einsum.nodes if other is not node]

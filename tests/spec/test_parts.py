@@ -1,0 +1,77 @@
+"""Tensors that several Einsums make: what is accepted, and what follows from it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import fusiest
+from fusiest.spec.load import load_texts
+from fusiest.spec.spec import Spec
+
+HEAD = """
+workload:
+  bits_per_value: 8
+  rank_sizes: {M: 4, D: 2%s}
+  iteration_space_shape: [%s]
+  einsums:
+"""
+SIZES = {"c1": 4, "c2": 2, "c": 6, "n": 3}
+
+
+def spec_of(*lines: str, sizes: str = "") -> Spec:
+    text = "\n".join(f"  - {line}" for line in lines)
+    bounds = ", ".join(f'"0 <= {v} < {size}"' for v, size in SIZES.items() if re.search(rf"\b{v}\b", text))
+    return load_texts({"parts.yaml": HEAD % (sizes, bounds) + text}, {})
+
+
+FIRST = '{name: A, einsum: "T[m, C: c1] = X[m, d] * W1[d, c1]"}'
+SECOND = '{name: B, einsum: "T[m, C: c2 + 4] = X[m, d] * W2[d, c2]"}'
+READER = '"Y[m, n] = T[m, c] * W3[c, n]"'
+
+
+def test_all_producers_come_before_a_reader() -> None:
+    info = spec_of(FIRST, SECOND, READER).info
+    assert info.producers["T"] == ("A", "B")
+    assert info.needs("Y") == {"A", "B"}
+    assert info.einsums["A"].shared_out["T"] == info.einsums["Y"].shared_out["T"] == ("C", 6)
+    assert info.einsums["Y"].shared_out.keys() == {"T"}
+    assert info.einsums["A"].names["Intermediates"].members == {"T"}  # type: ignore[attr-defined]
+
+
+def test_what_nobody_reads_is_no_intermediate() -> None:
+    info = spec_of(FIRST, SECOND).info
+    assert info.einsums["A"].names["Intermediates"].members == set()  # type: ignore[attr-defined]
+    assert info.shared == {"T", "X"}
+
+
+def test_a_part_may_be_one_index() -> None:
+    info = spec_of('{name: A, einsum: "T[m, S: 0] = X[m, d]"}', '{name: B, einsum: "T[m, S: 1] = X[m, d]"}').info
+    assert info.einsums["B"].shared_out["T"] == ("S", 2)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([FIRST, SECOND.replace("+ 4", "+ 3")], "indices 3 to 3 of rank C are written twice, between Einsums A and B"),
+        ([FIRST, SECOND.replace("+ 4", "+ 5")], "indices 4 to 4 of rank C are written by nobody, between Einsums A and B"),
+        ([FIRST.replace("c1]", "c1 + 1]", 1), SECOND.replace("+ 4", "+ 5")], "indices 0 to 0 of rank C are written by nobody"),
+        ([FIRST, FIRST.replace("A", "B")], "is written by both A and B, whose ranges are the same"),
+        ([FIRST, SECOND.replace("T[m,", "T[M: d,")], "whose ranges differ in ranks M, C"),
+        ([FIRST.replace("C: c1", "C: 2*c1"), SECOND], "A writes C: 2*c1; it must write a range without gaps"),
+        ([FIRST, READER, SECOND], "Y reads T before Einsum B writes it; list B first"),
+        ([FIRST, '{name: B, einsum: "T[m, C: c2 + 4] = T2[m, c2]", is_copy_operation: True}'], "B is a copy"),
+        ([FIRST, '{name: B, einsum: "T[m, C: c2 + 4] = Y[m, c2]"}', '"Y[m, c2] = T[m, C: c2]"'], "in a cycle"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense(lines: list[str], message: str) -> None:
+    with pytest.raises(fusiest.SpecError) as error:
+        spec_of(*lines).info  # noqa: B018
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_size_of_the_rank_is_the_sum_of_the_parts() -> None:
+    with pytest.raises(fusiest.SpecError, match="its producers write 6 of the 8 indices of rank C"):
+        spec_of(FIRST, SECOND, sizes=", C: 8").info  # noqa: B018
