@@ -7,6 +7,7 @@ Whatever the bytes are, the outcome is a spec or a SpecError of one line; anythi
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 
 from fusiest.errors import SpecError
@@ -72,6 +73,7 @@ def _check_message(error: SpecError) -> None:
 
 
 def main() -> None:
+    warnings.simplefilter("ignore")
     if sys.argv[1:2] == ["--replay"]:
         for name in sys.argv[2:]:
             target(Path(name).read_bytes())

@@ -6,6 +6,7 @@ Nothing here knows about specs or mappings: all packages may import it.
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -69,6 +70,19 @@ class SpecError(FusiestError):
 
     def __reduce__(self) -> tuple[type[SpecError], tuple[str, Source | None]]:
         return type(self), (self.message, self.source)
+
+
+class SpecWarning(UserWarning):
+    """Something in a spec that has no effect, or another than one might think."""
+
+    def __init__(self, error: SpecError) -> None:
+        self.message = Located(error.message, error.source)
+        super().__init__(str(error))
+
+
+def warn(message: str, at: Source | str | None = None) -> None:
+    """Warn of something in a spec, as Python warns; the command line prints it as a line."""
+    warnings.warn(SpecWarning(SpecError(message, at)), stacklevel=2)
 
 
 class InvalidMapping(SpecError):

@@ -11,9 +11,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusiest.errors import Located, SpecError
-from fusiest.spec import fields, yamlfile
-from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode, load_nodes, parse_nodes, read_text
+from fusiest.errors import Located, Source, SpecError
+from fusiest.spec import fields, textfile, yamlfile
+from fusiest.spec.textfile import read_text
+from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode, load_nodes, parse_nodes
 
 
 def data(node: Node) -> object:
@@ -207,7 +208,7 @@ TREES = st.recursive(
 @given(st.dictionaries(st.text("xyz", min_size=1), TREES, min_size=1, max_size=4), st.booleans())
 def test_what_pyyaml_writes_is_read_back(tree: dict[str, object], flow: bool) -> None:
     text = yaml.safe_dump(tree, default_flow_style=flow, width=10_000)
-    assert data(parse_nodes(text, "f", range(1, text.count("\n") + 2))) == tree
+    assert data(parse_nodes(text, [Source("f", i) for i in range(1, text.count("\n") + 2)])) == tree
 
 
 PIECES = st.sampled_from(
@@ -229,7 +230,7 @@ def test_any_text_is_a_tree_or_an_error(text: str) -> None:
 
 
 def test_limits_are_what_the_messages_say() -> None:
-    assert (yamlfile.MAX_BYTES, yamlfile.MAX_DEPTH) == (16_000_000, 200)
+    assert (textfile.MAX_BYTES, yamlfile.MAX_DEPTH) == (16_000_000, 200)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +243,7 @@ def test_limits_are_what_the_messages_say() -> None:
     ],
 )
 def test_einsums_need_no_quotes_in_a_list(line: str) -> None:
-    found = parse_nodes(f"a: 1\nb:\n{line}\n", "f", range(1, 9))
+    found = parse_nodes(f"a: 1\nb:\n{line}\n", [Source("f", i) for i in range(1, 9)])
     assert isinstance(found, MapNode)
     items = found.items[1][1]
     assert isinstance(items, ListNode)

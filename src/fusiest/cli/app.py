@@ -13,7 +13,7 @@ from fusiest.cli.components import components_command
 from fusiest.cli.evaluate import evaluate_command
 from fusiest.cli.import_network import import_command
 from fusiest.cli.map import map_command
-from fusiest.cli.output import complain, echo, interruptible, writing_to_stdout
+from fusiest.cli.output import complain, echo, interruptible, warnings_as_lines, writing_to_stdout
 from fusiest.cli.report_command import report_command
 from fusiest.cli.reproduce import reproduce_command
 from fusiest.cli.show import list_command, show_command
@@ -154,7 +154,7 @@ def _options(
 
 def main() -> None:
     """Run the command line; bad input ends in one line, never in a traceback."""
-    with interrupt.program():
+    with interrupt.program(), warnings_as_lines():
         _main()
 
 

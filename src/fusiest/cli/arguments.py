@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fusiest.cli.completion import complete
-from fusiest.errors import SpecError
+from fusiest.errors import Source, SpecError
 from fusiest.files import check_writable, is_replaceable
 from fusiest.spec.spec import Spec
 
@@ -72,7 +72,7 @@ def read_defines(pairs: list[str] | None) -> dict[str, object]:
         name, equals, value = pair.partition("=")
         if not equals or not name.isidentifier():
             raise SpecError(f"-D {pair}: expected NAME=VALUE")
-        node = parse_nodes(value, f"-D {name}", [1] * (value.count("\n") + 1)) if value.strip() else None
+        node = parse_nodes(value, [Source(f"-D {name}", 1)]) if value.strip() else None
         if node is not None and not isinstance(node, ScalarNode):
             raise SpecError(f"-D {pair}: the value must be a number, true, false or text")
         defines[name] = node.value if node is not None else ""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import warnings as warnings_module
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 import typer
 
 from fusiest.cli.arguments import STDOUT
-from fusiest.errors import FusiestError, Interrupted, Located
+from fusiest.errors import FusiestError, Interrupted, Located, SpecWarning
 from fusiest.files import write_atomically
 from fusiest.terminal.console import fitting, printable, render, silence
 
@@ -117,6 +118,23 @@ def complain(message: str, status: int) -> NoReturn:
     """End with one line on stderr."""
     _to_stderr(message)
     sys.exit(status)
+
+
+@contextlib.contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """What Python would show as a warning about a spec is one line on stderr."""
+    with warnings_module.catch_warnings():
+        warnings_module.simplefilter("always", SpecWarning)
+        original = warnings_module.showwarning
+
+        def show(message: Warning | str, *args: Any, **kwargs: Any) -> None:
+            if isinstance(message, SpecWarning):
+                warn([message.message])
+            else:
+                original(message, *args, **kwargs)
+
+        warnings_module.showwarning = show
+        yield
 
 
 def warn(warnings: Iterable[str]) -> None:

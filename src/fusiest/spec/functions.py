@@ -72,7 +72,7 @@ def _number(function: str, kind: Callable[[Any], int | float]) -> Callable[[Any]
     def convert(value: Any) -> object:
         if isinstance(value, str):
             try:
-                return limited(kind(value) if len(value) <= 400 else 0)
+                return limited(kind(value if len(value) <= 400 else "long"))
             except ValueError:
                 raise SpecError(f"'{shown(value)}' is no number") from None
         want_numbers(function, value)

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.errors import SpecError, did_you_mean, shown, warn
 from fusiest.frozen import FrozenDict
 from fusiest.spec.dataflow import constrained
-from fusiest.spec.fields import fields_of
+from fusiest.spec.fields import fields_of, read_fields, read_list, read_text
+from fusiest.spec.includes import SUFFIXES, Included, Includes
 from fusiest.spec.origin import Origin
 from fusiest.spec.resultfile import read_document, spec_texts
 from fusiest.spec.spec import Spec, check
-from fusiest.spec.template import undeclared
+from fusiest.spec.textfile import read_text as text_of_file
 from fusiest.spec.variables import VariableValue
-from fusiest.spec.yamlfile import Node, ScalarNode, load_nodes, read_text
+from fusiest.spec.yamlfile import MapNode, Node, ScalarNode, load_nodes
 
 NETWORKS = (".onnx", ".pt2")
 """Files that are networks."""
 SECTIONS = fields_of(Spec)
+NOT_APPLIED = {
+    "mapper": {
+        "metrics": "--objective", "max_fused_loops": "--max-fused-loops", "time_limit": "--time-limit",
+        "max_fused_loops_per_rank_variable": "--max-fused-loops-per-variable", "explore_imperfect_spatial_loops": "--imperfect",
+        "explore_imperfect_temporal_loops": "--imperfect",
+    },
+    "model": {},
+    "config": {},
+}  # fmt: skip
+"""Sections of AccelForge that set what is no part of a spec here, and the options that do."""
+
+
+class SpecText(NamedTuple):
+    """A file of a spec: its text, and where it is, if it may include others."""
+
+    text: str
+    path: str | None = None
 
 
 def bundled() -> dict[str, dict[str, str]]:
@@ -54,19 +72,19 @@ def _first_comment(file: Any) -> str:
     return " ".join(lines).split(". ")[0].partition(": ")[2].rstrip(".:")
 
 
-def _find(name: str) -> tuple[str, str]:
+def _find(name: str) -> tuple[str, SpecText]:
     """The display name and text of a file or a bundled spec; a file goes before a bundled spec of the same name."""
     if not os.path.isfile(name) and "/" not in name and not name.endswith((".yaml", ".yml")):
         for kind, names in bundled_names().items():
             if name in names:
                 entry = resources.files("fusiest") / "library" / kind / f"{name}.yaml"
-                return f"<{name}>", entry.read_text(encoding="utf-8")
+                return f"<{name}>", SpecText(entry.read_text(encoding="utf-8"), str(entry))
         if not os.path.exists(name):
             known = [bundled_name for names in bundled_names().values() for bundled_name in names]
             raise SpecError(f"there is no file and no bundled spec '{shown(name)}'{did_you_mean(name, known)}")
-    text, shorter = read_text(name), os.path.normpath(name)
+    text, shorter = text_of_file(name), os.path.normpath(name)
     # After a link to a folder, '..' leads elsewhere than the shorter name says.
-    return shorter if os.path.realpath(shorter) == os.path.realpath(name) else name, text
+    return shorter if os.path.realpath(shorter) == os.path.realpath(name) else name, SpecText(text, name)
 
 
 def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None, **more_defines: object) -> Spec:
@@ -80,7 +98,7 @@ def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None,
     if not files:
         raise SpecError("nothing to load: name a file or a bundled spec")
     defines = {**(defines or {}), **more_defines}
-    texts: dict[str, str] = {}
+    texts: dict[str, str | SpecText] = {}
     taken: set[str] = set()
     saved: set[str] = set()
     distinct = _distinct(files)
@@ -104,7 +122,7 @@ def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None,
 
 
 def load_texts(
-    texts: Mapping[str, str],
+    texts: Mapping[str, str | SpecText],
     defines: Mapping[str, object],
     taken: Set[str] = frozenset(),
     saved: Set[str] = frozenset(),
@@ -113,23 +131,69 @@ def load_texts(
 
     `saved` are files of which only those sections count that no other file has.
     """
-    _check_defines(texts, {name: value for name, value in defines.items() if name not in taken})
     sections: dict[str, list[tuple[ScalarNode, Node]]] = {}
-    for file, text in sorted(texts.items(), key=lambda item: item[0] in saved):
+    included = Included()
+    todo = {file: SpecText(given) if isinstance(given, str) else given for file, given in texts.items()}
+    done: set[str] = set()
+    while todo:
+        file = min(todo, key=lambda name: name in saved)
+        text, path = todo.pop(file)
+        done.add(file)
         given = frozenset(sections)
-        for key, node in load_nodes(file, text, defines).items:
-            name = str(key.value)
-            if name not in SECTIONS:
-                raise SpecError(f"unknown section '{shown(name)}'{did_you_mean(name, SECTIONS)}", key.source)
+        nodes = load_nodes(file, text, defines, Includes(file, path, included))
+        for name, (key, node) in read_fields(nodes, file).items():
             if file in saved and (name in given or (name == "renames" and "workload" in given)):
                 continue
-            sections.setdefault(name, []).append((key, node))
+            if name == "include":
+                todo.update({other: found for other, found in _included(node, file, path) if other not in done})
+            elif name in SECTIONS:
+                sections.setdefault(name, []).append((key, node))
+            else:
+                _pass_over(name, key, node)
+    _check_defines(texts, [name for name in defines if name not in taken], included.used)
     read = {name: _read(name, given) for name, given in sections.items()}
     if "arch" in read and "dataflow" in read:
         read["arch"] = constrained(read["arch"], read["dataflow"])
     spec = Spec(**read)
     check(spec)
     return spec
+
+
+def _included(node: Node, file: str, path: str | None) -> Iterator[tuple[str, SpecText]]:
+    """The files of a section `include`: beside the file that has it, or in the library."""
+    for name in (
+        read_list(node, "include", read_text) if not isinstance(node, ScalarNode) else [read_text(node, "include")]
+    ):
+        folder = os.path.dirname(path) if path else None
+        parts = name.split("/")
+        if ".." in parts or os.path.isabs(name) or (os.path.splitext(name)[1] and not name.endswith(SUFFIXES)):
+            raise SpecError(
+                f"include: '{shown(name)}' must be a YAML file in the folder of {file}, or in the library", name
+            )
+        beside = os.path.join(folder, name) if folder is not None else ""
+        if folder is not None and os.path.isfile(beside):
+            if os.path.commonpath([os.path.realpath(beside), os.path.realpath(folder)]) != os.path.realpath(folder):
+                raise SpecError(f"include: '{shown(name)}' leads out of the folder of {file}", name)
+            yield os.path.normpath(os.path.join(os.path.dirname(file), name)), SpecText(text_of_file(beside), beside)
+        elif len(parts) > 1 or name.endswith(SUFFIXES):
+            raise SpecError(f"include: there is no '{shown(name)}' beside {file}", name)
+        else:
+            try:
+                yield _find(str(name))
+            except SpecError as error:
+                raise SpecError(f"include: {error.message}", name) from None
+
+
+def _pass_over(name: str, key: ScalarNode, node: Node) -> None:
+    """A section that is none of a spec: a home for anchors, or settings that are options here."""
+    if name == "definitions" or (isinstance(node, MapNode) and node.anchored):
+        return
+    if name not in NOT_APPLIED:
+        known = [*SECTIONS, "include", "definitions"]
+        raise SpecError(f"unknown section '{shown(name)}'{did_you_mean(name, known)}", key.source)
+    for setting, (place, _) in read_fields(node, name).items() if isinstance(node, MapNode) else ():
+        option = NOT_APPLIED[name].get(setting)
+        warn(f"{name}: {shown(setting)} is not applied" + (f"; say {option}" if option else ""), place.source)
 
 
 def _read(name: str, given: Sequence[tuple[ScalarNode, Node]]) -> Any:
@@ -157,12 +221,10 @@ def _distinct(files: Sequence[str | Path | Spec]) -> list[str | Spec]:
     return list(found.values())
 
 
-def _check_defines(texts: Mapping[str, str], defines: Mapping[str, object]) -> None:
-    known = {name for file, text in texts.items() for name in undeclared(text, file)} if defines else set()
+def _check_defines(files: Iterable[str], defines: Iterable[str], used: Set[str]) -> None:
     for name in defines:
-        if name not in known:
-            files = ", ".join(texts)
-            raise SpecError(f"-D {name}: {files} use no such define{did_you_mean(name, known)}")
+        if name not in used:
+            warn(f"-D {name}: {', '.join(files)} use no such define{did_you_mean(name, used)}")
 
 
 def _merged_variables(sections: Iterable[FrozenDict[str, VariableValue]]) -> FrozenDict[str, VariableValue]:

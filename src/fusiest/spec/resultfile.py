@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from fusiest.errors import FusiestError, shown
-from fusiest.spec.yamlfile import read_text
+from fusiest.spec.textfile import read_text
 
 RESULT, EVALUATION = "fusiest-result/1", "fusiest-evaluation/1"
 WRITERS = {RESULT: "fusiest map --json", EVALUATION: "fusiest evaluate --json"}

@@ -1,131 +1,235 @@
-"""Jinja2 templates, rendered so that every line of the result knows the line of the file it came from.
+"""Jinja2 templates: a small part of the language, run in Jinja2's immutable sandbox and metered.
 
-Jinja2 only parses: the tree is walked by `template_run`, which knows a few node types and counts its steps. Nothing
-is compiled, no Python attribute is ever looked up, and no template can run code, read files or exhaust the machine.
+Only the listed syntax compiles: text, `set`, `for`, `if`, `assert`, arithmetic, comparisons, lists, tables, calls and filters.
+No attribute of a Python object is ever looked up, only listed functions can be called, and whatever makes or walks a value
+pays for it first. Every piece of text carries a mark that says where it was written, until the lines are numbered.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import jinja2
 from jinja2 import nodes
+from jinja2.meta import find_undeclared_variables
+from jinja2.visitor import NodeTransformer
 
-from fusiest.errors import Source, SpecError
-from fusiest.spec.template_functions import BUILTINS
-from fusiest.spec.template_run import MAX_LINES, MAX_OUTPUT, Run
+from fusiest.errors import Source, SpecError, did_you_mean
+from fusiest.spec.budget import budget, spend
+from fusiest.spec.operators import MAX_BITS
+from fusiest.spec.template_values import BYTES_PER_STEP, ENVIRONMENT, FUNCTIONS, MARK, NAMED, plain
 
-MAX_TOKENS = 100_000
-MAX_DIGITS = 5_000
-
-# Only the lexer and the parser of this environment are used.
-_ENVIRONMENT = jinja2.Environment(keep_trailing_newline=True)
-# Jinja2's lexer takes hundreds of bytes for each digit of a number and each backslash of a text.
-_LONG_NUMBER = re.compile(rf"(?<![0-9a-fA-FxX_])[0-9a-fA-FxX_]{{{MAX_DIGITS + 1}}}")
+MAX_STEPS, MAX_BYTES, MAX_LINES, MAX_TOKENS, MAX_DIGITS = 1_000_000, 16_000_000, 500_000, 50_000, 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """What a template became; `lines[i]` is the original line, from 1, of line i, from 0."""
+class Rendered(NamedTuple):
+    """What a template became; `sources[i]` is where its line i, from 0, was written. `used` are the names it takes."""
 
     text: str
-    lines: Sequence[int]
+    sources: Sequence[Source]
+    used: frozenset[str] = frozenset()
 
 
-def render(text: str, file: str, defines: Mapping[str, object]) -> Rendered:
-    """Render a template; `file` is what errors call it.
+class _Compiled(NamedTuple):
+    code: jinja2.Template
+    used: frozenset[str]
 
-    >>> render("{% for i in range(2) %}\\nn{{i}}: {{N}}\\n{% endfor %}", "f", {"N": 8})
-    Rendered(text='\\nn0: 8\\n\\nn1: 8\\n', lines=[1, 2, 3, 2, 3])
+
+def render(
+    text: str, file: str, defines: Mapping[str, object], functions: Mapping[str, object] | None = None
+) -> Rendered:
+    """Render a template; `file` is what errors call it, `functions` what it may call besides the usual.
+
+    >>> rendered = render("{% for i in range(2) %}\\nn{{i}}: {{N}}\\n{% endfor %}", "f", {"N": 8})
+    >>> rendered.text, [source.line for source in rendered.sources]
+    ('\\nn0: 8\\n\\nn1: 8\\n', [1, 2, 3, 2, 3])
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if not _is_template(text):
-        return Rendered(text, range(1, text.count("\n") + 2))
-    run = Run(defines)
+    if not is_template(text):
+        return Rendered(text, [Source(file, line) for line in range(1, text.count("\n") + 2)])
+    with budget(MAX_STEPS, f"the template takes more than {MAX_STEPS:,} steps"):
+        found = _unmarked(_mark(file, 1, "+") + marked(text, file, defines, functions or {}))
+    return found._replace(used=undeclared(text, file))
+
+
+def marked(text: str, file: str, defines: Mapping[str, object], functions: Mapping[str, object]) -> str:
+    """What a template becomes, each piece behind a mark that says where it was written."""
+    if not is_template(text):
+        return _mark(file, 1, "+") + text
+    template, pieces = _compiled(text, file), []
     try:
-        output = run.render(_parse(text, file))
-    except SpecError as error:
-        raise SpecError(error.message, at=error.source or Source(file, run.line)) from None
-    except (ArithmeticError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        defined = {name: plain(value, name) for name, value in defines.items()}
+        for piece in template.code.root_render_func(template.code.new_context({**FUNCTIONS, **functions, **defined})):
+            spend(1 + len(piece) // BYTES_PER_STEP)
+            pieces.append(piece)
+    except (
+        SpecError,
+        jinja2.TemplateError,
+        ArithmeticError,
+        ValueError,
+        TypeError,
+        RecursionError,
+        MemoryError,
+    ) as error:
+        if isinstance(error, SpecError) and error.source is not None:
+            raise
         reason = (
-            "it is nested too deep" if isinstance(error, RecursionError) else f"a value has the wrong type ({error})"
+            str(error) if isinstance(error, (SpecError, jinja2.TemplateError)) else f"it cannot be rendered: {error}"
         )
-        raise SpecError(f"the template cannot be rendered: {reason}", at=Source(file, run.line)) from None
-    return Rendered("".join(output.parts), output.lines)
+        raise SpecError(reason, _place(template.code, file, error)) from None
+    return "".join(pieces)
 
 
-def undeclared(text: str, file: str = "<template>") -> set[str]:
+def undeclared(text: str, file: str = "<template>") -> frozenset[str]:
     """The names that a template takes from outside: those that a define can give.
 
     >>> sorted(undeclared("{% set M = M | default(1) %}{% for i in range(N) %}{{i}}{% endfor %}"))
     ['M', 'N']
     """
-    if not _is_template(text):
-        return set()
-    try:
-        return _free([_parse(text, file)], set(BUILTINS))
-    except RecursionError:
-        raise SpecError("the template is nested too deep", at=Source(file, 1)) from None
+    return _compiled(text, file).used if is_template(text) else frozenset()
 
 
-def _is_template(text: str) -> bool:
+def is_template(text: str) -> bool:
+    """Whether there is anything in it for Jinja2."""
     return "{{" in text or "{%" in text or "{#" in text
 
 
-def _parse(text: str, file: str) -> nodes.Template:
-    if len(text) > MAX_OUTPUT or text.count("\n") > MAX_LINES:
-        raise SpecError(f"a template may have {MAX_OUTPUT // 1_000_000} MB and {MAX_LINES:,} lines", at=Source(file, 1))
-    long = _LONG_NUMBER.search(text)
-    if long:
-        line = text.count("\n", 0, long.start()) + 1
-        raise SpecError(f"a number of more than {MAX_DIGITS:,} digits", at=Source(file, line))
-    if text.count("\\") > MAX_TOKENS:
-        raise SpecError(f"the template has more than {MAX_TOKENS:,} backslashes", at=Source(file, 1))
+# --- from text to code ----------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(text: str, file: str) -> _Compiled:
     try:
-        for count, (line, _, _) in enumerate(_ENVIRONMENT.lexer.tokeniter(text, None)):
-            if count > MAX_TOKENS:
-                raise SpecError(f"the template has more than {MAX_TOKENS:,} words", at=Source(file, line))
-        return _ENVIRONMENT.parse(text)
+        tree = _Checked(file).visit(_parsed(text, file))
+        used = find_undeclared_variables(tree)
+        code = ENVIRONMENT.compile(tree, file, file)
     except jinja2.TemplateSyntaxError as error:
         message = " ".join((error.message or "it cannot be parsed").split())
-        raise SpecError(f"the template is not valid Jinja: {message}", at=Source(file, error.lineno)) from None
-    except (RecursionError, MemoryError, ValueError, OverflowError):
-        raise SpecError(
-            "the template cannot be parsed: it is nested too deep or too large", at=Source(file, 1)
-        ) from None
+        raise SpecError(f"the template is not valid Jinja: {message}", Source(file, error.lineno)) from None
+    except (RecursionError, MemoryError, ValueError, OverflowError, SyntaxError):
+        raise SpecError("the template cannot be parsed: it is nested too deep or too large", Source(file, 1)) from None
+    return _Compiled(jinja2.Template.from_code(ENVIRONMENT, code, {}), frozenset(used))
 
 
-def _free(trees: Iterable[nodes.Node], bound: set[str]) -> set[str]:
-    """Names that are read before anything in these trees, in this order, has bound them. Adds to `bound`."""
-    found: set[str] = set()
-    for tree in trees:
-        if isinstance(tree, nodes.Name):
-            if tree.ctx == "load" and tree.name not in bound:
-                found.add(tree.name)
-        elif isinstance(tree, nodes.For):
-            inner = bound | _targets(tree.target) | {"loop"}
-            found |= _free([tree.iter], set(bound)) | _free([tree.test] if tree.test else [], set(inner))
-            found |= _free(tree.body, inner) | _free(tree.else_, set(bound))
-        elif isinstance(tree, nodes.If):
-            found |= _free([tree.test], bound)
-            for branch in (tree.body, tree.elif_, tree.else_):
-                found |= _free(branch, set(bound))
-        elif isinstance(tree, nodes.Macro):
-            bound.add(tree.name)
-            found |= _free(tree.defaults, set(bound))
-            found |= _free(tree.body, bound | {argument.name for argument in tree.args})
-        elif isinstance(tree, nodes.With):
-            found |= _free(tree.values, set(bound))
-            found |= _free(tree.body, bound.union(*(_targets(target) for target in tree.targets)))
-        elif isinstance(tree, (nodes.Assign, nodes.AssignBlock)):
-            found |= _free([tree.node] if isinstance(tree, nodes.Assign) else tree.body, bound)
-            bound |= _targets(tree.target)
-        else:
-            found |= _free(tree.iter_child_nodes(), bound)
-    return found
+def _parsed(text: str, file: str) -> nodes.Template:
+    if len(text) > MAX_BYTES or text.count("\n") > MAX_LINES or text.count("\\") > MAX_TOKENS:
+        limits = f"{MAX_BYTES // 1_000_000} MB, {MAX_LINES:,} lines and {MAX_TOKENS:,} backslashes"
+        raise SpecError(f"a template may have {limits}", Source(file, 1))
+    # Jinja2's lexer takes hundreds of bytes for each digit of a number, as for each backslash.
+    for pattern, what in ((rf"[0-9a-fA-FxX_]{{{MAX_DIGITS + 1}}}", f"{MAX_DIGITS:,} digits"), (MARK, "'\\x00'")):
+        wrong = re.search(pattern, text)
+        if wrong:
+            raise SpecError(f"the template holds {what}", Source(file, text.count("\n", 0, wrong.start()) + 1))
+    for count, (line, _, _) in enumerate(ENVIRONMENT.lexer.tokeniter(text, None)):
+        if count > MAX_TOKENS:
+            raise SpecError(f"the template has more than {MAX_TOKENS:,} words", Source(file, line))
+    return ENVIRONMENT.parse(text)
 
 
-def _targets(target: nodes.Node) -> set[str]:
-    return {target.name} if isinstance(target, nodes.Name) else {name.name for name in target.find_all(nodes.Name)}
+class _Checked(NodeTransformer):
+    """Refuses what is not listed, marks where text is written, and makes loops, comparisons and `~` pay."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(node, (nodes.Filter, nodes.Test)) and node.name not in (known := NAMED[type(node)]):
+            raise self.error(
+                node, f"there is no {type(node).__name__.lower()} '{node.name}'{did_you_mean(node.name, known)}"
+            )
+        if type(node) not in _SYNTAX or any(
+            getattr(node, unusual, None) for unusual in ("recursive", "dyn_args", "dyn_kwargs")
+        ):
+            name = _CALLED.get(type(node).__name__, type(node).__name__.lower())
+            raise self.error(node, f"'{name}' is not supported in a template of a spec")
+        return super().visit(node, *args, **kwargs)
+
+    def error(self, node: nodes.Node, message: str) -> SpecError:
+        return SpecError(message, Source(self.file, node.lineno or 1))
+
+    def visit_Const(self, node: nodes.Const) -> nodes.Node:
+        if isinstance(node.value, str) and MARK in node.value:
+            raise self.error(node, "the template holds '\\x00'")
+        if isinstance(node.value, int) and node.value.bit_length() > MAX_BITS:
+            raise self.error(node, "a number is too large")
+        return node
+
+    def visit_Output(self, node: nodes.Output) -> nodes.Node:
+        marks = [_mark(self.file, n.lineno, "+" if isinstance(n, nodes.TemplateData) else "=") for n in node.nodes]
+        pairs = [(nodes.TemplateData(mark), self.visit(n)) for mark, n in zip(marks, node.nodes, strict=True)]
+        node.nodes = [one for pair in pairs for one in pair]
+        return node
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:
+        cost = sum(1 + len(getattr(inner, "data", "")) // BYTES_PER_STEP for inner in node.find_all(nodes.Node))
+        self.generic_visit(node)
+        node.iter = _paid("~items", cast(nodes.Expr, node.iter), cost)
+        return node
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
+        self.generic_visit(node)
+        sides = nodes.List([node.expr, *(side.expr for side in node.ops)], lineno=node.lineno)
+        return _paid("~compare", sides, tuple(side.op for side in node.ops))
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        self.generic_visit(node)
+        return _paid("join", nodes.List(node.nodes, lineno=node.lineno))
+
+
+def _paid(name: str, value: nodes.Expr, *arguments: object) -> nodes.Filter:
+    """A call of one of our functions: a filter, whose name nobody can write if it begins with `~`."""
+    return nodes.Filter(value, name, [nodes.Const(a) for a in arguments], [], None, None, lineno=value.lineno)
+
+
+_SYNTAX = frozenset(
+    [nodes.Template, nodes.Output, nodes.TemplateData, nodes.If, nodes.For, nodes.Assign, nodes.Const, nodes.Name, nodes.List,
+     nodes.Tuple, nodes.Dict, nodes.Pair, nodes.CondExpr, nodes.Concat, nodes.Compare, nodes.Operand, nodes.And, nodes.Or,
+     nodes.Not, nodes.Neg, nodes.Pos, nodes.Getattr, nodes.Getitem, nodes.Filter, nodes.Test, nodes.Call, nodes.Keyword,
+     nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow]
+)  # fmt: skip
+_CALLED = {
+    "FromImport": "import",
+    "CallBlock": "call",
+    "Scope": "autoescape",
+    "For": "recursive",
+    "AssignBlock": "set block",
+}
+
+
+# --- where text was written -----------------------------------------------------------------------------------------
+
+
+def _mark(file: str, line: int, step: str) -> str:
+    """`+` for text that moves on by a line with each newline, `=` for what an expression writes."""
+    return f"{MARK}{file}\n{line}{step}{MARK}"
+
+
+def _unmarked(text: str) -> Rendered:
+    """Text without its marks, and where its lines come from: a line is numbered after the first visible thing on it."""
+    cut = text.split(MARK)
+    sources: list[Source] = []
+    blank = True
+    for mark, part in zip(cut[1::2], cut[2::2], strict=True):
+        file, _, place = mark.rpartition("\n")
+        line, step = int(place[:-1]), place[-1] == "+"
+        for index, piece in enumerate(part.split("\n")):
+            source = Source(file, line + index * step)
+            if index or not sources:
+                sources.append(source)
+                blank = True
+            if blank and piece and not piece.isspace():
+                sources[-1] = source
+                blank = False
+        if len(sources) > MAX_LINES:
+            raise SpecError(f"the template makes more than {MAX_LINES:,} lines", sources[-1])
+    return Rendered("".join(cut[2::2]), sources)
+
+
+def _place(code: jinja2.Template, file: str, error: BaseException) -> Source:
+    """The line of the template that was running."""
+    lines = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    return Source(file, code.get_corresponding_lineno(lines[-1]) if lines else 1)

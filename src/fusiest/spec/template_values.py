@@ -1,287 +1,276 @@
-"""The values of templates (numbers, text, lists, tables) and what operators do with them.
+"""What templates compute with, in Jinja2's immutable sandbox: scalars, lists, tables, and the functions and filters below.
 
-Whatever makes or walks a value of some size pays for it out of the budget first, so that nothing has to be stopped.
+No attribute of a Python object is looked up, only a `Function` can be called, and whatever makes or walks a value pays for it
+first, so that nothing has to be stopped.
 """
 
 from __future__ import annotations
 
-import numbers
+import functools
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
+import jinja2
 from jinja2 import nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+from jinja2.runtime import Context, LoopContext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from fusiest.errors import SpecError
-from fusiest.spec import operators
+from fusiest.errors import SpecError, did_you_mean
+from fusiest.spec import functions, operators
+from fusiest.spec.budget import spend
 
-MAX_STEPS = 1_000_000
-MAX_CELLS = 16_000_000
-MAX_RANGE = 1_000_000
-MAX_SHOWN = 1_000
-MAX_COMPARED = 10_000
-
-
-class Budget:
-    """What one rendering may still do: steps are time, cells (about a byte each) are memory."""
-
-    __slots__ = ("cells", "steps")
-
-    def __init__(self) -> None:
-        self.steps = MAX_STEPS
-        self.cells = MAX_CELLS
-
-    def step(self, count: int = 1) -> None:
-        self.steps -= count
-        if self.steps < 0:
-            raise SpecError(f"the template takes more than {MAX_STEPS:,} steps")
-
-    def make(self, cells: int) -> None:
-        self.cells -= cells
-        if self.cells < 0:
-            raise SpecError(f"the template makes values of more than {MAX_CELLS // 1_000_000} MB")
+MAX_RANGE, BYTES_PER_STEP = 100_000, 64
+MARK = "\x00"
+"""What stands around the marks in rendered text, and in no value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Undefined:
-    """A name without a value, and what to say to whoever needs one."""
-
-    message: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Namespace:
-    fields: dict[str, object]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Macro:
-    node: nodes.Macro
-    scope: Any
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Loop:
-    """What `loop` is in the body of a `for`."""
-
-    items: Sequence[object]
-    index0: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """Something to be called: with the budget, then `owner` if it is a method, then the arguments."""
+    """What a template may call; nothing else can be called."""
 
-    name: str
-    body: Callable[..., object]
-    owner: tuple[object, ...] = ()
+    def __init__(self, body: Callable[..., Any], context: bool = False) -> None:
+        self.body, self.context = body, context
 
 
-def plain(value: object, name: str) -> object:
-    """A define as a value of templates: tables and lists are copied, anything else but scalars is refused.
-
-    >>> plain({"keep": ("A",)}, "X")
-    {'keep': ['A']}
-    """
-    if value is None or isinstance(value, (bool, str)):
-        return str(value) if isinstance(value, str) else value
-    if isinstance(value, numbers.Integral):
-        return operators.limited(int(value))
-    if isinstance(value, numbers.Real):
-        return float(value)
+def plain(value: Any, name: str) -> Any:
+    """A define as a value of templates: tables and lists are copied, anything else but scalars is refused."""
     if isinstance(value, Mapping):
-        return {key(plain(one, name)): plain(other, name) for one, other in value.items()}
+        return {str(key): plain(one, name) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(one, name) for one in value]
-    raise SpecError(f"the define {name} must be a number, text, list or table, but is a {type(value).__name__}")
+    value = value.item() if operators.is_array(value) and not getattr(value, "ndim", 1) else value
+    if not isinstance(value, _SCALARS):
+        raise SpecError(f"the define {name} must be a number, text, list or table, but is a {type(value).__name__}")
+    return str(value).replace(MARK, "") if isinstance(value, str) else operators.limited(value)
 
 
-def kind_of(value: object) -> str:
-    """A value in the words of an error message.
-
-    >>> kind_of([1])
-    'a list'
-    """
-    if isinstance(value, (bool, int, float)) or value is None:
-        return str(value)[:40]
-    kinds = ((str, "text"), (dict, "a table"), (Macro, "a macro"), (Namespace, "a namespace"), (Loop, "'loop'"),
-             (Function, "a function"), (Undefined, "an undefined name"), (range, "a range"))  # fmt: skip
-    return next((words for kind, words in kinds if isinstance(value, kind)), "a list")
+def _kind(value: object) -> str:
+    words = {str: "text", list: "a list", tuple: "a list", dict: "a table", range: "a range", LoopContext: "'loop'"}
+    return (
+        str(value)[:40] if isinstance(value, (bool, int, float, type(None))) else words.get(type(value), "a function")
+    )
 
 
-def text_of(value: object, budget: Budget) -> str:
-    """A value as it is printed. A list or table must be small.
+def _size(value: object) -> int:
+    """Steps of making or walking a value, not counting what is inside a list."""
+    return len(value) // (BYTES_PER_STEP if isinstance(value, str) else 1) if isinstance(value, _SIZED) else 0
 
-    >>> text_of([1, "a"], Budget())
-    "[1, 'a']"
-    """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (bool, int, float)) or value is None:
-        return str(value)
-    budget.make(8 * _measure(value, MAX_SHOWN, budget))
+
+def text(value: Any) -> str:
+    """A value as it is printed; a list must be short and hold no lists."""
+    need(value)
+    if isinstance(value, (list, tuple)) and len(value) <= 1_000 and all(isinstance(one, _SCALARS) for one in value):
+        spend(len(value) + sum(map(_size, value)))
+    elif not isinstance(value, _SCALARS):
+        raise SpecError(f"{_kind(value)} cannot be printed")
     return str(value)
 
 
-def _measure(value: object, limit: int, budget: Budget) -> int:
-    """How large a value is when everything in it is written out; refuses what is larger than `limit` or not data."""
-    size, todo = 0, [value]
-    while todo:
-        one = todo.pop()
-        budget.step()
-        size += 1 + (len(one) // 64 if isinstance(one, str) else 0)
-        if isinstance(one, (list, tuple)):
-            todo += one
-        elif isinstance(one, dict):
-            todo += [*one, *one.values()]
-        elif not isinstance(one, (bool, int, float, str, type(None))):
-            raise SpecError(f"{kind_of(one)} cannot be used as a value here")
-        if size + len(todo) > limit:
-            raise SpecError(f"{kind_of(value)} of more than {limit:,} values is too large for this")
-    return size
+def need(*values: Any) -> None:
+    for value in values:
+        if isinstance(value, jinja2.Undefined):
+            value._fail_with_undefined_error()
 
 
-def number(value: object) -> int | float:
-    """Insist on a number.
-
-    >>> number(2)
-    2
-    """
-    if isinstance(value, (int, float)):
-        return value
-    raise SpecError(f"this needs a number, but has {kind_of(value)}")
-
-
-def key(value: object) -> str | int | None:
-    """Insist on something that may be a key: text or a small whole number.
-
-    >>> key("keep")
-    'keep'
-    """
-    if value is None or isinstance(value, str) or (isinstance(value, int) and value.bit_length() <= 32):
-        return value
-    raise SpecError(f"a key must be text or a small whole number, but is {kind_of(value)}")
-
-
-def iterable(value: object, budget: Budget) -> Sequence[object]:
-    """What a loop runs over.
-
-    >>> iterable({"a": 1}, Budget())
-    ['a']
-    """
-    if isinstance(value, (list, tuple, range)):
-        return value
-    if isinstance(value, (str, dict)):
-        budget.make(64 * len(value))
-        return list(value)
-    raise SpecError(f"{kind_of(value)} is not a list")
-
-
-def binary(symbol: str, left: Any, right: Any, budget: Budget) -> object:
-    """Arithmetic on numbers; text and lists can be joined and repeated, text can be formatted.
-
-    >>> binary("*", "ab", 2, Budget()), binary("//", 7, 2, Budget())
-    ('abab', 3)
-    """
+def _binary(symbol: str, left: Any, right: Any) -> Any:
+    """Arithmetic on numbers; text and lists can be joined and repeated."""
+    need(left, right)
     if isinstance(left, (int, float)) and isinstance(right, (int, float)):
         return operators.binary(symbol, left, right)
-    for kind, cells in ((str, 1), (list, 8), (tuple, 8)):
-        if symbol == "+" and isinstance(left, kind) and isinstance(right, kind):
-            budget.make(cells * (len(left) + len(right)))
-            return operator.add(left, right)
-        if symbol == "*" and isinstance(left, kind) and isinstance(right, int):
-            budget.make(cells * len(left) * max(right, 0))
-            return operator.mul(left, right)
-    if symbol == "%" and isinstance(left, str):
-        return formatted(budget, left, *(right if isinstance(right, tuple) else (right,)))
-    raise SpecError(f"'{symbol}' cannot be applied to {kind_of(left)} and {kind_of(right)}")
+    if symbol == "+" and type(left) is type(right) and isinstance(left, (str, list)):
+        spend(_size(left) + _size(right))
+        return left + right
+    if symbol == "*" and isinstance(left, (str, list)) and isinstance(right, int):
+        spend(_size(left) * max(right, 0) + max(right, 0) // BYTES_PER_STEP)
+        return left * right
+    raise SpecError(f"'{symbol}' cannot be applied to {_kind(left)} and {_kind(right)}")
 
 
-def formatted(budget: Budget, pattern: str, *arguments: object) -> str:
-    """`%` formatting of scalars with widths of at most two digits: no width can fill the memory.
-
-    >>> formatted(Budget(), "n%02d", 7)
-    'n07'
-    """
-    if _FORMAT.sub("", pattern).count("%"):
-        raise SpecError("a format may only hold %d, %s, %f and the like, with widths below 100")
-    budget.make(len(pattern) * 110 + sum(len(text_of(_scalar(one), budget)) for one in arguments))
-    try:
-        return pattern % arguments
-    except (TypeError, ValueError, OverflowError):
-        raise SpecError(f"the format '{pattern[:40]}' does not fit its values") from None
-
-
-def _scalar(value: object) -> object:
-    if isinstance(value, (bool, int, float, str)):
-        return value
-    raise SpecError(f"this needs a number or text, but has {kind_of(value)}")
-
-
-def compare(relation: str, left: Any, right: Any, budget: Budget) -> bool:
-    """Compare, after paying for the size of both sides.
-
-    >>> compare("in", "a", ["a", "b"], Budget())
-    True
-    """
-    budget.step()
-    if relation in ("in", "notin"):
-        return _contains(right, left, budget) == (relation == "in")
-    for side in (left, right):
-        if isinstance(side, str):
-            budget.step(len(side) // 256)
-        elif isinstance(side, (list, tuple, dict)):
-            _measure(side, MAX_COMPARED, budget)
-    if relation in ("eq", "ne"):
-        return bool((left == right) == (relation == "eq"))
-    if not (isinstance(left, str) and isinstance(right, str)):
-        left, right = number(left), number(right)
-    return bool(_ORDERS[relation](left, right))
+def _compare(sides: Sequence[Any], relations: Sequence[str]) -> bool:
+    """A chain of comparisons between scalars, or of one with what is in a list, table or text."""
+    need(*sides)
+    for left, relation, right in zip(sides, relations, sides[1:], strict=False):
+        spend(1 + _size(left) + _size(right))
+        if relation in ("in", "notin"):
+            if not isinstance(left, str if isinstance(right, str) else _SCALARS) or not isinstance(right, _SIZED):
+                raise SpecError(f"{_kind(left)} cannot be looked for in {_kind(right)}")
+            holds = (left in right) == (relation == "in")
+        elif not isinstance(left, _SCALARS) or not isinstance(right, _SCALARS):
+            raise SpecError(f"{_kind(left)} and {_kind(right)} cannot be compared")
+        elif relation not in ("eq", "ne") and isinstance(left, str) != isinstance(right, str):
+            raise SpecError(f"{_kind(left)} and {_kind(right)} have no order")
+        else:
+            holds = _RELATIONS[relation](left, right)
+        if not holds:
+            return False
+    return True
 
 
-def _contains(whole: object, part: object, budget: Budget) -> bool:
-    if isinstance(whole, dict):
-        return key(part) in whole
-    if isinstance(whole, str) and isinstance(part, str):
-        budget.step(len(whole) // 64)
-        return part in whole
-    if isinstance(whole, range):
-        return isinstance(part, int) and part in whole
-    return any(compare("eq", part, one, budget) for one in iterable(whole, budget))
+def _items(value: Any, cost: int = 1) -> Any:
+    """What a loop runs over, with the steps of its body paid in advance."""
+    need(value)
+    if not isinstance(value, _SIZED):
+        raise SpecError(f"{_kind(value)} is not a list")
+    spend(len(value) * cost)
+    return value if isinstance(value, (list, tuple, range)) else list(value)
 
 
-def item(owner: object, index: object) -> object:
-    """One element of a list, table or text.
-
-    >>> item([4, 5], -1)
-    5
-    """
-    if isinstance(owner, dict):
-        return owner.get(key(index), Undefined(f"the table has no '{index}'"))
-    if isinstance(owner, (list, tuple, str, range)) and isinstance(index, int):
-        if -len(owner) <= index < len(owner):
-            return owner[index]
-        return Undefined(f"{kind_of(owner)} of {len(owner)} has no element {index}")
-    raise SpecError(f"{kind_of(owner)} has no element {kind_of(index)}")
+def _range(*bounds: int) -> range:
+    if not 1 <= len(bounds) <= 3 or not all(isinstance(bound, int) for bound in bounds) or bounds[2:] == (0,):
+        raise SpecError("range wants one to three whole numbers")
+    if max(abs(bound) for bound in bounds) >= 2**62 or len(range(*bounds)) > MAX_RANGE:
+        raise SpecError(f"a range may have {MAX_RANGE:,} numbers at most")
+    return range(*bounds)
 
 
-def cut(owner: Any, bounds: list[Any], budget: Budget) -> object:
-    """A slice.
-
-    >>> cut("abcd", [1, 3, None], Budget())
-    'bc'
-    """
-    if not isinstance(owner, (list, tuple, str)) or not all(one is None or isinstance(one, int) for one in bounds):
-        raise SpecError(f"{kind_of(owner)} cannot be cut like this")
-    if bounds[2] == 0:
-        raise SpecError("a slice cannot have step 0")
-    budget.make(len(owner) * (4 if isinstance(owner, str) else 8))
-    return owner[slice(*bounds)]
+def _fail(message: object) -> NoReturn:
+    raise SpecError(text(message))
 
 
-_FORMAT = re.compile(r"%[-+ #0]*[0-9]{0,2}(\.[0-9]{0,2})?[diouxXeEfFgGs%]")
-_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "lt": operator.lt, "lteq": operator.le, "gt": operator.gt, "gteq": operator.ge,
+def _join(value: Any, separator: str = "") -> str:
+    pieces = [text(one) for one in _items(value)]
+    spend((sum(map(len, pieces)) + len(separator) * len(pieces)) // BYTES_PER_STEP)
+    return separator.join(pieces)
+
+
+def _replace(value: Any, old: str, new: str) -> str:
+    found = text(value)
+    spend((len(found) + found.count(old) * len(new)) // BYTES_PER_STEP)
+    return found.replace(old, new)
+
+
+def _numeric(name: str) -> Callable[..., Any]:
+    """A function of expressions, which takes lists as well."""
+    body = functions.FUNCTIONS[name]
+    return lambda *args: body(*(tuple(_items(arg)) if isinstance(arg, (list, range)) else arg for arg in args))
+
+
+def _default(value: Any, other: Any = "", boolean: bool = False) -> Any:
+    return other if isinstance(value, jinja2.Undefined) or (boolean and not value) else value
+
+
+_SCALARS, _SIZED = (str, bool, int, float, type(None)), (str, list, tuple, dict, range)
+_RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "lteq": operator.le, "gt": operator.gt, "gteq": operator.ge,
 }  # fmt: skip
+_NUMERIC = {name: _numeric(name) for name in ("abs", "ceil", "floor", "float", "int", "max", "min", "round", "sum")}
+FUNCTIONS: Mapping[str, Function] = {
+    "range": Function(_range), "dict": Function(lambda **fields: fields), "fail": Function(_fail),
+    **{name: Function(body) for name, body in _NUMERIC.items()},
+}  # fmt: skip
+_TABLE: Mapping[str, Callable[..., Any]] = {
+    "items": lambda table: list(table.items()), "keys": list, "values": lambda table: list(table.values()),
+    "get": lambda table, name, other=None: table.get(text(name), other),
+}  # fmt: skip
+_LOOP = frozenset(["index", "index0", "revindex", "revindex0", "first", "last", "length"])
+_FILTERS: Mapping[str, Callable[..., Any]] = {
+    **_NUMERIC, "default": _default, "d": _default, "join": _join, "replace": _replace, "string": text,
+    "upper": lambda value: text(value).upper(), "lower": lambda value: text(value).lower(), "list": _items,
+    "length": lambda value: len(_items(value)), "first": lambda value: _items(value)[0], "last": lambda value: _items(value)[-1],
+}  # fmt: skip
+NAMED: Mapping[type, Sequence[str]] = {
+    nodes.Filter: (*_FILTERS, "~items", "~compare"),
+    nodes.Test: ("defined", "undefined", "none", "number", "string", "mapping", "odd", "even", "divisibleby"),
+}
+
+
+class _Missing(jinja2.StrictUndefined):
+    """A name without a value: whoever needs one is told how to give it."""
+
+    @property
+    def _undefined_message(self) -> str:
+        if self._undefined_hint:
+            return str(self._undefined_hint)
+        if self._undefined_obj is jinja2.utils.missing:
+            return f"{self._undefined_name} is not defined; give it with -D {self._undefined_name}=VALUE"
+        return f"{_kind(self._undefined_obj)} has no '{self._undefined_name}'"
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """Attributes, items, calls and operators: those of this module, and no others."""
+
+    intercepted_binops = frozenset(["+", "-", "*", "/", "//", "%", "**"])
+    intercepted_unops = frozenset(["+", "-"])
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        return _binary(operator, left, right)
+
+    def call_unop(self, context: Context, operator: str, arg: Any) -> Any:
+        return _binary(operator, 0, arg)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if isinstance(obj, dict) and attribute in _TABLE:
+            return Function(functools.partial(_TABLE[attribute], obj))
+        return (
+            getattr(obj, attribute)
+            if isinstance(obj, LoopContext) and attribute in _LOOP
+            else self.getitem(obj, attribute)
+        )
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        need(obj, argument)
+        numbered = isinstance(obj, (list, tuple, str, range)) and isinstance(argument, int)
+        try:
+            return (
+                obj[argument] if numbered or (isinstance(obj, dict) and isinstance(argument, _SCALARS)) else obj[_NONE]
+            )
+        except (LookupError, TypeError):
+            return self.undefined(obj=obj, name=str(argument)[:80])
+
+    def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(obj, jinja2.Undefined):
+            known = {name for name, value in context.get_all().items() if isinstance(value, Function)}
+            raise SpecError(
+                f"there is no function '{obj._undefined_name}'{did_you_mean(obj._undefined_name or '', known)}"
+            )
+        if not isinstance(obj, Function):
+            raise SpecError(f"{_kind(obj)} cannot be called")
+        inner = {**kwargs.pop("_block_vars", {}), **kwargs.pop("_loop_vars", {})}
+        return _paying(obj.body)(*((context.derived(inner),) if obj.context else ()), *args, **kwargs)
+
+
+_NONE = object()
+
+
+def _paying(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        if function is not _default:
+            need(*args, *kwargs.values())
+        spend(1 + sum(map(_size, (*args, *kwargs.values()))))
+        try:
+            result = function(*args, **kwargs)
+        except (TypeError, IndexError, AttributeError):
+            raise SpecError("a function or filter cannot take these arguments") from None
+        spend(_size(result))
+        return operators.limited(result)
+
+    return apply
+
+
+class Assert(Extension):
+    """`{% assert condition, "message" %}`."""
+
+    tags = frozenset(["assert"])  # type: ignore[assignment]
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        condition = parser.parse_expression()
+        message = parser.parse_expression() if parser.stream.skip_if("comma") else nodes.Const("an assertion fails")
+        failure = nodes.Output([nodes.Call(nodes.Name("fail", "load"), [message], [], None, None)])
+        return nodes.If(nodes.Not(condition), [failure], [], []).set_lineno(line, override=True)
+
+
+@jinja2.pass_context
+def _finalize(context: Context, value: object) -> str:
+    return text(value)
+
+
+ENVIRONMENT = _Environment(
+    keep_trailing_newline=True, undefined=_Missing, finalize=_finalize, extensions=[Assert], optimized=False
+)
+ENVIRONMENT.globals = dict(FUNCTIONS)
+ENVIRONMENT.filters = {name: _paying(function) for name, function in _FILTERS.items()}
+ENVIRONMENT.filters |= {"~items": _items, "~compare": _compare}

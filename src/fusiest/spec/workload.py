@@ -62,8 +62,8 @@ class TensorAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Einsum:
-    """An entry may also be a string, `C[m, n] = A[m, k] * B[k, n]`, or have that string in a field `einsum` in place of
-    `tensor_accesses`; `name` is then the output's name unless given. `M: p` in a string names the rank.
+    """An entry may also be a list of entries, or a string, `C[m, n] = A[m, k] * B[k, n]`, or have that string in a field
+    `einsum` in place of `tensor_accesses`; `name` is then the output's name unless given. `M: p` in a string names the rank.
     """
 
     name: Annotated[str, "Unique in the workload."]
@@ -151,12 +151,14 @@ def check_new(einsum: Einsum, seen: set[str]) -> None:
 def _read_einsums(node: Node, what: str) -> tuple[Einsum, ...]:
     seen: set[str] = set()
 
-    def one(child: Node, what: str) -> Einsum:
+    def some(child: Node, what: str) -> tuple[Einsum, ...]:
+        if isinstance(child, ListNode):
+            return tuple(einsum for part in f.read_list(child, what, some) for einsum in part)
         einsum = _read_einsum(child, what)
         check_new(einsum, seen)
-        return einsum
+        return (einsum,)
 
-    return f.read_list(node, what, one)
+    return tuple(einsum for part in f.read_list(node, what, some) for einsum in part)
 
 
 def _read_einsum(node: Node, what: str) -> Einsum:

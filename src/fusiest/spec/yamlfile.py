@@ -7,24 +7,23 @@ Only the parser of PyYAML is used, event by event; scalars are resolved here by 
 from __future__ import annotations
 
 import math
-import os
 import re
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, Protocol, TypeAlias
 
 import yaml
 
 from fusiest.errors import Located, Source, SpecError, shown
 from fusiest.spec.template import render
 
-MAX_BYTES = 16_000_000
 MAX_NODES = 250_000
 CHARACTERS_PER_NODE = 64
 MAX_DEPTH = 200
 MAX_DIGITS = 1_000
 CORE_TAG = "tag:yaml.org,2002:"
+INCLUDED = "!include_loaded"
 
 Scalar: TypeAlias = str | int | float | bool | None
 
@@ -53,12 +52,23 @@ class MapNode:
     items: tuple[tuple[ScalarNode, Node], ...]
     source: Source
     tag: str | None = None
+    anchored: bool = False
+    """Whether it has a name for aliases to refer to."""
 
 
 Node: TypeAlias = ScalarNode | ListNode | MapNode
 
 
-def load_nodes(name: str, text: str, defines: Mapping[str, object]) -> MapNode:
+class Includer(Protocol):
+    """What a template may call to include other files, and the nodes that it has included."""
+
+    @property
+    def included(self) -> Any: ...
+
+    def functions(self) -> Mapping[str, object]: ...
+
+
+def load_nodes(name: str, text: str, defines: Mapping[str, object], includes: Includer | None = None) -> MapNode:
     """Render the template, then parse it; `name` is the file that errors speak of.
 
     >>> tree = load_nodes("a.yaml", "{% set N = 2 %}\\n\\nsize: {{N}}", {})
@@ -66,63 +76,25 @@ def load_nodes(name: str, text: str, defines: Mapping[str, object]) -> MapNode:
     >>> key.value, node.value, str(node.source)
     ('size', 2, 'a.yaml:3')
     """
-    rendered = render(text, name, defines)
-    root = parse_nodes(rendered.text, name, rendered.lines)
+    rendered = render(text, name, defines, includes.functions() if includes else {})
+    if includes:
+        includes.included.used |= rendered.used
+    root = parse_nodes(rendered.text, rendered.sources, includes.included.nodes if includes else {})
     if not isinstance(root, MapNode):
         raise SpecError("the file must be a table of sections such as 'arch:' or 'workload:'", at=root.source)
     return root
 
 
-def read_text(path: str | os.PathLike[str], most: int = MAX_BYTES) -> str:
-    """The text of a regular UTF-8 file of at most so many bytes. Nothing else is opened for long."""
-    name = os.fspath(path)
-    data = _read_bytes(name, most)
-    if len(data) > most:
-        raise SpecError(f"{name}: the file is larger than {most // 1_000_000} MB")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise SpecError("the file is not UTF-8 text", at=Source(name, line)) from None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+def parse_nodes(text: str, sources: Sequence[Source], included: Mapping[str, Node] = MappingProxyType({})) -> Node:
+    """Parse YAML; `sources[i]` is where line i (from 0) of `text` was written, `included` what `!include_loaded` refers to.
 
-
-def _read_bytes(name: str, most: int) -> bytes:
-    # Without O_NONBLOCK, opening a pipe would wait for its writer.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        descriptor = os.open(name, flags)
-        try:
-            return _read_regular(name, descriptor, most)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise SpecError(f"{name}: {(error.strerror or 'cannot be read').lower()}") from None
-    except ValueError:
-        raise SpecError(f"{name!r} is not the name of a file") from None
-
-
-def _read_regular(name: str, descriptor: int, most: int) -> bytes:
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-        raise SpecError(f"{name}: this is {kind}")
-    if status.st_size > most:
-        raise SpecError(f"{name}: the file is larger than {most // 1_000_000} MB")
-    with open(descriptor, "rb", closefd=False) as file:
-        return file.read(most + 1)
-
-
-def parse_nodes(text: str, file: str, lines: Sequence[int]) -> Node:
-    """Parse YAML; `lines[i]` is the line of the user's file from which line i (from 0) of `text` comes.
-
-    >>> parse_nodes("[1, ~A]", "f", [7]).items[1]
+    >>> parse_nodes("[1, ~A]", [Source("f", 7)]).items[1]
     ScalarNode(value='~A', source=Source(file='f', line=7), quoted=False, tag=None)
     """
     # YAML counts these three as line breaks, our line table does not.
     text = text.translate({0x85: " ", 0x2028: " ", 0x2029: " "})
     text = _EINSUM.sub(r'\1"\2" \3', text)
-    builder = _Builder(file, lines)
+    builder = _Builder(sources, included)
     strange = _NOT_YAML.search(text)
     if strange:
         where = builder.source(text.count("\n", 0, strange.start()))
@@ -132,9 +104,9 @@ def parse_nodes(text: str, file: str, lines: Sequence[int]) -> Node:
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, text, builder) from None
     except yaml.YAMLError as error:
-        raise SpecError(f"not valid YAML: {' '.join(str(error).split())}", at=Source(file, 1)) from None
+        raise SpecError(f"not valid YAML: {' '.join(str(error).split())}", at=builder.source(0)) from None
     if root is None or (isinstance(root, ScalarNode) and root.value is None and root.tag is None):
-        raise SpecError("the file is empty", at=Source(file, 1))
+        raise SpecError("the file is empty", at=builder.source(0))
     return root
 
 
@@ -161,13 +133,13 @@ class _Builder:
     as several.
     """
 
-    def __init__(self, file: str, lines: Sequence[int]) -> None:
-        self.file, self.lines = file, lines
+    def __init__(self, sources: Sequence[Source], included: Mapping[str, Node]) -> None:
+        self.sources, self.included = sources, included
         self.count = 0
         self.anchors: dict[str, tuple[Node, int, int] | None] = {}
         self.stack: list[_Open] = []
         self.root: Node | None = None
-        self.last = Source(file, 1)
+        self.last = sources[0]
 
     def build(self, events: Iterator[Any]) -> Node | None:
         documents = 0
@@ -187,22 +159,38 @@ class _Builder:
         return self.root
 
     def source(self, line: int) -> Source:
-        original = self.lines[min(line, len(self.lines) - 1)] if self.lines else 1
-        if original != self.last.line:
-            self.last = Source(self.file, original)
+        self.last = self.sources[min(line, len(self.sources) - 1)]
         return self.last
 
     def at(self, event: Any) -> Source:
         return self.source(event.start_mark.line)
 
+    def include(self, event: Any) -> None:
+        """Put in what a file that was included has at this path."""
+        name, *keys = event.value.strip().split(".")
+        node = self.included.get(name)
+        for key in keys:
+            items = node.items if isinstance(node, MapNode) else ()
+            node = next((value for name_node, value in items if str(name_node.value) == key), None)
+            name = f"{name}.{key}"
+        if node is None:
+            raise SpecError(f"what was included has no '{shown(name)}'", self.at(event))
+        self.at(event)
+        count, height = measure(node, MAX_NODES)
+        if len(self.stack) + height > MAX_DEPTH:
+            raise SpecError(f"nested more than {MAX_DEPTH} deep", at=self.at(event))
+        self.add(node, count, height)
+
     def scalar(self, event: Any) -> None:
+        if event.tag == INCLUDED:
+            return self.include(event)
         source, plain = self.at(event), event.style in (None, "")
         value, tag = _resolve(event.value, event.tag, not plain, source)
         node = ScalarNode(value, source, event.style in ("'", '"'), tag)
         size = 1 + len(event.value) // CHARACTERS_PER_NODE
         if event.anchor:
             self.anchors[event.anchor] = (node, size, 0)
-        self.add(node, size, 0)
+        return self.add(node, size, 0)
 
     def start(self, event: Any) -> None:
         source = self.at(event)
@@ -218,7 +206,9 @@ class _Builder:
         done = self.stack.pop()
         node: Node
         if done.is_map:
-            node = MapNode(_pairs(done.children), done.source, done.tag)
+            node = MapNode(_pairs(done.children), done.source, done.tag, done.anchor is not None)
+            if any(isinstance(key, ScalarNode) and key.value == "<<<" for key in done.children[::2]):
+                self.count = max(self.count, done.first + measure(node, MAX_NODES)[0])
         else:
             node = ListNode(tuple(done.children), done.source, done.tag)
         if done.anchor:
@@ -253,12 +243,15 @@ def _pairs(children: Sequence[Node]) -> tuple[tuple[ScalarNode, Node], ...]:
     """Keys and values alternate in `children`. Merged tables (`<<`) come first and yield to what is written out."""
     own: dict[tuple[type, Scalar], tuple[ScalarNode, Node]] = {}
     merged: dict[tuple[type, Scalar], tuple[ScalarNode, Node]] = {}
+    deep = False
     for key, node in zip(children[::2], children[1::2], strict=True):
         if not isinstance(key, ScalarNode):
             raise SpecError("a key must be plain text, not a list or table; is a '{' left over?", at=key.source)
-        if key.value == "<<" and not key.quoted:
+        if key.value in ("<<", "<<<") and not key.quoted:
             for pair in _merged(node):
-                merged.setdefault(_identity(pair[0]), pair)
+                name = _identity(pair[0])
+                merged[name] = _both(merged[name], pair, key.value == "<<<") if name in merged else pair
+            deep |= key.value == "<<<"
             continue
         if key.tag is not None:
             raise SpecError(f"a key cannot have a tag, but this one has {key.tag}", at=key.source)
@@ -268,7 +261,38 @@ def _pairs(children: Sequence[Node]) -> tuple[tuple[ScalarNode, Node], ...]:
                 f"key '{shown(key.value)}' appears twice: in line {first.source.line} and in line {key.source.line}"
             )
             raise SpecError(message, at=key.source)
+    own = {name: _both(pair, merged[name], deep) if name in merged else pair for name, pair in own.items()}
     return tuple({**{name: merged[name] for name in merged if name not in own}, **own}.values())
+
+
+def _both(first: tuple[ScalarNode, Node], second: tuple[ScalarNode, Node], deep: bool) -> tuple[ScalarNode, Node]:
+    """The first of two values of one key; under `<<<`, tables are merged and lists follow each other."""
+    (key, one), (_, other) = first, second
+    if deep and isinstance(one, MapNode) and isinstance(other, MapNode):
+        pairs = {_identity(pair[0]): pair for pair in other.items}
+        found = {
+            _identity(p[0]): _both(p, pairs[_identity(p[0])], True) if _identity(p[0]) in pairs else p
+            for p in one.items
+        }
+        return key, MapNode(
+            tuple({**found, **{n: p for n, p in pairs.items() if n not in found}}.values()), one.source, one.tag
+        )
+    if deep and isinstance(one, ListNode) and isinstance(other, ListNode):
+        return key, ListNode((*one.items, *other.items), one.source, one.tag)
+    return first
+
+
+def measure(node: Node, limit: int = 10**9) -> tuple[int, int]:
+    """How many values there are in a node, itself and each use of an alias included, and how deep they are nested."""
+    count, height, level = 0, -1, [node]
+    while level and count <= limit:
+        height += 1
+        count += len(level) + sum(
+            len(n.value) // CHARACTERS_PER_NODE for n in level if isinstance(n, ScalarNode) and isinstance(n.value, str)
+        )
+        maps = (part for n in level if isinstance(n, MapNode) for pair in n.items for part in pair)
+        level = [*maps, *(part for n in level if isinstance(n, ListNode) for part in n.items)]
+    return count, height
 
 
 def _identity(key: ScalarNode) -> tuple[type, Scalar]:
