@@ -16,10 +16,14 @@ html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
 html_show_copyright = False
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+default_role = "code"
 myst_heading_anchors = 4
 exclude_patterns = ["**/*.py", "*.py"]
 nitpicky = True
+nitpick_ignore_regex = [("py:.*", ".*")]
 
 
 def setup(app: object) -> None:

@@ -95,8 +95,8 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert [t for t in targets if not (document.parent / t).exists()] == []
 
 
-def _generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_reference", ROOT / "docs" / "generate_reference.py")
+def _generator(name: str = "generate_reference") -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -108,9 +108,16 @@ def test_every_field_has_a_description() -> None:
     assert _generator().missing() == []
 
 
-def test_reference_is_up_to_date() -> None:
-    generator = _generator()
-    assert generator.FILE.read_text(encoding="utf-8") == generator.reference(), "run python docs/generate_reference.py"
+@pytest.mark.parametrize("name", ["generate_reference", "generate_cli"])
+def test_references_are_up_to_date(name: str) -> None:
+    generator = _generator(name)
+    assert generator.FILE.read_text(encoding="utf-8") == generator.reference(), f"run python docs/{name}.py"
+
+
+def test_everything_that_the_package_offers_is_in_its_reference() -> None:
+    page = (ROOT / "docs" / "api-reference.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\.\. auto\w+:: fusiest\.(\w+)", page, re.M)
+    assert sorted(named) == sorted(fusiest.__all__)
 
 
 def test_console_commands_are_found() -> None:

@@ -3,14 +3,16 @@
 # Importing `typing` for this takes longer than all else here; to type checkers the name alone is true.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from fusiest.errors import FusiestError, InvalidMapping, SpecError
+    from fusiest.errors import FusiestError, InvalidMapping, OutOfMemory, SpecError
     from fusiest.looptree.nodes import LoopTree
     from fusiest.mapper.mapper import map
-    from fusiest.mapper.result import Result
+    from fusiest.mapper.options import Options
+    from fusiest.mapper.result import Mapping, Result
     from fusiest.model.evaluate import Evaluation, evaluate
     from fusiest.networks import from_onnx, from_torch
     from fusiest.pmapping.diagnose import NoMapping
     from fusiest.pmapping.remembered import pmappings
+    from fusiest.spec.dump import dump, dump_mapping
     from fusiest.spec.load import load
     from fusiest.spec.spec import Spec
 del TYPE_CHECKING
@@ -21,10 +23,15 @@ __all__ = [
     "FusiestError",
     "InvalidMapping",
     "LoopTree",
+    "Mapping",
     "NoMapping",
+    "Options",
+    "OutOfMemory",
     "Result",
     "Spec",
     "SpecError",
+    "dump",
+    "dump_mapping",
     "evaluate",
     "from_onnx",
     "from_torch",
@@ -34,30 +41,29 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Evaluation": "fusiest.model.evaluate",
-    "FusiestError": "fusiest.errors",
-    "InvalidMapping": "fusiest.errors",
-    "LoopTree": "fusiest.looptree.nodes",
-    "NoMapping": "fusiest.pmapping.diagnose",
-    "Result": "fusiest.mapper.result",
-    "Spec": "fusiest.spec.spec",
-    "SpecError": "fusiest.errors",
-    "evaluate": "fusiest.model.evaluate",
-    "load": "fusiest.spec.load",
-    "from_onnx": "fusiest.networks",
-    "from_torch": "fusiest.networks",
-    "map": "fusiest.mapper.mapper",
-    "pmappings": "fusiest.pmapping.remembered",
+    "errors": ("FusiestError", "InvalidMapping", "OutOfMemory", "SpecError"),
+    "looptree.nodes": ("LoopTree",),
+    "mapper.mapper": ("map",),
+    "mapper.options": ("Options",),
+    "mapper.result": ("Mapping", "Result"),
+    "model.evaluate": ("Evaluation", "evaluate"),
+    "networks": ("from_onnx", "from_torch"),
+    "pmapping.diagnose": ("NoMapping",),
+    "pmapping.remembered": ("pmappings",),
+    "spec.dump": ("dump", "dump_mapping"),
+    "spec.load": ("load",),
+    "spec.spec": ("Spec",),
 }
 
 
 def __getattr__(name: str) -> object:
     """Everything is loaded when it is first used: the program must start at once, and the mapper needs Numba."""
-    if name not in _HOMES:
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module 'fusiest' has no attribute '{name}'")
     import importlib
 
-    found = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    found = globals()[name] = getattr(importlib.import_module(f"fusiest.{home}"), name)
     return found
 
 

@@ -92,6 +92,17 @@ class LoopTree:
         """Root-to-leaf paths in execution order, without the splits."""
         yield from _paths(self.nodes, ())
 
+    def __str__(self) -> str:
+        """Drawn as indented text.
+
+        >>> print(LoopTree(nodes=(Temporal(rank_variable="m", tile_shape=2), Compute(einsum="A", component="MAC"))))
+        for m (tile 2)
+          A on MAC
+        """
+        from fusiest.looptree.text import text
+
+        return text(self)
+
     def _repr_html_(self) -> str:
         from fusiest.looptree.svg import svg
 

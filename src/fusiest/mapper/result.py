@@ -14,6 +14,7 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.provenance import GIVEN, Provenance, made_now
 from fusiest.model.evaluate import Evaluation
+from fusiest.show import si
 from fusiest.spec.spec import Spec
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ class Mapping:
     looptree: LoopTree
     einsum_order: tuple[str, ...]
     evaluation: Evaluation
+
+    def __repr__(self) -> str:
+        return f"<Mapping: {_costs(self)}>"
 
     @property
     def energy(self) -> float:
@@ -49,6 +53,10 @@ class Mapping:
         from fusiest.report.notebook import warnings_html
 
         return warnings_html(self) + self.looptree._repr_html_()
+
+
+def _costs(mapping: Mapping) -> str:
+    return f"{si(mapping.energy, 'J')}, {si(mapping.latency, 's')}, {si(mapping.edp, 'Js')}"
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,17 @@ class Result:
     def __post_init__(self) -> None:
         if self.provenance == Provenance():
             self.provenance = made_now(self.spec)
+
+    def __repr__(self) -> str:
+        """In one line.
+
+        >>> from fusiest import load, map
+        >>> map(load("simple", "matmuls", N_EINSUMS=2, M=64, KN=64), "energy")
+        <Result: 1 mapping, proven optimal, least energy 4.459 µJ, 524.3 µs, 2.338 nJs>
+        """
+        count = f"{len(self.mappings):,} mapping{'s' if len(self.mappings) != 1 else ''}"
+        best = f", least {self.aim} {_costs(self.best(self.aim))}" if self.mappings else ""
+        return f"<Result: {count}, {self.proof}{best}>"
 
     @property
     def searched(self) -> bool:

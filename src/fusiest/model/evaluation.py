@@ -52,6 +52,15 @@ class Evaluation:
 
     Each is `Located`, and knows its place in the mapping's file."""
 
+    def __repr__(self) -> str:
+        """In one line, joules and seconds."""
+        return f"<Evaluation: {self.energy:.4g} J, {self.latency:.4g} s, {len(self.einsums)} Einsums>"
+
+    def _repr_html_(self) -> str:
+        from fusiest.report.notebook import evaluation_html
+
+        return evaluation_html(self)
+
     @property
     def edp(self) -> float:
         """Energy-delay product in joule-seconds."""

@@ -6,6 +6,7 @@ import html
 
 from fusiest.looptree.svg import svg
 from fusiest.mapper.result import Mapping, Result
+from fusiest.model.evaluate import Evaluation
 from fusiest.show import bits, si
 
 MOST_ROWS = 12
@@ -29,10 +30,26 @@ def result_html(result: Result) -> str:
     return f"<p>{html.escape(count)}</p>{table}{warnings_html(best)}{svg(best.looptree, bounds)}"
 
 
+def evaluation_html(evaluation: Evaluation) -> str:
+    """Totals, a table of Einsums, and what memories hold at most."""
+    costs = f"{si(evaluation.energy, 'J')}, {si(evaluation.latency, 's')}, {si(evaluation.edp, 'Js')}"
+    rows = [_row("th", ["Einsum", "energy", "latency", "limited by"])]
+    for name, e in evaluation.einsums.items():
+        rows.append(_row("td", [name, si(e.energy, "J"), si(e.latency, "s"), e.bottleneck if e.latency else "–"]))
+    peaks = [_row("th", ["memory", "at most"])]
+    peaks += [_row("td", [name, bits(peak)]) for name, peak in evaluation.peak_occupancy_bits.items()]
+    tables = "".join(f"<table>{''.join(table)}</table>" for table in (rows, peaks))
+    return f"<p>{html.escape(costs)}</p>{_warnings(evaluation)}{tables}"
+
+
 def _row(tag: str, cells: list[str]) -> str:
     return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
 def warnings_html(mapping: Mapping) -> str:
     """A paragraph for each."""
-    return "".join(f"<p>Warning: {html.escape(warning)}</p>" for warning in mapping.evaluation.warnings)
+    return _warnings(mapping.evaluation)
+
+
+def _warnings(evaluation: Evaluation) -> str:
+    return "".join(f"<p>Warning: {html.escape(warning)}</p>" for warning in evaluation.warnings)

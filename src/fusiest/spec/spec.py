@@ -53,6 +53,18 @@ class Spec:
         "Values that expressions may name, in any order; one that names tensors has a value for each Einsum.",
     ] = field(default_factory=FrozenDict)
 
+    def __repr__(self) -> str:
+        """In one line: a spec can be long. `print` shows all of it."""
+        nodes = f"an architecture of {len(list(flatten(self.arch.nodes)))} nodes" if self.arch is not None else ""
+        einsums = f"{len(self.workload.einsums)} Einsums" if self.workload is not None else ""
+        mapping = "a mapping" if self.mapping is not None else ""
+        return f"<Spec: {', '.join(part for part in (nodes, einsums, mapping) if part) or 'empty'}>"
+
+    def __str__(self) -> str:
+        from fusiest.show import show_text
+
+        return show_text(self)
+
     @functools.cached_property
     def _hash(self) -> int:
         return hash(tuple(getattr(self, f.name) for f in dataclass_fields(self)))

@@ -97,6 +97,7 @@ function rooflineWords() {
 function frontWords() {
   const many = DATA.points.length > 1;
   const found = DATA.optimal ? "" : " that was found";
+  if (!DATA.searched) return "The given mapping. fusiest map finds the best ones.";
   const click = "Click one, or choose it here, to see it everywhere in this report.";
   if (sized() && DATA.objective.length > 1) return `Each point is a mapping that no other${found} beats in energy, latency and capacity of ${DATA.usage} together. The steps are the least that each capacity allows. ${click}`;
   if (sized()) return many ? `Each point is a mapping: the least ${WORDS[DATA.aim]}${found} with that capacity of ${DATA.usage}, and up to the next point. ${click}` : `One mapping has the least ${WORDS[DATA.aim]} and needs the least of ${DATA.usage}.`;
