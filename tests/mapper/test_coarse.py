@@ -54,7 +54,7 @@ def test_a_bad_first_pass_is_made_good(einsums: int) -> None:
     first = fusiest.map(spec, time_limit=0)
     best, expected = (fusiest.map(spec, coarse=coarse).best("energy").energy for coarse in (True, False))
     assert best == pytest.approx(expected, rel=1e-9)
-    assert first.best("energy").energy > 2 * best
+    assert first.best("energy").energy > 1.1 * best
     assert not first.optimal
     assert best >= first.best("energy").energy * (1 - first.gap) * (1 - 1e-9)
 

@@ -26,7 +26,7 @@ from fusiest.mapper.windows import WORTHWHILE_EINSUMS, windowed_bounds
 from fusiest.model.evaluate import evaluate
 from fusiest.pmapping.collector import collector_paused
 from fusiest.pmapping.diagnose import NoMapping
-from fusiest.pmapping.explore import shared_memories
+from fusiest.pmapping.meeting import shared_memories
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.sizes import large_enough
 from fusiest.spec.spec import Spec

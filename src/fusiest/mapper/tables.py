@@ -14,8 +14,8 @@ from typing import TypeAlias
 from fusiest import interrupt, workers
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
-from fusiest.pmapping.diagnose import Asked, why_none
-from fusiest.pmapping.explore import pmappings
+from fusiest.pmapping.diagnose import why_none
+from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.identical import common_key, renamed_table
 from fusiest.pmapping.table import FusedLimits, Table
 from fusiest.spec.spec import Spec
@@ -36,26 +36,17 @@ def explore_all(
     representative = _representatives(spec, options, say)
     distinct = list(dict.fromkeys(representative.values()))
     found: dict[str, Table] = {}
-    explore = functools.partial(
-        pmappings,
-        spec,
-        max_fused_loops=options.max_fused_loops,
-        max_fused_loops_per_variable=options.max_fused_loops_per_variable,
-        imperfect=options.imperfect,
-        usage=options.usage is not None,
-        counted=counted,
-        finished=options.finished,
-    )
+    limits = FusedLimits(options.max_fused_loops, options.max_fused_loops_per_variable)
+    asked = Asked(limits, options.imperfect, options.usage is not None, options.finished, counted)
+    explored = functools.partial(_explored, spec, asked)
 
     def begin(name: str) -> None:
         say(Step("exploring", name, len(found), len(distinct)))
 
-    with contextlib.closing(_explore(explore, distinct, options.jobs, executor, begin)) as exploring:
+    with contextlib.closing(_explore(explored, distinct, options.jobs, executor, begin)) as exploring:
         for name, table in exploring:
             if not len(table):
-                limits = FusedLimits(options.max_fused_loops, options.max_fused_loops_per_variable)
-                usage = options.usage is not None
-                raise why_none(spec, name, Asked(limits, options.imperfect, usage, options.finished))
+                raise why_none(spec, name, asked)
             found[name] = table
             words = f"{name} has {len(table):,} pmappings in {len(table.groups):,} forms"
             say(Step("exploring", words, len(found), len(distinct)))
@@ -63,6 +54,10 @@ def explore_all(
         name: found[first] if first == name else renamed_table(spec, found[first], name)
         for name, first in representative.items()
     }
+
+
+def _explored(spec: Spec, asked: Asked, einsum: str) -> Table:
+    return explore(spec, einsum, asked)
 
 
 def _representatives(spec: Spec, options: Options, say: Progress) -> dict[str, str]:

@@ -1,23 +1,24 @@
-"""What moving a tensor between two of its holders costs, per value moved: the coefficients of the search.
+"""What moving a tensor costs, per value moved: the weights of the search over tile shapes.
 
-With perfect tiles a child's total traffic with its parent is X = footprint · number of tiles, taken at the child. Every
-energy and busy time is then a·X − b·G, where G is the part that an output skips because nothing was there to read.
+With perfect tiles a child's total traffic with its parent depends on the tile shape at the child alone. So every energy and
+busy time is a sum of amounts (traffic, and the part of it that is an output's first pass, which is skipped) times weights.
+Below a fanout some of them are not known yet: how traffic is shared across the fanout, and how many first passes there are.
+They are carried as criteria of their own until the fanout is crossed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from fusiest.errors import SpecError
 from fusiest.pmapping.pareto import Floats
-from fusiest.pmapping.placement import Placement
-from fusiest.pmapping.problem import Problem
-from fusiest.pmapping.spatial import SpatialChoice, fanout_levels, reused
+from fusiest.pmapping.problem import FIRST, FOOTPRINT, TRAFFIC, Problem
 from fusiest.spec.binding import BoundComponent
 
 
@@ -36,38 +37,60 @@ class Busy(NamedTuple):
         return calls if self.counts else calls / throughput
 
 
+ENERGY, BUSY = 0, 1
+_SEPARATE_PORTS = "max(a.n_calls/a.throughputforainactions)"
+
+
 @dataclass(frozen=True)
 class Columns:
-    """The criteria of a row: dynamic energy, busy times, leakage, traffic still unpaid, and bits per memory."""
+    """The criteria of a row: dynamic energy, time that components are busy, what is not known before a fanout is crossed,
+    and bits per memory."""
 
     busy: tuple[Busy, ...]
     """One column per component, or per action where `total_latency` needs them apart."""
-    carried: tuple[int, ...]
-    """Tensors whose traffic across the outermost fanout is paid when the fanout is crossed."""
+    carried: int
+    """How many tensors there are, if there is a fanout to carry their traffic across."""
     bits: tuple[int, ...]
     """Memories of limited size."""
 
-    @property
-    def first_carried(self) -> int:
-        return 2 + len(self.busy)
+    @cached_property
+    def time(self) -> int:
+        """Time of the busiest of all components whose busy time is complete."""
+        return BUSY + len(self.busy)
 
-    @property
+    @cached_property
+    def credit(self) -> int:
+        """Energy and busy times that first passes save (as negative numbers), per first pass: they multiply at fanouts."""
+        return self.time + 1
+
+    @cached_property
+    def traffic(self) -> int:
+        """Per tensor, traffic that is still unpaid."""
+        return self.credit + (1 + len(self.busy) if self.carried else 0)
+
+    @cached_property
+    def first(self) -> int:
+        """The output's first pass, of traffic that is still unpaid; as a negative number."""
+        return self.traffic + self.carried
+
+    @cached_property
     def first_bits(self) -> int:
-        return self.first_carried + len(self.carried)
+        return self.first + (1 if self.carried else 0)
 
-    @property
+    @cached_property
     def count(self) -> int:
         return self.first_bits + len(self.bits)
-
-    def carried_column(self, tensor: int) -> int | None:
-        return self.first_carried + self.carried.index(tensor) if tensor in self.carried else None
 
     def bits_column(self, memory: int) -> int | None:
         return self.first_bits + self.bits.index(memory) if memory in self.bits else None
 
 
-ENERGY, WATTS = 0, 1
-_SEPARATE_PORTS = "max(a.n_calls/a.throughputforainactions)"
+def make_columns(problem: Problem) -> Columns:
+    """Criteria of the search; a component that can never be the slowest has none."""
+    components = problem.path.components
+    limited = (i for i, c in enumerate(components) if c.kind == "memory" and math.isfinite(c.size))
+    fanouts = any(c.dimensions for c in components)
+    return Columns(busy_columns(problem), len(problem.tensors) if fanouts else 0, tuple(limited))
 
 
 def busy_columns(problem: Problem) -> tuple[Busy, ...]:
@@ -86,88 +109,82 @@ def busy_columns(problem: Problem) -> tuple[Busy, ...]:
     return tuple(found)
 
 
-def limited_memories(problem: Problem) -> tuple[int, ...]:
-    return tuple(i for i, c in enumerate(problem.path.components) if c.kind == "memory" and math.isfinite(c.size))
-
-
 @dataclass(frozen=True)
-class EdgeCost:
-    """Cost per value of X and of G, over the columns; apart for what lies inside the outermost fanout and outside."""
-
-    inside: Floats
-    outside: Floats
-    skipped_inside: Floats
-    skipped_outside: Floats
-
-
 class Costs:
-    """Coefficients for one placement and one choice of all but the outermost fanout's Spatial loops."""
+    """Weights per amount (rows, as in `Problem.amounts`) and criterion."""
 
-    def __init__(self, problem: Problem, placement: Placement, columns: Columns, fixed: SpatialChoice) -> None:
-        self.problem, self.placement, self.columns, self.fixed = problem, placement, columns, fixed
-        levels = fanout_levels(problem)
-        self.outermost = levels[0] if levels else len(problem.path.components)
-        self.inner_levels = levels[1:]
+    problem: Problem
+    columns: Columns
+    _known: dict[object, Floats] = field(default_factory=dict)
 
-    def factors(self, tensor: int, level: int) -> tuple[int, int, int]:
-        """At one fanout: all factors, those over variables that do not index the tensor, those reused."""
-        return spatial_factors(self.problem, self.fixed, tensor, level)
+    def filled(self, tensor: int, memory: int) -> Floats:
+        """What a memory pays for being filled (and drained) with tiles of a tensor, and the space for one tile."""
+        key = tensor, memory
+        if key not in self._known:
+            self._known[key] = self._filled(tensor, memory)
+        return self._known[key].copy()
 
-    def edge(self, tensor: int, child: int, parent: int) -> EdgeCost:
-        """A holder (or compute) at component `child` exchanging a tensor with its holder at component `parent`."""
+    def fetched(self, tensor: int, skips: bool, stations: tuple[int, ...]) -> Floats:
+        """What the holder further out and the Tolls on the way pay. `skips`: the child skips an output's first pass."""
+        key = tensor, skips, stations
+        if key not in self._known:
+            self._known[key] = self._fetched(tensor, skips, stations)
+        return self._known[key]
+
+    def _filled(self, tensor: int, memory: int) -> Floats:
+        weights = np.zeros((3, self.columns.count))
         t = self.problem.tensors[tensor]
-        components = self.problem.path.components
-        count = self.columns.count
-        moved = {True: np.zeros(count), False: np.zeros(count)}
-        skipped = {True: np.zeros(count), False: np.zeros(count)}
-        copies = math.prod(self.factors(tensor, k)[1] for k in self.inner_levels if k <= child)
+        component = self.problem.path.components[memory]
+        self._add(weights[TRAFFIC], memory, "write", t.name, 1.0)
+        if t.output:
+            self._add(weights[TRAFFIC], memory, "read", t.name, 1.0)
+            if component.skip_initial_output_write:
+                self._add(weights[FIRST], memory, "write", t.name, -1.0, self.credit(memory))
+        column = self.columns.bits_column(memory)
+        if column is not None:
+            weights[FOOTPRINT, column] = component.bits_per_value[t.name]
+        return weights
 
-        def charge(at: int, action: str, per_x: float, per_g: float) -> None:
-            inside = at >= self.outermost
-            self._charge(moved[inside], at, action, t.name, per_x)
-            self._charge(skipped[inside], at, action, t.name, per_g)
+    def _fetched(self, tensor: int, skips: bool, stations: tuple[int, ...]) -> Floats:
+        weights = np.zeros((3, self.columns.count))
+        t = self.problem.tensors[tensor]
+        for at in stations:
+            component = self.problem.path.components[at]
+            direction = component.direction[t.name] if component.kind == "toll" else ""
+            if direction != "up":
+                self._add(weights[TRAFFIC], at, "read", t.name, 1.0)
+                if t.output and skips and component.skip_initial_output_write:
+                    self._add(weights[FIRST], at, "read", t.name, -1.0, self.credit(at))
+            if t.output and direction != "down":
+                self._add(weights[TRAFFIC], at, "read" if direction else "write", t.name, 1.0)
+        return weights
 
-        out = 1.0 if t.output else 0.0
-        child_skips = out if components[child].skip_initial_output_write else 0.0
-        if components[child].kind == "memory":
-            charge(child, "write", 1.0, child_skips * copies)
-            charge(child, "read", out, 0.0)
-        for at in [*self.placement.tolls(t.name, self.problem.path), parent]:
-            if not parent <= at < child:
-                continue
-            shared = math.prod(self.factors(tensor, k)[2] for k in self.inner_levels if at < k <= child)
-            skips = child_skips if components[at].skip_initial_output_write else 0.0
-            if components[at].kind == "toll":
-                direction = components[at].direction[t.name]
-                if direction != "up":
-                    charge(at, "read", 1.0 / shared, skips * copies / shared)
-                if direction != "down":
-                    charge(at, "read", out / shared, 0.0)
-            else:
-                charge(at, "read", 1.0 / shared, skips * copies / shared)
-                charge(at, "write", out / shared, 0.0)
-        return EdgeCost(moved[True], moved[False], skipped[True], skipped[False])
+    def carried(self, tensor: int, skips: bool) -> Floats:
+        """Traffic to be paid once a fanout is crossed."""
+        weights = np.zeros((3, self.columns.count))
+        weights[TRAFFIC, self.columns.traffic + tensor] = 1.0
+        if self.problem.tensors[tensor].output and skips:
+            weights[FIRST, self.columns.first] = -1.0
+        return weights
 
-    def _charge(self, into: Floats, at: int, action: str, tensor: str, count: float) -> None:
+    def credit(self, component: int) -> int:
+        """Where first passes at a component count: apart, if a fanout further out multiplies them."""
+        inside = any(c.dimensions for c in self.problem.path.components[: component + 1])
+        return self.columns.credit if inside else 0
+
+    def _add(self, into: Floats, at: int, action: str, tensor: str, count: float, offset: int = 0) -> None:
         a = self.problem.path.components[at].actions[action]
-        actions = count * a.actions_scale / a.values_per_action[tensor]
-        into[ENERGY] += actions * a.energy
-        units = math.prod(math.prod(self.fixed.total(k)) for k in self.inner_levels if k <= at)
-        for column, busy in enumerate(self.columns.busy, start=2):
-            into[column] += busy.amount(at, action, actions / units, a.throughput)
+        calls = count * a.actions_scale / a.values_per_action[tensor]
+        into[offset + ENERGY] += calls * a.energy
+        for column, busy in enumerate(self.columns.busy, start=offset + BUSY):
+            into[column] += busy.amount(at, action, calls, a.throughput)
 
 
-def spatial_factors(problem: Problem, choice: SpatialChoice, tensor: int, level: int) -> tuple[int, int, int]:
-    total = choice.total(level)
-    apart = math.prod(f for v, f in enumerate(total) if v not in problem.tensors[tensor].relevant)
-    return math.prod(total), apart, reused(problem, choice, tensor, level)
-
-
-def finish(problem: Problem, columns: Columns, criteria: Floats) -> tuple[Floats, Floats]:
+def finish(problem: Problem, columns: Columns, criteria: Floats, watts: float | Floats) -> tuple[Floats, Floats]:
     """Total energy and latency of complete rows, `n_instances` included."""
-    latency = np.zeros(len(criteria))
+    latency = criteria[:, columns.time].copy()
     calls: dict[int, dict[str, Floats]] = {}
-    for column, busy in enumerate(columns.busy, start=2):
+    for column, busy in enumerate(columns.busy, start=BUSY):
         if not busy.counts:
             np.maximum(latency, criteria[:, column], out=latency)
         elif busy.action is not None:
@@ -175,7 +192,7 @@ def finish(problem: Problem, columns: Columns, criteria: Floats) -> tuple[Floats
     for index, own in calls.items():
         np.maximum(latency, expression_latency(problem.path.components[index], own), out=latency)
     instances = problem.info.n_instances
-    energy = criteria[:, ENERGY] + criteria[:, WATTS] * latency
+    energy = criteria[:, ENERGY] + watts * latency
     return energy * instances, latency * instances
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from fusiest.errors import FusiestError
 from fusiest.model.visits import footprint
-from fusiest.pmapping import explore
+from fusiest.pmapping.explore import Asked, explore_path
 from fusiest.pmapping.general_limits import can_spread
-from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.placement import placements
+from fusiest.pmapping.plain import constrained_variables
 from fusiest.pmapping.problem import make_problem
 from fusiest.pmapping.sizes import bind_sized
-from fusiest.pmapping.spatial import spatial_choices
+from fusiest.pmapping.spatial import can_spread as can_spread_evenly
 from fusiest.pmapping.table import FusedLimits
 from fusiest.spec.binding import Path, computes
 from fusiest.spec.spec import Spec
@@ -29,16 +29,6 @@ class NoMapping(FusiestError):
     """No valid mapping exists: which Einsums and which memory or constraint rule it out."""
 
     exit_status = 3
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What was asked of the search, as in `explore.pmappings`."""
-
-    limits: FusedLimits
-    imperfect: bool
-    usage: bool
-    finished: bool
 
 
 def why_none(spec: Spec, einsum: str, asked: Asked) -> NoMapping:
@@ -91,18 +81,16 @@ class _Diagnosis:
         """Whether some Spatial loops meet the fanouts' constraints."""
         if self.asked.imperfect:
             return can_spread(self.path, imperfect=True)
-        return bool(spatial_choices(make_problem(self.path, *explore.constrained_variables(self.spec, self.path))))
+        return can_spread_evenly(make_problem(self.path, *constrained_variables(self.spec, self.path)))
 
     def _any(self, sizes: Mapping[int, float], limits: FusedLimits | None = None) -> bool:
         """Whether there is any pmapping if these memories had these sizes."""
         components = list(self.path.components)
         for index, size in sizes.items():
             components[index] = dataclasses.replace(components[index], size=size)
-        path, asked = Path(self.path.einsum, tuple(components)), self.asked
-        found = explore.explore_path(
-            self.spec, path, limits or asked.limits, Rules(), asked.imperfect, False, asked.usage, asked.finished
-        )
-        return any(len(rows) for _, rows, _ in found)
+        path = Path(self.path.einsum, tuple(components))
+        asked = dataclasses.replace(self.asked, limits=limits or self.asked.limits, cutoff=None)
+        return any(len(piece.rows) for piece in explore_path(self.spec, path, asked))
 
     def _everything(self) -> float:
         """More bits than a memory could need: all tensors, and what it has."""

@@ -17,7 +17,7 @@ import numpy as np
 from fusiest.errors import SpecError
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.visits import footprint
-from fusiest.pmapping.costs import ENERGY, WATTS, Columns, busy_columns, finish
+from fusiest.pmapping.costs import BUSY, ENERGY, Columns, busy_columns, finish
 from fusiest.pmapping.general_chains import Chains, make_chains, tile_shapes
 from fusiest.pmapping.general_combine import Combiner, Partial
 from fusiest.pmapping.general_limits import Limit, Usages, best_usages, limits, usage
@@ -334,18 +334,17 @@ class _Nests:
             yield form, rows, GeneralOrigin(self.skeleton, self.slots, self.passed, own)
 
     def _energy_latency(self, terms: Terms, values: Floats, state: Partial) -> tuple[Floats, Floats]:
-        columns = Columns(self.search.busy, (), ())
+        columns = Columns(self.search.busy, 0, ())
         criteria = np.zeros((len(values), columns.count))
         criteria[:, ENERGY] = values[:, terms.criterion("energy")]
         for i in range(len(self.search.busy)):
             if ("busy", i) in terms.criteria:
-                criteria[:, 2 + i] = values[:, terms.criteria["busy", i]]
+                criteria[:, BUSY + i] = values[:, terms.criteria["busy", i]]
         gated = np.array([d.power_gateable for _, d in self.skeleton.dimensions], np.bool_)
         used = np.where(gated, state.limited[:, : len(gated)], 1)
         options, inverse = _distinct(used) if gated.any() else (used[:1], np.zeros(len(used), np.int64))
         watts = np.array([self.search.power(self.skeleton, tuple(row)) for row in options.tolist()])
-        criteria[:, WATTS] = watts[inverse]
-        return finish(self.search.problem, columns, criteria)
+        return finish(self.search.problem, columns, criteria, watts[inverse])
 
     def _zones(self, loops: Mapping[FusedLoop, Slot]) -> tuple[tuple[tuple[FusedLoop, ...], ...], dict[Boundary, int]]:
         """Fused loops from the outermost in, and how many zones lie above each boundary.

@@ -1,4 +1,4 @@
-"""Compiled kernels: Pareto pruning inside groups, and the growth of tiles over a lattice of divisors.
+"""Compiled kernels: Pareto pruning inside groups, the growth of tiles over a lattice of divisors, holders, fanouts.
 
 Everything is arrays; a row is a vector of criteria, smaller is better. Ties within 1e-12 count as equal, so that sums
 taken in another order do not keep equal rows apart.
@@ -16,15 +16,16 @@ from fusiest.compiled import compiled
 cpu_target.target_context.refresh()
 numba.typeof(np.empty(0))  # type: ignore[no-untyped-call]
 
-SLACK = 1.0 + 1e-12
+SLACK = 1e-12
 SMALL_GROUP = 8
 
 
 @compiled()
 def _dominates(criteria, a, b):  # type: ignore[no-untyped-def]
     """Whether row a is at least as good as row b in every criterion."""
-    for c in range(criteria.shape[1]):  # noqa: SIM110
-        if criteria[a, c] > criteria[b, c] * SLACK:
+    for c in range(criteria.shape[1]):
+        x, y = criteria[a, c], criteria[b, c]
+        if x > y and x - y > SLACK * abs(y):
             return False
     return True
 
@@ -150,30 +151,227 @@ def grow(shapes, stride, radix, before_start, before, start, rows, criteria):  #
 
 
 @compiled()
-def place(start, rows, criteria, increment, allowed, limit):  # type: ignore[no-untyped-def]
-    """Add a holder's cost at each shape where it may stand; drop rows over a limit. Returns shape, parent row, criteria."""
-    columns = criteria.shape[1]
-    count = 0
-    for shape in range(len(start) - 1):
-        if allowed[shape]:
-            count += start[shape + 1] - start[shape]
-    shape_of = np.empty(count, np.int64)
-    parent = np.empty(count, np.int64)
-    out = np.empty((count, columns))
+def least_above(values, stride, before_start, before):  # type: ignore[no-untyped-def]
+    """Per column and shape, the least value of any shape that a loop over one variable can grow it to. In place."""
+    columns, shapes = values.shape
+    radix = len(before_start) - 1
+    for c in range(columns):
+        for block in range(0, shapes, stride * radix):
+            for digit in range(radix - 1, -1, -1):
+                for b in range(before_start[digit], before_start[digit + 1]):
+                    large, small = block + digit * stride, block + before[b] * stride
+                    for i in range(stride):
+                        values[c, small + i] = min(values[c, small + i], values[c, large + i])
+
+
+@compiled()
+def place(shape, space, rows, criteria, amounts, weights, limits):  # type: ignore[no-untyped-def]
+    """Add a holder's cost: amounts times weights (per amount and criterion). Drop rows over a limit.
+
+    Amounts are those at a row's shape, but for the last one, the footprint, which is that at the shape of its space.
+    Returns which rows fit, and their criteria.
+    """
+    columns, last = criteria.shape[1], len(amounts) - 1
+    fits = np.empty(len(rows), np.int64)
+    out = np.empty((len(rows), columns))
     used = 0
-    for shape in range(len(start) - 1):
-        if not allowed[shape]:
+    for i in range(len(rows)):
+        good = True
+        for c in range(columns):
+            value = criteria[rows[i], c] + amounts[last, space[i]] * weights[last, c]
+            for a in range(last):
+                value += amounts[a, shape[i]] * weights[a, c]
+            out[used, c] = value
+            if value > limits[c]:
+                good = False
+        if good:
+            fits[used] = i
+            used += 1
+    return fits[:used], out[:used]
+
+
+@compiled()
+def pair(steps, rows, shapes):  # type: ignore[no-untyped-def]
+    """Pairs of a shape below a fanout and a choice of Spatial loops, ordered by the shape above, then by choice.
+
+    The shape above is the sum of steps[rows[choice, v], below] over variables; -1: it does not divide the bounds. Returns
+    the shapes above, the first pair of each, and per pair the shape below and the choice.
+    """
+    choices, variables = rows.shape
+    below = steps.shape[1]
+    counts = np.zeros(shapes + 1, np.int64)
+    for fill in range(2):
+        if fill:
+            used, total = 0, 0
+            for shape in range(shapes):
+                used += counts[shape] > 0
+            found = np.empty(used, np.int64)
+            start = np.empty(used + 1, np.int64)
+            used = 0
+            for shape in range(shapes):
+                if counts[shape] > 0:
+                    found[used], start[used] = shape, total
+                    total += counts[shape]
+                    counts[shape] = start[used]
+                    used += 1
+            start[used] = total
+            number = np.empty(total, np.int64)
+            choice = np.empty(total, np.int64)
+        for j in range(choices):
+            for i in range(below):
+                shape = 0
+                for v in range(variables):
+                    step = steps[rows[j, v], i]
+                    if step < 0:
+                        shape = -1
+                        break
+                    shape += step
+                if shape < 0:
+                    continue
+                if fill:
+                    number[counts[shape]] = i
+                    choice[counts[shape]] = j
+                counts[shape] += 1
+    return found, start, number, choice
+
+
+@compiled()
+def cross(out_start, below, choices, start, inputs, matrix, rest, scale, known):  # type: ignore[no-untyped-def]
+    """Put Spatial loops above the current point, and keep for each shape above them what nothing dominates.
+
+    Shape o above comes from the pairs out_start[o] … out_start[o + 1] of a shape below (the rows from start[i] to
+    start[i + 1]) and a choice of loops j. The criteria of a row then are inputs[row] @ matrix[j]: energy, busy times, time,
+    others. rest: per shape above, the least that is to come for energy and busy times; with scale (watts of leakage,
+    number of instances), rows that cannot beat a known energy and latency are left out.
+
+    Returns the number of rows per shape above, and per row where it came from, the choice, the criteria.
+    """
+    columns = matrix.shape[2]
+    counts = np.zeros(len(out_start) - 1, np.int64)
+    capacity = 1024
+    origin = np.empty(capacity, np.int64)
+    choice = np.empty(capacity, np.int64)
+    out = np.empty((capacity, columns))
+    base = 0
+    for o in range(len(out_start) - 1):
+        size = 0
+        for pair in range(out_start[o], out_start[o + 1]):
+            j = choices[pair]
+            for row in range(start[below[pair]], start[below[pair] + 1]):
+                new = base + size
+                if new == capacity:
+                    capacity *= 2
+                    origin = np.concatenate((origin, np.empty_like(origin)))
+                    choice = np.concatenate((choice, np.empty_like(choice)))
+                    out = np.concatenate((out, np.empty_like(out)))
+                for c in range(columns):
+                    value = 0.0
+                    for k in range(inputs.shape[1]):
+                        value += inputs[row, k] * matrix[j, k, c]
+                    out[new, c] = value
+                if len(known) and _beaten(out[new], rest[:, o], scale, known):
+                    continue
+                dominated = False
+                for f in range(base, new):
+                    if _dominates(out, f, new):
+                        dominated = True
+                        if f > base:  # a successful dominator will likely succeed again
+                            _swap(out, origin, choice, f, (f + base) // 2)
+                        break
+                if dominated:
+                    continue
+                origin[new] = row
+                choice[new] = j
+                kept = base
+                for f in range(base, new):
+                    if not _dominates(out, new, f):
+                        if kept < f:
+                            _swap(out, origin, choice, f, kept)
+                        kept += 1
+                if kept < new:
+                    _swap(out, origin, choice, new, kept)
+                size = kept + 1 - base
+        counts[o] = size
+        base += size
+    return counts, origin[:base].copy(), choice[:base].copy(), out[:base].copy()
+
+
+@compiled()
+def _beaten(criteria, rest, scale, known):  # type: ignore[no-untyped-def]
+    """Whether a known pmapping is no worse than the least that a row can come to."""
+    last = len(rest)
+    latency = criteria[last]
+    for c in range(1, last):
+        latency = max(latency, criteria[c] + rest[c])
+    energy = (criteria[0] + rest[0] + scale[0] * latency) * scale[1]
+    latency *= scale[1]
+    for k in range(len(known)):  # noqa: SIM110
+        if energy >= known[k, 0] and latency >= known[k, 1]:
+            return True
+    return False
+
+
+@compiled()
+def _swap(out, origin, choice, a, b):  # type: ignore[no-untyped-def]
+    for c in range(out.shape[1]):
+        out[a, c], out[b, c] = out[b, c], out[a, c]
+    origin[a], origin[b] = origin[b], origin[a]
+    choice[a], choice[b] = choice[b], choice[a]
+
+
+@compiled()
+def assemble(base, space, amounts, holders, prices, reserved, room, fixed, scale, out):  # type: ignore[no-untyped-def]
+    """Rows of one structure of the fused part: costs and space of the holders above the seed, added to the seed's rows.
+
+    base: per criterion (energy, busy times, time) and row; space: per memory and row, bits inside all fused loops.
+    amounts: traffic, first pass and footprint of holders at some point, one after the other, per row. holders: per holder
+    above the seed, its number and where its amounts begin, and where the footprint is that it reserves; prices: per number,
+    per value of traffic and of first pass. reserved: per holder its memory, the zones that its space is below (or -1: it
+    counts when joining), and its bits per value. room: per memory what it can hold. fixed: per memory, bits that are taken
+    throughout, and bits above all fused loops. scale: watts of leakage, number of instances.
+
+    Writes energy, latency, and per memory running sums of bits down to each zone; returns which rows fit.
+    """
+    columns, count = base.shape
+    memories = len(room)
+    zones = (out.shape[1] - 2) // memories - 1 if memories else 0
+    fits = np.empty(count, np.int64)
+    used = 0
+    cost = np.empty(columns)
+    for row in range(count):
+        good = True
+        for m in range(memories):
+            total = fixed[m, 1] + space[m, row]
+            for h in range(len(holders)):
+                if reserved[h, 0] == m:
+                    total += amounts[holders[h, 2], row] * reserved[h, 2]
+            if total > room[m]:
+                good = False
+        if not good:
             continue
-        for position in range(start[shape], start[shape + 1]):
-            row = rows[position]
-            fits = True
-            for c in range(columns):
-                value = criteria[row, c] + increment[shape, c]
-                out[used, c] = value
-                if value > limit[c]:
-                    fits = False
-            if fits:
-                shape_of[used] = shape
-                parent[used] = row
-                used += 1
-    return shape_of[:used], parent[:used], out[:used]
+        for c in range(columns):
+            cost[c] = base[c, row]
+        for h in range(len(holders)):
+            number, at = holders[h, 0], holders[h, 1]
+            for c in range(columns - 1):
+                cost[c] += amounts[at, row] * prices[number, 0, c] + amounts[at + 1, row] * prices[number, 1, c]
+        latency = 0.0
+        for c in range(1, columns):
+            latency = max(latency, cost[c])
+        out[used, 0] = (cost[0] + scale[0] * latency) * scale[1]
+        out[used, 1] = latency * scale[1]
+        for m in range(memories):
+            first = 2 + m * (zones + 1)
+            running = fixed[m, 0]
+            out[used, first] = running
+            running += fixed[m, 1]
+            for z in range(zones):
+                for h in range(len(holders)):
+                    if reserved[h, 0] == m and reserved[h, 1] == z:
+                        running += amounts[holders[h, 2], row] * reserved[h, 2]
+                if z == zones - 1:
+                    running += space[m, row]
+                out[used, first + 1 + z] = running
+        fits[used] = row
+        used += 1
+    return fits[:used].copy()

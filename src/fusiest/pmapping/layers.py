@@ -1,4 +1,4 @@
-"""Rows of the search for one placement: a layer per step, ordered by tile shape, with pointers back; how tiles grow."""
+"""Rows of the search over tile shapes: a layer per step, ordered by tile shape, with pointers back; how tiles grow."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import numpy as np
 
 from fusiest.pmapping import kernels
 from fusiest.pmapping.costs import ENERGY
+from fusiest.pmapping.nest import HeldTensor
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.problem import Problem
-
-Holder = tuple[int, int]
-"""(component, tensor)"""
 
 
 @dataclass
@@ -22,7 +20,7 @@ class Layer:
 
     kind: str
     """begin, reserve, hold, close, cross or finish."""
-    item: Holder | None
+    item: HeldTensor | None
     """The holder placed, or (component, -1) for a crossing."""
     shape: Ints
     criteria: Floats
@@ -30,6 +28,8 @@ class Layer:
     row: Ints
     note: Ints
     """For a crossing: which Spatial choice. For a holder or its space: the partially relevant variable right below it, or -1."""
+    tolls: tuple[HeldTensor, ...] = ()
+    """Tolls that tensors pass here on their way in."""
     grown: dict[object, tuple[Ints, Ints]] = field(default_factory=dict)
     """Rows per shape after loops over some variables, where that is known already."""
 
@@ -43,17 +43,11 @@ class Layer:
     def start(self, shapes: int) -> Ints:
         return np.searchsorted(self.shape, np.arange(shapes + 1)).astype(np.int64)
 
-
-@dataclass
-class Seed:
-    """Where the fused part begins: the innermost shared backing holder has just been placed."""
-
-    layer: int
-    holder: Holder
-    remaining: tuple[Holder, ...]
-    """Holders that stand above it, but for those of the outermost memory."""
-    options: frozenset[int] = frozenset()
-    """Of the holder's memory, the `tensor_order_options` that what is placed so far agrees with."""
+    def take(self, rows: Ints) -> Layer:
+        return Layer(
+            self.kind, self.item, self.shape[rows], self.criteria[rows], self.source[rows], self.row[rows],
+            self.note[rows], self.tolls,
+        )  # fmt: skip
 
 
 def all_ways(layers: list[Layer]) -> Layer:
@@ -63,13 +57,12 @@ def all_ways(layers: list[Layer]) -> Layer:
 
 def union(layers: list[Layer]) -> Layer:
     """All rows of these layers, pruned."""
-    shape = np.concatenate([layer.shape for layer in layers])
-    criteria = np.concatenate([layer.criteria for layer in layers])
-    keep = pareto_rows(shape, criteria)
-    source = np.concatenate([layer.source for layer in layers])
-    row = np.concatenate([layer.row for layer in layers])
-    note = np.concatenate([layer.note for layer in layers])
-    return Layer(layers[0].kind, layers[0].item, shape[keep], criteria[keep], source[keep], row[keep], note[keep])
+    shape, criteria, source, row, note = (
+        np.concatenate([getattr(layer, name) for layer in layers])
+        for name in ("shape", "criteria", "source", "row", "note")
+    )
+    whole = Layer(layers[0].kind, layers[0].item, shape, criteria, source, row, note, layers[0].tolls)
+    return whole.take(pareto_rows(shape, criteria))
 
 
 def grow(p: Problem, layer: Layer, growing: frozenset[int], whole: frozenset[int] = frozenset()) -> tuple[Ints, Ints]:
@@ -81,10 +74,8 @@ def grow(p: Problem, layer: Layer, growing: frozenset[int], whole: frozenset[int
         layer.grown[keys[0]] = _completed(p, layer, growing & whole, whole - growing)
     start, rows = layer.grown[keys[known]]
     for v, key in zip(chain[known:], keys[known + 1 :], strict=True):
-        before_start = np.cumsum([0, *(len(b) for b in p.variables[v].before)]).astype(np.int64)
-        before = np.array([i for b in p.variables[v].before for i in b], np.int64)
         start, rows = layer.grown[key] = kernels.grow(
-            p.shapes, p.strides[v], p.variables[v].radix, before_start, before, start, rows, layer.compared
+            p.shapes, p.strides[v], p.variables[v].radix, *p.variables[v].steps, start, rows, layer.compared
         )
     return start, rows
 

@@ -14,13 +14,17 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from fusiest.pmapping import kernels
 from fusiest.pmapping.factors import divisors, primes
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.spec.analysis import Access, EinsumInfo
 from fusiest.spec.binding import Path
 
+TRAFFIC, FIRST, FOOTPRINT = 0, 1, 2
+"""What `Problem.amounts` has of each tensor."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Variable:
     """One or several rank variables that act as one, and the extents that tiles of it can have."""
 
@@ -33,6 +37,12 @@ class Variable:
     @property
     def radix(self) -> int:
         return len(self.divisors)
+
+    @cached_property
+    def steps(self) -> tuple[Ints, Ints]:
+        """`before` as arrays: where the entries of each divisor begin, and the entries."""
+        starts = np.cumsum([0, *(len(own) for own in self.before)]).astype(np.int64)
+        return starts, np.array([i for own in self.before for i in own], np.int64)
 
 
 def make_variable(members: Sequence[str], bounds: Sequence[int]) -> Variable:
@@ -116,6 +126,10 @@ class Problem:
         columns = [v.divisors[d].astype(np.float64) for v, d in zip(self.variables, self.digits, strict=True)]
         return np.array(columns).reshape(len(self.variables), self.shapes)
 
+    def extent(self, v: int, shape: int) -> int:
+        """How far a variable reaches in a shape."""
+        return int(self.variables[v].divisors[(shape // self.strides[v]) % self.variables[v].radix])
+
     @cached_property
     def tiles(self) -> Floats:
         """How many tiles of each shape there are in all."""
@@ -125,14 +139,25 @@ class Problem:
         return result
 
     @cached_property
-    def footprints(self) -> Floats:
-        """footprints[t, shape]: elements of tensor t in a tile."""
-        return np.array([t.footprint(list(self.extents)) * np.ones(self.shapes) for t in self.tensors])
+    def amounts(self) -> Floats:
+        """amounts[t, :, shape]: tensor t's traffic in all tiles together, the part of it that is the first pass over an
+        output, and its footprint."""
+        result = np.zeros((len(self.tensors), 3, self.shapes))
+        for i, t in enumerate(self.tensors):
+            result[i, FOOTPRINT] = t.footprint(list(self.extents))
+            result[i, TRAFFIC] = result[i, FOOTPRINT] * self.tiles
+            if t.output:
+                stepped = [self.variables[v].bound / self.extents[v] for v in sorted(t.relevant)]
+                result[i, FIRST] = math.prod(stepped, start=result[i, FOOTPRINT])
+        return result
 
     @cached_property
-    def traffic(self) -> Floats:
-        """traffic[t, shape]: values of tensor t in all tiles together."""
-        return self.footprints * self.tiles
+    def most_traffic(self) -> Floats:
+        """most_traffic[t, shape]: the most traffic of tensor t in any shape that is a multiple of this one."""
+        result = -self.amounts[:, TRAFFIC]
+        for stride, variable in zip(self.strides, self.variables, strict=True):
+            kernels.least_above(result, stride, *variable.steps)
+        return -result
 
     @cached_property
     def complete(self) -> npt.NDArray[np.bool_]:

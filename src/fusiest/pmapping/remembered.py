@@ -5,9 +5,9 @@ from __future__ import annotations
 import weakref
 
 from fusiest.errors import SpecError, did_you_mean
-from fusiest.pmapping import explore
+from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.identical import common_key, renamed_table
-from fusiest.pmapping.table import Table
+from fusiest.pmapping.table import FusedLimits, Table
 from fusiest.spec.spec import Spec
 
 _TABLES: weakref.WeakKeyDictionary[Spec, weakref.WeakValueDictionary[object, Table]] = weakref.WeakKeyDictionary()
@@ -37,11 +37,6 @@ def pmappings(
     key = common_key(spec, einsum), max_fused_loops, max_fused_loops_per_variable, imperfect
     known = tables.get(key)
     if known is None:
-        known = tables[key] = explore.pmappings(
-            spec,
-            einsum,
-            max_fused_loops=max_fused_loops,
-            max_fused_loops_per_variable=max_fused_loops_per_variable,
-            imperfect=imperfect,
-        )
+        limits = FusedLimits(max_fused_loops, max_fused_loops_per_variable)
+        known = tables[key] = explore(spec, einsum, Asked(limits, imperfect))
     return known if known.einsum == einsum else renamed_table(spec, known, einsum)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from fusiest.errors import SpecError
 from fusiest.interrupt import check
+from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.problem import Problem
+from fusiest.pmapping.table import group_numbers
 from fusiest.spec.binding import BoundComparison, BoundDimension
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -19,6 +24,8 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
+MOST_CHOICES = 300_000
+_CHUNK = 1 << 20
 
 
 def satisfies(comparison: BoundComparison, values: dict[str, int]) -> bool:
@@ -30,87 +37,102 @@ def satisfies(comparison: BoundComparison, values: dict[str, int]) -> bool:
     return all(compare(value, comparison.value) for value in own)
 
 
-@dataclass(frozen=True, slots=True)
-class SpatialChoice:
-    """Factors per fanout dimension and variable, and the products that costs depend on."""
+@dataclass(frozen=True)
+class Fanout:
+    """All choices of Spatial loops at one component of the path, each distinct effect once, most parallelism first."""
 
+    level: int
     dimensions: tuple[BoundDimension, ...]
-    levels: tuple[int, ...]
-    """Per dimension, the index of its component on the path."""
-    factors: tuple[tuple[int, ...], ...]
+    factors: Ints
+    """Choices × dimensions × variables."""
+    shared: Floats
+    """Choices × tensors: factors across which a tensor is multicast or reduced for free."""
+    apart: Floats
+    """Choices × tensors: factors over variables that do not index the tensor."""
+    numbers: Ints
+    """Of a part of the choices, their numbers among all."""
 
-    def total(self, level: int) -> tuple[int, ...]:
-        """Per variable, the product of the factors at one component."""
-        rows = [f for f, at in zip(self.factors, self.levels, strict=True) if at == level]
-        return tuple(math.prod(column) for column in zip(*rows, strict=True))
+    def __len__(self) -> int:
+        return len(self.factors)
 
-    def used(self) -> dict[tuple[str, str], int]:
-        return {(d.component, d.name): math.prod(f) for d, f in zip(self.dimensions, self.factors, strict=True)}
+    @property
+    def totals(self) -> Ints:
+        """Choices × variables."""
+        result: Ints = self.factors.prod(axis=1)
+        return result
 
+    @property
+    def used(self) -> Ints:
+        """Choices × dimensions: instances in use."""
+        result: Ints = self.factors.prod(axis=2)
+        return result
 
-MOST_SPATIAL_CHOICES = 300_000
+    @property
+    def units(self) -> Floats:
+        result: Floats = self.used.prod(axis=1).astype(np.float64)
+        return result
 
-
-def fanout_levels(problem: Problem) -> list[int]:
-    """Components of the path that carry a fanout, outermost first."""
-    return [i for i, c in enumerate(problem.path.components) if c.dimensions]
-
-
-def spatial_choices(problem: Problem) -> list[SpatialChoice]:
-    """All choices that `min_usage` does not rule out: none is better used in every dimension, up to the asked usage."""
-    components = problem.path.components
-    dimensions = tuple(d for c in components for d in c.dimensions)
-    levels = tuple(i for i, c in enumerate(components) for _ in c.dimensions)
-    bounds = tuple(v.bound for v in problem.variables)
-    by_usage: dict[tuple[float, ...], list[SpatialChoice]] = {}
-    for count, factors in enumerate(_joint(problem, dimensions, bounds)):
-        check()
-        if count >= MOST_SPATIAL_CHOICES:
-            raise SpecError(
-                f"there are more than {MOST_SPATIAL_CHOICES:,} ways to spread loops of Einsum {problem.info.name} over the "
-                f"{len(dimensions)} fanout dimensions above {problem.path.compute.name}, too many to search; leave fewer with "
-                "reuse and loop_bounds",
-                problem.info.name,
-            )
-        usage = tuple(
-            min(math.prod(f) * d.usage_scale / d.fanout, d.min_usage) for d, f in zip(dimensions, factors, strict=True)
+    def take(self, which: Ints) -> Fanout:
+        return Fanout(
+            self.level, self.dimensions, self.factors[which], self.shared[which], self.apart[which], self.numbers[which]
         )
-        by_usage.setdefault(usage, []).append(SpatialChoice(dimensions, levels, factors))
-    best = _undominated(set(by_usage))
-    found = {_equivalence(problem, choice): choice for usage in best for choice in reversed(by_usage[usage])}
-    return list(reversed(found.values()))
 
 
-def _equivalence(problem: Problem, choice: SpatialChoice) -> object:
-    """Choices that cost the same: equal totals per component, equal reuse per tensor, equal gating."""
-    totals = tuple(choice.total(level) for level in fanout_levels(problem))
-    reuse = tuple(
-        tuple(reused(problem, choice, t, level) for level in fanout_levels(problem))
-        for t in range(len(problem.tensors))
-    )
-    gated = tuple(math.prod(f) for d, f in zip(choice.dimensions, choice.factors, strict=True) if d.power_gateable)
-    return totals, reuse, gated
+def fanouts(problem: Problem) -> dict[int, Fanout]:
+    """The choices at every component of the path with a fanout, by its index, less those that `min_usage` rules out
+    whatever is chosen elsewhere."""
+    found = {i: _fanout(problem, i, c.dimensions) for i, c in enumerate(problem.path.components) if c.dimensions}
+    best = best_usages(problem)
+    if best is None:
+        return found
+    position = 0
+    for level, fanout in found.items():
+        end = position + len(fanout.dimensions)
+        good = {usages[position:end] for usages in best}
+        own = [usage(fanout.dimensions, used) in good for used in fanout.used.tolist()]
+        left = fanout.take(np.flatnonzero(own))
+        found[level] = replace(left, numbers=np.arange(len(left)))
+        position = end
+    return found
 
 
-def reused(problem: Problem, choice: SpatialChoice, tensor: int, level: int) -> int:
-    """Product of the factors at a component across which a tensor is multicast or reduced for free."""
-    t = problem.tensors[tensor]
-    result = 1
-    for d, at, factors in zip(choice.dimensions, choice.levels, choice.factors, strict=True):
-        if at == level and t.name in d.may_reuse:
-            result *= math.prod(f for v, f in enumerate(factors) if v not in t.relevant)
-    return result
+def usage(dimensions: Sequence[BoundDimension], used: Sequence[int]) -> tuple[float, ...]:
+    """What `min_usage` compares: how far each dimension is used, up to what is asked for."""
+    return tuple(float(min(n * d.usage_scale / d.fanout, d.min_usage)) for n, d in zip(used, dimensions, strict=True))
 
 
-def _undominated(usages: set[tuple[float, ...]]) -> set[tuple[float, ...]]:
-    best = tuple(map(max, zip(*usages, strict=True)))
+def best_usages(problem: Problem) -> frozenset[tuple[float, ...]] | None:
+    """Usages of all dimensions of the path that no other choice of Spatial loops dominates. None: nothing asks for any.
+
+    A dimension that asks for nothing is best left alone, unless `loop_bounds` forbid that.
+    """
+    dimensions = [d for c in problem.path.components for d in c.dimensions]
+    if not any(d.min_usage > 0 for d in dimensions):
+        return None
+    ones = (1,) * len(problem.variables)
+    asked = [d for d in dimensions if d.min_usage > 0 or not _obeys(problem, d, ones)]
+    found = set()
+    for count, factors in enumerate(_joint(problem, tuple(asked), tuple(v.bound for v in problem.variables))):
+        check()
+        _check_count(problem, tuple(asked), count)
+        own = dict(zip((id(d) for d in asked), map(math.prod, factors), strict=True))
+        found.add(usage(dimensions, [own.get(id(d), 1) for d in dimensions]))
+    return undominated(found)
+
+
+def can_spread(problem: Problem) -> bool:
+    """Whether any choice of Spatial loops meets all `loop_bounds`."""
+    dimensions = tuple(d for c in problem.path.components for d in c.dimensions)
+    bounds = tuple(v.bound for v in problem.variables)
+    return next(_joint(problem, dimensions, bounds), None) is not None
+
+
+def undominated(usages: set[tuple[float, ...]]) -> frozenset[tuple[float, ...]]:
+    """Usages that none exceeds in one dimension without falling behind in another."""
+    best = tuple(map(max, zip(*usages, strict=True))) if usages else ()
     if best in usages:
-        return {best}
-
-    def dominated(a: tuple[float, ...]) -> bool:
-        return any(b != a and all(y >= x for x, y in zip(a, b, strict=True)) for b in usages)
-
-    return {usage for usage in usages if not dominated(usage)}
+        return frozenset([best])
+    return frozenset(a for a in usages if not any(b != a and all(map(float.__ge__, b, a)) for b in usages))
 
 
 def _joint(
@@ -124,6 +146,60 @@ def _joint(
         remaining = tuple(n // f for n, f in zip(left, factors, strict=True))
         for others in _joint(problem, rest, remaining):
             yield (factors, *others)
+
+
+def _fanout(problem: Problem, level: int, dimensions: tuple[BoundDimension, ...]) -> Fanout:
+    bounds = np.array([v.bound for v in problem.variables], np.int64)
+    chosen = np.ones((1, 0, len(bounds)), np.int64)
+    for i, d in enumerate(dimensions):
+        single = list(itertools.islice(_dimension(problem, d, tuple(bounds.tolist())), MOST_CHOICES + 1))
+        _check_count(problem, dimensions, len(single))
+        own = np.array(single, np.int64).reshape(-1, 1, len(bounds))
+        parts = []
+        step = max(1, _CHUNK // max(1, len(own)))
+        for begin in range(0, len(chosen), step):
+            check()
+            some = chosen[begin : begin + step]
+            both = np.concatenate([np.repeat(some, len(own), axis=0), np.tile(own, (len(some), 1, 1))], axis=1)
+            parts.append(_distinct(problem, dimensions[: i + 1], both[(bounds % both.prod(axis=1) == 0).all(axis=1)]))
+        none = np.ones((0, i + 1, len(bounds)), np.int64)
+        chosen = _distinct(problem, dimensions[: i + 1], np.concatenate([none, *parts]))
+        _check_count(problem, dimensions, len(chosen))
+    chosen = chosen[np.argsort(-chosen.prod(axis=(1, 2)), kind="stable")]
+    return Fanout(level, dimensions, chosen, *_effects(problem, dimensions, chosen), np.arange(len(chosen)))
+
+
+def _check_count(problem: Problem, dimensions: tuple[BoundDimension, ...], count: int) -> None:
+    if count > MOST_CHOICES:
+        raise SpecError(
+            f"there are more than {MOST_CHOICES:,} ways to spread loops of Einsum {problem.info.name} over the "
+            f"{len(dimensions)} fanout dimensions of {dimensions[0].component}, too many to search; leave fewer with "
+            "reuse, loop_bounds and min_usage",
+            problem.info.name,
+        )
+
+
+def _effects(problem: Problem, dimensions: tuple[BoundDimension, ...], factors: Ints) -> tuple[Floats, Floats]:
+    """Choices × tensors: factors that are reused, and all factors over variables that do not index the tensor."""
+    shared, apart = (np.ones((len(factors), len(problem.tensors))) for _ in range(2))
+    for i, t in enumerate(problem.tensors):
+        others = [v for v in range(len(problem.variables)) if v not in t.relevant]
+        for n, d in enumerate(dimensions):
+            own = factors[:, n, others].prod(axis=1)
+            apart[:, i] *= own
+            if t.name in d.may_reuse:
+                shared[:, i] *= own
+    return shared, apart
+
+
+def _distinct(problem: Problem, dimensions: tuple[BoundDimension, ...], factors: Ints) -> Ints:
+    """Of choices that cost the same, one: equal totals, equal reuse per tensor, equal use where that counts."""
+    shared, _ = _effects(problem, dimensions, factors)
+    used = factors.prod(axis=2)
+    counts = [used[:, n] for n, d in enumerate(dimensions) if d.power_gateable or d.min_usage > 0]
+    key = np.column_stack([factors.prod(axis=1), shared.astype(np.int64), *counts])
+    _, first = np.unique(group_numbers(key), return_index=True)
+    return factors[np.sort(first)]
 
 
 def _dimension(problem: Problem, dimension: BoundDimension, left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

@@ -2,74 +2,123 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.factors import primes
-from fusiest.pmapping.layers import Holder, Layer
+from fusiest.pmapping.gathered import Ancestry
+from fusiest.pmapping.layers import Layer
+from fusiest.pmapping.nest import HeldTensor
+from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.problem import Problem
-from fusiest.pmapping.search import Search
+from fusiest.pmapping.spatial import Fanout
 from fusiest.pmapping.table import Branch, FusedLoop
 
 
 @dataclass(frozen=True)
-class SearchOrigin:
-    """Rows found by a search: which of its layers they end in, and the holders above that in the fused part."""
+class Past:
+    """A layer without its criteria: where rows came from."""
 
-    search: Search
+    kind: str
+    item: HeldTensor | None
+    shape: Ints
+    source: Ints
+    row: Ints
+    note: Ints
+    tolls: tuple[HeldTensor, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """How the rows of a search came about."""
+
+    problem: Problem
+    fanouts: Mapping[int, Fanout]
+    layers: Mapping[int, Past]
+
+    def storage(self, holder: HeldTensor, on_top: bool = False) -> Storage:
+        name = self.problem.tensors[holder.tensor].name
+        persistent = on_top and name in self.problem.info.persistent
+        return Storage(
+            tensors=(name,), component=self.problem.path.components[holder.memory].name, persistent=persistent
+        )
+
+    def toll(self, toll: HeldTensor) -> Toll:
+        name = self.problem.tensors[toll.tensor].name
+        return Toll(tensors=(name,), component=self.problem.path.components[toll.memory].name)
+
+
+def make_trace(
+    problem: Problem, fanouts: Mapping[int, Fanout], layers: list[Layer], ends: Mapping[int, Ints]
+) -> tuple[Trace, dict[int, Ints]]:
+    """All that led to some rows of some layers, and the new numbers of the rows (per layer and old number)."""
+    needed = {number: np.zeros(len(layer.shape), np.bool_) for number, layer in enumerate(layers)}
+    for number, rows in ends.items():
+        needed[number][rows] = True
+    found: dict[int, Layer] = {}
+    for number in range(len(layers) - 1, -1, -1):
+        if needed[number].any():
+            layer = layers[number].take(np.flatnonzero(needed[number]))
+            found[number] = layer
+            for source in np.unique(layer.source) if layer.kind != "begin" else ():
+                needed[int(source)][layer.row[layer.source == source]] = True
+    numbers = {number: np.cumsum(needed[number]) - 1 for number in found}
+    past = {}
+    for number, layer in found.items():
+        row = layer.row.copy()
+        for source in np.unique(layer.source) if layer.kind != "begin" else ():
+            own = layer.source == source
+            row[own] = numbers[int(source)][row[own]]
+        past[number] = Past(layer.kind, layer.item, layer.shape, layer.source, row, layer.note, layer.tolls)
+    return Trace(problem, fanouts, past), numbers
+
+
+@dataclass(frozen=True)
+class SearchOrigin:
+    """Rows found by a search: which of its layers they end in, and how they go on above it."""
+
+    trace: Trace
     layer: int
-    above: tuple[tuple[Holder, frozenset[FusedLoop]], ...] = ()
-    """From the innermost out: each holder above the seed with the fused loops above it."""
+    ancestry: Ancestry
 
     def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
-        search = self.search
-        if not search.layers:
-            search.run()
-        top = [_storage(search, (chain[0], t)) for t, chain in enumerate(search.chains) if search.on_top[t]]
-        holders = [*reversed(self.above)]
-        layer = search.layers[self.layer]
-        if layer.kind == "hold":
-            assert layer.item is not None
-            holders.append((layer.item, frozenset(tiles)))
-        writer = _Writer(search, tiles)
+        trace, ancestry = self.trace, self.ancestry
+        top = [trace.storage(h, on_top=True) for h in sorted(ancestry.on_top, key=lambda h: h.tensor)]
+        holders = [*reversed(ancestry.above)]
+        item = trace.layers[self.layer].item
+        if item is not None:
+            holders.append((item, frozenset(tiles)))
+        tolls = list(ancestry.tolls)
         above: list[tuple[Storage | Toll, frozenset[FusedLoop]]] = []
         for holder, cut in holders:
-            above += [(toll, cut) for toll in writer.tolls_to(holder)]
-            above.append((_storage(search, holder), cut))
-        return Branch(tuple(top), tuple(above), tuple(writer.write(self.layer, row)))
-
-
-def _storage(search: Search, holder: Holder) -> Storage:
-    index, t = holder
-    persistent = search.nest.persistent[t] and index == search.chains[t][0]
-    name = search.problem.tensors[t].name
-    return Storage(tensors=(name,), component=search.problem.path.components[index].name, persistent=persistent)
+            own = sorted(toll for toll in tolls if toll.tensor == holder.tensor and toll.memory < holder.memory)
+            tolls = [toll for toll in tolls if toll not in own]
+            above += [(trace.toll(toll), cut) for toll in own]
+            above.append((trace.storage(holder), cut))
+        return Branch(tuple(top), tuple(above), tuple(_Writer(trace, tiles).write(self.layer, row)))
 
 
 class _Writer:
     """Writes nodes from the outside in, following a row back through the layers."""
 
-    def __init__(self, search: Search, tiles: dict[FusedLoop, int]) -> None:
-        self.search = search
-        self.problem: Problem = search.problem
+    def __init__(self, trace: Trace, tiles: dict[FusedLoop, int]) -> None:
+        self.trace = trace
+        self.problem = trace.problem
         self.extent = {m: self.problem.info.bounds[m] for v in self.problem.variables for m in v.members}
         self.extent.update({loop.variable: tiles[loop] for loop in sorted(tiles)})
         self.nodes: list[Node] = []
-        components = self.problem.path.components
-        self.tolls = [
-            (i, t.name)
-            for i, c in enumerate(components)
-            if c.kind == "toll"
-            for t in self.problem.tensors
-            if t.name in search.placement.held[i]
-        ]
+        self.tolls: list[HeldTensor] = []
 
-    def write(self, layer_number: int, row: int) -> list[Node]:
-        layer = self.search.layers[layer_number]
+    def write(self, number: int, row: int) -> list[Node]:
+        self.tolls = sorted(self._tolls(number, row))
+        layer = self.trace.layers[number]
         first = int(layer.note[row]) if layer.kind == "hold" else -1
         while layer.kind != "begin":
             shape, note = int(layer.shape[row]), int(layer.note[row])
-            inner, row = self.search.layers[int(layer.source[row])], int(layer.row[row])
+            inner, row = self.trace.layers[int(layer.source[row])], int(layer.row[row])
             if layer.kind == "cross":
                 self._spatial(layer, note)
             else:
@@ -77,30 +126,32 @@ class _Writer:
             first = int(inner.note[row]) if inner.kind == "reserve" else -1
             if inner.kind == "hold":
                 assert inner.item is not None
-                self._pass_tolls(inner.item[0])
-                self.nodes.append(_storage(self.search, inner.item))
+                self._pass_tolls(inner.item.memory)
+                self.nodes.append(self.trace.storage(inner.item))
                 first = int(inner.note[row])
             layer = inner
         self._pass_tolls(len(self.problem.path.components) - 1)
         return [*self.nodes, Compute(einsum=self.problem.info.name, component=self.problem.path.compute.name)]
 
-    def tolls_to(self, holder: Holder) -> list[Toll]:
-        """Tolls that a tensor passes on its way to a holder in the fused part: right above that holder."""
-        index, t = holder
-        own = [toll for toll in self.tolls if toll[0] < index and toll[1] == self.problem.tensors[t].name]
-        self.tolls = [toll for toll in self.tolls if toll not in own]
-        return [Toll(tensors=(tensor,), component=self.problem.path.components[i].name) for i, tensor in own]
+    def _tolls(self, number: int, row: int) -> list[HeldTensor]:
+        """All Tolls that tensors pass below the fused loops."""
+        found: list[HeldTensor] = []
+        while True:
+            layer = self.trace.layers[number]
+            found += layer.tolls
+            if layer.kind == "begin":
+                return found
+            number, row = int(layer.source[row]), int(layer.row[row])
 
     def _pass_tolls(self, component: int) -> None:
         """Tolls above this component come now, below the loops of the gap."""
-        for i, tensor in [toll for toll in self.tolls if toll[0] < component]:
-            self.nodes.append(Toll(tensors=(tensor,), component=self.problem.path.components[i].name))
-            self.tolls.remove((i, tensor))
+        self.nodes += [self.trace.toll(toll) for toll in self.tolls if toll.memory < component]
+        self.tolls = [toll for toll in self.tolls if toll.memory >= component]
 
     def _temporal(self, outer: int, inner: int, first: int) -> None:
         order = sorted(range(len(self.problem.variables)), key=lambda v: v != first)
         for v in order:
-            ratio = int(self.problem.extents[v][outer] // self.problem.extents[v][inner])
+            ratio = self.problem.extent(v, outer) // self.problem.extent(v, inner)
             for member, tile in self._split(v, ratio):
                 self.nodes.append(Temporal(rank_variable=member, tile_shape=tile))
 
@@ -113,14 +164,11 @@ class _Writer:
             touched[member] = self.extent[member]
         return list(touched.items())
 
-    def _spatial(self, layer: Layer, note: int) -> None:
+    def _spatial(self, layer: Past, choice: int) -> None:
         assert layer.item is not None
-        component = layer.item[0]
-        self._pass_tolls(component)
-        choice = self.search.crossings[note] if component == self.search.costs.outermost else self.search.fixed
-        for d, at, factors in zip(choice.dimensions, choice.levels, choice.factors, strict=True):
-            if at != component:
-                continue
+        self._pass_tolls(layer.item.memory)
+        fanout = self.trace.fanouts[layer.item.memory]
+        for d, factors in zip(fanout.dimensions, fanout.factors[choice].tolist(), strict=True):
             for v, factor in enumerate(factors):
                 for member, tile in self._split(v, factor):
                     self.nodes.append(

@@ -139,7 +139,7 @@ class Mapper:
     path: Path
     limits: Limits
     costs: dict[tuple[object, ...], TensorCost | None] = field(default_factory=dict)
-    reserved: dict[tuple[object, ...], Reserved | None] = field(default_factory=dict)
+    reserved: dict[tuple[object, ...], Reserved] = field(default_factory=dict)
     numbers: dict[object, int] = field(default_factory=dict)
     delays: dict[tuple[object, ...], float] = field(default_factory=dict)
 
@@ -230,7 +230,14 @@ class _Tilings:
         held = [*self.skeleton.holders, *self.skeleton.placement.tolls]
         return tuple(sorted(h.level for h in held if h.tensor == tensor))
 
+    def _refused(self) -> bool:
+        """Whether a persistent tensor is held below a Spatial loop, which the model refuses whatever the tiles."""
+        kept = [h.level for h in self.skeleton.holders if h.backing and h.tensor in self.path.einsum.persistent]
+        return any(loop.level <= level for loop in self.skeleton.spatial for level in kept)
+
     def pmappings(self) -> Iterator[tuple[PlainCompatibility, Pmapping]]:
+        if self._refused():
+            return
         choices = [
             [self._resolved(c) for c in chains(self.skeleton, v, self.mapper.limits)] for v in self.mapper.variables
         ]
@@ -354,27 +361,23 @@ class _Tilings:
         options: dict[object, tuple[Order, Reserved | None]] = {}
         for order in itertools.permutations(loops):
             reserved = self._reserved(tiling, gap - 1, order)
-            if reserved is not None:
-                key: object = order if gap in self.fused_gaps else reserved
-                options.setdefault(key, (order, reserved))
+            key: object = order if gap in self.fused_gaps else reserved
+            options.setdefault(key, (order, reserved))
         return list(options.values())
 
-    def _reserved(self, tiling: tuple[Chain, ...], holder: int, below: Order) -> Reserved | None:
+    def _reserved(self, tiling: tuple[Chain, ...], holder: int, below: Order) -> Reserved:
         held = self.skeleton.holders[holder]
         key = (held, tuple(chain.extents[holder] for chain in tiling), below)
         if key not in self.mapper.reserved:
             self.mapper.reserved[key] = self._evaluated(tiling, holder, below)
         return self.mapper.reserved[key]
 
-    def _evaluated(self, tiling: tuple[Chain, ...], holder: int, below: Order) -> Reserved | None:
-        """Ask the model. None where it refuses (a persistent tensor below a loop)."""
+    def _evaluated(self, tiling: tuple[Chain, ...], holder: int, below: Order) -> Reserved:
+        """Ask the model."""
         held = self.skeleton.holders[holder]
         orders = self._listed(tiling)
         orders[holder + 1] = below
-        try:
-            charged = reservations(self.mapper.nest(self._nodes(tiling, orders)))
-        except SpecError:
-            return None
+        charged = reservations(self.mapper.nest(self._nodes(tiling, orders)))
         memory = self.path.components[held.level].name
         found = next(r for r in charged if (r.memory, r.tensor) == (memory, held.tensor))
         return Reserved(found.bits, None if found.level < 0 else found.level - self._level(tiling, holder))

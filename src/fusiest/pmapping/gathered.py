@@ -1,0 +1,90 @@
+"""Pmappings of one compatibility, gathered from all structures that lead to it, and pruned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fusiest.pmapping.nest import HeldTensor
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.table import Compatibility, FusedLoop, Rows
+
+_MANY = 1 << 18
+"""Rows that wait to be pruned."""
+
+
+@dataclass(frozen=True)
+class FusedRows:
+    """Rows of a layer that have the same fused loops."""
+
+    layer: int
+    loops: tuple[FusedLoop, ...]
+    rows: Ints
+    tiles: Ints
+    """Rows × loops."""
+    groups: Ints
+    """A number for the tiles of each row: rows of one compatibility with equal numbers are compared."""
+
+
+@dataclass(frozen=True)
+class Ancestry:
+    """How rows go on above their layer."""
+
+    on_top: frozenset[HeldTensor]
+    above: tuple[tuple[HeldTensor, frozenset[FusedLoop]], ...] = ()
+    """From the innermost out: each holder with the fused loops above it."""
+    tolls: tuple[HeldTensor, ...] = ()
+    """Tolls that tensors pass on their way to these holders."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of one structure, and their criteria: energy, latency, per memory running sums of bits down to each zone."""
+
+    fused: FusedRows
+    ancestry: Ancestry
+    which: Ints
+    criteria: Floats
+
+
+@dataclass
+class Gathered:
+    """All pieces of one compatibility."""
+
+    compatibility: Compatibility
+    pieces: list[Piece] = field(default_factory=list)
+    waiting: int = 0
+    explored: int = 0
+
+    def add(self, piece: Piece, prune: bool) -> None:
+        self.pieces.append(piece)
+        self.waiting += len(piece.which)
+        self.explored += len(piece.which)
+        if prune and self.waiting > _MANY:
+            self.prune()
+
+    def prune(self) -> None:
+        """Leave out rows that another one of the same tiles dominates."""
+        self.waiting = 0
+        groups = np.concatenate([piece.fused.groups[piece.which] for piece in self.pieces])
+        keep = pareto_rows(groups, np.concatenate([piece.criteria for piece in self.pieces]))
+        keep.sort()
+        ends = np.cumsum([0, *(len(piece.which) for piece in self.pieces)])
+        cuts = np.searchsorted(keep, ends)
+        left = []
+        for piece, begin, first, last in zip(self.pieces, ends[:-1], cuts[:-1], cuts[1:], strict=True):
+            if last > first:
+                own = keep[first:last] - begin
+                left.append(Piece(piece.fused, piece.ancestry, piece.which[own], piece.criteria[own]))
+        self.pieces = left
+
+    def rows(self, piece: Piece, memories: int) -> Rows:
+        """A piece as rows of a table."""
+        fused, count = piece.fused, len(piece.which)
+        columns = [fused.loops.index(loop) for loop in self.compatibility.loops]
+        running = piece.criteria[:, 2:].reshape(count, memories, len(self.compatibility.zones) + 2)
+        return Rows(
+            fused.tiles[piece.which][:, columns], piece.criteria[:, 0], piece.criteria[:, 1], np.diff(running, axis=2),
+            np.zeros(count, np.int64), fused.rows[piece.which], running[:, :, 0],
+        )  # fmt: skip

@@ -1,0 +1,64 @@
+"""Where Einsums meet on chip: memories whose space they share."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from fusiest.pmapping.placement import placements
+from fusiest.pmapping.sizes import bind_sized
+from fusiest.spec.binding import computes
+from fusiest.spec.spec import Spec
+
+
+def meeting_memories(spec: Spec, usage: bool) -> tuple[str, ...]:
+    """Memories whose space Einsums share; none if they do not meet on chip and usage is not asked for."""
+    return shared_memories(spec) if usage or can_fuse(spec) else ()
+
+
+@functools.lru_cache(maxsize=4)
+def shared_memories(spec: Spec) -> tuple[str, ...]:
+    """Memories of limited size where tensors of several Einsums can meet: outside every fanout, or all."""
+    found: list[str] = []
+    first = next(iter(spec.info.einsums))
+    deep = meet_below_fanouts(spec)
+    for compute in computes(spec.require_arch()):
+        for component in bind_sized(spec, first, compute).components:
+            if component.dimensions and not deep:
+                break
+            if component.kind == "memory" and math.isfinite(component.size) and component.name not in found:
+                found.append(component.name)
+    return tuple(found)
+
+
+def meet_below_fanouts(spec: Spec) -> bool:
+    """Whether memories below a fanout may hold something above a fused loop: a tensor that is exchanged there, or, where
+    memories need not stand in hierarchy order, any."""
+    for einsum, info in spec.info.einsums.items():
+        shared = [t for t in info.accesses if t in spec.info.shared]
+        for compute in computes(spec.require_arch()) if shared else ():
+            path = bind_sized(spec, einsum, compute)
+            below = [i for i, c in enumerate(path.components) if any(o.dimensions for o in path.components[: i + 1])]
+            if not any(path.components[i].kind == "memory" for i in below):
+                continue
+            for placement in placements(spec, path):
+                if any(sets is not None and not sets.force_memory_hierarchy_order for sets in placement.sets):
+                    return True
+                if any(placement.holders(t, path)[0] in below for t in shared):
+                    return True
+    return False
+
+
+@functools.lru_cache(maxsize=4)
+def can_fuse(spec: Spec) -> bool:
+    """Whether a tensor of several Einsums, or a persistent one, may be backed elsewhere than in an unlimited outermost
+    memory: where not, Einsums do not meet on chip."""
+    for einsum, info in spec.info.einsums.items():
+        wanted = [t for t in info.accesses if t in spec.info.shared or t in info.persistent]
+        for compute in computes(spec.require_arch()) if wanted else ():
+            path = bind_sized(spec, einsum, compute)
+            for placement in placements(spec, path):
+                backing = [path.components[placement.holders(t, path)[0]] for t in wanted]
+                if any(c is not path.components[0] or math.isfinite(c.size) for c in backing):
+                    return True
+    return False

@@ -1,0 +1,231 @@
+"""What a row can still come to: the most that components can be busy, the least that the holders to come can cost.
+
+Where the whole of a pmapping must beat something that is known (`Cutoff`), rows that cannot are dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from fusiest.pmapping.costs import ENERGY, Columns, Costs, finish
+from fusiest.pmapping.nest import BEYOND, HeldTensor, Source, Stretch
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.problem import FIRST, TRAFFIC, Problem
+from fusiest.pmapping.spatial import Fanout
+from fusiest.pmapping.steps import Outers, Steps
+
+CLOSE = 1e-9
+"""Costs that differ by less count as equal."""
+
+
+@dataclass(frozen=True)
+class Cutoff:
+    """Energy and latency of known pmappings: others must beat each of them in one of both."""
+
+    points: Floats
+
+    def keeps(self, energy: Floats, latency: Floats) -> np.ndarray:
+        """Pmappings that may matter, given the least that they cost."""
+        keep = np.ones(len(energy), np.bool_)
+        for e, seconds in self.beaten():
+            keep &= (energy < e) | (latency < seconds)
+        return keep
+
+    def beaten(self) -> Floats:
+        """Pmappings of such costs do not matter."""
+        return self.points * (1 - CLOSE)
+
+    def with_points(self, energy: Floats, latency: Floats) -> Cutoff:
+        points = np.concatenate([self.points, np.column_stack([energy, latency])])
+        return Cutoff(points[pareto_rows(np.zeros(len(points), np.int64), points)])
+
+
+class Prospect(NamedTuple):
+    """What is still to come for a row, besides loops: holders to place, fanouts to cross."""
+
+    outers: Outers
+    boundary: int
+    """Memories from here on inwards are done, but for the holders of a stretch that are not placed."""
+    levels: tuple[int, ...]
+    """Fanouts to cross."""
+    watts: float
+    stretch: Stretch | None = None
+    placed: frozenset[HeldTensor] = frozenset()
+    togo: Floats | None = None
+    """Per shape, the least that holders to come add to energy and busy times, if that is known."""
+
+
+@dataclass
+class Outlook:
+    problem: Problem
+    columns: Columns
+    costs: Costs
+    steps: Steps
+    fanouts: Mapping[int, Fanout]
+    _known: dict[object, Floats] = field(default_factory=dict)
+
+    @cached_property
+    def levels(self) -> tuple[int, ...]:
+        """Components with a fanout, outermost first."""
+        return tuple(sorted(self.fanouts))
+
+    def region(self, component: int) -> int:
+        """The outermost component that no fanout separates from this one."""
+        return max((level for level in self.levels if level <= component), default=0)
+
+    def weights(self, tensor: int, skips: bool, source: Source) -> Floats:
+        """What is paid further out for what a holder, or the compute, exchanges; or carried on, if a fanout is between."""
+        weights = self.costs.fetched(tensor, skips, source.stations)
+        if source.memory == BEYOND:
+            weights = weights + self.costs.carried(tensor, skips)
+        return weights
+
+    def holder_weights(self, stretch: Stretch, holder: HeldTensor) -> Floats:
+        """What a holder costs."""
+        memory, t = holder
+        weights = self.costs.filled(t, memory)
+        if stretch.is_backing(holder):
+            weights[:2] = 0
+            return weights
+        skips = self.problem.path.components[memory].skip_initial_output_write
+        return weights + self.weights(t, skips, stretch.sources[holder])
+
+    # --- the most -----------------------------------------------------------------------------------------------------
+
+    def most(self, stretch: Stretch, outers: Outers, placed: frozenset[HeldTensor]) -> Floats:
+        """Per tensor and criterion, the most that a value of its traffic can still cost."""
+        key = "most", stretch, outers, placed
+        if key not in self._known:
+            here = np.zeros((len(self.problem.tensors), self.columns.count))
+            for h in stretch.holders:
+                if h not in placed:
+                    here[h.tensor] += self.holder_weights(stretch, h)[TRAFFIC]
+            outer = [self._outer_most(o, stretch.memories.start) for o in outers]
+            self._known[key] = here + np.max(outer, axis=0)
+        return self._known[key]
+
+    def _outer_most(self, placement: int, boundary: int) -> Floats:
+        key = "outer most", self.steps.outside([placement], boundary), boundary
+        if key not in self._known:
+            found = np.zeros((len(self.problem.tensors), self.columns.count))
+            part = self.steps.outer_stretch(placement, boundary)
+            for h in part.holders:
+                found[h.tensor] += self.holder_weights(part, h)[TRAFFIC]
+            self._known[key] = found
+        return self._known[key]
+
+    # --- the least ----------------------------------------------------------------------------------------------------
+
+    def least(self, prospect: Prospect) -> Floats:
+        """Per criterion, the least that the holders to come add."""
+        key = "least", prospect.outers, prospect.boundary, prospect.stretch, prospect.placed
+        if key not in self._known:
+            found = np.min([self._outer_least(o, prospect.boundary) for o in prospect.outers], axis=0)
+            if prospect.stretch is not None:
+                rest = (h for h in prospect.stretch.holders if h not in prospect.placed)
+                found = self.least_of(prospect.stretch, rest, prospect.outers)
+            self._known[key] = found
+        return self._known[key]
+
+    def least_of(self, stretch: Stretch, holders: Iterable[HeldTensor], outers: Outers) -> Floats:
+        """Per criterion, the least that some holders of a stretch, and all further out, add."""
+        found: Floats = np.min([self._outer_least(o, stretch.memories.start) for o in outers], axis=0)
+        return found + sum(self._least(stretch, h) for h in holders)
+
+    def _outer_least(self, placement: int, boundary: int) -> Floats:
+        key = "outer", self.steps.outside([placement], boundary), boundary
+        if key not in self._known:
+            found = np.zeros(self.columns.count)
+            part = self.steps.outer_stretch(placement, boundary)
+            for h in part.holders:
+                found += self._least(part, h)
+            self._known[key] = found
+        return self._known[key]
+
+    def _least(self, stretch: Stretch, holder: HeldTensor) -> Floats:
+        """The least of what a holder adds to energy and, outside of all fanouts, to busy times.
+
+        An output's first pass is no more than all its traffic: what it saves is at most that much.
+        """
+        key = "holder", holder, stretch.sources[holder]
+        if key not in self._known:
+            amounts = self.problem.amounts[holder.tensor]
+            found = np.zeros(self.columns.count)
+            if any(level <= holder.memory for level in self.fanouts):  # what is fetched may be shared
+                if not stretch.is_backing(holder):
+                    weights = self.costs.filled(holder.tensor, holder.memory)
+                    saved = weights[FIRST, self.columns.credit]
+                    found[ENERGY] = amounts[TRAFFIC].min() * (weights[TRAFFIC, ENERGY] + saved)
+            else:
+                traffic, first, _ = self.holder_weights(stretch, holder)[:, : self.columns.time]
+                if first.any():
+                    paid = amounts[TRAFFIC][:, None] * traffic + amounts[FIRST][:, None] * first
+                    found[: self.columns.time] = paid.min(axis=0)
+                else:
+                    found[: self.columns.time] = amounts[TRAFFIC].min() * traffic
+            self._known[key] = np.maximum(found, 0)
+        return self._known[key]
+
+    # --- bounds -------------------------------------------------------------------------------------------------------
+
+    def bounds(self, shape: Ints, criteria: Floats, prospect: Prospect) -> tuple[Floats, Floats]:
+        """The least energy and latency that rows can come to."""
+        crossing = [self.fanouts[level] for level in prospect.levels]
+        if crossing:
+            criteria = self._crossed(shape, criteria, prospect, crossing)
+        if prospect.togo is None:
+            return finish(self.problem, self.columns, criteria + self.least(prospect), prospect.watts)
+        rest = prospect.togo[:, shape].T
+        least = criteria.copy()
+        least[:, : self.columns.time] += np.where(np.isfinite(rest), rest, 0)
+        energy, latency = finish(self.problem, self.columns, least, prospect.watts)
+        return np.where(np.isfinite(rest[:, ENERGY]), energy, np.inf), latency
+
+    def _crossed(self, shape: Ints, criteria: Floats, prospect: Prospect, crossing: list[Fanout]) -> Floats:
+        """The least that criteria can be after some fanouts: traffic shared, and work spread, as far as possible."""
+        columns, p = self.columns, self.problem
+        result = np.zeros_like(criteria)
+        result[:, columns.time] = criteria[:, columns.time] / self.most_units(prospect.levels)
+        result[:, ENERGY] = criteria[:, ENERGY]
+        for t, tensor in enumerate(p.tensors):
+            others = [v for v in range(len(p.variables)) if v not in tensor.relevant]
+            left = math.prod((p.variables[v].bound / p.extents[v][shape] for v in others), start=np.ones(len(shape)))
+            if tensor.output:
+                apart = np.minimum(left, math.prod(f.apart[:, t].max(initial=1.0) for f in crossing))
+                result[:, ENERGY] += criteria[:, columns.credit] * apart
+            price = self._price(prospect.outers, t, prospect.boundary)
+            if price:
+                shared = np.minimum(left, math.prod(f.shared[:, t].max(initial=1.0) for f in crossing))
+                result[:, ENERGY] += criteria[:, columns.traffic + t] / shared * price
+        return result
+
+    def most_units(self, levels: Iterable[int]) -> float:
+        """The most units that work in parallel across fanouts."""
+        return math.prod(float(self.fanouts[level].units.max(initial=1.0)) for level in levels)
+
+    def least_energy(self, criteria: Floats, fanout: Fanout, prospect: Prospect) -> Floats:
+        """Per choice at a fanout, the least energy of a row once all fanouts are crossed; `criteria`: at least those."""
+        columns = self.columns
+        others = [self.fanouts[level] for level in prospect.levels if level != fanout.level]
+        found = np.full(len(fanout), criteria[ENERGY])
+        for t, tensor in enumerate(self.problem.tensors):
+            if tensor.output:
+                apart = fanout.apart[:, t] * math.prod(f.apart[:, t].max(initial=1.0) for f in others)
+                found += criteria[columns.credit] * apart
+            shared = fanout.shared[:, t] * math.prod(f.shared[:, t].max(initial=1.0) for f in others)
+            found += criteria[columns.traffic + t] / shared * self._price(prospect.outers, t, prospect.boundary)
+        return found
+
+    def _price(self, outers: Outers, tensor: int, boundary: int) -> float:
+        """The least energy for a value that is carried across fanouts to the next holder."""
+        found = []
+        for source in {self.steps.source(o, tensor, boundary, 0) for o in outers}:
+            traffic, first, _ = self.costs.fetched(tensor, True, source.stations)
+            found.append(float(traffic[ENERGY] + first[ENERGY] + first[self.columns.credit]))
+        return max(0.0, min(found))

@@ -1,0 +1,124 @@
+"""Which rows of the search over tile shapes matter: those that nothing dominates, and that may beat what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fusiest.pmapping.costs import BUSY
+from fusiest.pmapping.crossing import Beaten
+from fusiest.pmapping.layers import Layer, union
+from fusiest.pmapping.nest import HeldTensor, Nest, Stretch
+from fusiest.pmapping.outlook import Cutoff, Outlook, Prospect
+from fusiest.pmapping.pareto import Floats
+from fusiest.pmapping.states import Key, Last, Used
+from fusiest.pmapping.togo import MOST_SHAPES, ToGo
+
+
+@dataclass(frozen=True)
+class Pruning:
+    nest: Nest
+    outlook: Outlook
+    togo: ToGo
+    watts: Callable[[Used], float]
+    cutoff: Cutoff | None
+    """What pmappings must beat."""
+    beam: int | None
+    """Keep only this many rows per state: a quick first look, not exact."""
+
+    def merged(
+        self, layers: list[Layer], stretch: Stretch, key: Key, placed: frozenset[HeldTensor], last: Last | None
+    ) -> Layer:
+        """All rows of these layers that matter, with some holders of a stretch placed. No `last`: the fused part follows."""
+        self._raise_times(layers, stretch, key, placed)
+        start = stretch.memories.start
+        levels = tuple(level for level in self.outlook.levels if level <= start)
+        prospect = Prospect(key.outers, start, levels, 0.0 if levels else self.watts(key.used), stretch, placed)
+        if not levels and self._looks_ahead and last is not None:
+            own = last.holder if last.hoists else None
+            prospect = prospect._replace(togo=self.togo.within(stretch, key.outers, placed, own, key.kept))
+        return self._promising(union(layers), prospect)
+
+    def crossed(self, layers: list[Layer], level: int, key: Key) -> Layer:
+        """All rows of these layers that matter, once a fanout is crossed."""
+        return self._promising(union(layers), self.after_crossing(level, key))
+
+    def after_crossing(self, level: int, key: Key) -> Prospect:
+        """What is to come then."""
+        levels = tuple(own for own in self.outlook.levels if own < level)
+        if levels:
+            return Prospect(key.outers, level, levels, 0.0)
+        togo = None
+        if self._looks_ahead:
+            last = key.last.holder if key.last is not None and key.last.hoists else None
+            togo = self.togo.after(key.outers, level, last, key.kept)
+        return Prospect(key.outers, level, (), self.watts(key.used), togo=togo)
+
+    def beaten(self, level: int, key: Key) -> Beaten | None:
+        """What need not be kept when a fanout is crossed."""
+        prospect = self.after_crossing(level, key)
+        if self.cutoff is None or prospect.togo is None or any(busy.counts for busy in self.outlook.columns.busy):
+            return None
+        scale = np.array([prospect.watts, self.outlook.problem.info.n_instances])
+        return Beaten(prospect.togo, scale, self.cutoff.beaten())
+
+    @property
+    def _looks_ahead(self) -> bool:
+        """Whether it is worth to know what is to come from each shape on."""
+        return self.cutoff is not None and self.outlook.problem.shapes <= MOST_SHAPES
+
+    def _promising(self, layer: Layer, prospect: Prospect) -> Layer:
+        """Drop rows that cannot beat what is known; of a first look, all but the most promising."""
+        if (self.cutoff is None and self.beam is None) or not len(layer.shape):
+            return layer
+        energy, latency = self.outlook.bounds(layer.shape, layer.criteria, prospect)
+        keep = np.isfinite(energy)
+        if self.cutoff is not None:
+            keep &= self.cutoff.keeps(energy, latency)
+        if self.beam is not None and keep.sum() > self.beam:
+            best = np.zeros(len(energy), np.bool_)
+            for measure in (energy * latency, energy, latency):
+                best[np.argsort(np.where(keep, measure, np.inf), kind="stable")[: self.beam // 3]] = True
+            keep &= best
+        return layer if keep.all() else layer.take(np.flatnonzero(keep))
+
+    # --- busy times ---------------------------------------------------------------------------------------------------
+
+    def _raise_times(self, layers: list[Layer], stretch: Stretch, key: Key, placed: frozenset[HeldTensor]) -> None:
+        """Raise busy times as far as that changes no latency.
+
+        A component that is busy for b, with at most m to come, cannot be the slowest if b + m is no more than the time t
+        of one that is complete. So b counts as t - m if it is less. With nothing to come, it is complete itself.
+        """
+        columns = self.outlook.columns
+        weights = self.outlook.most(stretch, key.outers, placed)
+        here = range(self.outlook.region(stretch.memories.start), stretch.memories.stop)
+        for i, busy in enumerate(columns.busy, start=BUSY):
+            if busy.component not in here or busy.counts:
+                continue
+            still = weights[:, i].any() or any(self._pending(i, layer.criteria) for layer in layers)
+            for layer in layers:
+                time = layer.criteria[:, columns.time]
+                if still:
+                    most = weights[:, i] @ self.outlook.problem.most_traffic[:, layer.shape]
+                    np.maximum(layer.criteria[:, i], time - most, out=layer.criteria[:, i])
+                else:
+                    self._complete(i, layer.criteria)
+
+    def settle(self, criteria: Floats, component: int) -> None:
+        """Components from this one inwards are busy as long as they will be: only the busiest of them matters."""
+        for i, busy in enumerate(self.outlook.columns.busy, start=BUSY):
+            if busy.component >= component and not busy.counts and not self._pending(i, criteria):
+                self._complete(i, criteria)
+
+    def _complete(self, column: int, criteria: Floats) -> None:
+        time = criteria[:, self.outlook.columns.time]
+        np.maximum(time, criteria[:, column], out=time)
+        criteria[:, column] = 0
+
+    def _pending(self, column: int, criteria: Floats) -> bool:
+        """Whether a busy time depends on first passes that a fanout further out multiplies."""
+        columns = self.outlook.columns
+        return bool(columns.carried) and bool(criteria[:, columns.credit + 1 + column - BUSY].any())

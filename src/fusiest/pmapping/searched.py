@@ -1,0 +1,81 @@
+"""What a search over tile shapes found, as pieces of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from fusiest.pmapping.costs import finish
+from fusiest.pmapping.fused import FusedPart, persistent_bits, top_bits
+from fusiest.pmapping.gathered import Ancestry, Gathered
+from fusiest.pmapping.lattice import Lattice
+from fusiest.pmapping.pareto import Ints
+from fusiest.pmapping.states import Key
+from fusiest.pmapping.table import Backing, Compatibility, FusedLimits, Origin, Rows, make_compatibility
+from fusiest.pmapping.unfold import SearchOrigin, make_trace
+
+
+class TablePiece(NamedTuple):
+    """Rows of one compatibility that came about in the same way."""
+
+    compatibility: Compatibility
+    rows: Rows
+    origin: Origin
+    explored: int
+    """How many candidates there were."""
+
+
+def searched(
+    search: Lattice,
+    memories: tuple[int, ...],
+    limits: FusedLimits,
+    agreed: Mapping[str, frozenset[str]],
+    counted: bool,
+) -> Iterator[TablePiece]:
+    """Rows of a search that has run, and how they came about. `counted`: all candidates, also those that are dominated."""
+    found: dict[object, Gathered] = {}
+    for seed in search.seeds:
+        for outer in sorted(seed.key.outers):
+            FusedPart(search, seed, outer, memories, limits, agreed).gather(found, prune=not counted)
+    ends: dict[int, list[Ints]] = {}
+    for gathered in found.values():
+        if not counted:
+            gathered.prune()
+        for piece in gathered.pieces:
+            ends.setdefault(piece.fused.layer, []).append(piece.fused.rows[piece.which])
+    for _, layer in search.finals:
+        ends.setdefault(layer, []).append(np.arange(len(search.layers[layer].shape)))
+    trace, numbers = make_trace(
+        search.problem, search.fanouts, search.layers, {n: np.concatenate(rows) for n, rows in ends.items()}
+    )
+    for key, layer in search.finals:
+        compatibility, rows = _unfused(search, key, layer, memories)
+        yield TablePiece(compatibility, rows, SearchOrigin(trace, layer, Ancestry(key.on_top)), len(rows))
+    for gathered in found.values():
+        explored = gathered.explored
+        for piece in gathered.pieces:
+            rows = gathered.rows(piece, len(memories))
+            rows.row[:] = numbers[piece.fused.layer][rows.row]
+            origin = SearchOrigin(trace, piece.fused.layer, piece.ancestry)
+            yield TablePiece(gathered.compatibility, rows, origin, explored)
+            explored = 0
+
+
+def _unfused(search: Lattice, key: Key, number: int, memories: tuple[int, ...]) -> tuple[Compatibility, Rows]:
+    """Rows without fused loops: all shared tensors meet in the outermost memory."""
+    layer, p = search.layers[number], search.problem
+    exchanged = (h for h in key.on_top if search.nest.is_shared(h.tensor))
+    form = make_compatibility((), [Backing(p.tensors[t].name, p.path.components[m].name, 0) for m, t in exchanged], ())
+    energy, latency = finish(p, search.columns, layer.criteria, search.watts(key.used))
+    count = len(energy)
+    bits = np.zeros((count, len(memories), 1))
+    bits[:, :, 0] = top_bits(search, memories, key.on_top)
+    for i, memory in enumerate(memories):
+        column = search.columns.bits_column(memory)
+        if column is not None:
+            bits[:, i, 0] += layer.criteria[:, column]
+    kept = np.tile(persistent_bits(search, memories, key.on_top, shared=False), (count, 1))
+    empty = np.empty((count, 0), np.int64)
+    return form, Rows(empty, energy, latency, bits, np.zeros(count, np.int64), np.arange(count), kept)

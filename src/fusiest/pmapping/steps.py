@@ -1,0 +1,154 @@
+"""From the inside out, what is still open about who holds what: placements that agree on all that comes next go together.
+
+A placement says which memory holds which tensor. The search goes from the compute outwards; of a placement it needs to know,
+at any point, only what lies further out. So it goes on with sets of placements that are the same from there on out
+(`outers`), and splits them where their costs begin to differ: whenever a tensor's traffic is to be paid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from fusiest.pmapping.nest import BEYOND, NOWHERE, HeldTensor, Source, Stretch
+from fusiest.pmapping.placement import Placement
+from fusiest.pmapping.problem import Problem
+from fusiest.spec.binding import Path
+
+Outers = frozenset[int]
+"""Numbers of placements, one for each that differs further out."""
+
+
+class Steps:
+    """All placements of an Einsum on one compute."""
+
+    def __init__(self, problem: Problem, placements: Sequence[Placement]) -> None:
+        self.problem, self.placements = problem, placements
+        self.path: Path = problem.path
+        self.names = [t.name for t in problem.tensors]
+        self.outermost = next(i for i, c in enumerate(self.path.components) if c.kind == "memory")
+        self._known: dict[tuple[Outers, range], list[tuple[Stretch, Outers]]] = {}
+        self._sources: dict[tuple[int, int, int, int], Source] = {}
+
+    @cached_property
+    def _same(self) -> list[list[int]]:
+        """Per component and placement, the number of the first placement that is the same outside of the component."""
+        seen: list[dict[object, int]] = [{} for _ in range(len(self.path.components) + 1)]
+        found: list[list[int]] = [[] for _ in seen]
+        numbers: dict[object, int] = {}
+        for i, placement in enumerate(self.placements):
+            prefix = -1
+            for at in range(len(seen)):
+                found[at].append(seen[at].setdefault(prefix, i))
+                if at < len(self.path.components):
+                    own = prefix, placement.held[at], placement.sets[at]
+                    prefix = numbers.setdefault(own, len(numbers))
+        return found
+
+    def outside(self, placements: Iterable[int], component: int) -> Outers:
+        """These placements, as far as they differ outside of a component."""
+        same = self._same[component]
+        return frozenset(same[i] for i in placements)
+
+    def source(self, placement: int, tensor: int, child: int, region: int) -> Source:
+        """Where a tensor comes from that component `child` holds or uses. `region`: the outermost component that no fanout
+        separates from it."""
+        key = self._same[child][placement], tensor, child, region
+        if key not in self._sources:
+            self._sources[key] = self._source(*key)
+        return self._sources[key]
+
+    def _source(self, placement: int, tensor: int, child: int, region: int) -> Source:
+        held, name = self.placements[placement].held, self.names[tensor]
+        components = self.path.components
+        memory = max((i for i in range(child) if components[i].kind == "memory" and name in held[i]), default=NOWHERE)
+        tolls = (i for i in range(max(memory + 1, region), child) if components[i].kind == "toll" and name in held[i])
+        sets = self.placements[placement].sets[memory] if memory != NOWHERE else None
+        kept = sets is not None and name in sets.no_resend_to_below
+        return Source(BEYOND if NOWHERE < memory < region else memory, tuple(tolls), kept)
+
+    def split(
+        self, outers: Outers, tensors: Sequence[int], child: int, region: int
+    ) -> list[tuple[dict[int, Source], Outers]]:
+        """Placements by where these tensors come from."""
+        found: dict[tuple[Source, ...], list[int]] = {}
+        for i in sorted(outers):
+            found.setdefault(tuple(self.source(i, t, child, region) for t in tensors), []).append(i)
+        return [(dict(zip(tensors, own, strict=True)), frozenset(some)) for own, some in found.items()]
+
+    def stretches(self, outers: Outers, memories: range, region: int) -> list[tuple[Stretch, Outers]]:
+        """What these placements do in neighbouring memories, and what is then still open."""
+        key = outers, memories
+        if key not in self._known:
+            self._known[key] = list(self._stretches(outers, memories, region))
+        return self._known[key]
+
+    def _stretches(self, outers: Outers, memories: range, region: int) -> Iterator[tuple[Stretch, Outers]]:
+        slices: dict[object, list[int]] = {}
+        for i in sorted(outers):
+            own = self.placements[i]
+            slices.setdefault(tuple((own.held[m], own.sets[m]) for m in memories), []).append(i)
+        for some in slices.values():
+            left = self.outside(some, memories.start)
+            for sources, after in self.split(left, range(len(self.names)), memories.start, region):
+                yield self._stretch(some[0], memories, region, sources), after
+
+    def _stretch(self, number: int, memories: range, region: int, outside: Mapping[int, Source]) -> Stretch:
+        """What a placement does in neighbouring memories, given where tensors come from further out."""
+        placement = self.placements[number]
+        held = [
+            HeldTensor(m, t)
+            for m in memories
+            if self.path.components[m].kind == "memory"
+            for t, name in enumerate(self.names)
+            if name in placement.held[m]
+        ]
+        sources = {}
+        for h in held:
+            source = self.source(number, h.tensor, h.memory, region)
+            sources[h] = source if source.memory >= memories.start else outside[h.tensor]
+        top = frozenset(h for h in held if self._on_top(h, sources[h]))
+        sets = {m: own for m in memories if (own := placement.sets[m]) is not None}
+        return Stretch(memories, tuple(h for h in held if h not in top), top, sets, sources, outside)
+
+    def _on_top(self, holder: HeldTensor, source: Source) -> bool:
+        """A persistent tensor's outermost holder stands above all loops; so do those of the outermost memory."""
+        if holder.memory == self.outermost:
+            return True
+        return self.names[holder.tensor] in self.problem.info.persistent and source.memory == NOWHERE
+
+    def outer_stretch(self, placement: int, boundary: int) -> Stretch:
+        """All that a placement holds outside of a component."""
+        nowhere = dict.fromkeys(range(len(self.names)), Source(NOWHERE, (), False))
+        return self._stretch(placement, range(self.outermost, boundary), 0, nowhere)
+
+    def outer_part(self, placement: int, stretch: Stretch) -> Stretch:
+        """A stretch together with all that a placement holds further out."""
+        outer = self.outer_stretch(placement, stretch.memories.start)
+        sources = {
+            h: own
+            if own.memory >= stretch.memories.start
+            else self.source(placement, h.tensor, stretch.memories.start, 0)
+            for h, own in stretch.sources.items()
+        }
+        return Stretch(
+            range(self.outermost, stretch.memories.stop),
+            (*outer.holders, *stretch.holders),
+            outer.on_top | stretch.on_top,
+            {**outer.sets, **stretch.sets},
+            {**outer.sources, **sources},
+            outer.outside,
+        )
+
+
+def memory_groups(problem: Problem, free: Iterable[tuple[int, int]]) -> list[range]:
+    """The memories of the path from the inside out, but for the outermost; those together whose holders may stand in any
+    order (`free` pairs of memories), and all between them."""
+    memories = [i for i, c in enumerate(problem.path.components) if c.kind == "memory"][1:]
+    found: list[range] = []
+    for m in reversed(memories):
+        if found and any(a <= m and b >= found[-1].start for a, b in free):
+            found[-1] = range(m, found[-1].stop)
+        else:
+            found.append(range(m, m + 1))
+    return found
