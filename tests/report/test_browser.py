@@ -13,6 +13,7 @@ import pytest
 
 import fusiest
 from fusiest.comparison import Comparison, read_result
+from fusiest.mapper.document import spec_and_hash
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.report import Subject, report_html
 from fusiest.report.comparison import comparison_html
@@ -65,7 +66,7 @@ def browser() -> Iterator[Any]:
 def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
     contexts = []
 
-    def open_page(html: str | None = None, width: int = 1600, theme: str = "light") -> Tab:
+    def open_page(html: str | None = None, width: int = 1600, theme: str = "light", state: str = "") -> Tab:
         file = tmp_path / "report.html"
         file.write_text(html if html is not None else page(), encoding="utf-8")
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
@@ -74,7 +75,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
         tab.page.on("console", lambda message: tab.complaints.append(message.text))
         tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
         tab.page.on("request", lambda request: tab.requests.append(request.url))
-        tab.page.goto(file.as_uri())
+        tab.page.goto(file.as_uri() + state)
         tab.page.wait_for_selector("html[data-ready]")
         return tab
 
@@ -170,8 +171,8 @@ def test_click_on_a_point_shows_its_mapping_everywhere(opened: Open) -> None:
     tab.page.wait_for_selector(f"html[data-shown='{other}']")
     assert {selector for selector in shown if tab.text(selector) == before[selector]} == set()
     assert si(mappings[other].energy, "J") in tab.text("#figures")
-    assert tab.run("document.getElementById('mapping').value") == str(other)
-    tab.page.select_option("#mapping", str(best))
+    assert tab.run("document.getElementById('chosen').value") == str(other)
+    tab.page.select_option("#chosen", str(best))
     tab.page.wait_for_selector(f"html[data-shown='{best}']")
     assert {selector: tab.text(selector) for selector in shown} == before
     assert tab.complaints == []
@@ -185,7 +186,7 @@ def test_cost_against_capacity(opened: Open) -> None:
     axes = tab.page.text_content("[data-chart=front] .infolayer")
     assert "capacity of GlobalBuffer" in axes
     assert "latency" not in axes
-    options = tab.run("[...document.querySelectorAll('#mapping option')].map((option) => option.textContent)")
+    options = tab.run("[...document.querySelectorAll('#chosen option')].map((option) => option.textContent)")
     assert len(options) == len(mappings)
     for option, mapping in zip(options, mappings, strict=True):
         used = used_bytes(mapping, "GlobalBuffer")
@@ -194,6 +195,70 @@ def test_cost_against_capacity(opened: Open) -> None:
     tab.page.mouse.click(*point(tab, last))
     tab.page.wait_for_selector(f"html[data-shown='{last}']")
     assert "of GlobalBuffer" in tab.text("#facts")
+    assert tab.complaints == []
+
+
+def test_a_link_opens_a_mapping(opened: Open) -> None:
+    """The address says what is shown: it can be sent, and it can be changed."""
+    count = len(tradeoff().result.mappings)
+    tab = opened(state="#mapping=5&timed")
+    assert tab.run("document.documentElement.dataset.shown") == "4"
+    assert tab.run("document.getElementById('timed').getAttribute('aria-pressed')") == "true"
+    tab.page.select_option("#chosen", "2")
+    tab.page.wait_for_selector("html[data-shown='2']")
+    assert tab.run("location.hash") == "#mapping=3&timed"
+    tab.run("location.hash = '#fusion&mapping=6'")
+    tab.page.wait_for_selector("html[data-shown='5']")
+    top = tab.run("document.getElementById('fusion').getBoundingClientRect().top")
+    assert 0 <= top < 120
+    tab.page.select_option("#chosen", str(tradeoff().best))
+    tab.page.wait_for_selector(f"html[data-shown='{tradeoff().best}']")
+    assert tab.run("location.hash") == "#fusion"  # the best mapping needs no word
+    for wrong in ("#mapping=0", "#mapping=x", "#nowhere&mapping", f"#mapping={count + 100}", "#%3Cimg%3E"):
+        other = opened(state=wrong)
+        assert other.complaints == []
+        assert other.run("document.documentElement.dataset.shown") in (str(tradeoff().best), str(count - 1))
+    assert tab.complaints == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_moving_in_the_page(opened: Open, width: int) -> None:
+    tab = opened(width=width)
+    links = tab.run("[...document.querySelectorAll('#links a')].map((a) => a.getAttribute('href'))")
+    assert links == ["#found", "#front", "#mapping", "#fusion", "#costs", "#memory", "#mapped", "#search"]
+    for link in ("#costs", "#search", "#found"):
+        tab.page.click(f"#links a[href='{link}']")
+        place = tab.run("(id) => [document.querySelector(id).getBoundingClientRect().top, innerHeight]", link)
+        bar = tab.run("document.getElementById('nav').getBoundingClientRect()")
+        assert bar["top"] <= (0 if link != "#found" else 120)
+        assert place[0] < place[1]
+        assert tab.run("location.hash") == link
+    assert tab.run("document.documentElement.scrollWidth") <= width
+
+
+def test_the_search_is_folded(opened: Open) -> None:
+    tab = opened()
+    chart = "[data-chart=pmappings] .plot"
+    assert not tab.page.is_visible(chart)
+    tab.page.click("#search summary")
+    tab.page.wait_for_function("document.querySelector('[data-chart=pmappings] .main-svg')?.clientWidth > 400")
+    assert tab.page.is_visible(chart)
+    assert tab.complaints == []
+
+
+def test_what_was_mapped(opened: Open) -> None:
+    """The page says it, and its files load to what was mapped."""
+    tab, spec = opened(), tradeoff().result.spec
+    rows = tab.run("[...document.querySelectorAll('#components tbody tr')].map((row) => row.innerText)")
+    assert len(rows) == 5
+    assert all(word in rows[0] for word in ("DRAM", "unlimited", "32 GB/s", "20 pJ/b"))
+    assert all(word in rows[1] for word in ("Buffer", "1.563 KiB", "3 GB/s", "2 pJ/b", "1 mW"))
+    assert all(word in rows[4] for word in ("MAC", "8", "1 G/s", "100 fJ", "16 Gop/s"))
+    assert "B[m, n] = A[m, k] * W[k, n]" in tab.text("#einsums")
+    assert spec_and_hash(spec)[1] in tab.text("#origin")
+    texts = {name: tab.saved(f"[data-file={name}]").decode() for name in ("architecture", "workload")}
+    again = load_texts(texts, {})
+    assert (again.arch, again.info) == (spec.arch, spec.info)
     assert tab.complaints == []
 
 
@@ -262,7 +327,8 @@ def test_everything_is_reached_by_keyboard(opened: Open) -> None:
     assert reached >= {
         "theme",
         "print",
-        "mapping",
+        "chosen",
+        "A",
         "chip",
         "expand",
         "collapse",
@@ -360,12 +426,12 @@ def test_copy_and_downloads(opened: Open) -> None:
 
 
 def test_every_chart_can_be_saved(opened: Open) -> None:
-    tab = opened()
+    tab = opened(state="#search")
     names = tab.run("[...document.querySelectorAll('[data-chart]:not([hidden])')].map((card) => card.dataset.chart)")
     assert {"front", "fusion", "intensity", "memory-Buffer", "busy"} <= set(names)
     for i, name in enumerate(names):
         # Chromium drops the eleventh file that a page gives, unless a person agrees to more.
-        tab = opened() if i and i % 8 == 0 else tab
+        tab = opened(state="#search") if i and i % 8 == 0 else tab
         assert tab.saved(f"[data-chart='{name}'] .save button >> nth=0").startswith(b"<svg"), name
     for name in ("front", "fusion", "busy"):
         assert tab.saved(f"[data-chart='{name}'] .save button >> nth=1").startswith(b"\x89PNG"), name

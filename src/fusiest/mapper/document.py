@@ -81,9 +81,15 @@ def _area(spec: Spec) -> dict[str, object]:
     return {"area": sum(parts.values()) or None, "area_by_component": parts}
 
 
-def _spec(spec: Spec) -> dict[str, object]:
+def spec_and_hash(spec: Spec) -> tuple[str, str]:
+    """What was mapped, as text, and the SHA-256 of that."""
     text = dump(dataclasses.replace(spec, mapping=None))
-    return {"spec": text, "spec_sha256": hashlib.sha256(text.encode()).hexdigest()}
+    return text, hashlib.sha256(text.encode()).hexdigest()
+
+
+def _spec(spec: Spec) -> dict[str, object]:
+    text, digest = spec_and_hash(spec)
+    return {"spec": text, "spec_sha256": digest}
 
 
 def _mapping(spec: Spec, mapping: Mapping) -> dict[str, object]:

@@ -34,7 +34,9 @@ def report_html(subject: Subject) -> str:
     from fusiest import __version__
 
     data = {**page_data(subject, __version__), "views": [packed(view) for view in views(subject)]}
-    return page(subject.title, asset("body.html"), data, ("tree.js", "report.js"), tuple(LIBRARIES))
+    return page(
+        subject.title, asset("body.html"), data, ("tree.js", "nav.js", "mapped.js", "report.js"), tuple(LIBRARIES)
+    )
 
 
 def save_charts(

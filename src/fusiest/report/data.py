@@ -16,11 +16,9 @@ from fusiest.report.background import Background
 from fusiest.report.chart import Chart, is_empty
 from fusiest.report.front import front_charts, used_bytes
 from fusiest.report.limits import rates, shares
+from fusiest.report.mapped import mapped, origin
 from fusiest.report.roles import ROLES
 from fusiest.report.view import mapping_charts, mapping_view
-from fusiest.show import einsum_line
-from fusiest.spec import architecture as arch
-from fusiest.spec.fields import tag_of
 
 MOST_VIEWS = 300
 """Mappings of a front that are kept in full, so that a page stays small; all of its points are always shown."""
@@ -71,11 +69,11 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
         "points": _points(result, result),
         "kept": kept_views(subject),
         "tensors": [[t, names.tensor_color(t), ROLES[names.roles[t]]] for t in names.tensors],
-        "einsums": [einsum_line(info) for info in result.spec.info.einsums.values()],
-        "components": [[name, _kind(subject, name)] for name in names.components],
         "outermost": background.machine.outermost[0],
         "unfused": _unfused(subject),
         "roofline": _roofline(subject),
+        "mapped": mapped(background),
+        **origin(result),
         "stats": {
             "wall_seconds": result.stats.wall_seconds,
             "cpu_seconds": result.stats.cpu_seconds,
@@ -129,11 +127,6 @@ def _points(result: Result, found: Result) -> list[list[float]]:
     """Energy and latency of each mapping; and the bytes that it needs, if the usage of a memory was an objective."""
     memory = result.options.usage
     return [[m.energy, m.latency, *([used_bytes(m, memory)] if memory else [])] for m in found.mappings]
-
-
-def _kind(subject: Subject, name: str) -> str:
-    nodes = arch.flatten(subject.result.spec.require_arch().nodes)
-    return next(tag_of(type(node))[1:] for node in nodes if node.name == name)
 
 
 def _unfused(subject: Subject) -> dict[str, Any] | None:

@@ -9,7 +9,8 @@ import base64
 import gzip
 import html
 import json
-from importlib import resources
+import platform
+from importlib import metadata, resources
 from typing import Any
 
 from fusiest.report import palette
@@ -27,6 +28,12 @@ def asset(name: str) -> str:
 def library(name: str) -> bytes:
     """A script of others, compressed as it is kept."""
     return resources.files("fusiest.report").joinpath("assets", "vendor", LIBRARIES[name]).read_bytes()
+
+
+def tools() -> list[str]:
+    """What the page was made with, and in which version."""
+    packages = [f"{name} {metadata.version(name)}" for name in ("NumPy", "Numba")]
+    return [f"Python {platform.python_version()}", *packages]
 
 
 def json_text(data: Any) -> str:
@@ -51,7 +58,7 @@ def page(
         "TITLE": html.escape(title.encode(errors="replace").decode()),
         "STYLE": "\n".join(asset(name) for name in STYLES),
         "BODY": body,
-        "DATA": json_text({**data, "palette": colours}),
+        "DATA": json_text({**data, "palette": colours, "tools": tools()}),
         "LIBRARIES": "\n".join(
             f'<script type="application/gzip" id="{name}">{base64.b64encode(library(name)).decode()}</script>'
             for name in libraries

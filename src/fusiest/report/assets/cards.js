@@ -75,7 +75,7 @@ function printing(on) {
 function startPage() {
   byId("title").textContent = DATA.title;
   byId("note").textContent = DATA.note;
-  byId("footer").textContent = `Made by fusiest ${DATA.version}. Charts by Plotly.js (MIT licence)${byId("elk") ? ", graph laid out by elkjs (EPL-2.0)" : ""}.`;
+  byId("footer").textContent = `This page was made by fusiest ${DATA.version} with ${DATA.tools.join(", ")}. Charts by Plotly.js (MIT licence)${byId("elk") ? ", graph laid out by elkjs (EPL-2.0)" : ""}.`;
   for (const host of document.querySelectorAll("[data-chart]")) card(host.dataset.chart, host);
   setTheme("auto");
   byId("theme").onclick = () => setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length]);

@@ -21,8 +21,13 @@ function paint(name) {
   }
   const colors = DATA.palette[palette];
   const { hatches } = DATA.palette;
-  return { color: colors[number % colors.length], hatch: hatches[Math.floor(number / colors.length) % hatches.length] };
+  const color = colors[number % colors.length];
+  return { color: palette === "component" && onDark() ? lighter(color) : color, hatch: hatches[Math.floor(number / colors.length) % hatches.length] };
 }
+
+/** The darkest components would not be seen on a dark page. */
+const onDark = () => ink(channels(themeColor("surface"))) === "#ffffff";
+const lighter = (color) => "#" + mix(color, "#ffffff", 0.3).map((value) => Math.round(value).toString(16).padStart(2, "0")).join("");
 
 function marker(name) {
   const { color, hatch } = paint(name);

@@ -23,18 +23,20 @@ function optionsFor(name) {
 const WORDS = { energy: "energy", latency: "latency", edp: "energy-delay product" };
 
 function figure(label, value, ...notes) {
-  return el("div", { class: "figurebox" }, el("div", { class: "name" }, label), el("div", { class: "value" }, value), ...notes.map((note) => el("div", { class: "muted" }, note)));
+  return el("div", { class: "figurebox" }, el("div", { class: "name" }, label), el("div", { class: "value" }, value), ...notes.filter(Boolean).map((note) => el("div", { class: "muted" }, note)));
 }
 
 function drawFound() {
   const { view } = state;
   const { roofline } = DATA;
   const other = unfusedFor(state.shown);
+  const speed = roofline.operations && view.latency ? quantity(roofline.operations / view.latency, "op/s") : "";
+  const efficiency = roofline.operations && view.energy ? `${digits(roofline.operations / view.energy / 1e12)} TOPS/W` : "";
   const none = DATA.unfused && (DATA.unfused.missing ? "no unfused mapping exists" : "no unfused mapping needs so little");
   const against = (name, unit) => (!DATA.unfused ? "" : !other ? none : `${change(view[name], other[name])} against ${quantity(other[name], unit)} unfused`);
   byId("figures").replaceChildren(
-    figure("Energy", quantity(view.energy, "J"), against("energy", "J"), view.leak ? `${quantity(view.leak, "J")} of it leakage` : ""),
-    figure("Latency", quantity(view.latency, "s"), against("latency", "s"), roofline.seconds ? `${digits((100 * roofline.seconds) / view.latency, 4)} % of the roofline` : ""),
+    figure("Energy", quantity(view.energy, "J"), against("energy", "J"), efficiency, view.leak ? `${quantity(view.leak, "J")} of it leakage` : ""),
+    figure("Latency", quantity(view.latency, "s"), against("latency", "s"), [speed, roofline.seconds ? `${digits((100 * roofline.seconds) / view.latency, 4)} % of the roofline` : ""].filter(Boolean).join(", ")),
     figure("Energy-delay product", quantity(view.edp, "Js"), against("edp", "Js")),
     !DATA.searched ? figure("Mapping", "given", "it was not searched for") : figure(DATA.optimal ? "Optimal" : "Not proven", DATA.optimal ? "proven" : DATA.gap ? `gap ≤ ${digits(Math.max(100 * DATA.gap, 1e-4), 3)} %` : "gap 0 %",
       DATA.optimal ? (sized() ? "no mapping is better at its size" : "no mapping is better") : "at most so much better is possible", `found in ${quantity(DATA.stats.wall_seconds, "s")}`),
@@ -114,6 +116,7 @@ function pointWords(number) {
 
 function drawPicker() {
   byId("h-front").textContent = sized() ? "Cost against capacity" : "Energy and latency";
+  byId("front").dataset.name = sized() ? "Capacity" : "Front";
   byId("front-lead").textContent = frontWords();
   const names = Object.keys(DATA.charts).filter((name) => name.startsWith("front"));
   byId("fronts").classList.toggle("single", names.length === 1);
@@ -123,9 +126,9 @@ function drawPicker() {
     card(name, host);
   }
   if (DATA.points.length === 1) return;
-  const select = el("select", { id: "mapping", onchange: (event) => choose(Number(event.target.value)) }, ...DATA.kept.map((i) => el("option", { value: i }, pointWords(i))));
+  const select = el("select", { id: "chosen", onchange: (event) => choose(Number(event.target.value)) }, ...DATA.kept.map((i) => el("option", { value: i }, pointWords(i))));
   const move = (by) => choose(DATA.kept[(DATA.kept.indexOf(state.shown) + by + DATA.kept.length) % DATA.kept.length]);
-  byId("picker").replaceChildren(el("label", { for: "mapping" }, "Mapping"), select,
+  byId("picker").replaceChildren(el("label", { for: "chosen" }, "Mapping"), select,
     el("button", { type: "button", onclick: () => move(-1) }, "Previous"), el("button", { type: "button", onclick: () => move(1) }, "Next"));
 }
 
@@ -137,7 +140,8 @@ function nearestKept(number) {
 async function choose(number) {
   state.shown = nearestKept(number);
   state.view = await unpack(state.shown);
-  if (byId("mapping")) byId("mapping").value = state.shown;
+  if (byId("chosen")) byId("chosen").value = state.shown;
+  saveState();
   await drawView();
 }
 
@@ -261,21 +265,30 @@ function setTimed(timed) {
   state.timed = timed;
   byId("timed").setAttribute("aria-pressed", String(timed));
   byId("even").setAttribute("aria-pressed", String(!timed));
+  if (!state.view) return;
+  saveState();
   for (const name of cards.keys()) if (name.startsWith("memory-")) drawChart(name);
 }
 
 function start() {
   startPage();
   drawPicker();
+  drawNav();
   drawTensors();
+  drawMapped();
   drawSearchLead();
   byId("expand").onclick = () => state.tree.all(true);
   byId("collapse").onclick = () => state.tree.all(false);
   byId("copy").onclick = copyPseudocode;
-  byId("yaml").onclick = () => download("mapping.yaml", URL.createObjectURL(new Blob([state.view.yaml], { type: "text/yaml" })));
+  byId("yaml").onclick = () => saveText("mapping.yaml", state.view.yaml);
   byId("even").onclick = () => setTimed(false);
   byId("timed").onclick = () => setTimed(true);
-  choose(DATA.best).then(() => {
+  // What is folded has no width yet: its charts are drawn when it opens.
+  for (const details of document.querySelectorAll("details")) {
+    details.addEventListener("toggle", () => { if (details.open) for (const host of details.querySelectorAll("[data-chart]")) drawChart(host.dataset.chart); });
+  }
+  window.addEventListener("hashchange", applyState);
+  applyState().then(() => {
     for (const [name, { plot }] of cards) {
       if (name.startsWith("front")) plot.on("plotly_click", (event) => {
         const point = event.points.find((p) => p.customdata !== undefined);
