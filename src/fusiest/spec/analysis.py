@@ -6,22 +6,20 @@ Mistakes in the workload as a whole (cycles, inconsistent ranks, unbounded varia
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
-from fusiest.spec.affine import MAX_CONSTANT, Affine, Constraint
-from fusiest.spec.bounds import Box, EmptySpace, bounding_box, bounds_budget
-from fusiest.spec.budget import Budget
-from fusiest.spec.expressions import NameSet, Universe, by_set, number
+from fusiest.spec.affine import Affine
+from fusiest.spec.expressions import NameSet, Universe, by_set, name_set, number
 from fusiest.spec.fields import Limits
 from fusiest.spec.namesets import SetKind
 from fusiest.spec.parts import SharedOut, shared_out, written
 from fusiest.spec.renames import rename_tables
 from fusiest.spec.scope import EinsumNames, tensor_set
+from fusiest.spec.spaces import Spaces
 from fusiest.spec.variables import VariableValue, split
 from fusiest.spec.workload import Einsum, EinsumRenames, Rename, TensorAccess, Workload
 from fusiest.spec.workload_checks import check_dependencies, check_einsums, check_names
@@ -115,23 +113,22 @@ def analyze(
     check_names(workload, renames)
     tables = rename_tables(workload, renames)
     values, texts = split(variables or {})
-    shapes = _Shapes(workload.iteration_space_shape)
+    spaces = Spaces(workload, values)
     elsewhere = _elsewhere(workload, users, tables)
     infos: dict[str, EinsumInfo] = {}
-    budget = bounds_budget(len(workload.einsums))
     for einsum in workload.einsums:
-        box = _box(workload, einsum, shapes, budget)
+        box = spaces.box(einsum)
         names = EinsumNames({"operation": einsum.computes}, elsewhere, _universe(einsum, box, {}))
         names = names.extended(values, variables=texts)
         infos[einsum.name] = _resolve(workload, einsum, box, names, tables[einsum.name], users, producers)
-    shapes.check_all_used()
+    spaces.check_all_used()
     _check_agreement(workload, infos, users)
-    _share_out(workload, infos, users, producers)
+    _share_out(spaces, infos, users, producers)
     return WorkloadInfo(FrozenDict(infos), FrozenDict(users), FrozenDict(producers))
 
 
 def _share_out(
-    workload: Workload,
+    spaces: Spaces,
     infos: dict[str, EinsumInfo],
     users: Mapping[str, tuple[str, ...]],
     producers: Mapping[str, tuple[str, ...]],
@@ -149,7 +146,7 @@ def _share_out(
                         tensor,
                     )
             makers = [written(info.name, tensor, info.accesses[tensor].ranks, info.bounds) for info in own]
-            parts = shared_out(tensor, makers, workload.rank_sizes)
+            parts = shared_out(tensor, makers, spaces.rank_sizes(makers[0].ranges))
             for user in users[tensor]:
                 found.setdefault(user, {})[tensor] = parts
     for user, tensors in found.items():
@@ -168,36 +165,6 @@ def _elsewhere(
     return found
 
 
-class _Shapes:
-    """The workload's constraints, each for the Einsums that have all of its variables."""
-
-    def __init__(self, constraints: Sequence[Constraint]) -> None:
-        self.all = [(one, one.variables) for one in constraints]
-        self.by_variable: dict[str, list[int]] = {}
-        self.used: set[int] = set()
-        for index, (constraint, variables) in enumerate(self.all):
-            if not variables:
-                raise SpecError(f"'{shown(constraint.text)}' says nothing of any rank variable", constraint.text)
-            for v in variables:
-                self.by_variable.setdefault(v, []).append(index)
-
-    def within(self, own: Set[str]) -> Iterator[Constraint]:
-        """The constraints on these variables alone."""
-        for index in sorted({i for v in own for i in self.by_variable.get(v, ())}):
-            constraint, variables = self.all[index]
-            if variables <= own:
-                self.used.add(index)
-                yield constraint
-
-    def check_all_used(self) -> None:
-        for index, (constraint, variables) in enumerate(self.all):
-            if index not in self.used:
-                names = ", ".join(sorted(variables))
-                raise SpecError(
-                    f"'{shown(constraint.text)}' bounds nothing: no Einsum has all of {names}", constraint.text
-                )
-
-
 def _universe(einsum: Einsum, bounds: Mapping[str, object], bits: Mapping[str, int | float]) -> Universe:
     variables = {
         str(a.name): frozenset(v for r in a.projection.values() for v in r.variables) for a in einsum.tensor_accesses
@@ -207,69 +174,6 @@ def _universe(einsum: Einsum, bounds: Mapping[str, object], bits: Mapping[str, i
         for rank, index in access.projection.items():
             ranks[rank] = ranks.get(rank, frozenset()) | frozenset(index.variables)
     return Universe(variables, frozenset(bounds), bits, ranks)
-
-
-def _box(workload: Workload, einsum: Einsum, shapes: _Shapes, budget: Budget) -> dict[str, tuple[int, int]]:
-    """The least and the greatest value of each rank variable."""
-    variables = list(
-        dict.fromkeys(v for a in einsum.tensor_accesses for r in a.projection.values() for v in r.variables)
-    )
-    own = set(variables)
-    for constraint in einsum.iteration_space_shape:
-        for v in constraint.variables - own:
-            raise SpecError(f"Einsum {einsum.name} has no rank variable {v}{did_you_mean(v, own)}", constraint.text)
-    constraints = [*einsum.iteration_space_shape, *shapes.within(own)]
-    inequalities = [row for constraint in constraints for row in constraint.inequalities()]
-    for access in einsum.tensor_accesses:
-        for rank, affine in access.projection.items():
-            if rank in workload.rank_sizes:
-                size = workload.rank_sizes[rank]
-                negated = FrozenDict({v: -a for v, a in affine.coefficients.items()})
-                inequalities += [affine, Affine(negated, size - 1 - affine.constant)]
-    try:
-        box = bounding_box(inequalities, variables, budget)
-    except EmptySpace:
-        raise SpecError(
-            f"Einsum {einsum.name} has an empty iteration space: its bounds contradict each other", einsum.name
-        ) from None
-    except SpecError as error:
-        raise SpecError(f"Einsum {einsum.name}: {error.message}", einsum.name) from None
-    for v, (low, high) in box.items():
-        if math.isinf(low) or math.isinf(high):
-            raise SpecError(
-                f"rank variable {v} of Einsum {einsum.name} has no bound; give its rank a size in rank_sizes, "
-                f"or iteration_space_shape: {{{v}: 0 <= {v} < …}}",
-                einsum.name,
-            )
-    _check_box(einsum, constraints, box)
-    points = math.prod(int(high - low) + 1 for low, high in box.values())
-    if points > MAX_CONSTANT:
-        raise SpecError(
-            f"Einsum {einsum.name} has about 10^{round(math.log10(points))} points, more than can be counted (2^62); a "
-            f"smaller one may run n_instances times",
-            einsum.name,
-        )
-    return {v: (int(low), int(high)) for v, (low, high) in box.items()}
-
-
-def _check_box(einsum: Einsum, constraints: Iterable[Constraint], box: Box) -> None:
-    """Refuse an iteration space with corners cut off, such as a triangle: the whole box would be counted.
-
-    A bound on what indexes a tensor, such as `p + r < 28`, is as good as the size of the rank: points outside of it are
-    padding, and counted.
-    """
-    indices = {frozenset(row.coefficients.items()) for a in einsum.tensor_accesses for row in a.projection.values()}
-    for constraint in constraints:
-        for row in constraint.inequalities():
-            least = row.constant + sum(a * box[v][0 if a > 0 else 1] for v, a in row.coefficients.items())
-            sides = [frozenset((v, sign * a) for v, a in row.coefficients.items()) for sign in (1, -1)]
-            if least < 0 and not indices.intersection(sides):
-                raise SpecError(
-                    f"'{shown(constraint.text)}' cuts corners off the iteration space of Einsum {einsum.name}: only boxes "
-                    f"can be counted, and the box around it has points that are none of it; without this constraint, all "
-                    f"of the box is counted",
-                    constraint.text,
-                )
 
 
 def _resolve(
@@ -291,18 +195,19 @@ def _resolve(
     for rename in renames:
         if rename.name in users:
             raise SpecError(f"rename {rename.name} is also the name of a tensor; choose another", rename.name)
-        found = tensor_set(rename.source, names, f"rename {rename.name}")
+        found = name_set(rename.source, names, f"rename {rename.name}")
         if rename.expected_count is not None:
             expected = number(rename.expected_count, names, "expected_count")
             if len(found) != expected:
                 raise SpecError(
-                    f"rename {rename.name} stands for {len(found)} tensors in Einsum {einsum.name} "
+                    f"rename {rename.name} stands for {len(found)} {found.kind}s in Einsum {einsum.name} "
                     f"({', '.join(sorted(found.members)) or 'none'}), expected {expected}; "
                     f"set it there with renames: {{{rename.name}: …}}",
                     rename.source,
                 )
         names.own[rename.name] = found
-    persistent = tensor_set(workload.persistent_tensors, names, "persistent_tensors")
+    marked = NameSet(frozenset(str(a.name) for a in einsum.tensor_accesses if a.persistent), names.universe)
+    persistent = tensor_set(workload.persistent_tensors, names, "persistent_tensors") | marked
     names = names.extended({"Persistent": persistent})
     bits = _bits_per_value(workload, einsum, names)
     universe = _universe(einsum, bounds, bits)
@@ -340,7 +245,7 @@ def _named_sets(
     producers: Mapping[str, tuple[str, ...]],
 ) -> dict[str, object]:
     sets: dict[str, frozenset[str]] = {t: frozenset([t]) for t in accesses}
-    sets["All"] = frozenset(accesses)
+    sets["All"] = sets["Tensors"] = frozenset(accesses)
     sets["Nothing"] = frozenset()
     sets["Outputs"] = frozenset([output])
     sets["Inputs"] = sets["All"] - sets["Outputs"]

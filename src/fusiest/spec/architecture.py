@@ -158,7 +158,7 @@ class Container:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component(Container):
     """These fields, and those of `!Container`, belong to every component. Without `component_class: Dummy`, a component
-    must give `leak_power`, `area`, and the energy and throughput of each of its actions.
+    must give `leak_power`, and the energy and throughput of each of its actions. Other actions may be given.
     """
 
     component_class: Annotated[
@@ -170,7 +170,9 @@ class Component(Container):
         "Per Einsum. A memory that is not enabled holds nothing (its fanout stays); a compute cannot run the Einsum.",
     ] = True
     leak_power: Annotated[Number | None, "Watts per instance, for as long as anything runs."] = None
-    area: Annotated[Number | None, "Square metres per instance. Read and checked; no result uses it yet."] = None
+    area: Annotated[
+        Number | None, "Square metres per instance. Default 0. Read and checked; no result uses it yet."
+    ] = None
     actions: Annotated[tuple[Action, ...], "What the component does, with energy and throughput."] = ()
     total_latency: Annotated[
         f.ExpressionText | None,

@@ -212,7 +212,7 @@ def _figure(node: arch.Component, name: str, names: EinsumNames, action: arch.Ac
         return _checked(owner, name, names)
     if action is not None and name == "throughput" and action.latency is not None:
         return _inverse(_checked(action, "latency", names))
-    if node.component_class == "Dummy":
+    if node.component_class == "Dummy" or name == "area":
         return math.inf if name == "throughput" else 0
     missing = ", ".join(missing_figures(node))
     if node.component_class is None:
@@ -240,7 +240,7 @@ def _inverse(value: float) -> float:
 
 def missing_figures(node: arch.Component) -> list[str]:
     """The figures that a component without `component_class: Dummy` still has to give."""
-    missing = [name for name in ("leak_power", "area") if getattr(node, name) is None]
+    missing = ["leak_power"] if node.leak_power is None else []
     given = {action.name: action for action in node.actions}
     for name in node.ACTIONS:
         for figure in ("energy", "throughput"):

@@ -46,11 +46,14 @@ class Limits:
     finite: bool = True
     whole: bool = False
     fraction: bool = False
+    one: bool = False
 
     def complaint(self, name: str, value: int | float) -> str | None:
         """Why a field cannot have this value; None if it can."""
         if self.whole and not (1 <= value < math.inf and value == int(value)):
             return f"{name} must be a whole number of at least 1, but is {value}"
+        if self.one and value != 1:
+            return f"{name} must be 1, but is {value}: no other value has a meaning here"
         if self.fraction and not 0 <= value <= 1:
             return f"{name} must be a fraction, from 0 to 1, but is {value}"
         if self.positive and not value > 0:

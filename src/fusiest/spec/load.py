@@ -13,10 +13,12 @@ from fusiest.frozen import FrozenDict
 from fusiest.spec.dataflow import constrained
 from fusiest.spec.fields import fields_of, read_fields, read_list, read_text
 from fusiest.spec.includes import SUFFIXES, Included, Includes
+from fusiest.spec.mapping import with_variables
 from fusiest.spec.origin import Origin
 from fusiest.spec.resultfile import read_document, spec_texts
 from fusiest.spec.spec import Spec, check
 from fusiest.spec.textfile import read_text as text_of_file
+from fusiest.spec.twice import read_once
 from fusiest.spec.variables import VariableValue
 from fusiest.spec.yamlfile import MapNode, Node, ScalarNode, load_nodes
 
@@ -154,6 +156,10 @@ def load_texts(
     read = {name: _read(name, given) for name, given in sections.items()}
     if "arch" in read and "dataflow" in read:
         read["arch"] = constrained(read["arch"], read["dataflow"])
+    if "workload" in read:
+        read["workload"] = read_once(read["workload"])
+    if "mapping" in read:
+        read["mapping"] = with_variables(read["mapping"], read.get("workload"))
     spec = Spec(**read)
     check(spec)
     return spec

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from fusiest.errors import SpecError
-from fusiest.looptree import nodes as looptree
-from fusiest.spec.fields import describe, no_tag, only_fields, read_tagged
-from fusiest.spec.yamlfile import ListNode, Node
+import dataclasses
+from typing import Any
 
+from fusiest.errors import SpecError
+from fusiest.frozen import FrozenDict
+from fusiest.looptree import nodes as looptree
+from fusiest.spec.fields import describe, no_tag, only_fields, read_list, read_tagged, read_text
+from fusiest.spec.workload import Workload
+from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode
+
+_ANY = "any: "
+"""Before the key of a variable that is for whichever Einsum has it."""
 _KINDS = (looptree.Temporal, looptree.Spatial, looptree.Storage, looptree.Toll, looptree.Compute, looptree.Sequential)
 
 
@@ -36,7 +43,7 @@ def _items(node: Node, what: str) -> tuple[Node, ...]:
 
 def _read_node(node: Node) -> looptree.Node:
     if node.tag != "!Sequential":
-        leaf: looptree.Node = read_tagged(node, _KINDS, "mapping")
+        leaf: looptree.Node = read_tagged(_plain_loop(node), _KINDS, "mapping")
         if isinstance(leaf, looptree.Temporal | looptree.Spatial) and not leaf.rank_variable:
             raise SpecError("rank_variable names no Einsum; say rank_variable: m, or {Einsum: m}", node.source)
         return leaf
@@ -47,3 +54,63 @@ def _read_node(node: Node) -> looptree.Node:
         nodes = _read_nodes(only_fields(branch, branch.tag, "nodes")["nodes"], branch.tag)
         branches.append(looptree.Nested(nodes=nodes))
     return looptree.Sequential(nodes=tuple(branches))
+
+
+def _plain_loop(node: Node) -> Node:
+    """A loop as AccelForge writes it: over a list of variables, with the shape of the first tile if it is that of all."""
+    if node.tag not in ("!Temporal", "!Spatial") or not isinstance(node, MapNode):
+        return node
+    fields = {str(key.value): (key, value) for key, value in node.items}
+    variables, first = fields.get("rank_variable"), fields.pop("initial_tile_shape", None)
+    if first and read_scalar(first[1]) not in (
+        None,
+        *(read_scalar(fields[name][1]) for name in ("tile_shape",) if name in fields),
+    ):
+        raise SpecError("initial_tile_shape other than tile_shape is not supported", first[1].source)
+    if variables and isinstance(variables[1], ListNode):
+        names = read_list(variables[1], "rank_variable", read_text)
+        if not names:
+            raise SpecError("rank_variable names no variable", variables[1].source)
+        pairs = [(ScalarNode(f"{_ANY}{name}", node.source), ScalarNode(name, node.source)) for name in names]
+        fields["rank_variable"] = (variables[0], MapNode(tuple(pairs), node.source))
+    return MapNode(tuple(fields.values()), node.source, node.tag)
+
+
+def read_scalar(node: Node) -> object:
+    """The value of a scalar, and of nothing else."""
+    return node.value if isinstance(node, ScalarNode) else node
+
+
+def with_variables(tree: looptree.LoopTree, workload: Workload | None) -> looptree.LoopTree:
+    """The tree, in which loops over lists of variables say which is whose: each Einsum steps the one that it has."""
+    return dataclasses.replace(tree, nodes=_with_variables(tree.nodes, workload))
+
+
+def _with_variables(nodes: tuple[Any, ...], workload: Workload | None) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for node in nodes:
+        if isinstance(node, looptree.Sequential | looptree.Nested):
+            found.append(dataclasses.replace(node, nodes=_with_variables(node.nodes, workload)))  # type: ignore[arg-type]
+        elif isinstance(node, looptree.Temporal | looptree.Spatial) and not isinstance(node.rank_variable, str):
+            found.append(dataclasses.replace(node, rank_variable=_by_einsum(node.rank_variable, workload)))
+        else:
+            found.append(node)
+    return tuple(found)
+
+
+def _by_einsum(variables: FrozenDict[str, str], workload: Workload | None) -> looptree.RankVariable:
+    if not all(name.startswith(_ANY) for name in variables):
+        return variables
+    names = list(variables.values())
+    if len(names) == 1 or workload is None:
+        return names[0]
+    chosen: dict[str, str] = {}
+    for einsum in workload.einsums:
+        own = {v for a in einsum.tensor_accesses for index in a.projection.values() for v in index.variables}
+        mine = [name for name in names if name in own]
+        if len(mine) > 1:
+            raise SpecError(
+                f"Einsum {einsum.name} has several of {', '.join(names)}; say {{Einsum: variable, …}}", names[0]
+            )
+        chosen.update({str(einsum.name): name for name in mine})
+    return FrozenDict(chosen) if chosen else names[0]

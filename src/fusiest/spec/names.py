@@ -10,23 +10,22 @@ from fusiest.errors import SpecError, shown
 MAX_NAME = 200
 NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 RESERVED = frozenset(
-    ["All", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent", "Nothing", "Above", "Other", "operation", "true",
+    ["All", "Tensors", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent", "Nothing", "Above", "Other", "operation", "true",
      "false", "inf", "min", "max", "sum", "ceil", "floor", "log2", "sqrt", "len", "abs", "round", *keyword.kwlist]
 )  # fmt: skip
 
 
-def check_word(name: str, what: str) -> None:
-    """A word that expressions may compare with: letters, digits and underscores."""
-    if not NAME.match(name):
-        raise SpecError(
-            f"{what} name '{shown(name)}' must be letters, digits and underscores, not starting with a digit", name
-        )
+def check_word(name: str, what: str, dashes: bool = False) -> None:
+    """A word that expressions may compare with: letters, digits and underscores, perhaps dashes."""
+    if not NAME.match(name.replace("-", "_") if dashes and name[:1] != "-" else name):
+        allowed = "letters, digits, underscores and dashes" if dashes else "letters, digits and underscores"
+        raise SpecError(f"{what} name '{shown(name)}' must be {allowed}, not starting with a digit", name)
     if len(name) > MAX_NAME:
         raise SpecError(f"{what} name '{shown(name)}' is longer than {MAX_NAME} characters", name)
 
 
-def check_name(name: str, what: str) -> None:
-    """Names appear in expressions, so they are identifiers and none of the language's words."""
-    check_word(name, what)
+def check_name(name: str, what: str, dashes: bool = False) -> None:
+    """Names appear in expressions, so they are identifiers and none of the language's words; with a dash, they do not."""
+    check_word(name, what, dashes)
     if name in RESERVED:
         raise SpecError(f"{what} name '{name}' is a word of the expression language; choose another", name)

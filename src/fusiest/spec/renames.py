@@ -15,7 +15,7 @@ from fusiest.spec.workload import EinsumRenames, Rename, Workload
 
 def rename_tables(workload: Workload, renames: Sequence[EinsumRenames]) -> dict[str, tuple[Rename, ...]]:
     """Per Einsum its renames, each after those that it uses."""
-    sections = {str(entry.name): entry.tensor_accesses for entry in renames}
+    sections = {str(entry.name): (*entry.tensor_accesses, *entry.rank_variables) for entry in renames}
     default = sections.get("default", ())
     unchanged = _ordered(default)
     tables = {}

@@ -209,7 +209,7 @@ def _check_architecture(architecture: Architecture) -> None:
     for count, node in enumerate(flatten(architecture.nodes), 1):
         if count > MAX_NODES:
             raise SpecError(f"an architecture may have {MAX_NODES} nodes, but this one has more", node.name)
-        check_name(node.name, "component")
+        check_name(node.name, "component", dashes=True)
         if node.name in seen:
             raise SpecError(f"two nodes of the architecture are named {node.name}", node.name)
         seen.add(node.name)
@@ -236,11 +236,12 @@ def _check_dimensions(node: arch.Container) -> None:
 
 
 def _check_actions(node: arch.Component) -> None:
-    known = node.ACTIONS
+    """Actions that a component never does may be given; what looks like a misspelling of one that it does may not."""
     seen: set[str] = set()
     for action in node.actions:
-        if action.name not in known:
-            raise SpecError(f"{node.name} has no action '{action.name}'{did_you_mean(action.name, known)}", action.name)
+        hint = did_you_mean(action.name, set(node.ACTIONS) - {other.name for other in node.actions})
+        if action.name not in node.ACTIONS and "did you mean" in hint:
+            raise SpecError(f"{node.name} has no action '{action.name}'{hint}", action.name)
         if action.name in seen:
             raise SpecError(f"{node.name} lists action '{action.name}' twice", action.name)
         seen.add(action.name)
@@ -248,7 +249,8 @@ def _check_actions(node: arch.Component) -> None:
 
 def _check_name_clashes(spec: Spec) -> None:
     """A name in an expression must mean one thing."""
-    tables = [entry.tensor_accesses for entry in spec.renames] + [e.renames for e in spec.require_workload().einsums]
+    einsums = spec.require_workload().einsums
+    tables = [e.tensor_accesses + e.rank_variables for e in spec.renames] + [einsum.renames for einsum in einsums]
     nodes, variables = (spec.arch.nodes, spec.arch.variables) if spec.arch is not None else ((), {})
     names: dict[str, Iterable[str]] = {
         "a rank variable": {v for info in spec.info.einsums.values() for v in info.bounds},

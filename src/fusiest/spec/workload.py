@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fusiest.errors import Located, SpecError, shown
+from fusiest.errors import Located, SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec import fields as f
 from fusiest.spec.affine import Affine, Constraint
-from fusiest.spec.einsum_text import parse_einsum, projection_index
-from fusiest.spec.fields import FieldError, Reader
+from fusiest.spec.einsum_text import ParsedEinsum, parse_einsum, projection_index
+from fusiest.spec.fields import FieldError, Limits, Reader
 from fusiest.spec.names import check_name, check_word
 from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode
 
@@ -37,7 +37,8 @@ class EinsumRenames:
     """The top-level section `renames` has one field, `einsums`, a list of these."""
 
     name: Annotated[str, "An Einsum, or `default` for all. An Einsum's own entry goes before it, name by name."]
-    tensor_accesses: Annotated[Renames, "The renames, in order."]
+    tensor_accesses: Annotated[Renames, "Names for sets of tensors, in order."] = ()
+    rank_variables: Annotated[Renames, "Names for sets of rank variables, in order."] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,10 @@ class TensorAccess:
     bits_per_value: Annotated[
         f.PositiveNumber | None, "In place of the workload's; all users of a tensor must agree."
     ] = None
+    persistent: Annotated[bool, "As if it were one of the workload's `persistent_tensors`; all users must agree."] = (
+        False
+    )
+    backing_storage_size_scale: Annotated[int, Limits(one=True), "Always 1."] = 1
 
     def __post_init__(self) -> None:
         check_name(self.name, "tensor")
@@ -70,6 +75,9 @@ class Einsum:
     tensor_accesses: Annotated[tuple[TensorAccess, ...], "The tensors that are read and the one that is written."]
     renames: Annotated[Renames, "Names for this Einsum alone; they go before the section `renames`."] = ()
     iteration_space_shape: Annotated[Shape, "Constraints for this Einsum alone."] = ()
+    rank_sizes: Annotated[RankSizes, "Sizes of ranks in this Einsum, in place of the workload's."] = field(
+        default_factory=FrozenDict
+    )
     n_instances: Annotated[int, "How often this Einsum runs, on top of the workload's."] = 1
     is_copy_operation: Annotated[bool, "The output is the input, elsewhere: moved once, nothing computed."] = False
     operation: Annotated[
@@ -80,7 +88,7 @@ class Einsum:
     ] = None
 
     def __post_init__(self) -> None:
-        check_name(self.name, "Einsum")
+        check_name(self.name, "Einsum", dashes=True)
         _check_instances(self.n_instances)
         if self.operation is not None and (self.operation == COPY) != self.is_copy_operation:
             raise FieldError("operation", "the operation 'copy' and is_copy_operation: true go together")
@@ -110,8 +118,9 @@ class Workload:
         "In the order that `--orders given` means.",
     ]
     rank_sizes: Annotated[
-        FrozenDict[Annotated[str, Reader(f.read_text, "rank")], int],
-        "Sizes of ranks: every index into the rank is at least 0 and less than this.",
+        RankSizes,
+        "Sizes of ranks: every index into the rank is at least 0 and less than this. Sizes of other ranks and variables may be "
+        "used.",
     ] = field(default_factory=FrozenDict)
     iteration_space_shape: Annotated[
         Shape, "Constraints on rank variables, such as `0 <= m < 128`, each for the Einsums that have its variables."
@@ -170,18 +179,39 @@ def _read_einsum(node: Node, what: str) -> Einsum:
             node, Einsum, f"Einsum {name.value if isinstance(name, ScalarNode) else ''}".rstrip()
         )
         return result
-    if "tensor_accesses" in nodes:
-        raise SpecError("give either 'einsum' or 'tensor_accesses', not both", nodes["tensor_accesses"].source)
     parsed = parse_einsum(f.read_text(nodes.pop("einsum"), what))
     values: dict[str, Any] = {"name": parsed.output.name, "operation": parsed.operation}
+    more = _read_more(nodes.pop("tensor_accesses"), parsed) if "tensor_accesses" in nodes else {}
     values["tensor_accesses"] = (
-        *(TensorAccess(name=name, projection=projection) for name, projection in parsed.inputs),
-        TensorAccess(name=parsed.output.name, projection=parsed.output.projection, output=True),
+        *(TensorAccess(name=name, projection=index, **more.get(name, {})) for name, index in parsed.inputs),
+        TensorAccess(
+            name=parsed.output.name,
+            projection=parsed.output.projection,
+            output=True,
+            **more.get(parsed.output.name, {}),
+        ),
     )
     known = f.fields_of(Einsum)
     values.update({name: known[name].reader.read(value, name) for name, value in nodes.items()})
     built: Einsum = f.build(node, Einsum, values, nodes)
     return built
+
+
+def _read_more(node: Node, parsed: ParsedEinsum) -> dict[str, dict[str, Any]]:
+    """What `tensor_accesses` say of tensors beside the text of the Einsum: all but how they are indexed."""
+    found: dict[str, dict[str, Any]] = {}
+    known = [name for name, _ in (*parsed.inputs, parsed.output)]
+    for given in f.read_list(node, "tensor_accesses", lambda item, what: f.read_given(item, TensorAccess, what)):
+        name = given.get("name")
+        if name not in known:
+            raise SpecError(
+                f"the Einsum has no tensor '{shown(name)}'{did_you_mean(str(name), known)}", name or node.source
+            )
+        for field_name in ("projection", "output"):
+            if field_name in given:
+                raise SpecError(f"how {name} is indexed is said by 'einsum'; '{field_name}' has no place here", name)
+        found[str(name)] = {key: value for key, value in given.items() if key != "name"}
+    return found
 
 
 def _einsum_fields(node: Node) -> dict[str, Node]:
@@ -245,9 +275,12 @@ def _read_renames(node: Node, what: str) -> tuple[Rename, ...]:
 def read_rename_section(node: Node, what: str = "renames") -> tuple[EinsumRenames, ...]:
     """The top-level section `renames: {einsums: [{name, tensor_accesses}]}`."""
     f.no_tag(node, what)
+    if isinstance(node, MapNode) and not node.items:
+        return ()
     entries = f.only_fields(node, what, "einsums")["einsums"]
     return f.read_list(entries, what, lambda item, _: f.read_tagless(item, EinsumRenames, "a renames entry"))
 
 
+RankSizes = Annotated[FrozenDict[Annotated[str, Reader(f.read_text, "rank")], f.Value], Limits(whole=True)]
 Renames = Annotated[tuple[Rename, ...], Reader(_read_renames, "list or {name: set}")]
 Shape = Annotated[tuple[Constraint, ...], Reader(_read_shape, "{variable: constraint}, or list of constraints")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from fusiest.errors import SpecError, did_you_mean
+from fusiest.errors import SpecError, did_you_mean, warn
 from fusiest.spec.affine import Affine
 from fusiest.spec.workload import Einsum, EinsumRenames, Workload, check_new
 
@@ -120,8 +120,15 @@ def check_names(workload: Workload, renames: tuple[EinsumRenames, ...]) -> None:
     }
     ranks = {rank for e in workload.einsums for a in e.tensor_accesses for rank in a.projection}
     for rank in workload.rank_sizes:
-        if rank not in ranks:
-            raise SpecError(f"rank_sizes: no tensor has a rank {rank}{did_you_mean(rank, ranks)}", rank)
+        if rank not in ranks and "did you mean" in did_you_mean(rank, ranks - workload.rank_sizes.keys()):
+            warn(f"rank_sizes: no tensor has a rank {rank}{did_you_mean(rank, ranks)}", rank)
+    for einsum in workload.einsums:
+        for rank in einsum.rank_sizes:
+            own = {known for access in einsum.tensor_accesses for known in access.projection}
+            if rank not in own:
+                raise SpecError(
+                    f"rank_sizes: no tensor of Einsum {einsum.name} has a rank {rank}{did_you_mean(rank, own)}", rank
+                )
     for constraint in workload.iteration_space_shape:
         for v in constraint.variables - variables:
             raise SpecError(f"no Einsum has a rank variable {v}{did_you_mean(v, variables)}", constraint.text)
@@ -139,7 +146,7 @@ def _check_renames(workload: Workload, renames: tuple[EinsumRenames, ...]) -> No
         if entry.name in seen:
             raise SpecError(f"renames: {entry.name} is listed twice", entry.name)
         seen.add(entry.name)
-    for table in (*(entry.tensor_accesses for entry in renames), *(e.renames for e in workload.einsums)):
+    for table in (*(e.tensor_accesses + e.rank_variables for e in renames), *(e.renames for e in workload.einsums)):
         names: set[str] = set()
         for rename in table:
             if rename.name in names:
