@@ -55,3 +55,12 @@ def test_evaluations_show_themselves_in_notebooks(spec: fusiest.Spec) -> None:
     shown = fusiest.evaluate(spec)._repr_html_()
     assert "<td>Matmul1</td>" in shown
     assert "<td>GlobalBuffer</td>" in shown
+
+
+def test_the_version_is_said_once() -> None:
+    """In the package; what is installed, and what the project's file says, follow from it."""
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "fusiest.__version__"}

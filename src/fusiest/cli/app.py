@@ -181,4 +181,6 @@ def _main() -> None:
         silence(sys.stdout)
         complain(f"fusiest: {error.strerror or error}", 2)
     except _USAGE_ERROR as error:
-        complain(f"fusiest: {error.format_message().rstrip('.')}; see fusiest --help", 2)
+        known = {command.name for command in app.registered_commands}
+        words = " ".join(["fusiest", *(word for word in sys.argv[1:2] if word in known)])
+        complain(f"fusiest: {error.format_message().rstrip('.')}; see {words} --help", 2)

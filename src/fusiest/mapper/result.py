@@ -13,6 +13,7 @@ from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.provenance import GIVEN, Provenance, made_now
+from fusiest.model.area import area_by_component
 from fusiest.model.evaluate import Evaluation
 from fusiest.show import si
 from fusiest.spec.spec import Spec
@@ -148,6 +149,11 @@ class Result:
         if self.optimal:
             return "proven optimal"
         return f"not proven optimal: at most {self.gap:.2%} better is possible"
+
+    @property
+    def area(self) -> float | None:
+        """Square metres of the architecture, all instances; None if no component says how large it is."""
+        return sum(area_by_component(self.spec).values()) or None
 
     @property
     def interrupted(self) -> bool:

@@ -171,7 +171,7 @@ class Component(Container):
     ] = True
     leak_power: Annotated[Number | None, "Watts per instance, for as long as anything runs."] = None
     area: Annotated[
-        Number | None, "Square metres per instance. Default 0. Read and checked; no result uses it yet."
+        Number | None, "Square metres per instance. Default 0. Results say what all instances take."
     ] = None
     actions: Annotated[tuple[Action, ...], "What the component does, with energy and throughput."] = ()
     total_latency: Annotated[

@@ -11,12 +11,14 @@ from fusiest.looptree.nodes import LoopTree
 from fusiest.looptree.text import iterations, loop_words
 from fusiest.looptree.text import text as draw_text
 from fusiest.mapper.result import Mapping, Result, Stop
+from fusiest.model.area import area_by_component
 from fusiest.model.evaluate import Evaluation
 from fusiest.model.fusion import SharedLoops, fused_sets, shared_loops
 from fusiest.model.leakage import bind_all
 from fusiest.model.operations import operations
 from fusiest.show import bits, si
 from fusiest.spec.spec import Spec
+from fusiest.terminal.components import area
 from fusiest.terminal.grid import Grid, Part, grid
 
 MOST_POINTS = 12
@@ -99,6 +101,9 @@ def _totals(spec: Spec, evaluation: Evaluation) -> Grid:
     rates = [si(count / evaluation.latency, "op/s")] if evaluation.latency else []
     rates += [f"{count / evaluation.energy / 1e12:.4g} TOPS/W"] if evaluation.energy else []
     table.add("operations", Text(si(count, "op"), "bold"), Text(", ".join([*rates, "a MAC is two"]), "dim"))
+    size = sum(area_by_component(spec).values())
+    if size:
+        table.add("area", Text(area(size), "bold"))
     if evaluation.warnings:
         table.add("warnings", Text(str(len(evaluation.warnings)), "bold yellow"), Text(UNFINISHED, "yellow"))
     return table
