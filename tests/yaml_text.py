@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from fusiest.looptree.nodes import Compute, LoopTree, Nested, Node, Sequential
 from fusiest.spec import architecture as arch
+from fusiest.spec.fields import tag_of
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload import Einsum
 
@@ -14,7 +15,7 @@ from fusiest.spec.workload import Einsum
 def yaml_text(spec: Spec, tree: LoopTree | None = None) -> str:
     lines = ["arch:", "  nodes:"]
     for node in spec.require_arch().nodes:
-        lines.append(f"  - !{type(node).__name__} {_flow(_fields(node))}")
+        lines.append(f"  - {tag_of(type(node))} {_flow(_fields(node))}")
     workload = spec.require_workload()
     lines += ["workload:", f"  bits_per_value: {_flow(workload.bits_per_value)}"]
     lines += [f"  persistent_tensors: {workload.persistent_tensors}", f"  n_instances: {workload.n_instances}"]
@@ -44,9 +45,9 @@ def _nodes(nodes: tuple[Node, ...] | tuple[Nested, ...], indent: str) -> list[st
     lines: list[str] = []
     for node in nodes:
         if isinstance(node, (Sequential, Nested)):
-            lines += [f"{indent}- !{type(node).__name__}", f"{indent}  nodes:", *_nodes(node.nodes, indent + "  ")]
+            lines += [f"{indent}- {tag_of(type(node))}", f"{indent}  nodes:", *_nodes(node.nodes, indent + "  ")]
         else:
-            lines.append(f"{indent}- !{type(node).__name__} {_flow(_fields(node))}")
+            lines.append(f"{indent}- {tag_of(type(node))} {_flow(_fields(node))}")
     return lines
 
 

@@ -170,9 +170,7 @@ class Component(Container):
         "Per Einsum. A memory that is not enabled holds nothing (its fanout stays); a compute cannot run the Einsum.",
     ] = True
     leak_power: Annotated[Number | None, "Watts per instance, for as long as anything runs."] = None
-    area: Annotated[
-        Number | None, "Square metres per instance. Default 0. Results say what all instances take."
-    ] = None
+    area: Annotated[Number | None, "Square metres per instance. Default 0. Results say what all instances take."] = None
     actions: Annotated[tuple[Action, ...], "What the component does, with energy and throughput."] = ()
     total_latency: Annotated[
         f.ExpressionText | None,
