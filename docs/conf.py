@@ -21,7 +21,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 default_role = "code"
 myst_heading_anchors = 4
-exclude_patterns = ["**/*.py", "*.py"]
+exclude_patterns = ["**/*.py", "*.py", "*.in.md"]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from fusiest.looptree import nodes as looptree
 from fusiest.spec import architecture as arch
+from fusiest.spec import component_classes as own
 from fusiest.spec import dataflow as flow
 from fusiest.spec import workload as work
 from fusiest.spec.fields import Field, fields_of
@@ -32,6 +33,11 @@ CLASSES: dict[str, dict[str, type[Any]]] = {
         "`tensors` of a memory or Toll": arch.Tensors,
         "An entry of `actions`": arch.Action,
         "An entry of `loop_bounds` or `tile_shape`": arch.Comparison,
+    },
+    "Component classes": {
+        "An entry of `component_classes`": own.WrittenClass,
+        "An entry of a class's `actions`": own.ClassAction,
+        "A class's attribute, as a table": own.ClassAttribute,
     },
     "Dataflow": {"`dataflow`": flow.Dataflow, "An entry of `memories` of a dataflow": flow.MemoryConstraints},
     "Workload": {

@@ -25,7 +25,7 @@ from fusiest.mapper.options import Options
 from tests.command_line import run
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *(path for path in sorted((ROOT / "docs").glob("*.md")) if path.suffixes == [".md"])]
 FENCE = re.compile(r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>[\w{}]*)\n(?P<text>.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(#[^)\s]*)?\)")
 
@@ -133,3 +133,8 @@ def test_every_field_of_a_result_is_documented() -> None:
     places: list[Any] = [baseline, baseline["mappings"], baseline["stats"], evaluation, evaluation["einsums"]]
     places[1], places[4] = places[1][0], next(iter(places[4].values()))
     assert [key for place in places for key in place if not re.search(rf"`\S*\b{key}\b", text)] == []
+
+
+def test_component_classes_are_up_to_date() -> None:
+    generator = _generator("generate_components")
+    assert generator.FILE.read_text(encoding="utf-8") == generator.page(), "run python docs/generate_components.py"

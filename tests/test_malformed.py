@@ -252,7 +252,7 @@ ARCHITECTURE = [
          "    actions: {compute: 1} #!\n", "actions must be a list"),
     case("figure missing", DRAM_READ, "    - {name: read, energy: 2}\n", "DRAM needs", "read.throughput", "Dummy"),
     case("component_class without figures", "    leak_power: 0\n    area: 0\n    tensors: {keep: output}\n",
-         "    component_class: SRAM #!\n    tensors: {keep: output}\n", "SRAM", "not supported yet", "leak_power"),
+         "    component_class: SRAM #!\n    tensors: {keep: output}\n", "SRAM needs the attribute 'tech_node'"),
     case("duplicate component", "    name: Link\n", "    name: DRAM #!\n", "two nodes", "DRAM"),
     case("duplicate dimension", "    - {name: Y, fanout: 2}\n", "    - {name: X, fanout: 2} #!\n",
          "two fanout dimensions", "X"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -119,3 +122,36 @@ def test_sizes_as_people_write_them() -> None:
     assert quantity("22nm") == 22e-9
     assert quantity("22") is None
     assert quantity("22 parsecs") is None
+
+
+def errors(banks: tuple[int, ...]) -> dict[str, list[float]]:
+    """How far the model is from CACTI's runs off the table, sorted, by figure."""
+    found: dict[str, list[float]] = {name: [] for name in ("read", "write", "area", "leak", "access")}
+    lines = [line for line in (Path(__file__).parent / "cacti_runs.csv").read_text().splitlines() if line[0] != "#"]
+    for row in csv.DictReader(lines):
+        if int(row["banks"]) in banks:
+            one = estimate(
+                "SRAM", size=8 * int(row["size_bytes"]), width=int(row["width_bits"]), n_banks=int(row["banks"]),
+                tech_node=int(row["node_nm"]) * 1e-9,
+            )  # fmt: skip
+            read, write = one.actions["read"], one.actions["write"]
+            pairs = zip(found, [read.energy, write.energy, one.area, one.leak_power, read.latency], strict=True)
+            for (name, value), column in zip(
+                pairs, ["read_J", "write_J", "area_m2", "leak_W", "access_s"], strict=True
+            ):
+                found[name].append(abs(value / float(row[column]) - 1))
+    return {name: sorted(values) for name, values in found.items()}
+
+
+def test_runs_of_cacti_that_are_not_in_the_table() -> None:
+    for name, found in errors((1,)).items():
+        assert len(found) == 350
+        assert found[175] < 0.01, name
+        assert found[315] < (0.09 if name == "read" else 0.06), name
+
+
+def test_runs_of_cacti_with_several_banks() -> None:
+    for name, found in errors((2, 4, 8, 16)).items():
+        assert len(found) == 280
+        assert found[140] < 0.06, name
+        assert found[252] < 0.17, name

@@ -168,9 +168,35 @@ def test_the_section_refuses(entry: str, message: str, tmp_path: Path) -> None:
     assert str(caught.value.source).endswith("a.yaml:2")
 
 
-def test_files_that_include_each_other_are_read_once(tmp_path: Path) -> None:
-    folder = write(tmp_path, a="include: b.yaml\nvariables: {x: 1}", b="include: a.yaml\n" + ARCH)
-    assert fusiest.load(folder / "a.yaml").arch is not None
+def test_a_file_counts_once(tmp_path: Path) -> None:
+    """Included twice, by two files, or named besides."""
+    folder = write(tmp_path, a="include: [b.yaml, c.yaml]\n" + ARCH, b="include: c.yaml", c="variables: {x: 1}")
+    for files in (["a"], ["a", "c"], ["c", "a"]):
+        assert fusiest.load(*(folder / f"{name}.yaml" for name in files)).variables == {"x": 1}
+
+
+def test_included_files_are_templates_with_the_same_defines(tmp_path: Path) -> None:
+    folder = write(tmp_path, a="include: b.yaml\n" + ARCH, b=WORKLOAD)
+    assert bounds(fusiest.load(folder / "a.yaml", M=3)) == {"m": 3, "k": 4}
+
+
+@pytest.mark.parametrize("entry", ["a.yaml", "b.yaml"])
+def test_a_file_that_includes_itself_is_refused(entry: str, tmp_path: Path) -> None:
+    folder = write(tmp_path, a=f"include: {entry}\nvariables: {{x: 1}}", b="include: a.yaml\n" + ARCH)
+    with pytest.raises(SpecError, match=r"a\.yaml includes (.*b\.yaml includes )?.*a\.yaml$") as caught:
+        fusiest.load(folder / "a.yaml")
+    assert caught.value.source is not None
+
+
+def test_many_files_end(tmp_path: Path) -> None:
+    files = {f"f{i}": f"include: [f{i + 1}.yaml]" for i in range(150)}
+    with pytest.raises(SpecError, match="more than 100 files"):
+        fusiest.load(write(tmp_path, a="include: f0.yaml\n" + ARCH, **files, f150="variables: {x: 1}") / "a.yaml")
+
+
+def test_files_of_the_library_have_paths(tmp_path: Path) -> None:
+    folder = write(tmp_path, a="include: [simple, workloads/matmuls.yaml]")
+    assert fusiest.load(folder / "a.yaml", N_EINSUMS=1).info.einsums["Matmul0"].bounds["m"] == 128
 
 
 def test_sections_that_are_options_here_are_named(tmp_path: Path) -> None:

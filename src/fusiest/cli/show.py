@@ -24,23 +24,32 @@ def show_command(
     define: DefineOption = None,
     svg: Annotated[str | None, typer.Option("--svg", metavar="FILE", help="draw the mapping as an SVG file")] = None,
     pseudocode: Annotated[bool, typer.Option("--pseudocode", help="show the mapping as a loop nest")] = False,
+    costs: Annotated[
+        bool, typer.Option("--costs", help="what each component costs, and where the figures come from")
+    ] = False,
     yaml: Annotated[
         str | None,
-        typer.Option("--yaml", metavar="FILE", help="write it all as one file to edit, templates filled in"),
+        typer.Option(
+            "--yaml",
+            metavar="FILE",
+            help="write it all as one file to edit, templates filled in; with --costs, estimated figures too",
+        ),
     ] = None,
 ) -> None:
     """Show an architecture, a workload or a mapping."""
     from fusiest.show import mapping_svg, show_text
+    from fusiest.spec.costs import filled
     from fusiest.spec.dump import dump
     from fusiest.spec.load import load
+    from fusiest.terminal.components import costs_text
 
     check_outputs(specs, svg=svg, yaml=yaml)
     spec = load(*specs, defines=read_defines(define))
     if svg is not None:
         write_atomically(svg, mapping_svg(spec))
     if yaml is not None:
-        write_atomically(yaml, dump(spec))
-    echo(show_text(spec, pseudocode=pseudocode))
+        write_atomically(yaml, dump(filled(spec) if costs else spec))
+    echo(costs_text(spec.costs()) if costs else show_text(spec, pseudocode=pseudocode))
 
 
 def list_command() -> None:

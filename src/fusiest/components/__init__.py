@@ -16,11 +16,13 @@ if TYPE_CHECKING:
         key,
     )
     from fusiest.components.histograms import average, bit_probabilities, is_signed, magnitude
-    from fusiest.components.registry import all_classes, built_in, estimate, find_class, register_provider
+    from fusiest.components.providers import register_provider
+    from fusiest.components.registry import all_classes, built_in, estimate, find_class
+    from fusiest.components.scaling import area_scale, energy_scale
 
 __all__ = ["ActionCost", "Attribute", "AttributeValue", "Attributes", "ComponentClass", "Estimate", "Figures",
-           "all_classes", "average", "bit_probabilities", "built_in", "estimate", "find_class", "is_signed", "key",
-           "magnitude", "register_provider"]  # fmt: skip
+           "all_classes", "area_scale", "average", "bit_probabilities", "built_in", "energy_scale", "estimate",
+           "find_class", "is_signed", "key", "magnitude", "register_provider"]  # fmt: skip
 
 _MODULES = {
     "classes": (
@@ -34,7 +36,9 @@ _MODULES = {
         "key",
     ),
     "histograms": ("average", "bit_probabilities", "is_signed", "magnitude"),
-    "registry": ("all_classes", "built_in", "estimate", "find_class", "register_provider"),
+    "providers": ("register_provider",),
+    "registry": ("all_classes", "built_in", "energy_scale", "estimate", "find_class"),
+    "scaling": ("area_scale", "energy_scale"),
 }
 _LATER = {name: module for module, names in _MODULES.items() for name in names}
 

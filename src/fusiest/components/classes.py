@@ -40,6 +40,8 @@ class Attribute:
     """May it be `low` itself?"""
     choices: tuple[str, ...] = ()
     is_list: bool = False
+    anything: bool = False
+    """Text, true or false and lists will do, too: what it means is up to expressions."""
 
     @property
     def range(self) -> str:
@@ -50,6 +52,8 @@ class Attribute:
             return "a list of numbers"
         if isinstance(self.default, bool):
             return "true or false"
+        if self.low == -math.inf:
+            return "any" if self.high == math.inf else f"≤ {self.high:g}"
         low = f"{'≥' if self.zero else '>'} {self.low:g}"
         return low if self.high == math.inf else f"{low}, ≤ {self.high:g}"
 
@@ -210,6 +214,10 @@ def _checked(owner: ComponentClass, attribute: Attribute, value: object) -> Attr
         return _checked_list(what, value)
     if isinstance(value, bool) and isinstance(attribute.default, bool):
         return value
+    if attribute.anything and isinstance(value, (bool, str)):
+        return value
+    if attribute.anything and isinstance(value, (list, tuple)):
+        return _checked_list(what, value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
         raise SpecError(f"{what} must be a number, but is '{shown(value)}'", place)
     unit = f" {attribute.unit}" if attribute.unit else ""

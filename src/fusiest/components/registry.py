@@ -1,4 +1,4 @@
-"""Which classes there are: built in, from files (`register_provider`), and plug-ins by entry point `fusiest.components`.
+"""Which classes there are: built in, of providers (the library), and plug-ins by entry point `fusiest.components`.
 
 A plug-in is a package that names a `ComponentClass`, or a list of them, under that entry point. Plug-ins are looked for
 only when no other class has the name, so that one that is installed changes no file that worked without it.
@@ -6,22 +6,15 @@ only when no other class has the name, so that one that is installed changes no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from fusiest.components import arithmetic, cells, converters, ladders, memories, wires
 from fusiest.components.classes import ComponentClass, Estimate, key
+from fusiest.components.providers import PROVIDERS
 from fusiest.errors import SpecError, did_you_mean, shown
 
 ENTRY_POINT = "fusiest.components"
-Provider = Callable[[], Iterable[ComponentClass]]
-_PROVIDERS: list[Provider] = []
-
-
-def register_provider(provider: Provider) -> None:
-    """Add classes that are made when they are first looked for."""
-    _PROVIDERS.append(provider)
-    _provided.cache_clear()
 
 
 def built_in() -> list[ComponentClass]:
@@ -86,7 +79,7 @@ def _built_in_by_key() -> dict[str, ComponentClass]:
 
 @lru_cache(maxsize=1)
 def _provided() -> tuple[ComponentClass, ...]:
-    return tuple(one for provider in _PROVIDERS for one in provider())
+    return tuple(one for provider in PROVIDERS for one in provider())
 
 
 def _provided_by_key() -> dict[str, ComponentClass]:

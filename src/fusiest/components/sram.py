@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from fusiest.components.classes import ActionCost, Attribute, Attributes, Figures
 from fusiest.components.parts import SUPPLY, TECH_NODE, at_supply, bits, number, optional
-from fusiest.components.scaling import clamped, line
-from fusiest.components.sram_table import NODES, Table, table
+from fusiest.components.scaling import clamped
+from fusiest.components.sram_table import NODES, Table, port_factors, table
 from fusiest.components.wires import repeated_wire_constants
 from fusiest.errors import SpecError
 
 MIN_WIDTH, MIN_DEPTH = 32, 64
+MOST_PORTS = 8
 STEEP_FROM = 45
 """From here to the next node leakage grows about sevenfold: a straight line would start with a jump."""
 MOST_OUTSIDE = 4.0
@@ -36,16 +37,18 @@ class Array(NamedTuple):
 
 
 def one_bank(node: int, depth: float, width: float) -> Array:
-    """A bank at one of the table's nodes. Smaller than the table's least: energy with (0.7 w/w' + 0.3)(d/d')^0.78, area
-    and leakage in proportion, times as they are."""
-    wide, deep = max(width, MIN_WIDTH), max(depth, MIN_DEPTH)
-    values = _interpolated(table(node), deep, wide)
-    if wide == width and deep == depth:
-        return Array(*values)
+    """A bank at one of the table's nodes, not smaller than the table's least."""
+    return Array(*_interpolated(table(node), depth, width))
+
+
+def small_bank(node: int, depth: float, width: float, banks: float, ports: int) -> Array:
+    """Banks of any size. Smaller than the table's least: energy with (0.7 w/w' + 0.3)(d/d')^0.78, area and leakage in
+    proportion, times as they are."""
+    wide, deep = max(width, MIN_WIDTH), max(depth, MIN_DEPTH * banks)
+    array = banked(node, deep, wide, banks, ports)
     energy = (0.7 * width / wide + 0.3) * (depth / deep) ** 0.78
     share = width * depth / (wide * deep)
-    read, write, area, leak, cycle, access = values
-    return Array(read * energy, write * energy, area * share, leak * share, cycle, access)
+    return _times(array, energy, share, share, 1.0)
 
 
 def _interpolated(known: Table, depth: float, width: float) -> list[float]:
@@ -62,18 +65,23 @@ def _interpolated(known: Table, depth: float, width: float) -> list[float]:
     ]
 
 
-# Routing between banks: by their number, in units of the wires' constants. Fitted to CACTI's runs of 2 to 32 banks.
+# Several banks, by their number, fitted to CACTI's runs of 2 to 32: routing in units of the wires' constants, and what the
+# energy of the bank itself is multiplied with, as CACTI spends some on speed to make up for the way there.
 _BANKS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-_AREA = (0.0, 10.0, 19.0, 25.0, 27.5, 30.0)
-_READ = (0.0, 0.45, 0.775, 1.0, 1.175, 1.2)
-_WRITE = (0.0, 0.275, 0.8, 0.925, 1.175, 1.3)
-_ACCESS = (0.0, 0.8, 1.4, 1.7, 2.15, 2.2)
-_LEAKAGE = (0.0, 0.0, 11.0, 21.0, 61.0, 92.0)
+_AREA = (0.0, 10.7, 19.1, 24.8, 27.7, 30.7)
+_READ = (0.0, 0.403, 0.691, 0.822, 1.033, 1.172)
+_OWN_READ = (1.0, 1.097, 1.216, 1.536, 1.562, 1.95)
+_WRITE = (0.0, 0.074, 0.648, 0.734, 0.976, 0.991)
+_OWN_WRITE = (1.0, 1.261, 1.215, 1.521, 1.628, 2.14)
+_ACCESS = (0.0, 0.614, 1.432, 1.717, 2.149, 2.282)
+_LEAKAGE = (0.0, 1.06, 10.9, 23.0, 62.6, 126.0)
 
 
-def banked(node: int, depth: float, width: float, banks: float) -> Array:
-    """Banks of depth/banks words each, and wires over the side of them all."""
+def banked(node: int, depth: float, width: float, banks: float, ports: int) -> Array:
+    """Banks of depth/banks words each, and wires of each port over the side of them all."""
     bank = one_bank(node, depth / banks, width)
+    if ports > 1:
+        bank = Array(*(a * b for a, b in zip(bank, port_factors(node, depth / banks, width, ports), strict=True)))
     if banks == 1:
         return bank
     energy, delay, leakage = repeated_wire_constants(node * 1e-9)
@@ -82,13 +90,13 @@ def banked(node: int, depth: float, width: float, banks: float) -> Array:
         return clamped(math.log2(banks), [math.log2(b) for b in _BANKS], constants)
 
     side = math.sqrt(banks * bank.area)
-    area = banks * bank.area + routing(_AREA) * width * side * node * 1e-9
+    area = banks * bank.area + routing(_AREA) * width * ports * side * node * 1e-9
     whole_side = math.sqrt(area)
     return Array(
-        bank.read + energy * width * whole_side * routing(_READ),
-        bank.write + energy * width * whole_side * routing(_WRITE),
+        bank.read * routing(_OWN_READ) + energy * width * whole_side * routing(_READ) * ports,
+        bank.write * routing(_OWN_WRITE) + energy * width * whole_side * routing(_WRITE) * ports**1.25,
         area,
-        banks * bank.leak_power + leakage * width * side * routing(_LEAKAGE),
+        banks * bank.leak_power + leakage * width * ports * side * routing(_LEAKAGE),
         bank.cycle,
         bank.access + delay * whole_side * routing(_ACCESS),
     )
@@ -103,7 +111,7 @@ def nearest_nodes(nanometres: float) -> tuple[int, int]:
     return NODES[max(i - 1, 0)], NODES[min(i, len(NODES) - 1)]
 
 
-def at_any_node(node: float, depth: float, width: float, banks: float) -> Array:
+def at_any_node(node: float, depth: float, width: float, banks: float = 1, ports: int = 1) -> Array:
     """Linear between the table's nodes, but for the leakage from 45 to 65 nm, a power law.
 
     Below, s = node / 22 nm: energy and leakage √s, area and time s, and finFETs leak 21% less (full effect at 16 nm).
@@ -112,10 +120,10 @@ def at_any_node(node: float, depth: float, width: float, banks: float) -> Array:
     nanometres = node * 1e9
     inside = min(max(nanometres, NODES[0]), NODES[-1])
     lower, upper = nearest_nodes(nanometres)
-    array = banked(lower, depth, width, banks)
+    array = small_bank(lower, depth, width, banks, ports)
     if upper != lower:
         share = (inside - lower) / (upper - lower)
-        other = banked(upper, depth, width, banks)
+        other = small_bank(upper, depth, width, banks, ports)
         leak = array.leak_power
         array = Array(*((1 - share) * a + share * b for a, b in zip(array, other, strict=True)))
         if lower == STEEP_FROM:
@@ -136,50 +144,6 @@ def _times(array: Array, energy: float, area: float, leak: float, time: float) -
     )  # fmt: skip
 
 
-# What more ports cost, relative to one: by node, log2 size, log2 width, for 2 and for 4 ports.
-# Columns: read, write, area, leakage, throughput, access.
-_PORT_NODES, _PORT_SIZES, _PORT_WIDTHS = (22.0, 45.0), (15.0, 19.0, 23.0), (6.0, 8.0)
-_PORTS = {
-    2: (
-        (((1.276, 1.283, 2.105, 1.107, 1.795, 1.108), (1.382, 1.294, 2.339, 1.174, 1.831, 1.093)),
-         ((1.686, 1.796, 2.130, 1.039, 1.571, 1.175), (1.363, 1.435, 1.533, 1.008, 1.298, 1.271)),
-         ((2.001, 2.254, 2.096, 1.029, 1.423, 1.299), (2.178, 2.259, 2.208, 1.044, 1.436, 1.325))),
-        (((1.230, 1.253, 2.101, 1.134, 1.814, 1.090), (1.326, 1.314, 2.307, 1.189, 1.856, 1.079)),
-         ((1.473, 1.541, 2.104, 1.110, 1.670, 1.149), (1.333, 1.320, 2.098, 1.118, 1.658, 1.187)),
-         ((2.093, 2.014, 1.905, 1.107, 1.428, 1.198), (2.029, 2.020, 1.934, 1.112, 1.351, 1.294))),
-    ),
-    4: (
-        (((1.804, 1.824, 5.350, 1.227, 2.943, 1.319), (2.055, 1.918, 6.420, 1.483, 2.993, 1.300)),
-         ((3.126, 3.034, 4.532, 1.055, 1.882, 1.586), (2.040, 2.140, 3.961, 1.114, 1.746, 1.818)),
-         ((4.925, 5.414, 4.849, 1.069, 1.551, 1.989), (5.037, 5.176, 5.100, 1.097, 1.488, 2.203))),
-        (((1.677, 1.739, 5.108, 1.401, 3.089, 1.262), (2.013, 1.879, 6.418, 1.636, 3.285, 1.220)),
-         ((2.284, 1.920, 4.454, 1.313, 2.104, 1.497), (1.994, 1.953, 5.419, 1.374, 2.413, 1.588)),
-         ((4.891, 5.229, 4.860, 1.340, 1.855, 1.714), (5.041, 5.085, 5.096, 1.359, 1.770, 1.892))),
-    ),
-}  # fmt: skip
-MOST_PORTS = 8
-
-
-def port_factors(node: float, size: float, width: float, ports: int) -> tuple[float, ...]:
-    """What the figures of one port are to be multiplied with: read, write, area, leakage, throughput, access."""
-    if ports == 1:
-        return (1.0,) * 6
-    place = (node * 1e9, math.log2(size), math.log2(width))
-    two, four = (tuple(_in_ports(_PORTS[p], place, q) for q in range(6)) for p in (2, 4))
-    return tuple(
-        math.exp(line(math.log2(ports), (0.0, 1.0, 2.0), (0.0, math.log(a), math.log(b))))
-        for a, b in zip(two, four, strict=True)
-    )
-
-
-def _in_ports(cube: tuple[tuple[tuple[tuple[float, ...], ...], ...], ...], place: tuple[float, ...], q: int) -> float:
-    by_node = []
-    for plane in cube:
-        by_size = [clamped(place[2], _PORT_WIDTHS, [cell[q] for cell in row]) for row in plane]
-        by_node.append(clamped(place[1], _PORT_SIZES, by_size))
-    return clamped(place[0], _PORT_NODES, by_node)
-
-
 def sram(attributes: Attributes) -> Figures:
     """The cost function of SRAM."""
     node, banks, ports = (
@@ -189,17 +153,16 @@ def sram(attributes: Attributes) -> Figures:
     )
     size, width, notes = _shape(attributes)
     depth = size / width
-    notes += _outside(node, depth / banks, width, int(ports))
-    array = at_any_node(node, depth, width, banks)
-    read, write, area, leak, rate, access = port_factors(node, size, width, int(ports))
-    throughput = banks * rate / array.cycle
+    notes += _outside(node, depth / banks, width, banks, int(ports))
+    array = at_any_node(node, depth, width, banks, int(ports))
+    throughput = banks * ports / array.cycle
     figures = Figures(
         {
-            "read": ActionCost(array.read * read, throughput, array.access * access),
-            "write": ActionCost(array.write * write, throughput, array.access * access),
+            "read": ActionCost(array.read, throughput, array.access),
+            "write": ActionCost(array.write, throughput, array.access),
         },
-        array.area * area,
-        array.leak_power * leak,
+        array.area,
+        array.leak_power,
         tuple(notes),
         {"size": size, "width": width, "depth": depth},
     )
@@ -230,7 +193,7 @@ def _shape(attributes: Attributes) -> tuple[float, float, list[str]]:
     return size, width, [f"assumed: width {width:g}, the root of the size"]
 
 
-def _outside(node: float, depth: float, width: float, ports: int) -> list[str]:
+def _outside(node: float, depth: float, width: float, banks: float, ports: int) -> list[str]:
     """What is extrapolated; too far beyond the table is an error."""
     notes = []
     nanometres = node * 1e9
@@ -252,6 +215,8 @@ def _outside(node: float, depth: float, width: float, ports: int) -> list[str]:
             notes.append(f"extrapolated: CACTI's runs are at most {known:.4g} {what}")
     if width < MIN_WIDTH or depth < MIN_DEPTH:
         notes.append(f"extrapolated: CACTI's banks are at least {MIN_WIDTH} bits wide and {MIN_DEPTH} words deep")
+    if banks > _BANKS[-1]:
+        notes.append(f"extrapolated: CACTI's runs have at most {_BANKS[-1]:g} banks")
     if ports > 4:
         notes.append("extrapolated: CACTI's runs have at most 4 ports")
     return notes
@@ -274,4 +239,7 @@ SRAM_ATTRIBUTES = (
     SUPPLY,
 )
 SRAM_SOURCE = "CACTI 7 (ITRS-LSTP, 300 K)"
-SRAM_ERROR = "against CACTI runs off the table: to be measured"
+SRAM_ERROR = (
+    "equal to CACTI at the table's points; 630 other runs: one bank half within 0.7%, 90% within 9% (read) and 6% (write, area, "
+    "leakage, access); 2 to 16 banks half within 5%, 90% within 16%"
+)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from importlib import resources
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from fusiest.components.scaling import line
+from fusiest.components.scaling import clamped, line
 
 NODES = (22, 32, 45, 65, 90)
 """Nanometres."""
@@ -25,9 +25,9 @@ class Table(NamedTuple):
     """By log width, the log of the depth up to which there are runs."""
 
 
-@lru_cache(maxsize=1)
-def _text() -> list[str]:
-    file = resources.files("fusiest.components") / "data" / "sram.csv"
+@lru_cache(maxsize=2)
+def _text(name: str = "sram.csv") -> list[str]:
+    file = resources.files("fusiest.components") / "data" / name
     return [row for row in file.read_text(encoding="utf-8").splitlines() if not row.startswith("#")][1:]
 
 
@@ -75,3 +75,40 @@ def _ceilings(known: list[list[tuple[float, ...] | None]]) -> list[list[tuple[fl
             above = (known[j][i] or none, found[j + 1][i], found[j][i + 1])
             found[j][i] = tuple(min(cell[q] for cell in above) for q in range(FIGURES))
     return found
+
+
+_PORT_NODES = (22.0, 45.0, 90.0)
+PortCurves: TypeAlias = dict[tuple[int, float, float], tuple[list[float], list[list[float]]]]
+"""By ports, node and log2 width: log2 depths, and of each figure the logarithms of what it is multiplied with."""
+
+
+@lru_cache(maxsize=1)
+def _port_curves() -> PortCurves:
+    found: PortCurves = {}
+    for row in _text("sram_ports.csv"):
+        ports, node, width, depth, *factors = (float(value) for value in row.split(","))
+        depths, curves = found.setdefault((int(ports), node, math.log2(width)), ([], [[] for _ in range(FIGURES)]))
+        depths.append(math.log2(depth))
+        read, write, area, leak, throughput, access = factors
+        for curve, factor in zip(curves, (read, write, area, leak, ports / throughput, access), strict=True):
+            curve.append(math.log(factor))
+    return found
+
+
+def port_factors(node: int, depth: float, width: float, ports: int) -> tuple[float, ...]:
+    """What the six figures of a bank of one port are to be multiplied with for more."""
+    two, four = (_factors(p, node, math.log2(depth), math.log2(width)) for p in (2, 4))
+    along = math.log2(ports)
+    return tuple(math.exp(line(along, (0.0, 1.0, 2.0), (0.0, a, b))) for a, b in zip(two, four, strict=True))
+
+
+def _factors(ports: int, node: int, depth: float, width: float) -> list[float]:
+    """Logarithms, linear in node, log width and log depth; beyond the runs as at the last ones."""
+    curves = _port_curves()
+    widths = sorted({w for p, _, w in curves if p == ports})
+    by_node = []
+    for known in _PORT_NODES:
+        columns = [curves[ports, known, w] for w in widths]
+        along = [[clamped(depth, depths, figures[q]) for depths, figures in columns] for q in range(FIGURES)]
+        by_node.append([clamped(width, widths, values) for values in along])
+    return [clamped(float(node), _PORT_NODES, [values[q] for values in by_node]) for q in range(FIGURES)]

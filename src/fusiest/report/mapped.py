@@ -100,7 +100,7 @@ def _row(machine: Machine, node: arch.Component | arch.Container, depth: int) ->
     if own[0].kind == "container":
         return row
     row["leak"] = _span(c.leak_power for c in own)
-    row["area"] = _span(c.area for c in own)
+    row["area"] = _span(c.area or 0.0 for c in own)
     row["actions"] = [
         [action, _span(_figures(own, action, _rate)), _span(_figures(own, action, _joules))]
         for action in own[0].actions

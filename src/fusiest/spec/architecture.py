@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeAlias, TypeVa
 from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.spec import fields as f
-from fusiest.spec.fields import FieldError, Limits, Number, Reader, Value
+from fusiest.spec.fields import Alias, FieldError, Limits, NameText, Number, Reader, Value
 from fusiest.spec.variables import Variable
 from fusiest.spec.yamlfile import ListNode, Node
 
@@ -157,20 +157,29 @@ class Container:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component(Container):
-    """These fields, and those of `!Container`, belong to every component. Without `component_class: Dummy`, a component
+    """These fields, and those of `!Container`, belong to every component. Without a `component_class`, a component
     must give `leak_power`, and the energy and throughput of each of its actions. Other actions may be given.
     """
 
     component_class: Annotated[
         str | None,
-        "`Dummy`: energy, leakage and area that are not given are 0, throughput is inf. No other class is supported yet.",
+        "Estimates the energy, throughput, leakage and area that are not given ([classes](components.md)). `Dummy`: they are 0, "
+        "throughput is inf.",
     ] = None
+    attributes: Annotated[
+        FrozenDict[NameText, Variable],
+        Alias("extra_attributes_for_component_model"),
+        "What the class wants to know, such as `{width: 64, tech_node: 22nm}`. `size`, `bits_per_action` and "
+        "`n_parallel_instances` are attributes, too.",
+    ] = field(default_factory=FrozenDict)
     enabled: Annotated[
         f.Condition,
         "Per Einsum. A memory that is not enabled holds nothing (its fanout stays); a compute cannot run the Einsum.",
     ] = True
     leak_power: Annotated[Number | None, "Watts per instance, for as long as anything runs."] = None
-    area: Annotated[Number | None, "Square metres per instance. Default 0. Results say what all instances take."] = None
+    area: Annotated[
+        Number | None, "Square metres per instance. It may be left out; results say what all instances take."
+    ] = None
     actions: Annotated[tuple[Action, ...], "What the component does, with energy and throughput."] = ()
     total_latency: Annotated[
         f.ExpressionText | None,
@@ -257,6 +266,11 @@ class Architecture:
     variables: Annotated[FrozenDict[f.NameText, Variable], "As the section `variables`, for this architecture."] = (
         field(default_factory=FrozenDict)
     )
+    attributes: Annotated[
+        FrozenDict[NameText, Variable],
+        Alias("extra_attributes_for_all_component_models"),
+        "Attributes of all components whose class has them and that do not give them.",
+    ] = field(default_factory=FrozenDict)
 
     def __post_init__(self) -> None:
         if not computes(self):

@@ -19,6 +19,7 @@ from fusiest.spec.analysis import EinsumInfo
 from fusiest.spec.architecture import computes, flatten, path_nodes
 from fusiest.spec.expressions import Record, boolean, by_set, evaluate, names_in, number
 from fusiest.spec.fields import LARGEST, SMALLEST, PerTensor, fields_of
+from fusiest.spec.models import DUMMY, action_cost
 from fusiest.spec.placement import BoundComparison, PlacementSets, bind_comparison, placement_sets
 from fusiest.spec.scope import EinsumNames, tensor_set
 
@@ -64,6 +65,8 @@ class BoundAction:
     throughput: float
     actions_scale: float
     values_per_action: FrozenDict[str, float]
+    bits: float | None = None
+    """What it moves, if that is the same for all tensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,8 @@ class BoundComponent:
     enabled: bool = True
     size: float = math.inf
     leak_power: float = 0.0
-    area: float = 0.0
+    area: float | None = 0.0
+    """None where nobody knows."""
     actions: FrozenDict[str, BoundAction] = field(default_factory=FrozenDict)
     bits_per_value: FrozenDict[str, int | float] = field(default_factory=FrozenDict)
     skip_initial_output_write: bool = True
@@ -142,7 +146,7 @@ def architecture_names(spec: Spec, info: EinsumInfo) -> EinsumNames:
     """The Einsum's names, plus the variables, plus every component's; a memory is an empty set until its is chosen."""
     architecture = spec.require_arch()
     values, texts = spec.variable_values
-    return info.names.extended(values, variables=texts).with_components(architecture.nodes)
+    return info.names.extended(values, variables=texts).with_components(architecture.nodes, spec.models)
 
 
 def bind_node(node: arch.Container, info: EinsumInfo, names: EinsumNames) -> BoundComponent:
@@ -177,7 +181,7 @@ def _bind_node(node: arch.Container, info: EinsumInfo, names: EinsumNames) -> Bo
         enabled=boolean(node.enabled, names, "enabled"),
         size=_figure(node, "size", names) if isinstance(node, arch.Memory) else math.inf,
         leak_power=_product(node, "leak_power", names, _figure(node, "leak_power_scale", names), parallel),
-        area=_product(node, "area", names, _figure(node, "area_scale", names), parallel),
+        area=_product(node, "area", names, _figure(node, "area_scale", names), parallel) if _has_area(node) else None,
         actions=FrozenDict(actions),
         bits_per_value=FrozenDict(bits),
         skip_initial_output_write=getattr(node, "skip_initial_output_write", True),
@@ -205,33 +209,49 @@ _LATENCY_FIGURES = ("size", "leak_power", "area", "n_parallel_instances", "energ
                     "actions_scale", "leak_power_scale", "area_scale")  # fmt: skip
 
 
-def _figure(node: arch.Component, name: str, names: EinsumNames, action: arch.Action | None = None) -> int | float:
-    """A number that a component or one of its actions gives; a Dummy's costs are 0 if it does not."""
+def _figure(
+    node: arch.Component, name: str, names: EinsumNames, action: arch.Action | None = None, bits: float | None = None
+) -> int | float:
+    """A number that a component or one of its actions gives; if it does not, its class does. `bits` an action moves."""
     owner = action if action is not None else node
     if getattr(owner, name) is not None:
         return _checked(owner, name, names)
     if action is not None and name == "throughput" and action.latency is not None:
         return _inverse(_checked(action, "latency", names))
-    if node.component_class == "Dummy" or name == "area":
+    if node.component_class == DUMMY:
         return math.inf if name == "throughput" else 0
-    missing = ", ".join(missing_figures(node))
-    if node.component_class is None:
-        raise SpecError(f"{node.name} needs {missing}; give them, or component_class: Dummy for zero cost", node.name)
-    raise SpecError(
-        f"component_class {node.component_class} of {node.name} is not supported yet; give its figures: {missing}",
-        node.component_class,
-    )
+    if node.component_class is None or names.models is None:
+        missing = ", ".join(missing_figures(node))
+        raise SpecError(
+            f"{node.name} needs {missing}; give them, or a component_class that estimates them (Dummy: zero cost)",
+            node.name,
+        )
+    if action is None:
+        area, leak_power = names.models.fixed(node, names)
+        return area if name == "area" else leak_power
+    cost = action_cost(names.models.estimate(node, names), node, str(action.name), bits)
+    return cost.energy if name == "energy" else cost.throughput
 
 
 def _product(
-    node: arch.Component, name: str, names: EinsumNames, *scales: float, action: arch.Action | None = None
+    node: arch.Component,
+    name: str,
+    names: EinsumNames,
+    *scales: float,
+    action: arch.Action | None = None,
+    bits: float | None = None,
 ) -> float:
     """A figure times its scales, if that is still a number that can be counted with."""
-    result = math.prod(scales, start=_figure(node, name, names, action))
+    result = math.prod(scales, start=_figure(node, name, names, action, bits))
     if result and not SMALLEST <= result <= LARGEST and result != math.inf:
         what = f"{name} of {node.name}" + (f" {action.name}" if action else "")
         raise SpecError(f"{what} is too {'small' if result < 1 else 'large'} with all its scales", node.name)
     return result
+
+
+def _has_area(node: arch.Component) -> bool:
+    """Energy and time do not depend on the area, so that it may be left out."""
+    return node.area is not None or node.component_class is not None
 
 
 def _inverse(value: float) -> float:
@@ -239,7 +259,7 @@ def _inverse(value: float) -> float:
 
 
 def missing_figures(node: arch.Component) -> list[str]:
-    """The figures that a component without `component_class: Dummy` still has to give."""
+    """The figures that a component does not give."""
     missing = ["leak_power"] if node.leak_power is None else []
     given = {action.name: action for action in node.actions}
     for name in node.ACTIONS:
@@ -285,21 +305,38 @@ def _bind_action(
         values.setdefault(tensor, bits_per_action.get(tensor, 1) / bits)
         if not values[tensor] >= SMALLEST:
             raise SpecError(f"bits_per_action of {node.name} {name} is too small for {tensor}", action.name)
+    same = _same_bits(node, action, names, [values[tensor] * bits for tensor, bits in bits_per_value.items()])
+    rates = (both_scales("throughput_scale"), _inverse(both_scales("latency_scale")), parallel)
     return BoundAction(
         name=name,
-        energy=_product(node, "energy", names, both_scales("energy_scale"), action=action),
-        throughput=_product(
-            node,
-            "throughput",
-            names,
-            both_scales("throughput_scale"),
-            _inverse(both_scales("latency_scale")),
-            parallel,
-            action=action,
-        ),
+        energy=_product(node, "energy", names, both_scales("energy_scale"), action=action, bits=same),
+        throughput=_product(node, "throughput", names, *rates, action=action, bits=same),
         actions_scale=both_scales("actions_scale"),
         values_per_action=FrozenDict({t: values[t] for t in bits_per_value}),
+        bits=same,
     )
+
+
+def _same_bits(node: arch.Component, action: arch.Action, names: EinsumNames, moved: list[float]) -> float | None:
+    """The bits that an action moves, if they are the same for all tensors; without any, what the component says."""
+    if not moved:
+        owner = action if action.bits_per_action is not None else node
+        return (
+            _checked(owner, "bits_per_action", names) if isinstance(owner.bits_per_action, (int, float, str)) else 1.0
+        )
+    return moved[0] if all(math.isclose(moved[0], other) for other in moved) else None
+
+
+def raw_figures(node: arch.Component, info: EinsumInfo, names: EinsumNames) -> dict[str, float]:
+    """Area, leakage, and energy and throughput of each action (`read.energy`), before they are scaled."""
+    bound = _bind_node(node, info, names)
+    fixed = ("area", "leak_power") if _has_area(node) else ("leak_power",)
+    found = {name: float(_figure(node, name, names)) for name in fixed}
+    for name, bound_action in bound.actions.items():
+        action = next((a for a in node.actions if a.name == name), arch.Action(name=name))
+        for what in ("energy", "throughput"):
+            found[f"{name}.{what}"] = float(_figure(node, what, names, action, bound_action.bits))
+    return found
 
 
 def _first_per_tensor(

@@ -40,6 +40,8 @@ def dump(spec: Spec) -> str:
         sections["renames"] = {"einsums": spec.renames}
     if spec.variables:
         sections["variables"] = spec.variables
+    if spec.component_classes:
+        sections["component_classes"] = spec.component_classes
     return "\n".join(_block(sections, 0)) + "\n"
 
 

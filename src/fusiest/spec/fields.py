@@ -11,7 +11,7 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from fusiest.errors import Located, SpecError, did_you_mean, shown
@@ -74,6 +74,12 @@ class Reader(NamedTuple):
     words: str
 
 
+class Alias(NamedTuple):
+    """Another name that a file may use for a field."""
+
+    name: str
+
+
 class Field(NamedTuple):
     """One field of a dataclass, as its annotation describes it."""
 
@@ -82,6 +88,7 @@ class Field(NamedTuple):
     meaning: str
     required: bool
     default: object
+    alias: str | None = None
 
 
 # --- single values --------------------------------------------------------------------------------------------------
@@ -213,9 +220,19 @@ def _complete(node: Node, what: str, required: Iterable[str], found: dict[str, N
 def read_object(node: Node, kind: Any, what: str) -> Any:
     """A dataclass from a mapping node, field by field as the annotations say."""
     known = fields_of(kind)
-    nodes = known_fields(node, what, known)
+    nodes = _by_name(known_fields(node, what, [*known, *(f.alias for f in known.values() if f.alias)]), known)
     _complete(node, what, (name for name in known if known[name].required), nodes)
     return build(node, kind, {name: known[name].reader.read(value, name) for name, value in nodes.items()}, nodes)
+
+
+def _by_name(nodes: dict[str, Node], known: Mapping[str, Field]) -> dict[str, Node]:
+    """The same, but with the proper names of fields for other ones that a file may use."""
+    for name, field in known.items():
+        if field.alias in nodes:
+            if name in nodes:
+                raise SpecError(f"'{field.alias}' and '{name}' are the same; give one", nodes[name].source)
+            nodes[name] = nodes.pop(field.alias)
+    return nodes
 
 
 def read_given(node: Node, kind: Any, what: str) -> FrozenDict[str, Any]:
@@ -295,7 +312,8 @@ def fields_of(kind: Any) -> dict[str, Field]:
         meaning = next((note for note in notes if isinstance(note, str)), "")
         limits = next((note for note in notes if isinstance(note, Limits)), None)
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        found[field.name] = Field(_reader(hints[field.name]), limits, meaning, required, field.default)
+        alias = next((note.name for note in notes if isinstance(note, Alias)), None)
+        found[field.name] = Field(_reader(hints[field.name]), limits, meaning, required, field.default, alias)
     return found
 
 

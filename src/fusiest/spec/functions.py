@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, cast
 
-from fusiest.components import average, bit_probabilities, is_signed, magnitude
+from fusiest.components import area_scale, average, bit_probabilities, energy_scale, is_signed, magnitude
 from fusiest.errors import SpecError, shown
 from fusiest.spec.namesets import NameSet
 from fusiest.spec.operators import MAX_ITEMS, binary, is_array, kind_of, limited, sequence, truth, want_numbers
@@ -120,6 +120,18 @@ def _boolean(value: object) -> object:
     return truth(value)
 
 
+def _scaling(law: Callable[[float, float], float]) -> Callable[[Any, Any], float]:
+    """How a cost changes from a technology node to another, both in metres."""
+
+    def apply(node: Any, reference: Any) -> float:
+        want_numbers("scaling", node, reference)
+        if not (1e-9 <= node <= 1e-6 and 1e-9 <= reference <= 1e-6):
+            raise SpecError("technology nodes are given in metres, from 1e-9 to 1e-6")
+        return law(node, reference)
+
+    return apply
+
+
 FUNCTIONS: Mapping[str, Callable[..., object]] = {
     **{
         name: _numeric(name, getattr(math, name))
@@ -130,4 +142,5 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = {
     "gcd": _gcd, "len": _length, "range": _range, "list": _list, "int": _number("int", int),
     "float": _number("float", float), "bool": _boolean,
     **{f.__name__: _statistic(f) for f in (is_signed, magnitude, average, bit_probabilities)},
+    "energy_scaling": _scaling(energy_scale), "area_scaling": _scaling(area_scale),
 }  # fmt: skip

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from importlib import resources
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fusiest.errors import SpecError, did_you_mean, shown, warn
 from fusiest.frozen import FrozenDict
 from fusiest.spec.dataflow import constrained
-from fusiest.spec.fields import fields_of, read_fields, read_list, read_text
-from fusiest.spec.includes import SUFFIXES, Included, Includes
+from fusiest.spec.fields import fields_of, read_fields
+from fusiest.spec.library import first_comment, library_files, library_text
 from fusiest.spec.mapping import with_variables
 from fusiest.spec.origin import Origin
 from fusiest.spec.resultfile import read_document, spec_texts
 from fusiest.spec.spec import Spec, check
-from fusiest.spec.textfile import read_text as text_of_file
+from fusiest.spec.specfiles import INCLUDE, KINDS, SpecFiles, SpecText, find
 from fusiest.spec.twice import read_once
 from fusiest.spec.variables import VariableValue
-from fusiest.spec.yamlfile import MapNode, Node, ScalarNode, load_nodes
+from fusiest.spec.yamlfile import MapNode, Node, ScalarNode
 
 NETWORKS = (".onnx", ".pt2")
 """Files that are networks."""
@@ -37,56 +36,16 @@ NOT_APPLIED = {
 """Sections of AccelForge that set what is no part of a spec here, and the options that do."""
 
 
-class SpecText(NamedTuple):
-    """A file of a spec: its text, and where it is, if it may include others."""
-
-    text: str
-    path: str | None = None
-
-
 def bundled() -> dict[str, dict[str, str]]:
     """The library: kind of spec -> name -> what it is (the first sentence of the file's comment)."""
-    folder = resources.files("fusiest") / "library"
     return {
-        kind: {name: _first_comment(folder / kind / f"{name}.yaml") for name in names}
-        for kind, names in bundled_names().items()
+        kind: {name: first_comment(library_text(path)) for name, path in library_files(kind).items()} for kind in KINDS
     }
 
 
 def bundled_names() -> dict[str, list[str]]:
-    """The names alone: `arches`, `workloads`, `mappings`."""
-    folder = resources.files("fusiest") / "library"
-    return {
-        kind: sorted(e.name.removesuffix(".yaml") for e in (folder / kind).iterdir() if e.name.endswith(".yaml"))
-        for kind in ("arches", "workloads", "dataflows", "mappings")
-    }
-
-
-def _first_comment(file: Any) -> str:
-    """The first sentence of a file's comment, without the name that it starts with."""
-    lines: list[str] = []
-    for line in file.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#") or not line.strip("# "):
-            break
-        lines.append(line.strip("# "))
-        if line.endswith((":", ".")):
-            break
-    return " ".join(lines).split(". ")[0].partition(": ")[2].rstrip(".:")
-
-
-def _find(name: str) -> tuple[str, SpecText]:
-    """The display name and text of a file or a bundled spec; a file goes before a bundled spec of the same name."""
-    if not os.path.isfile(name) and "/" not in name and not name.endswith((".yaml", ".yml")):
-        for kind, names in bundled_names().items():
-            if name in names:
-                entry = resources.files("fusiest") / "library" / kind / f"{name}.yaml"
-                return f"<{name}>", SpecText(entry.read_text(encoding="utf-8"), str(entry))
-        if not os.path.exists(name):
-            known = [bundled_name for names in bundled_names().values() for bundled_name in names]
-            raise SpecError(f"there is no file and no bundled spec '{shown(name)}'{did_you_mean(name, known)}")
-    text, shorter = text_of_file(name), os.path.normpath(name)
-    # After a link to a folder, '..' leads elsewhere than the shorter name says.
-    return shorter if os.path.realpath(shorter) == os.path.realpath(name) else name, SpecText(text, name)
+    """The names alone: `arches`, `workloads`, `dataflows`, `mappings`."""
+    return {kind: list(library_files(kind)) for kind in KINDS}
 
 
 def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None, **more_defines: object) -> Spec:
@@ -117,7 +76,7 @@ def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None,
             texts.update(found)
             saved |= found.keys()
         else:
-            texts.update([_find(file)])
+            texts.update([find(file)])
     spec = load_texts(texts, defines, taken, saved)
     names = tuple(file for file in distinct if isinstance(file, str))
     return spec.came_from(Origin(names, FrozenDict(defines)))
@@ -134,25 +93,17 @@ def load_texts(
     `saved` are files of which only those sections count that no other file has.
     """
     sections: dict[str, list[tuple[ScalarNode, Node]]] = {}
-    included = Included()
-    todo = {file: SpecText(given) if isinstance(given, str) else given for file, given in texts.items()}
-    done: set[str] = set()
-    while todo:
-        file = min(todo, key=lambda name: name in saved)
-        text, path = todo.pop(file)
-        done.add(file)
+    files = SpecFiles(dict(sorted(texts.items(), key=lambda item: item[0] in saved)), defines)
+    for file, found in files.sections.items():
         given = frozenset(sections)
-        nodes = load_nodes(file, text, defines, Includes(file, path, included))
-        for name, (key, node) in read_fields(nodes, file).items():
+        for name, (key, node) in found.items():
             if file in saved and (name in given or (name == "renames" and "workload" in given)):
                 continue
-            if name == "include":
-                todo.update({other: found for other, found in _included(node, file, path) if other not in done})
-            elif name in SECTIONS:
+            if name in SECTIONS:
                 sections.setdefault(name, []).append((key, node))
             else:
                 _pass_over(name, key, node)
-    _check_defines(texts, [name for name in defines if name not in taken], included.used)
+    _check_defines(texts, [name for name in defines if name not in taken], files.included.used)
     read = {name: _read(name, given) for name, given in sections.items()}
     if "arch" in read and "dataflow" in read:
         read["arch"] = constrained(read["arch"], read["dataflow"])
@@ -165,37 +116,12 @@ def load_texts(
     return spec
 
 
-def _included(node: Node, file: str, path: str | None) -> Iterator[tuple[str, SpecText]]:
-    """The files of a section `include`: beside the file that has it, or in the library."""
-    for name in (
-        read_list(node, "include", read_text) if not isinstance(node, ScalarNode) else [read_text(node, "include")]
-    ):
-        folder = os.path.dirname(path) if path else None
-        parts = name.split("/")
-        if ".." in parts or os.path.isabs(name) or (os.path.splitext(name)[1] and not name.endswith(SUFFIXES)):
-            raise SpecError(
-                f"include: '{shown(name)}' must be a YAML file in the folder of {file}, or in the library", name
-            )
-        beside = os.path.join(folder, name) if folder is not None else ""
-        if folder is not None and os.path.isfile(beside):
-            if os.path.commonpath([os.path.realpath(beside), os.path.realpath(folder)]) != os.path.realpath(folder):
-                raise SpecError(f"include: '{shown(name)}' leads out of the folder of {file}", name)
-            yield os.path.normpath(os.path.join(os.path.dirname(file), name)), SpecText(text_of_file(beside), beside)
-        elif len(parts) > 1 or name.endswith(SUFFIXES):
-            raise SpecError(f"include: there is no '{shown(name)}' beside {file}", name)
-        else:
-            try:
-                yield _find(str(name))
-            except SpecError as error:
-                raise SpecError(f"include: {error.message}", name) from None
-
-
 def _pass_over(name: str, key: ScalarNode, node: Node) -> None:
     """A section that is none of a spec: a home for anchors, or settings that are options here."""
     if name == "definitions" or (isinstance(node, MapNode) and node.anchored):
         return
     if name not in NOT_APPLIED:
-        known = [*SECTIONS, "include", "definitions"]
+        known = [*SECTIONS, INCLUDE, "definitions"]
         raise SpecError(f"unknown section '{shown(name)}'{did_you_mean(name, known)}", key.source)
     for setting, (place, _) in read_fields(node, name).items() if isinstance(node, MapNode) else ():
         option = NOT_APPLIED[name].get(setting)
@@ -205,7 +131,7 @@ def _pass_over(name: str, key: ScalarNode, node: Node) -> None:
 def _read(name: str, given: Sequence[tuple[ScalarNode, Node]]) -> Any:
     """A section, from all files that have it."""
     values = [SECTIONS[name].reader.read(node, name) for _, node in given]
-    if name == "renames":
+    if name in ("renames", "component_classes"):
         return tuple(entry for value in values for entry in value)
     if name == "variables":
         return _merged_variables(values)

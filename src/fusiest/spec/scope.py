@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
@@ -14,21 +14,26 @@ from fusiest.spec.expressions import NameSet, Universe, name_set, number
 from fusiest.spec.namesets import Attributed, SetKind
 from fusiest.spec.variables import Variables, VariableValue
 
+if TYPE_CHECKING:
+    from fusiest.spec.models import ComponentModels
+
 
 class EinsumNames(Mapping[str, object]):
     """Names and what they stand for. Variables that name tensors are evaluated when they are first used.
 
     The name of a memory is the set that it was chosen to hold, in `tensors` of memories below, and elsewhere the component.
-    What other Einsums have (tensors, renames, rank variables, ranks) are empty sets.
+    What other Einsums have (tensors, renames, rank variables, ranks) are empty sets. `models` estimate components whose
+    figures are not given.
     """
 
-    __slots__ = ("chosen", "components", "elsewhere", "own", "universe", "variables")
+    __slots__ = ("chosen", "components", "elsewhere", "models", "own", "universe", "variables")
 
     def __init__(self, own: dict[str, object], elsewhere: Mapping[str, SetKind], universe: Universe) -> None:
         self.own, self.elsewhere, self.universe = own, elsewhere, universe
         self.variables = Variables({}, {})
         self.components: Mapping[str, ComponentName] = FrozenDict()
         self.chosen: Mapping[str, NameSet] | None = None
+        self.models: ComponentModels | None = None
 
     def __getitem__(self, name: str) -> object:
         if self.chosen is not None and name in self.chosen:
@@ -70,9 +75,10 @@ class EinsumNames(Mapping[str, object]):
         new.variables = Variables(self.variables.texts if variables is None else variables, new)
         return new
 
-    def with_components(self, nodes: tuple[arch.ArchitectureNode, ...]) -> EinsumNames:
+    def with_components(self, nodes: tuple[arch.ArchitectureNode, ...], models: ComponentModels) -> EinsumNames:
         """These names and those of an architecture's components, of which none has been chosen to hold anything."""
         new = self.extended({})
+        new.models = models
         flat = list(arch.flatten(nodes))
         new.components = {str(node.name): ComponentName(node, new) for node in flat}
         nothing = NameSet(frozenset(), self.universe, "tensor")
@@ -89,7 +95,7 @@ class EinsumNames(Mapping[str, object]):
     def _with(self, chosen: Mapping[str, NameSet] | None) -> EinsumNames:
         """The names with other choices, on which variables and components do not depend."""
         new = EinsumNames(self.own, self.elsewhere, self.universe)
-        new.variables, new.components, new.chosen = self.variables, self.components, chosen
+        new.variables, new.components, new.chosen, new.models = self.variables, self.components, chosen, self.models
         return new
 
 

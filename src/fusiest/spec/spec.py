@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
@@ -14,16 +15,22 @@ from fusiest.looptree.nodes import LoopTree
 from fusiest.spec import architecture as arch
 from fusiest.spec.analysis import WorkloadInfo, analyze
 from fusiest.spec.architecture import Architecture, computes, flatten, path_nodes
-from fusiest.spec.binding import architecture_names, at_node, bind_node
+from fusiest.spec.binding import architecture_names, at_node, bind_node, missing_figures
 from fusiest.spec.budget import budget, spend
+from fusiest.spec.component_classes import WrittenClass, compiled
 from fusiest.spec.dataflow import Dataflow
 from fusiest.spec.fields import FieldError, NameText, Reader
 from fusiest.spec.mapping import read_mapping
+from fusiest.spec.models import DUMMY, ComponentModels
 from fusiest.spec.names import check_name
 from fusiest.spec.origin import Origin
 from fusiest.spec.placement import placement_sets
+from fusiest.spec.scope import EinsumNames
 from fusiest.spec.variables import Variable, VariableValue, split
 from fusiest.spec.workload import EinsumRenames, Workload, read_rename_section
+
+if TYPE_CHECKING:
+    from fusiest.spec.costs import ComponentCosts
 
 MAX_STEPS, MAX_STEPS_PER_EINSUM, STEPS_PER_NODE = 1_000_000, 5_000, 10
 """What may be spent on checking a spec: its expressions, and a node for an Einsum."""
@@ -52,6 +59,9 @@ class Spec:
         FrozenDict[NameText, Variable],
         "Values that expressions may name, in any order; one that names tensors has a value for each Einsum.",
     ] = field(default_factory=FrozenDict)
+    component_classes: Annotated[
+        tuple[WrittenClass, ...], "Classes of components, besides [those that come with fusiest](components.md)."
+    ] = ()
 
     def __repr__(self) -> str:
         """In one line: a spec can be long. `print` shows all of it."""
@@ -108,6 +118,30 @@ class Spec:
         """Values of variables that have one for all Einsums, and the texts of the others."""
         return split({**self.variables, **(self.arch.variables if self.arch is not None else {})})
 
+    @functools.cached_property
+    def models(self) -> ComponentModels:
+        """What estimates the components whose figures are not given."""
+        attributes = self.arch.attributes if self.arch is not None else {}
+        every_einsum = functools.partial(_every_einsum, self)
+        return ComponentModels(compiled(self.component_classes), attributes, self.variable_values[0], every_einsum)
+
+    def costs(self) -> tuple[ComponentCosts, ...]:
+        """What every component costs, how many there are, and where each figure comes from."""
+        from fusiest.spec.costs import component_costs
+
+        return component_costs(self)
+
+    @property
+    def area(self) -> float | None:
+        """Square metres of all components together; None if one of them is not known."""
+        areas = [one.total_area for one in self.costs()]
+        return math.fsum(area for area in areas if area is not None) if None not in areas else None
+
+    @property
+    def leak_power(self) -> float:
+        """Watts of all components together, none of them gated off."""
+        return math.fsum(one.total_leak_power for one in self.costs())
+
     def with_component(self, name: str, **fields: object) -> Spec:
         """The same spec with other fields of one component, checked as if it had been loaded.
 
@@ -134,6 +168,11 @@ class Spec:
         from fusiest.show import spec_html
 
         return spec_html(self)
+
+
+def _every_einsum(spec: Spec) -> list[EinsumNames]:
+    infos = spec.info.einsums.values() if spec.workload is not None else ()
+    return [architecture_names(spec, info) for info in infos]
 
 
 def _with_fields(
@@ -168,6 +207,7 @@ def _check(spec: Spec) -> None:
     if spec.arch is not None:
         _check_architecture(spec.arch)
     _ = spec.variable_values
+    _check_classes(spec)
     if spec.workload is None:
         return
     _check_name_clashes(spec)
@@ -186,6 +226,16 @@ def _check(spec: Spec) -> None:
             if isinstance(node, arch.Memory):
                 outer |= sets.keep | sets.may_keep
                 names = names.choose(str(node.name), sets.keep | sets.may_keep)
+
+
+def _check_classes(spec: Spec) -> None:
+    """Classes of the spec, and of its components, as far as they can be known without an Einsum."""
+    models = spec.models
+    for node in flatten(spec.arch.nodes) if spec.arch is not None else ():
+        if not isinstance(node, arch.Component) or node.component_class in (None, DUMMY):
+            continue
+        if node.area is None or missing_figures(node):
+            models.check(node)
 
 
 def _check_variables(spec: Spec) -> None:

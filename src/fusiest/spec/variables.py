@@ -15,6 +15,7 @@ from fusiest.errors import Located, SpecError
 from fusiest.spec.expressions import CONSTANTS, VariableError, Word, evaluate, names_in, parse
 from fusiest.spec.fields import Reader, no_tag, read_condition, read_text
 from fusiest.spec.yamlfile import ListNode, Node, ScalarNode
+from fusiest.units import quantity
 
 _Item: TypeAlias = int | float | str | bool
 VariableValue: TypeAlias = _Item | tuple[_Item, ...]
@@ -37,6 +38,10 @@ def _read_item(node: Node, what: str) -> _Item:
     if isinstance(node, ScalarNode) and node.quoted and not is_expression(text):
         no_tag(node, what)
         return Word(text, node.source)
+    with_unit = quantity(text)
+    if with_unit is not None:
+        no_tag(node, what)
+        return with_unit
     return read_condition(node, what)
 
 
@@ -132,24 +137,25 @@ def is_expression(text: str) -> bool:
 def split(variables: Mapping[str, VariableValue]) -> tuple[dict[str, object], dict[str, VariableValue]]:
     """(values of those that follow from each other alone, texts of those that name something else)."""
     outside: dict[str, bool] = {}
-    uses = {name: _uses(value) for name, value in variables.items()}
+    named = {name: uses(value) for name, value in variables.items()}
     todo = list(variables)
     # A variable that uses one that names something else does so itself; each round finds at least one more.
     for name in todo:
-        outside[name] = any(used not in variables and used not in CONSTANTS for used in uses[name])
+        outside[name] = any(used not in variables and used not in CONSTANTS for used in named[name])
     changed = True
     while changed:
         changed = False
         for name in todo:
-            if not outside[name] and any(outside.get(used, False) for used in uses[name]):
+            if not outside[name] and any(outside.get(used, False) for used in named[name]):
                 outside[name] = changed = True
     own = Variables({name: variables[name] for name in todo if not outside[name]}, {})
     return {name: own[name] for name in own}, {name: variables[name] for name in todo if outside[name]}
 
 
-def _uses(value: VariableValue) -> frozenset[str]:
+def uses(value: VariableValue) -> frozenset[str]:
+    """The names that a variable or an attribute takes from elsewhere; a word may be one."""
     if isinstance(value, tuple):
-        return frozenset().union(*(_uses(item) for item in value))
+        return frozenset().union(*(uses(item) for item in value))
     if not isinstance(value, str) or isinstance(value, Word):
         return frozenset()
     if is_word(value):

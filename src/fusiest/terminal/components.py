@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Callable, Sequence
 
 from fusiest.components import Attribute, ComponentClass, Estimate
 from fusiest.show import si
+from fusiest.spec.costs import ComponentCosts
 
 _WIDTH = 110
 
@@ -19,7 +21,7 @@ def area(square_metres: float) -> str:
     """
     if square_metres == 0:
         return "0 µm²"
-    factor, unit = (1e6, "mm²") if square_metres >= 1e-9 else (1e12, "µm²")
+    factor, unit = (1e6, "mm²") if square_metres >= 1e-8 else (1e12, "µm²")
     return f"{square_metres * factor:.4g} {unit}"
 
 
@@ -91,3 +93,54 @@ def estimate_text(estimate: Estimate) -> str:
 
 def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def costs_text(costs: tuple[ComponentCosts, ...]) -> str:
+    """Every component of an architecture: actions, area and leakage each times how many there are, and where from."""
+    rows = [("component", "class", "action", "energy", "per bit", "throughput", "area", "leakage", "source")]
+    for one in costs:
+        name = f"{one.name} x{one.count:,}" if one.count > 1 else one.name
+        fixed = (
+            _times(one.area, one.total_area, one.count, area),
+            _times(one.leak_power, one.total_leak_power, one.count, lambda watts: si(watts, "W")),
+        )
+        for i, (action, figures) in enumerate(one.actions.items()):
+            per_bit = f"{si(figures.energy_per_bit, 'J')}" if figures.energy_per_bit is not None else ""
+            rate = "unlimited" if math.isinf(figures.throughput) else si(figures.throughput, "/s")
+            own = (name, one.component_class or "", action) if i == 0 else ("", "", action)
+            last = (*fixed, one.source) if i == 0 else ("", "", "")
+            rows.append((*own, si(figures.energy, "J"), per_bit, rate, *last))
+    areas = [one.total_area for one in costs]
+    total = area(math.fsum(a for a in areas if a is not None))
+    unknown = ", ".join(one.name for one in costs if one.area is None)
+    if unknown:
+        total = f"more than {total} (that of {unknown} is not given)"
+    leakage = si(math.fsum(one.total_leak_power for one in costs), "W")
+    return "\n".join([*_aligned(rows, (0, 1, 2, 8)), "", f"Total area {total}, leakage {leakage}", *_sources(costs)])
+
+
+def _aligned(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [f"{cell:{'<' if i in left else '>'}{widths[i]}}" for i, cell in enumerate(row)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _times(one: float | None, total: float | None, count: int, shown: Callable[[float], str]) -> str:
+    if one is None or total is None:
+        return "not given"
+    return shown(one) if count == 1 else f"{shown(one)} x {count:,} = {shown(total)}"
+
+
+def _sources(costs: tuple[ComponentCosts, ...]) -> list[str]:
+    """What the estimates come from, and what was assumed; one paragraph a component."""
+    lines: list[str] = []
+    for one in costs:
+        texts = [text for text in dict.fromkeys(one.provenance.values()) if " by " in text]
+        for text in [*texts, *one.notes]:
+            if text not in texts and any(text in full for full in texts):
+                continue
+            lines += textwrap.wrap(f"{one.name}: {text}", _WIDTH + 20, subsequent_indent="  ")
+    return ["", *lines] if lines else []

@@ -1,0 +1,274 @@
+"""Component classes that a file describes: attributes, costs as expressions, and parts of other classes.
+
+`compiled` makes them classes like the built-in ones. Nothing is run but expressions, whose steps are counted; parts are
+counted, too, and no class may use itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from fusiest.errors import SpecError
+from fusiest.frozen import FrozenDict
+from fusiest.spec import fields as f
+from fusiest.spec.expressions import Record, VariableError, number
+from fusiest.spec.fields import FieldError, NameText, Reader, Value
+from fusiest.spec.variables import Variable, VariableValue, read_variable, value_of
+from fusiest.spec.yamlfile import MapNode, Node
+
+if TYPE_CHECKING:
+    from fusiest.components import ActionCost, Attribute, Attributes, ComponentClass, Figures
+
+MOST_PARTS = 50
+MOST_ESTIMATES = 1_000
+"""Of parts, and parts of parts, for one component."""
+REQUIRED = "required"
+NODE_RANGE = (5e-9, 180e-9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassAttribute:
+    """`required`, or the default alone, is enough; as a table it may say more."""
+
+    default: Annotated[
+        Variable | None, "Its value where a component gives none: also an expression of other attributes."
+    ] = None
+    meaning: Annotated[str, "What it is."] = ""
+    unit: Annotated[str, "Its unit."] = ""
+    low: Annotated[Value, Reader(f.read_value, "number"), "The least value."] = -math.inf
+    high: Annotated[Value, Reader(f.read_value, "number"), "The largest value."] = math.inf
+
+    @property
+    def required(self) -> bool:
+        return self.default is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassAction:
+    """What a component of the class does."""
+
+    name: Annotated[
+        str, "`read`, `write`, `compute`, `convert`, …; the first one is the main action, which a Toll takes."
+    ]
+    energy: Annotated[Value, "Joules."] = 0
+    throughput: Annotated[Value | None, "Actions per second. Default: 1 / latency, or inf."] = None
+    latency: Annotated[Value | None, "Seconds of one action. Default: 1 / throughput."] = None
+
+
+def _read_attribute(node: Node, what: str) -> ClassAttribute:
+    if isinstance(node, MapNode):
+        found: ClassAttribute = f.read_tagless(node, ClassAttribute, what)
+    else:
+        found = ClassAttribute(default=read_variable(node, what))
+    return (
+        ClassAttribute(meaning=found.meaning, unit=found.unit, low=found.low, high=found.high)
+        if found.default == REQUIRED
+        else found
+    )
+
+
+def _read_part(node: Node, what: str) -> FrozenDict[str, VariableValue]:
+    part: FrozenDict[str, VariableValue] = f.read_map(node, what, f.read_text, read_variable)
+    if not isinstance(part.get("class"), str):
+        raise SpecError(f"a part of {what} needs its class: {{class: SRAM, …}}", node.source)
+    return part
+
+
+_ATTRIBUTES = Reader(partial(f.read_map, key=f.read_name, value=_read_attribute), "{name: value, or required}")
+_PARTS = Reader(partial(f.read_map, key=f.read_name, value=_read_part), "{name: {class: …, attributes}}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenClass:
+    """A component class. Expressions may name its attributes, and of a part `p`: `p.area`, `p.leak_power`, `p.read.energy`,
+    `p.read.throughput`, `p.read.latency`.
+    """
+
+    name: Annotated[NameText, "What `component_class` says."]
+    meaning: Annotated[str, "What it is, in a line."] = ""
+    attributes: Annotated[FrozenDict[str, ClassAttribute], _ATTRIBUTES, "What it takes."] = field(
+        default_factory=FrozenDict
+    )
+    parts: Annotated[FrozenDict[str, FrozenDict[str, VariableValue]], _PARTS, "Components that it is made of."] = field(
+        default_factory=FrozenDict
+    )
+    variables: Annotated[FrozenDict[NameText, Variable], "Values in between."] = field(default_factory=FrozenDict)
+    area: Annotated[Value, "Square metres."] = 0
+    leak_power: Annotated[Value, "Watts."] = 0
+    actions: Annotated[tuple[ClassAction, ...], "What it does."] = ()
+    source: Annotated[str, "Where its figures come from."] = "own estimate"
+    error: Annotated[str, "How far from its source it may be."] = ""
+
+    def __post_init__(self) -> None:
+        if not self.actions:
+            raise FieldError("name", f"class {self.name} has no actions")
+        if len(self.parts) > MOST_PARTS:
+            raise FieldError("parts", f"class {self.name} has more than {MOST_PARTS} parts")
+        names = [*self.attributes, *self.parts, *self.variables]
+        for name in names:
+            if names.count(name) > 1:
+                raise FieldError("name", f"class {self.name} says twice what {name} is", name)
+
+
+def compiled(written: Iterable[WrittenClass], group: str = "Own") -> dict[str, ComponentClass]:
+    """Classes by their `key`; one may use others of the same file, library classes and built-in ones."""
+    own: dict[str, ComponentClass] = {}
+    texts = list(written)
+    if not texts:
+        return own
+    from fusiest.components import find_class, key  # most specs have no classes of their own
+
+    for one in texts:
+        if key(one.name) in own:
+            raise SpecError(f"two component classes are named {one.name}", one.name)
+        own[key(one.name)] = _class(one, own, group)
+    by_key, checked = {key(one.name): one for one in texts}, set[str]()
+    for one in texts:
+        _check_parts(one, by_key, (), checked)
+        for part in one.parts.values():
+            find_class(part["class"], own)  # type: ignore[arg-type]
+    return own
+
+
+def _class(one: WrittenClass, own: Mapping[str, ComponentClass], group: str) -> ComponentClass:
+    from fusiest.components import ComponentClass
+
+    attributes = tuple(_attribute(name, given) for name, given in one.attributes.items())
+    return ComponentClass(
+        name=str(one.name),
+        group=group,
+        meaning=one.meaning or "a class of a file",
+        attributes=attributes,
+        actions=tuple(str(action.name) for action in one.actions),
+        source=one.source,
+        cost=partial(_cost, one, own),
+        formula="; ".join(f"{action.name}: {action.energy} J" for action in one.actions),
+        error=one.error,
+        moves_bits="width" in one.attributes,
+    )
+
+
+def _attribute(name: str, given: ClassAttribute) -> Attribute:
+    from fusiest.components import Attribute
+
+    low, high = (number(v, {}, name) for v in (given.low, given.high))
+    if name == "tech_node":
+        low, high = max(low, NODE_RANGE[0]), min(high, NODE_RANGE[1])
+    default = given.default if isinstance(given.default, (int, float, bool)) else None
+    return Attribute(
+        name, given.meaning, given.unit, low, high, default, given.required, zero=True, anything=name != "tech_node"
+    )
+
+
+def _check_parts(
+    one: WrittenClass, written: Mapping[str, WrittenClass], users: tuple[str, ...], checked: set[str]
+) -> None:
+    """No class may lead back to itself."""
+    from fusiest.components import key
+
+    if one.name in users:
+        circle = " uses ".join([*users[users.index(one.name) :], str(one.name)])
+        raise SpecError(f"component class {circle}", one.name)
+    if len(users) > MOST_PARTS:
+        raise SpecError(f"component classes use each other more than {MOST_PARTS} deep", one.name)
+    for part in one.parts.values() if one.name not in checked else ():
+        inner = written.get(key(str(part["class"])))
+        if inner is not None:
+            _check_parts(inner, written, (*users, str(one.name)), checked)
+    checked.add(one.name)
+
+
+_LEFT: ContextVar[list[int] | None] = ContextVar("parts_left", default=None)
+"""How many parts may still be estimated for the component at hand."""
+
+
+def _cost(one: WrittenClass, own: Mapping[str, ComponentClass], attributes: Attributes) -> Figures:
+    """The costs of a component of a written class."""
+    from fusiest.components import Figures
+
+    token = _LEFT.set([MOST_ESTIMATES]) if _LEFT.get() is None else None
+    try:
+        scope = _Scope(one, own, attributes)
+        actions = {str(action.name): _action(one, action, scope) for action in one.actions}
+        area, leak = (number(getattr(one, name), scope, f"{name} of {one.name}") for name in ("area", "leak_power"))
+        chosen = {name: scope[name] for name in one.attributes if name not in attributes}
+        return Figures(actions, area, leak, tuple(scope.notes), {n: v for n, v in chosen.items() if _is_value(v)})  # type: ignore[misc]
+    finally:
+        if token is not None:
+            _LEFT.reset(token)
+
+
+def _action(one: WrittenClass, action: ClassAction, scope: _Scope) -> ActionCost:
+    from fusiest.components import ActionCost
+
+    def figure(name: str) -> float | None:
+        value = getattr(action, name)
+        return None if value is None else number(value, scope, f"{name} of {action.name} of {one.name}")
+
+    energy, throughput, latency = figure("energy") or 0.0, figure("throughput"), figure("latency")
+    if throughput is None:
+        throughput = 1 / latency if latency else math.inf
+    return ActionCost(energy, throughput, 1 / throughput if latency is None and throughput else latency or 0.0)
+
+
+def _is_value(value: object) -> bool:
+    return isinstance(value, (int, float, str, bool, tuple))
+
+
+class _Scope(Mapping[str, object]):
+    """What the expressions of a class may name: attributes, variables and parts, each evaluated when it is first named."""
+
+    def __init__(self, one: WrittenClass, own: Mapping[str, ComponentClass], given: Attributes) -> None:
+        self.one, self.own = one, own
+        self.notes: dict[str, None] = {}
+        defaults = {name: a.default for name, a in one.attributes.items() if a.default is not None}
+        self.texts: dict[str, VariableValue] = {**defaults, **one.variables}
+        self.found: dict[str, object] = dict(given)
+        self.open: list[str] = []
+
+    def __getitem__(self, name: str) -> object:
+        if name not in self.found:
+            if name in self.open:
+                circle = " uses ".join([*self.open[self.open.index(name) :], name])
+                raise VariableError(f"class {self.one.name}: {circle}", self.one.name)
+            self.open.append(name)
+            try:
+                self.found[name] = self._part(name) if name in self.one.parts else value_of(self.texts[name], self)
+            finally:
+                self.open.pop()
+        return self.found[name]
+
+    def _part(self, name: str) -> Record:
+        from fusiest.components import find_class
+
+        left = _LEFT.get()
+        assert left is not None
+        left[0] -= 1
+        if left[0] < 0:
+            raise VariableError(f"class {self.one.name} has more than {MOST_ESTIMATES} parts of parts", self.one.name)
+        part = self.one.parts[name]
+        given = {attribute: value_of(value, self) for attribute, value in part.items() if attribute != "class"}
+        try:
+            found = find_class(str(part["class"]), self.own).estimate(given)
+        except SpecError as error:
+            raise VariableError(f"part {name} of {self.one.name}: {error.message}", self.one.name) from None
+        self.notes.update(dict.fromkeys(found.notes))
+        actions = {
+            action: Record({"energy": cost.energy, "throughput": cost.throughput, "latency": cost.latency})
+            for action, cost in found.actions.items()
+        }
+        return Record({"area": found.area, "leak_power": found.leak_power, **actions})
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.found or name in self.texts or name in self.one.parts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self.found, **self.texts, **dict.fromkeys(self.one.parts)})
+
+    def __len__(self) -> int:
+        return len({**self.found, **self.texts, **dict.fromkeys(self.one.parts)})

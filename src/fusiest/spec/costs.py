@@ -1,0 +1,288 @@
+"""What every component of an architecture costs, how many there are of it, and where each figure comes from.
+
+Figures are those of one instance, scales included. Where they differ between Einsums the first one's are shown, and said to
+differ; area and leakage never do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING
+
+from fusiest.errors import SpecError
+from fusiest.frozen import FrozenDict
+from fusiest.spec import architecture as arch
+from fusiest.spec.analysis import EinsumInfo
+from fusiest.spec.binding import BoundComponent, architecture_names, bind_node, raw_figures
+from fusiest.spec.expressions import CONSTANTS, NameSet, Universe, names_in
+from fusiest.spec.models import DUMMY
+from fusiest.spec.scope import EinsumNames
+from fusiest.spec.variables import is_expression, is_word
+
+if TYPE_CHECKING:
+    from fusiest.spec.spec import Spec
+
+_SETS = ("All", "Nothing", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent")
+
+
+@dataclass(frozen=True, slots=True)
+class ActionFigures:
+    """One action of a component: joules, actions per second, and the bits that it moves, if they are the same for all
+    tensors."""
+
+    energy: float
+    throughput: float
+    bits: float | None
+
+    @property
+    def energy_per_bit(self) -> float | None:
+        return self.energy / self.bits if self.bits else None
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentCosts:
+    """One component: what an instance costs, and how many there are."""
+
+    name: str
+    kind: str
+    component_class: str | None
+    count: int
+    area: float | None
+    """None where nobody knows."""
+    leak_power: float
+    actions: FrozenDict[str, ActionFigures]
+    provenance: FrozenDict[str, str]
+    """By figure (`area`, `leak_power`, `read.energy`, …): `given`, or by which class from which source."""
+    notes: tuple[str, ...] = ()
+    """What was assumed or extrapolated, and what differs between Einsums."""
+
+    @property
+    def total_area(self) -> float | None:
+        return None if self.area is None else self.area * self.count
+
+    @property
+    def total_leak_power(self) -> float:
+        return self.leak_power * self.count
+
+    @property
+    def source(self) -> str:
+        """Where the figures come from, in a word or two."""
+        found = dict.fromkeys(text.split(" by ")[0] for text in self.provenance.values())
+        return ", ".join(found)
+
+    def to_json(self) -> dict[str, object]:
+        """Every figure, with infinite throughputs as text."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "class": self.component_class,
+            "count": self.count,
+            "area": self.area,
+            "leak_power": self.leak_power,
+            "total_area": self.total_area,
+            "total_leak_power": self.total_leak_power,
+            "actions": {
+                name: {
+                    "energy": a.energy,
+                    "throughput": a.throughput if a.throughput < math.inf else "inf",
+                    "bits": a.bits,
+                    "energy_per_bit": a.energy_per_bit,
+                }
+                for name, a in self.actions.items()
+            },
+            "provenance": dict(self.provenance),
+            "notes": list(self.notes),
+        }
+
+
+def component_costs(spec: Spec) -> tuple[ComponentCosts, ...]:
+    """All components of the architecture, outermost first."""
+    contexts = _contexts(spec)
+    return tuple(
+        _costs(node, count, contexts)
+        for node, count in _counted(spec.require_arch().nodes, 1, contexts[0])
+        if isinstance(node, arch.Component)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """An Einsum, and what can be named in it; without a workload, an Einsum of nothing."""
+
+    info: EinsumInfo
+    names: EinsumNames
+
+    def bound(self, node: arch.Container) -> BoundComponent:
+        try:
+            return bind_node(node, self.info, self.names)
+        except SpecError as error:
+            if self.info.name:
+                raise
+            raise SpecError(f"{error.message}; give the workload, too", error.source) from None
+
+
+def _contexts(spec: Spec) -> list[_Context]:
+    infos = list(spec.info.einsums.values()) if spec.workload is not None else [_nothing(spec)]
+    return [_Context(info, architecture_names(spec, info)) for info in infos]
+
+
+def _nothing(spec: Spec) -> EinsumInfo:
+    """An Einsum without tensors: every set is empty, also those that only a workload would name."""
+    universe = Universe({}, frozenset())
+    empty = NameSet(frozenset(), universe, "tensor")
+    architecture = spec.require_arch()
+    components = {str(node.name) for node in arch.flatten(architecture.nodes)}
+    known = {*spec.variables, *architecture.variables, *components, *_SETS, *CONSTANTS, "operation", "Above"}
+    elsewhere = {name for text in _texts(architecture) for name in names_in(text) if name not in known}
+    own: dict[str, object] = {**dict.fromkeys(_SETS, empty), "operation": ""}
+    names = EinsumNames(own, dict.fromkeys(elsewhere, "tensor"), universe)
+    return EinsumInfo(
+        name="", bounds=FrozenDict(), least=FrozenDict(), accesses=FrozenDict(), output="", bits_per_value=FrozenDict(),
+        persistent=frozenset(), n_instances=1, is_copy_operation=False, operation="", names=names,
+    )  # fmt: skip
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The expressions anywhere in an architecture; a word that is an attribute or a variable is not meant as a name."""
+    if isinstance(value, str):
+        if is_expression(value):
+            yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, FrozenDict):
+        for pair in value.items():
+            yield from _texts(pair)
+    elif is_dataclass(value):
+        for name, content in ((f.name, getattr(value, f.name)) for f in fields(value)):
+            if name in ("attributes", "variables"):
+                yield from (text for text in _texts(tuple(content.values())) if not is_word(text))
+            elif name not in ("name", "component_class", "direction", "operator"):
+                yield from _texts(content)
+
+
+def _counted(
+    nodes: tuple[arch.ArchitectureNode, ...], above: int, context: _Context
+) -> Iterator[tuple[arch.Container, int]]:
+    """Each node with the number of its instances."""
+    for node in nodes:
+        if isinstance(node, arch.Fork):
+            yield from _counted(node.nodes, above, context)
+            continue
+        count = above * math.prod(d.fanout for d in context.bound(node).dimensions)
+        yield node, count
+        if not isinstance(node, arch.ComputeUnit):
+            above = count
+
+
+def _costs(node: arch.Component, count: int, contexts: list[_Context]) -> ComponentCosts:
+    bound = [context.bound(node) for context in contexts]
+    first, notes = bound[0], dict[str, None]()
+    provenance = {figure: _provenance(node, figure, contexts[0], notes) for figure in _figures(node)}
+    for name in first.actions:
+        for what in ("energy", "throughput"):
+            values = {getattr(b.actions[name], what) for b in bound}
+            if len(values) > 1:
+                notes[f"{name} {what} differs between Einsums: {min(values):.4g} to {max(values):.4g}"] = None
+    notes.update(_unequal(node, contexts))
+    return ComponentCosts(
+        name=first.name,
+        kind=first.kind,
+        component_class=None if node.component_class is None else str(node.component_class),
+        count=count,
+        area=max((b.area for b in bound if b.area is not None), default=None),
+        leak_power=max(b.leak_power for b in bound),
+        actions=FrozenDict(
+            {
+                name: ActionFigures(a.energy, a.throughput, None if first.kind == "compute" else a.bits)
+                for name, a in first.actions.items()
+            }
+        ),
+        provenance=FrozenDict(provenance),
+        notes=tuple(notes),
+    )
+
+
+def _figures(node: arch.Component) -> list[str]:
+    return ["area", "leak_power", *(f"{a}.{what}" for a in node.ACTIONS for what in ("energy", "throughput"))]
+
+
+def _provenance(node: arch.Component, figure: str, context: _Context, notes: dict[str, None]) -> str:
+    action, _, what = figure.rpartition(".")
+    own = next((a for a in node.actions if a.name == action), None) if action else node
+    if own is not None and (
+        getattr(own, what) is not None or (what == "throughput" and getattr(own, "latency", None) is not None)
+    ):
+        return "given"
+    if node.component_class is None:
+        return "not given"
+    if node.component_class == DUMMY or context.names.models is None:
+        return "free, as a Dummy"
+    estimate = context.names.models.estimate(node, context.names.figures())
+    notes.update(dict.fromkeys(estimate.notes))
+    return estimate.provenance.replace("estimated by", f"{estimate.status} by", 1)
+
+
+def _unequal(node: arch.Component, contexts: list[_Context]) -> dict[str, None]:
+    """Says of area and leakage that the largest counts, where the class gives several."""
+    if node.component_class in (None, DUMMY) or len(contexts) < 2:
+        return {}
+    found: dict[str, None] = {}
+    for figure in ("area", "leak_power"):
+        if getattr(node, figure) is None:
+            estimates = [c.names.models.estimate(node, c.names.figures()) for c in contexts if c.names.models]
+            values = {getattr(e, figure) for e in estimates}
+            if len(values) > 1:
+                found[f"{figure} would differ between Einsums: the largest counts"] = None
+    return found
+
+
+def filled(spec: Spec) -> Spec:
+    """The spec with every estimated figure given, which needs no classes."""
+    architecture = spec.require_arch()
+    contexts = _contexts(spec)
+    nodes = _filled_nodes(architecture.nodes, contexts)
+    return replace(spec, arch=replace(architecture, nodes=nodes, attributes=FrozenDict()), component_classes=())
+
+
+def _filled_nodes(
+    nodes: tuple[arch.ArchitectureNode, ...], contexts: list[_Context]
+) -> tuple[arch.ArchitectureNode, ...]:
+    found: list[arch.ArchitectureNode] = []
+    for node in nodes:
+        if isinstance(node, arch.Fork):
+            found.append(replace(node, nodes=_filled_nodes(node.nodes, contexts)))
+        elif isinstance(node, arch.Component) and node.component_class not in (None, DUMMY):
+            found.append(_filled(node, contexts))
+        else:
+            found.append(node)
+    return tuple(found)
+
+
+def _filled(node: arch.Component, contexts: list[_Context]) -> arch.ArchitectureNode:
+    raw = [raw_figures(node, context.info, context.names.figures()) for context in contexts]
+
+    def value(figure: str) -> float | str:
+        return _by_einsum([(context.info, figures[figure]) for context, figures in zip(contexts, raw, strict=True)])
+
+    actions = []
+    for name in node.ACTIONS:
+        own = next((a for a in node.actions if a.name == name), arch.Action(name=name))
+        energy, throughput = value(f"{name}.energy"), value(f"{name}.throughput")
+        actions.append(replace(own, energy=energy, throughput=throughput, latency=None))
+    return replace(
+        node, component_class=None, attributes=FrozenDict(), area=value("area"), leak_power=value("leak_power"),
+        actions=tuple(actions),
+    )  # fmt: skip
+
+
+def _by_einsum(values: list[tuple[EinsumInfo, float]]) -> float | str:
+    """One number, or an expression that tells Einsums apart by the tensor that each writes."""
+    *others, (_, last) = values
+    text = repr(last)
+    for info, value in reversed(others):
+        if value != last:
+            text = f"{value!r} if {info.output} & Outputs else {text}"
+    return last if text == repr(last) else text

@@ -1,0 +1,100 @@
+"""The files of a spec: those that the user named, bundled ones, and those that a section `include` brings along, each once.
+
+Nothing else is opened: no absolute path, no `..`, no link that leads out of the folder, and no file that includes itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.spec.fields import read_fields, read_list, read_text
+from fusiest.spec.includes import SUFFIXES, Included, Includes
+from fusiest.spec.library import library_files, library_path
+from fusiest.spec.textfile import read_text as text_of_file
+from fusiest.spec.yamlfile import Node, ScalarNode, load_nodes
+
+INCLUDE = "include"
+KINDS = ("arches", "workloads", "dataflows", "mappings")
+"""Of bundled specs."""
+MOST_FILES = 100
+Section = tuple[ScalarNode, Node]
+
+
+class SpecText(NamedTuple):
+    """A file of a spec: its text, and where it is, if it may include others."""
+
+    text: str
+    path: str | None = None
+
+
+def find(name: str) -> tuple[str, SpecText]:
+    """The display name and text of a file or a bundled spec; a file goes before a bundled spec of the same name."""
+    if not os.path.isfile(name) and not name.endswith((".yaml", ".yml")):
+        bundled = {key: path for kind in reversed(KINDS) for key, path in library_files(kind).items()}
+        if name in bundled:
+            return f"<{name}>", _of_library(bundled[name])
+        if "/" not in name and not os.path.exists(name):
+            raise SpecError(f"there is no file and no bundled spec '{shown(name)}'{did_you_mean(name, bundled)}")
+    text, shorter = text_of_file(name), os.path.normpath(name)
+    # After a link to a folder, '..' leads elsewhere than the shorter name says.
+    return shorter if os.path.realpath(shorter) == os.path.realpath(name) else name, SpecText(text, name)
+
+
+def _of_library(path: str) -> SpecText:
+    entry = library_path(path)
+    return SpecText(entry.read_text(encoding="utf-8"), str(entry))
+
+
+class SpecFiles:
+    """The sections of all files, in order: a file, then what it includes."""
+
+    def __init__(self, texts: Mapping[str, str | SpecText], defines: Mapping[str, object]) -> None:
+        self.defines, self.included = defines, Included()
+        self.sections: dict[str, dict[str, Section]] = {}
+        for file, given in texts.items():
+            if file not in self.sections:
+                self._add(file, SpecText(given) if isinstance(given, str) else given, ())
+
+    def _add(self, file: str, given: SpecText, users: tuple[str, ...]) -> None:
+        nodes = load_nodes(file, given.text, self.defines, Includes(file, given.path, self.included))
+        fields = read_fields(nodes, file)
+        include = fields.pop(INCLUDE, None)
+        self.sections[file] = fields
+        for name in _names(include[1]) if include else ():
+            other, text = _included(name, file, given.path)
+            if other in (*users, file):
+                chain = [*users, file]
+                raise SpecError(" includes ".join([*chain[chain.index(other) :], other]), name)
+            if len(self.sections) >= MOST_FILES:
+                raise SpecError(f"more than {MOST_FILES} files are included", name)
+            if other not in self.sections:
+                self._add(other, text, (*users, file))
+
+
+def _names(node: Node) -> list[str]:
+    return [read_text(node, INCLUDE)] if isinstance(node, ScalarNode) else list(read_list(node, INCLUDE, read_text))
+
+
+def _included(name: str, file: str, path: str | None) -> tuple[str, SpecText]:
+    """A file of a section `include`: beside the file that has it, or in the library."""
+    parts = name.replace("\\", "/").split("/")
+    if ".." in parts or os.path.isabs(name) or (os.path.splitext(name)[1] and not name.endswith(SUFFIXES)):
+        raise SpecError(
+            f"include: '{shown(name)}' must be a YAML file in the folder of {file}, or in the library", name
+        )
+    folder = os.path.dirname(path) if path else None
+    beside = os.path.join(folder, name) if folder is not None else ""
+    if folder is not None and os.path.isfile(beside):
+        if os.path.commonpath([os.path.realpath(beside), os.path.realpath(folder)]) != os.path.realpath(folder):
+            raise SpecError(f"include: '{shown(name)}' leads out of the folder of {file}", name)
+        return os.path.normpath(os.path.join(os.path.dirname(file), name)), SpecText(text_of_file(beside), beside)
+    known = {key: place for kind in (*KINDS, "components") for key, place in library_files(kind).items()}
+    for key, place in known.items():
+        if name in (place, place.removesuffix(".yaml"), key):
+            return f"<{key}>", _of_library(place)
+    raise SpecError(
+        f"include: there is no '{shown(name)}' beside {file} or in the library{did_you_mean(name, known)}", name
+    )
