@@ -180,12 +180,13 @@ class Interpreter:
         for access in (*einsum.reads, *einsum.folded):
             seen[id(access)], within = self._read(einsum, access, grid)
             inside = inside & within
-        full = np.broadcast_to(self.evaluate(einsum.body, seen, einsum, variables), sizes)
+        products = self._summed_products(einsum, seen, sizes, info, inside)
+        full = np.broadcast_to(self.evaluate(einsum.body, seen, einsum, variables), sizes) if products is None else None
         out = info.accesses[info.output]
         ranks = [self.names.ranks[rank] for rank in einsum.output.tensor.ranks()]
         kept = [out.ranks[rank].variables[0] for rank in ranks if out.ranks[rank].variables]
         gone = tuple(i for i, v in enumerate(variables) if v not in kept)
-        result = self._reduced(einsum, full, np.broadcast_to(inside, sizes), gone)
+        result = products if full is None else self._reduced(einsum, full, np.broadcast_to(inside, sizes), gone)
         small = {key: _shrunk(value, gone) for key, value in seen.items()}
         small[id(RESULT)] = result
         result = np.broadcast_to(
@@ -194,6 +195,38 @@ class Interpreter:
         result = result.reshape([n for i, n in enumerate(sizes) if i not in gone])
         rest = [v for v in variables if v in kept]
         return np.transpose(result, [rest.index(v) for v in kept])
+
+    def _summed_products(
+        self, einsum: NetEinsum, seen: Mapping[int, Any], sizes: list[int], info: Any, inside: Array
+    ) -> Array | None:
+        """Products of two that are summed up, without an array of all of them; None if it is something else."""
+        body = einsum.body
+        plain = (
+            isinstance(body, Apply)
+            and body.operator == "Mul"
+            and einsum.reduction == "sum"
+            and math.prod(sizes) > 10_000
+        )
+        if not plain or any(id(argument) not in seen for argument in body.arguments):
+            return None
+        first, second = (np.asarray(seen[id(argument)], float) for argument in body.arguments)
+        wide = [i for i, n in enumerate(inside.shape) if n > 1]
+        if any(first.ndim and first.shape[i] == 1 for i in wide):
+            return None  # what is outside depends on more than the first operand has
+        first = np.where(inside, first, 0.0)
+        kept = {v for affine in info.accesses[info.output].ranks.values() for v in affine.variables}
+        letters = [[i for i, n in enumerate(a.shape) if n > 1] for a in (first, second)]
+        squeezed = [a.reshape([n for n in a.shape if n > 1]) for a in (first, second)]
+        out = [i for i, v in enumerate(info.bounds) if v in kept]
+        found = np.einsum(
+            squeezed[0],
+            letters[0],
+            squeezed[1],
+            letters[1],
+            [i for i in out if i in {*letters[0], *letters[1]}],
+            optimize=True,
+        )
+        return found.reshape([n if i in out else 1 for i, n in enumerate(sizes)])
 
     def _read(self, einsum: NetEinsum, access: NetAccess, grid: Mapping[str, Array]) -> tuple[Array, Array]:
         """The values that are read at each point, and where no guard forbids them."""
@@ -314,7 +347,8 @@ class Interpreter:
         present = apply.attributes.get("present", tuple(range(len(arguments))))
         arrays: list[Array | None] = [None] * (max(present) + 1)
         for i, argument in zip(present, arguments, strict=True):
-            arrays[i] = np.asarray(argument)
+            array = np.asarray(argument)
+            arrays[i] = array.astype(np.float64) if array.dtype.kind == "f" else array
         if apply.operator == "Clip":
             arrays = [arrays[0], *(a.reshape(-1)[0] if a is not None else None for a in arrays[1:])]
         elif apply.operator not in ("CastLike",):

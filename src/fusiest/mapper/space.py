@@ -51,7 +51,9 @@ class Space:
             rank: 1 + sum(abs(a) * (info.bounds[v] - 1) for v, a in affine.coefficients.items())
             for rank, affine in info.accesses[tensor].ranks.items()
         }
-        return found | dict([info.shared_out[tensor]]) if tensor in info.shared_out else found
+        for rank, size in [info.shared_out[tensor]] if tensor in info.shared_out else []:
+            found[rank] = max(found[rank], size)
+        return found
 
     def charges(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
         """What is to be charged for shared tensors."""

@@ -64,8 +64,8 @@ def _reservation(nest: EinsumNest, holder: Holder, index: int) -> Reservation:
     elements = footprint(tensor.access, extents)
     if index == 0 and holder.tensor in nest.einsum.shared_out:  # there is room for the parts of all producers
         parts = nest.einsum.shared_out[holder.tensor]
-        own = tensor.access.ranks[parts.rank].coefficients.items()
-        elements = elements // (1 + sum(abs(a) * (extents[v] - 1) for v, a in own)) * parts.size
+        own = 1 + sum(abs(a) * (extents[v] - 1) for v, a in tensor.access.ranks[parts.rank].coefficients.items())
+        elements = elements // own * max(own, parts.size)
     bits = elements * holder.component.bits_per_value[holder.tensor]
     persistent = index == 0 and (holder.persistent or holder.tensor in nest.einsum.persistent)
     if persistent:

@@ -69,7 +69,8 @@ def _whole(nest: Nest, tensor: str, box: Box) -> Box:
     """The box with room for the parts of all who make the tensor."""
     rank, length = nest.info.shared_out[tensor]
     place = sorted(nest.info.accesses[tensor].ranks).index(rank)
-    return tuple((0, length - 1) if i == place else side for i, side in enumerate(box))
+    low, high = box[place]
+    return tuple((low, low + max(high - low, length - 1)) if i == place else side for i, side in enumerate(box))
 
 
 def _scan(nest: Nest, holder: Station) -> tuple[int, frozenset[int]]:
