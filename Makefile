@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-browser test-torch check docs prove bench fuzz vendor clean
+.PHONY: demo test test-browser test-torch check docs prove bench fuzz fuzz-networks vendor clean
 
 # Maps one layer of GPT-3 6.7B onto a TPU v4i; the report, the mapping and the numbers are left in demo/.
 demo: $(VENV)/.installed
@@ -54,6 +54,12 @@ fuzz: $(VENV)/.installed
 	$(BIN)/pip install -q -e '.[fuzz]'
 	mkdir -p fuzz/found
 	$(BIN)/python fuzz/fuzz_load.py -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 fuzz/found fuzz/corpus
+
+# The same of networks: models of the tests' random graphs, changed node by node.
+fuzz-networks: $(VENV)/.installed
+	$(BIN)/pip install -q -e '.[fuzz]'
+	mkdir -p fuzz/found-networks
+	$(BIN)/python fuzz/fuzz_import.py -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=2048 -max_len=200000 fuzz/found-networks
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "fusiest needs Python 3.11 or later"'

@@ -22,6 +22,8 @@ _SEVERAL = (
     "Sum Where Xor"
 )
 ELEMENTWISE_OPERATORS = frozenset(f"{_UNARY} {_SEVERAL}".split(" "))
+MAX_WAITING = 40
+"""Parts of an expression that waits to be computed: every node looks through all of it."""
 _PER_AXIS = {"QuantizeLinear", "DequantizeLinear", "BatchNormalization"}
 """Constants of one axis: that which the attribute `axis` names."""
 
@@ -33,6 +35,10 @@ def elementwise(lowering: Lowering, node: GraphNode) -> None:
     attributes = {**node.attributes, "present": tuple(i for i, name in enumerate(node.inputs) if name)}
     if node.operator == "QuantizeLinear":
         attributes["unsigned"] = not node.input(2) or lowering.graph.values[node.input(2)].unsigned
+    for name in present:
+        waiting = lowering.expression(name)
+        if isinstance(waiting, Apply) and sum(1 for _ in walk(waiting)) > MAX_WAITING:
+            lowering.view(name)
     arguments = tuple(_argument(lowering, node, name, shape) for name in present)
     applied = Apply(node.operator, arguments, attributes, node)
     if _stays(lowering, node, applied):

@@ -11,6 +11,7 @@ from fusiest.networks.extents import Extent
 from fusiest.networks.graph import NetworkGraph
 from fusiest.networks.lowered import Lowered
 from fusiest.networks.lowering import Lowering, lower
+from fusiest.networks.making import Unfit
 from fusiest.networks.names import named
 from fusiest.networks.options import ImportOptions
 from fusiest.networks.passes import finish
@@ -34,8 +35,11 @@ def lowered_graph(graph: NetworkGraph, options: ImportOptions) -> Lowered:
     lowering = Lowering(graph, options)
     if options.batch is not None and options.batch > 1:
         lowering.batch = Extent(options.batch)
-    lower(lowering)
-    lowered = finish(lowering)
+    try:
+        lower(lowering)
+        lowered = finish(lowering)
+    except Unfit as error:
+        raise SpecError(f"{graph.name}: {error}") from None
     if not lowered.einsums:
         raise SpecError(f"{graph.name}: nothing is computed: no node became an Einsum")
     return lowered

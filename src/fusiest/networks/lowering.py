@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from fusiest.errors import SpecError, shown
 from fusiest.networks.extents import Axis, Extent, spread
 from fusiest.networks.graph import GraphNode, NetworkGraph
 from fusiest.networks.making import EinsumMaker, OperandView, Subscript, Unfit
@@ -271,8 +272,12 @@ def lower(lowering: Lowering) -> None:
     for node in graph.nodes:
         if all(graph.values[name].constant for name in node.outputs if name):
             lowering.fates[node] = Fate("constant")
-        else:
+            continue
+        try:
             _lower_node(lowering, node)
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+            what = f"{shown(node.original or node.operator)} node {shown(node.name)}"
+            raise SpecError(f"{graph.name}: {what}: it makes no sense: {shown(error)}") from None
 
 
 def _lower_node(lowering: Lowering, node: GraphNode) -> None:
@@ -280,6 +285,9 @@ def _lower_node(lowering: Lowering, node: GraphNode) -> None:
     function = LOWER.get(node.operator)
     if function is None:
         lowering.cut(node, f"no Einsum says {node.original or node.operator}")
+        return
+    if node.get("unresolved"):
+        lowering.cut(node, f"it is not known: {node.get('unresolved')}")
         return
     inputs = [name for name in dict.fromkeys(node.inputs) if name and not lowering.is_constant(name)]
     constants = [name for name in dict.fromkeys(node.inputs) if name and lowering.is_constant(name)]

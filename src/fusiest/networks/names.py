@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from fusiest.networks.extents import Axis, Extent
@@ -177,15 +178,19 @@ def _variable_name(
     ]
     wanted = letters[variable.extent.root()].lower()
     other = _OTHER.get(wanted[0], wanted[0]) + wanted[1:]
-    choices = [*known, wanted, other, *(f"{wanted}_{i}" for i in range(2, 1000))]
+    choices = itertools.chain(known, (wanted, other), _numbered(wanted))
     return next(name for name in choices if name not in own and taken.get(name, variable.size) == variable.size)
 
 
 def _rank_name(wanted: str, size: int, ranks: set[str], sizes: dict[str, int]) -> str:
-    choices = [wanted, *(f"{wanted}_{i}" for i in range(2, 1000))]
+    choices = itertools.chain((wanted,), _numbered(wanted))
     name = next(name for name in choices if name not in ranks and sizes.get(name, size) == size)
     sizes[name] = size
     return name
+
+
+def _numbered(name: str) -> Iterator[str]:
+    return (f"{name}_{i}" for i in itertools.count(2))
 
 
 def _letters(lowered: Lowered) -> dict[Extent, str]:

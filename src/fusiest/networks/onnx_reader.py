@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     import onnx
 
 MAX_FILE = 2**31
-MAX_NODES = 100_000
+SENSELESS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
+"""What attributes of another kind than expected lead to."""
+MAX_NODES = 50_000
 _FLOATING = frozenset([1, 10, 11, 16, 17, 18, 19, 20, 23])
 _UNSIGNED = frozenset([2, 4, 12, 13, 21])
 _LIKE_FIRST = frozenset(["RMSNormalization", "InstanceNormalization", "GroupNormalization", "BatchNormalization", "LRN", "Dropout",
@@ -192,6 +194,8 @@ class _Reader:
             shapes = self._shapes(op, node)
         except SpecError as error:
             raise SpecError(f"{shown(node.op_type)} node {shown(name)}: {error.message}") from None
+        except SENSELESS as error:
+            raise SpecError(f"{shown(node.op_type)} node {shown(name)}: it makes no sense: {shown(error)}") from None
         constant = all(value is None or value.constant for value in inputs) and not inner and kind not in _RANDOM
         shaped = kind in ("Shape", "Size")
         data = values_of(op, shapes[0]) if constant or shaped else None
@@ -246,6 +250,7 @@ class _Reader:
             found = [self._told(name) for name in node.output]
             if None in found:
                 raise SpecError(f"its shape is not in the file and does not follow: {error}") from None
+            op.attributes["unresolved"] = str(error)
             return [shape for shape in found if shape is not None]
 
     def _told(self, name: str) -> ShapeOf | None:
@@ -276,6 +281,8 @@ def _fills_with_floats(attributes: Mapping[str, Any]) -> bool:
 def _like_first(op: Operator) -> list[ShapeOf]:
     if op.kind == "BatchNormalization":
         shape, channels = op.shape(), op.shape(1)
+        if len(shape) < 2 or any(op.shape(i) != (shape[1],) for i in range(1, 5)):
+            raise SpecError(f"parameters of {shown(channels)} for {shown(shape)}")
         return [shape, *[channels] * 4][: op.outputs]
     return same(op)
 

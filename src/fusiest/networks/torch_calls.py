@@ -22,7 +22,7 @@ from fusiest.networks.options import MAX_SIZE
 if TYPE_CHECKING:
     import torch
 
-MAX_CALLS = 100_000
+MAX_CALLS = 50_000
 MAX_JSON = 2**29
 MAX_EXPRESSION = 1000
 _FLOATING = frozenset([6, 7, 8, 13, 29, 30, 31, 32])
@@ -75,8 +75,13 @@ class TorchProgram:
 
 def load_program(path: str, dims: Mapping[str, int]) -> TorchProgram:
     """A `.pt2` file."""
+    return parse_program(_described(path), path, dims)
+
+
+def parse_program(content: bytes, path: str, dims: Mapping[str, int]) -> TorchProgram:
+    """The description of a graph, as files have it; one line where it is none."""
     try:
-        return _FileReader(path, json.loads(_described(path)), dims).program
+        return _FileReader(path, json.loads(content), dims).program
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
         raise SpecError(f"{path}: no program of torch.export: {shown(repr(error))}") from None
 
