@@ -134,6 +134,22 @@ def test_show_yaml(tmp_path: Path, capsys: Capture) -> None:
     assert fusiest.load(target) == fusiest.load(*MATMULS, N_EINSUMS=3)
 
 
+@pytest.mark.parametrize("option", ["--yaml", "--svg"])
+def test_show_writes_to_stdout(option: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, "show", *MATMULS, "-D", "N_EINSUMS=2", option, "-")
+    assert (status, err, list(tmp_path.iterdir())) == (0, "", [])
+    assert out.startswith("<svg" if option == "--svg" else "arch:")
+    assert "Workload\n" not in out
+
+
+def test_a_report_goes_to_stdout(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = run(capsys, "evaluate", *MATMULS, "-D", "N_EINSUMS=2", "--report", "-", "--no-unfused")
+    assert (status, list(tmp_path.iterdir())) == (0, [])
+    assert out.lower().startswith("<!doctype html>")
+
+
 @pytest.mark.parametrize("options", [[], ["--pseudocode"]])
 def test_show_a_mapping_of_another_workload(options: list[str], capsys: Capture) -> None:
     """Without an architecture, too, what does not belong together is an error and no traceback."""

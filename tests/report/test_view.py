@@ -15,7 +15,7 @@ from fusiest.model.evaluate import take_apart
 from fusiest.model.fusion import backing_memories
 from fusiest.reference.nest import nests
 from fusiest.reference.occupancy import peaks
-from fusiest.report import Subject
+from fusiest.report import Subject, subject_of
 from fusiest.report.background import Background
 from fusiest.report.chart import Bars, Chart, Graph, Heat
 from fusiest.report.data import page_data, views
@@ -23,7 +23,7 @@ from fusiest.report.limits import limits, rates, traffic_bits
 from fusiest.report.machine import Machine
 from fusiest.report.page import json_text
 from fusiest.report.view import mapping_charts, mapping_view
-from tests.report.subjects import tradeoff
+from tests.report.subjects import gpt3, tradeoff
 from tests.strategies import Case, cases
 
 run = settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
@@ -149,6 +149,21 @@ def test_fused_sets_in_the_graph() -> None:
         assert not edge.strong or (one.color == other.color == edge.color != "other" and one.tag == other.tag != "")
     alone = [box for box in graph.boxes if box.color == "other"]
     assert all(box.tag == "" for box in alone)
+
+
+def test_einsums_that_are_not_fused_share_a_row() -> None:
+    result = gpt3()
+    mapping = result.mappings[0]
+    (row,) = mapping_view(Background(result.spec), mapping.looptree, mapping.evaluation)["sets"]
+    assert (row["name"], row["kept"], row["einsums"]) == ("", [], list(result.spec.info.einsums))
+
+
+def test_one_einsum_has_no_fused_sets_and_no_second_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fusiest.report.unfused_optimum", None)
+    subject = subject_of(fusiest.map(fusiest.load("simple", "matmuls", N_EINSUMS=1, M=8, KN=8), "energy", jobs=1))
+    mapping = subject.result.mappings[0]
+    assert subject.unfused is None
+    assert "fusion" not in mapping_charts(subject.background, mapping.looptree, mapping.evaluation)
 
 
 def test_busy_shares() -> None:

@@ -51,7 +51,8 @@ CsvOption = Annotated[
     ),
 ]
 ReportOption = Annotated[
-    str | None, typer.Option("--report", metavar="FILE.html", help="write a page with all figures and charts")
+    str | None,
+    typer.Option("--report", metavar="FILE.html", help="write a page with all figures and charts; - is stdout"),
 ]
 ChartsOption = Annotated[
     str | None, typer.Option("--charts", metavar="FOLDER", help="write every chart as SVG and PNG")

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from fusiest.cli.arguments import check_outputs
+from fusiest.cli.arguments import STDOUT, check_outputs
 from fusiest.cli.completion import json_files, one_of
-from fusiest.cli.output import present
+from fusiest.cli.output import present, write_output
 from fusiest.errors import SpecError
-from fusiest.files import write_atomically
 
 
 def compare_command(
@@ -32,7 +31,8 @@ def compare_command(
         ),
     ] = None,
     report: Annotated[
-        str | None, typer.Option(metavar="FILE.html", help="also write the comparison as a page with charts")
+        str | None,
+        typer.Option(metavar="FILE.html", help="also write the comparison as a page with charts; - is stdout"),
     ] = None,
 ) -> None:
     """Compare results: costs, fused sets, LoopTrees, specs."""
@@ -46,5 +46,6 @@ def compare_command(
     if report is not None:
         from fusiest.report.comparison import comparison_html
 
-        write_atomically(report, comparison_html(comparison))
-    present(comparison_parts(comparison))
+        write_output(report, comparison_html(comparison))
+    if report != STDOUT:
+        present(comparison_parts(comparison))

@@ -59,7 +59,7 @@ def evaluate_command(
     made = made_now(spec, GIVEN, command_line())
     warn(found.warnings)
     with Deliveries(json_file, csv_file, report, charts) as deliveries:
-        if STDOUT not in (json_file, csv_file):
+        if STDOUT not in (json_file, csv_file, report):
             with deliveries.one():
                 present(evaluation_parts(spec, spec.mapping, found))
         if json_file is not None:

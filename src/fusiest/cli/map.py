@@ -161,7 +161,7 @@ def map_command(
     result.provenance = dataclasses.replace(result.provenance, command=command_line())
     with Deliveries(json_file, csv_file, mapping, report, charts) as deliveries:
         with interrupt.deferred():
-            if STDOUT not in (json_file, csv_file, mapping):
+            if STDOUT not in (json_file, csv_file, mapping, report):
                 with deliveries.one():
                     present(result_parts(result, tree))
             _deliver(result, json_file, csv_file, mapping, deliveries)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fusiest.files import check_folder, check_writable, write_atomically
+from fusiest.cli.arguments import STDOUT
+from fusiest.cli.output import write_output
+from fusiest.files import check_folder, check_writable
 
 if TYPE_CHECKING:
     from fusiest.cli.output import Deliveries
@@ -26,7 +28,7 @@ class Pictures:
 
     def check(self) -> None:
         """Raise if what is asked for cannot be made: better now than after a long search."""
-        if self.report is not None:
+        if self.report not in (None, STDOUT):
             check_writable(self.report)
         if self.charts is not None:
             from fusiest.report.figures import check_matplotlib
@@ -46,7 +48,7 @@ class Pictures:
         if self.report is not None:
             progress(Step("report: writing the page"))
             with deliveries.one(self.report):
-                write_atomically(self.report, report_html(subject))
+                write_output(self.report, report_html(subject))
         if self.charts is not None:
             progress(Step("report: drawing charts"))
             with deliveries.one(self.charts):

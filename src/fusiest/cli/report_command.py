@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fusiest.cli.arguments import ChartsOption, NoUnfusedOption, check_outputs
+from fusiest.cli.arguments import STDOUT, ChartsOption, NoUnfusedOption, check_outputs
 from fusiest.cli.completion import json_files
 from fusiest.cli.output import Deliveries, echo
 from fusiest.cli.report import Pictures
@@ -28,7 +28,8 @@ def report_command(
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE.html", help="where the page of one result goes; default: beside the result, as RESULT.html"
+            metavar="FILE.html",
+            help="where the page of one result goes; - is stdout; default: beside the result, as RESULT.html",
         ),
     ] = None,
     charts: ChartsOption = None,
@@ -54,4 +55,5 @@ def report_command(
                 defines = ", ".join(f"{name}={value}" for name, value in result.provenance.defines.items())
                 Pictures(page, charts, not no_unfused).write(result, title, defines, progress, deliveries)
     for page in pages.values():
-        echo(page)
+        if page != STDOUT:
+            echo(page)

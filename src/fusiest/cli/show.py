@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from fusiest.cli.arguments import DefineOption, check_outputs, read_defines
+from fusiest.cli.arguments import STDOUT, DefineOption, check_outputs, read_defines
 from fusiest.cli.completion import complete
-from fusiest.cli.output import echo
-from fusiest.files import write_atomically
+from fusiest.cli.output import echo, write_output
 
 
 def show_command(
@@ -22,7 +21,9 @@ def show_command(
         ),
     ],
     define: DefineOption = None,
-    svg: Annotated[str | None, typer.Option("--svg", metavar="FILE", help="draw the mapping as an SVG file")] = None,
+    svg: Annotated[
+        str | None, typer.Option("--svg", metavar="FILE", help="draw the mapping as an SVG file; - is stdout")
+    ] = None,
     pseudocode: Annotated[bool, typer.Option("--pseudocode", help="show the mapping as a loop nest")] = False,
     costs: Annotated[
         bool, typer.Option("--costs", help="what each component costs, and where the figures come from")
@@ -32,7 +33,7 @@ def show_command(
         typer.Option(
             "--yaml",
             metavar="FILE",
-            help="write it all as one file to edit, templates filled in; with --costs, estimated figures too",
+            help="write it all as one file to edit, templates filled in; with --costs, estimated figures too; - is stdout",
         ),
     ] = None,
 ) -> None:
@@ -46,10 +47,11 @@ def show_command(
     check_outputs(specs, svg=svg, yaml=yaml)
     spec = load(*specs, defines=read_defines(define))
     if svg is not None:
-        write_atomically(svg, mapping_svg(spec))
+        write_output(svg, mapping_svg(spec))
     if yaml is not None:
-        write_atomically(yaml, dump(filled(spec) if costs else spec))
-    echo(costs_text(spec.costs()) if costs else show_text(spec, pseudocode=pseudocode))
+        write_output(yaml, dump(filled(spec) if costs else spec))
+    if STDOUT not in (svg, yaml):
+        echo(costs_text(spec.costs()) if costs else show_text(spec, pseudocode=pseudocode))
 
 
 def list_command() -> None:

@@ -23,9 +23,14 @@ __all__ = ["Subject", "page", "report_html", "save_charts", "subject_of", "write
 def subject_of(
     result: Result, title: str = "", note: str = "", progress: Progress | None = None, unfused: bool = True
 ) -> Subject:
-    """A result, and the unfused optimum to compare it with, which is searched for here unless it is not wanted."""
+    """A result, and the unfused optimum to compare it with, which is searched for here.
+
+    Not if it is not wanted, or if there is no intermediate tensor, so that nothing can be fused.
+    """
     options = dataclasses.replace(result.options, objective=result.objective)
-    other = unfused_optimum(result.spec, options, progress) if unfused else None
+    info = result.spec.info
+    fusable = unfused and any(set(info.users[tensor]) - set(makers) for tensor, makers in info.producers.items())
+    other = unfused_optimum(result.spec, options, progress) if fusable else None
     return Subject(result, other, title or "Mapping report", note)
 
 

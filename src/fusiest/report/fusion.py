@@ -28,7 +28,7 @@ def set_names(sets: tuple[FusedSet, ...]) -> list[str]:
 def graph(background: Background, tree: LoopTree) -> Graph:
     """The Einsums, each with where its result is kept, and the tensors that go from one to the next: thick on chip."""
     info, outer = background.spec.info, background.machine.outermost
-    if len(info.einsums) > MOST_DRAWN:
+    if not 1 < len(info.einsums) <= MOST_DRAWN:
         return Graph(title="Fused sets", boxes=[], edges=[])
     sets = fused_sets(background.spec, tree)
     letter = {e: name for name, s in zip(set_names(sets), sets, strict=True) for e in s.einsums}
@@ -74,24 +74,26 @@ def _graph_legend(sets: tuple[FusedSet, ...], edges: list[Edge], outer: list[str
 
 
 def set_table(background: Background, tree: LoopTree, parts: Anatomy, evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Per fused set: its Einsums, the tensors that stay on chip and where, operations, and what the outermost memory sees."""
+    """Per fused set, and for all other Einsums together: what stays on chip and where, operations, and what the outermost
+    memory sees."""
     names, limit = background.names, background.limits
     traffic = traffic_bits(parts, evaluation, background.machine.outermost)
     sets = fused_sets(background.spec, tree)
     color = _set_colors(sets)
-    rows = []
-    for letter, fused in zip(set_names(sets), sets, strict=True):
-        operations = sum(limit[e].operations for e in fused.einsums)
-        moved = sum(traffic[e] for e in fused.einsums)
-        own = [evaluation.einsums[e] for e in fused.einsums]
-        rows.append(
-            {"name": letter, "color": color[fused.einsums[0]], "einsums": list(fused.einsums),
-             "kept": [[m, [names.tensors[t] for t in fused.tensors if fused.tensors[t] == m]]
-                      for m in dict.fromkeys(fused.tensors.values())],
+    rows = [(letter, s.einsums, s.tensors) for letter, s in zip(set_names(sets), sets, strict=True) if letter]
+    alone = tuple(s.einsums[0] for s in sets if len(s.einsums) == 1)
+    found = []
+    for letter, einsums, tensors in [*rows, *([("", alone, {})] if alone else [])]:
+        operations = sum(limit[e].operations for e in einsums)
+        moved = sum(traffic[e] for e in einsums)
+        own = [evaluation.einsums[e] for e in einsums]
+        found.append(
+            {"name": letter, "color": color[einsums[0]], "einsums": list(einsums),
+             "kept": [[m, [names.tensors[t] for t in tensors if tensors[t] == m]] for m in dict.fromkeys(tensors.values())],
              "operations": operations, "moved": moved, "intensity": intensity(operations, moved),
              "energy": sum(e.energy for e in own), "latency": sum(e.latency for e in own)}
         )  # fmt: skip
-    return rows
+    return found
 
 
 def intensity_chart(background: Background, own: Mapping[str, Rate]) -> Bars:

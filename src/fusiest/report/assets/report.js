@@ -119,7 +119,7 @@ function drawPicker() {
   byId("front").dataset.name = sized() ? "Capacity" : "Front";
   byId("front-lead").textContent = frontWords();
   const names = Object.keys(DATA.charts).filter((name) => name.startsWith("front"));
-  byId("fronts").classList.toggle("single", names.length === 1);
+  byId("fronts").classList.toggle("single", names.length === 1 && DATA.points.length > 1);
   for (const name of names) {
     const host = el("div", { "data-chart": name });
     byId("fronts").append(host);
@@ -189,12 +189,14 @@ async function copyPseudocode() {
 function drawSets() {
   const { sets } = state.view;
   const fused = sets.filter((set) => set.name);
-  byId("fusion-lead").textContent = fused.length
+  const single = DATA.mapped.einsums.length === 1;
+  byId("sets").hidden = single;
+  byId("fusion-lead").textContent = single ? "There is one Einsum: nothing to fuse." : fused.length
     ? `${fused.length} fused set${fused.length > 1 ? "s" : ""}: Einsums that pass tensors to each other without ${DATA.outermost}. Thick edges stay on chip, dotted ones go through ${DATA.outermost}.`
     : `Nothing is fused: every intermediate goes through ${DATA.outermost}.`;
   const head = ["set", "Einsums", "kept on chip", "operations", DATA.outermost + " traffic", "op/B", "energy", "latency"];
   const body = sets.map((set) => el("tr", {},
-    el("th", { scope: "row" }, el("span", { class: "key" }, swatch(set.color), set.name || "–")),
+    el("th", { scope: "row" }, el("span", { class: "key" }, swatch(set.color), set.name || "not fused")),
     el("td", { class: "text" }, set.einsums.join(", ")),
     el("td", { class: "text" }, ...(set.kept.length ? set.kept.map(([memory, tensors]) => el("span", { class: "kept" }, ...tensors.map(chip), el("span", { class: "muted" }, "in " + memory))) : ["–"])),
     ...[quantity(set.operations, "op"), quantity(set.moved / 8, "B"), set.intensity !== null ? digits(set.intensity) : set.operations ? "∞" : "–", quantity(set.energy, "J"), quantity(set.latency, "s")].map((text) => el("td", {}, text))));
