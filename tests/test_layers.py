@@ -14,8 +14,8 @@ import fusiest
 SOURCE = Path(fusiest.__file__).parent
 EXTENDING = SOURCE.parents[1] / "docs" / "extending.md"
 ORDER = [
-    "errors", "frozen", "frames", "files", "interrupt", "workers", "units", "compiled", "looptree", "components", "spec", "networks",
-    "model", "show", "pmapping", "joining", "mapper", "baselines", "comparison", "report", "reproduce", "terminal", "cli",
+    "errors", "frozen", "frames", "files", "interrupt", "workers", "units", "compiled", "looptree", "components", "objective", "spec",
+    "networks", "model", "show", "pmapping", "joining", "mapper", "baselines", "comparison", "report", "reproduce", "terminal", "cli",
     "__main__",
 ]  # fmt: skip
 SEARCH = {"pmapping", "joining", "mapper", "baselines"}

@@ -11,9 +11,8 @@ import pytest
 
 import fusiest
 from fusiest.errors import OutOfMemory
-from fusiest.joining.coarse import Coarse
-from fusiest.mapper import mapper, tables
-from fusiest.mapper.joiner import Joiner
+from fusiest.joining import Coarse, JoinPass
+from fusiest.mapper import search, tables
 from tests.command_line import run
 
 DEFINES = {"N_EINSUMS": 3, "M": 32, "KN": 16, "GlobalBufferSize": 4096, "MainMemoryEnergy": 20e-12}
@@ -34,17 +33,17 @@ def test_nothing_known_yet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 @pytest.mark.parametrize("gap_too", [False, True])
 def test_the_best_so_far(gap_too: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The first pass goes through, the exact one does not; then there may not even be memory for the gap."""
-    original = Joiner.run
+    original = search.levels
 
-    def exact_fails(self: Joiner, incumbents: object, coarse: object, *rest: object) -> object:
-        if coarse is None:
+    def exact_fails(problem: object, how: JoinPass, *rest: object) -> object:
+        if how.coarse is None:
             raise MemoryError
-        return original(self, incumbents, coarse, *rest)  # type: ignore[arg-type]
+        return original(problem, how, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Joiner, "run", exact_fails)
-    monkeypatch.setattr(mapper, "FIRST_PASS", Coarse(most=3))  # which then misses the best
+    monkeypatch.setattr(search, "levels", exact_fails)
+    monkeypatch.setattr(search, "FIRST_PASS", Coarse(most=3))  # which then misses the best
     if gap_too:
-        monkeypatch.setattr(mapper._Run, "_gap", fails)
+        monkeypatch.setattr(search.Search, "_gap", fails)
     spec = fusiest.load("simple", "matmuls", defines=DEFINES)
     result = fusiest.map(spec, jobs=1)
     assert (result.stopped, result.interrupted, result.optimal) == ("memory", False, False)

@@ -37,12 +37,13 @@ from fusiest.baselines.sampling import draw, timeloop
 from fusiest.baselines.space import Genome, make_genome
 from fusiest.baselines.tree_search import MOST_ITERATIONS, make_structure, make_tree, search_tiles
 from fusiest.errors import FusiestError, SpecError
-from fusiest.mapper.joiner import Joiner
 from fusiest.mapper.mapper import NoMapping, map
 from fusiest.mapper.options import Options
 from fusiest.mapper.tables import explore_all
+from fusiest.pmapping.table import Table
 from tests.command_line import run
 from tests.proving import cases
+from tests.values import check_values
 from tests.workload_strategies import WorkloadCase, workload_cases
 
 BASELINES = ("set", "tileflow", "tileflow-mcts", "timeloop")
@@ -57,10 +58,12 @@ def matmuls(count: int = 3) -> Spec:
     return load("simple", "matmuls", N_EINSUMS=count, M=64, KN=64, MainMemoryEnergy=20e-12, GlobalBufferSize=40_000)
 
 
+def tables_of(spec: Spec) -> dict[str, Table]:
+    return explore_all(spec, Options(jobs=1), None, lambda *_: None, counted=True)
+
+
 def flat(spec: Spec) -> Genome:
-    return make_genome(
-        spec, Joiner(spec, explore_all(spec, Options(jobs=1), None, lambda *_: None, counted=True), False)
-    )
+    return make_genome(spec, tables_of(spec))
 
 
 @cases(25, 300)
@@ -80,10 +83,12 @@ def test_never_better_than_the_optimum(case: WorkloadCase, mapper: str, objectiv
             raise
         return
     try:
-        found = getattr(baseline(case.spec, mapper, 1_000, objective=objective).best(objective), objective)
+        result = baseline(case.spec, mapper, 1_000, objective=objective)
     except NoMapping:
         event("found nothing")
         return
+    check_values(case.spec, result.mappings)
+    found = getattr(result.best(objective), objective)
     event("optimal" if found <= best * (1 + 1e-9) else "worse")
     assert found >= best * (1 - 1e-9)
 
@@ -187,14 +192,14 @@ def test_what_a_group_costs() -> None:
                 price.setdefault(tuple(tiles), set()).add(candidates)
             total += sum(candidates for (candidates,) in price.values())
         assert total == table.explored
-    genome = make_genome(spec, Joiner(spec, tables, False))
+    genome = make_genome(spec, tables)
     space, genes = genome.space, np.zeros(3, np.int64)
     work, record = make_work_for(space, 0), make_record(3, 1e6, ("edp",))
     while np.isinf(draw(space, work, record, genes)):
         record.amounts[SPENT] = 0
     wanted = 0
     for level, edge, gene in zip(genome.levels, genome.edges(genes), genes, strict=True):
-        form, _ = genome.joiner.right[level.einsum][edge.form]
+        form, _ = genome.problem.groups[level.einsum][edge.form]
         wanted += tables[level.einsum].candidates[form][space.in_form[gene]]
     assert record.amounts[SPENT] == wanted
     assert price_of(space, genes, genes, False) == 1
@@ -260,7 +265,7 @@ def test_the_budget_is_what_fusiest_evaluates_unless_given() -> None:
     spec = matmuls()
     result = run_baseline(spec, Options(objective=("edp",), jobs=1), BaselineOptions("set"))
     genome = flat(spec)
-    ours = our_evaluations(spec, genome.joiner.tables)
+    ours = our_evaluations(spec, tables_of(spec))
     assert result.stats.evaluations is not None
     assert ours <= result.stats.evaluations < ours + sum(genome.space.price.max() for _ in range(3))
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import fusiest
-from fusiest.joining.bounds import Incumbents
 from fusiest.mapper import mapper, tables
 from fusiest.mapper.mapper import count_down_sets
 from fusiest.spec.dump import dump
@@ -238,13 +237,6 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     status, _, _ = run(capsys, "evaluate", "simple", "matmuls", str(mapping), *defines, "--json", str(document))
     assert status == 0
     assert json.loads(document.read_text())["energy"] == energy
-
-
-def test_incumbents_keep_a_front() -> None:
-    incumbents = Incumbents(("energy", "latency"))
-    for point in ((2.0, 2.0), (1.0, 3.0), (3.0, 3.0), (2.0, 1.0)):
-        incumbents.add(*point)
-    assert sorted(incumbents.points) == [(1.0, 3.0, 0.0), (2.0, 1.0, 0.0)]
 
 
 ARRAY = """

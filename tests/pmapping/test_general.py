@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import event, given, settings
 
@@ -165,13 +164,3 @@ def test_a_mapspace_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(general, "MOST_CANDIDATES", 3)
     with pytest.raises(SpecError, match="imperfect mapspace of Einsum E has more than"):
         pmappings(load_text(ROWS), "E", imperfect=True)
-
-
-def test_tile_keys_of_any_tiles() -> None:
-    from fusiest.joining.rows import matching_pairs, tile_keys
-
-    left = np.array([[3, 1 << 40], [4, 7]], np.int64)
-    right = np.array([[4, 7], [3, 1 << 40], [3, 5]], np.int64)
-    for bounds in ([4, 1 << 41], [1 << 40, 1 << 41]):
-        i, j = matching_pairs(*tile_keys(left, right, bounds))
-        assert sorted(zip(i.tolist(), j.tolist(), strict=True)) == [(0, 1), (1, 0)]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fusiest.joining.forms import EMPTY, Joint, OpenCompatibility, left_signature, right_signature
-from fusiest.mapper.joiner import Joiner
+from fusiest.joining import EMPTY, JoinProblem, Joint, OpenCompatibility, relaxed_open, relaxed_own
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Level:
+class PathLevel:
     """One Einsum in the order of joining, the open forms before it, and every way to join it to them."""
 
     einsum: str
@@ -35,57 +34,55 @@ class Level:
     edges: tuple[Edge, ...]
 
 
-def listed_order(joiner: Joiner) -> list[str]:
+def listed_order(problem: JoinProblem) -> list[str]:
     """The Einsums as listed, each after those that it depends on."""
     done: frozenset[str] = frozenset()
     order: list[str] = []
-    while len(order) < len(joiner.order):
-        order.append(joiner.next_einsums(done)[0])
+    while len(order) < len(problem.order):
+        order.append(problem.ready(done)[0])
         done |= {order[-1]}
     return order
 
 
-def paths(joiner: Joiner) -> list[Level]:
+def paths(problem: JoinProblem) -> list[PathLevel]:
     """The graph, level by level."""
     done: frozenset[str] = frozenset()
     reached: list[OpenCompatibility] = [EMPTY]
     levels = []
-    for einsum in listed_order(joiner):
-        edges, after = _edges(joiner, reached, einsum, done)
-        levels.append(Level(einsum, tuple(reached), tuple(edges)))
+    for einsum in listed_order(problem):
+        edges, after = _edges(problem, reached, einsum, done)
+        levels.append(PathLevel(einsum, tuple(reached), tuple(edges)))
         reached = after
         done |= {einsum}
     return _without_dead_ends(levels)
 
 
 def _edges(
-    joiner: Joiner, reached: list[OpenCompatibility], einsum: str, done: frozenset[str]
+    problem: JoinProblem, reached: list[OpenCompatibility], einsum: str, done: frozenset[str]
 ) -> tuple[list[Edge], list[OpenCompatibility]]:
-    view = joiner.views[einsum]
-    shared = joiner.live(done) & frozenset(view.info.accesses)
-    live = joiner.live(done | {einsum})
+    view, live = problem.views[einsum], problem.live_around(done, einsum)
     agreeing: dict[object, list[int]] = {}
-    for number, (form, _) in enumerate(joiner.right[einsum]):
-        agreeing.setdefault(right_signature(form, view, shared), []).append(number)
+    for number, (compatibility, _) in enumerate(problem.groups[einsum]):
+        agreeing.setdefault(relaxed_own(compatibility, view, live.shared), []).append(number)
     numbers: dict[OpenCompatibility, int] = {}
     edges = []
     for before, left in enumerate(reached):
-        for number in agreeing.get(left_signature(left, shared), []):
-            for way, joint in enumerate(joiner.joints(left, joiner.right[einsum][number][0], einsum, shared, live)):
-                after = numbers.setdefault(joint.form, len(numbers))
+        for number in agreeing.get(relaxed_open(left, live.shared), []):
+            for way, joint in enumerate(problem.joints(left, einsum, number, live)):
+                after = numbers.setdefault(joint.compatibility, len(numbers))
                 edges.append(Edge(before, number, way, after, joint))
     return edges, list(numbers)
 
 
-def _without_dead_ends(levels: list[Level]) -> list[Level]:
+def _without_dead_ends(levels: list[PathLevel]) -> list[PathLevel]:
     """Keep edges that lead to a complete mapping; number the open forms anew."""
-    kept: list[Level] = []
+    kept: list[PathLevel] = []
     useful = {edge.after: 0 for edge in levels[-1].edges}
     for level in reversed(levels):
         edges = [edge for edge in level.edges if edge.after in useful]
         before = {number: new for new, number in enumerate(sorted({edge.before for edge in edges}))}
         kept.append(
-            Level(
+            PathLevel(
                 level.einsum,
                 tuple(level.open_forms[number] for number in before),
                 tuple(replace(e, before=before[e.before], after=useful[e.after]) for e in edges),

@@ -31,14 +31,14 @@ from fusiest.baselines.space import Genome, Space, make_genome
 from fusiest.baselines.structures import structure_search
 from fusiest.errors import SpecError
 from fusiest.interrupt import deferred, finishing, taken
-from fusiest.mapper.joiner import Joiner, State
-from fusiest.mapper.mapper import NoMapping, checked_mapping, cpu_seconds, peak_rss_bytes
+from fusiest.joining import Pick, potential, trace
+from fusiest.mapper.mapper import NoMapping, checked_mapping
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.provenance import made_now
+from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes
 from fusiest.mapper.result import Improvement, Result, Stats, Stop
 from fusiest.mapper.tables import explore_all
-from fusiest.mapper.trace import Pick, picked_tree
 from fusiest.pmapping.identical import common_key
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.table import Table
@@ -74,7 +74,7 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
     begin, cpu = time.perf_counter(), cpu_seconds()
     tables = explore_all(spec, options, None, say, counted=True)
     exploring = time.perf_counter() - begin
-    genome = make_genome(spec, Joiner(spec, tables, False, finished=options.finished))
+    genome = make_genome(spec, tables, options.finished)
     ours = our_evaluations(spec, tables, options.finished)
     end = None if options.time_limit is None else begin + options.time_limit
     found = search(genome, options.objective, baseline, ours, say, end=end, interruptible=True)
@@ -83,8 +83,10 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
         explored={name: table.explored for name, table in tables.items()},
         orders="given", evaluations=found.spent, history=found.history, exploring_seconds=exploring,
     )  # fmt: skip
+    if found.genes is None:
+        raise NoMapping(f"{baseline.mapper} found no valid mapping in {found.spent:,.0f} evaluations")
     with finishing():
-        result = to_result(genome, options, found, stats, baseline.mapper)
+        result = to_result(spec, genome, options, found, stats, baseline.mapper)
     if taken():
         result.stopped = "interrupt"
     stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
@@ -172,14 +174,12 @@ def _stepper(genome: Genome, work: Work, record: Record, baseline: BaselineOptio
     return structure_search(genome, work, record, population, scores, least_score(genome, record.objective))
 
 
-def to_result(genome: Genome, options: Options, found: Found, stats: Stats, mapper: str) -> Result:
+def to_result(spec: Spec, genome: Genome, options: Options, found: Found, stats: Stats, mapper: str) -> Result:
     """The best mapping as a tree, which the model must cost the same; the gap is to a lower bound of all mappings."""
-    if found.genes is None:
-        raise NoMapping(f"{mapper} found no valid mapping in {found.spent:,.0f} evaluations")
-    spec, best = genome.joiner.spec, found.history[-1]
-    order, picks = _picks(genome, found.genes)
-    tree = picked_tree(genome.joiner, picks)
-    mapping = checked_mapping(spec, order, tree, best.energy, best.latency, genome.joiner.finished)
+    assert found.genes is not None
+    best, joins = found.history[-1], _picks(genome, found.genes)
+    tree, order = trace(genome.problem, joins), tuple(pick.einsum for pick in joins)
+    mapping = checked_mapping(spec, order, tree, best.energy, best.latency, options.finished)
     kind = OBJECTIVES.get(options.objective, EDP)
     bound, score = least_score(genome, kind), (best.energy, best.latency, best.energy * best.latency)[kind]
     gap = max(0.0, 1 - bound / score) if score else 0.0
@@ -190,16 +190,16 @@ def to_result(genome: Genome, options: Options, found: Found, stats: Stats, mapp
 
 def least_score(genome: Genome, objective: int) -> float:
     """No mapping can have less."""
-    least = genome.joiner.bounds.least(frozenset(), ())
+    least = potential(genome.problem).bounds(genome.problem).least(frozenset(), ())
     return (least.energy, least.latency, least.energy * least.latency)[objective]
 
 
-def _picks(genome: Genome, genes: Ints) -> tuple[tuple[str, ...], list[Pick]]:
-    """Genes as the mapper's own pointers: open form before, Einsum, form, row, and way of joining."""
+def _picks(genome: Genome, genes: Ints) -> list[Pick]:
+    """Genes as the joins that lead to a mapping."""
     picks: list[Pick] = []
-    done: frozenset[str] = frozenset()
+    finished: frozenset[str] = frozenset()
     for level, gene, edge in zip(genome.levels, genes.tolist(), genome.edges(genes), strict=True):
-        before = State(done, [level.open_forms[edge.before]])
-        picks.append((before, 0, level.einsum, edge.form, int(genome.space.in_form[gene]), edge.way))
-        done |= {level.einsum}
-    return tuple(level.einsum for level in genome.levels), picks
+        row = int(genome.space.in_form[gene])
+        picks.append(Pick(finished, level.open_forms[edge.before], level.einsum, edge.form, row, edge.way))
+        finished |= {level.einsum}
+    return picks

@@ -7,6 +7,7 @@ have the same interface. Rows whose interface some other user of the tensor cann
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,12 +15,11 @@ import numpy as np
 
 from fusiest.baselines.compiled import Keys, make_lookup
 from fusiest.baselines.kernels import EARLY, INDEX_BITS, mix
-from fusiest.baselines.paths import Edge, Level, paths
+from fusiest.baselines.paths import Edge, PathLevel, paths
 from fusiest.errors import FusiestError
-from fusiest.joining.held import ledger
-from fusiest.mapper.joiner import Joiner
+from fusiest.joining import JoinProblem, join_problem, ledger
 from fusiest.pmapping.pareto import Floats, Ints
-from fusiest.pmapping.table import Compatibility, group_numbers
+from fusiest.pmapping.table import Compatibility, Table, group_numbers
 from fusiest.spec.spec import Spec
 
 MOST_SHARED = 6
@@ -81,8 +81,8 @@ class Genome:
     """A space with what is needed to turn genes back into forms and rows of the tables."""
 
     space: Space
-    joiner: Joiner
-    levels: list[Level]
+    problem: JoinProblem
+    levels: list[PathLevel]
 
     def edges(self, genes: Ints) -> list[Edge]:
         """The path that genes take through the graph of forms: of several ways, the first whose tiles agree."""
@@ -100,9 +100,10 @@ class Genome:
         return found
 
 
-def make_genome(spec: Spec, joiner: Joiner) -> Genome:
-    """Flatten the tables of a joiner."""
-    return _Flattening(spec, joiner, paths(joiner)).genome()
+def make_genome(spec: Spec, tables: Mapping[str, Table], only_finished: bool = True) -> Genome:
+    """Flatten tables that say how many candidates each group had. `only_finished`: Einsums use only finished tensors."""
+    problem = join_problem(spec, tables, only_finished)
+    return _Flattening(spec, problem, tables, paths(problem)).genome()
 
 
 @dataclass
@@ -115,8 +116,9 @@ class _Rows:
 
 
 class _Flattening:
-    def __init__(self, spec: Spec, joiner: Joiner, levels: list[Level]) -> None:
-        self.spec, self.joiner, self.levels = spec, joiner, levels
+    def __init__(self, spec: Spec, problem: JoinProblem, tables: Mapping[str, Table], levels: list[PathLevel]) -> None:
+        self.spec, self.problem, self.levels = spec, problem, levels
+        self.candidates = {name: table.candidates for name, table in tables.items()}
         self.order = [level.einsum for level in levels]
         shared = [t for t in spec.info.users if len(spec.info.users[t]) > 1]
         self.tensor_number = {t: i for i, t in enumerate(shared)}
@@ -127,10 +129,10 @@ class _Flattening:
         self.rows = [self._einsum_rows(level, slots) for level, slots in zip(levels, self.slots, strict=True)]
         self._drop_without_partner()
 
-    def _einsum_rows(self, level: Level, slots: list[str]) -> _Rows:
+    def _einsum_rows(self, level: PathLevel, slots: list[str]) -> _Rows:
         parts = []
         for number in sorted({edge.form for edge in level.edges}):
-            form, rows = self.joiner.right[level.einsum][number]
+            form, rows = self.problem.groups[level.einsum][number]
             columns = [self._interface(level.einsum, form, rows.tiles, tensor) for tensor in slots]
             interface = np.stack(columns, axis=1) if columns else np.empty((len(rows), 0), np.int64)
             parts.append((np.full(len(rows), number), np.arange(len(rows)), interface))
@@ -141,7 +143,7 @@ class _Flattening:
     def _interface(self, einsum: str, form: Compatibility, tiles: Ints, tensor: str) -> Ints:
         """Numbers of interfaces of a tensor, for all rows of a form."""
         backing = next(b for b in form.backings if b.tensor == tensor)
-        view = self.joiner.views[einsum]
+        view = self.problem.views[einsum]
         above = [v for zone in form.zones[: backing.zones] for v in zone]
         ranks = sorted((view.stepping(tensor, v.variable) or (), form.loops.index(v)) for v in above)
         own = tiles[:, [column for _, column in ranks]]
@@ -175,12 +177,12 @@ class _Flattening:
 
     def genome(self) -> Genome:
         space = Space(**self._row_arrays(), **self._einsum_arrays(), **self._indexes(), **self._edge_arrays())
-        return Genome(_side_by_side(space), self.joiner, self.levels)
+        return Genome(_side_by_side(space), self.problem, self.levels)
 
     def _row_arrays(self) -> dict[str, np.ndarray]:
         first = np.concatenate([[0], np.cumsum([len(rows.form) for rows in self.rows])])
-        memories = len(self.joiner.memories)
-        tables = [self.joiner.right[e] for e in self.order]
+        memories = len(self.problem.memories)
+        tables = [self.problem.groups[e] for e in self.order]
         columns = max((len(form.loops) for table in tables for form, _ in table), default=0)
         zones = max((len(form.zones) for table in tables for form, _ in table), default=0)
         total = int(first[-1])
@@ -199,9 +201,9 @@ class _Flattening:
                 distinct, inverse = np.unique(group_numbers(own.tiles), return_inverse=True)
                 group[at] = groups + inverse.reshape(-1)[row]
                 groups += len(distinct)
-                price[at] = self.joiner.tables[self.order[e]].candidates[form][row]
+                price[at] = self.candidates[self.order[e]][form][row]
         return {
-            "sizes": self.joiner.sizes * (1 + 1e-12), "first": first, "energy": energy, "latency": latency,
+            "sizes": self.problem.room.sizes * (1 + 1e-12), "first": first, "energy": energy, "latency": latency,
             "form": np.concatenate([rows.form for rows in self.rows]),
             "in_form": np.concatenate([rows.row for rows in self.rows]),
             "tiles": tiles, "bits": bits, "kept": kept,
@@ -257,7 +259,7 @@ class _Flattening:
 
     def _places(self, e: int, rows: _Rows) -> tuple[Ints, Ints, Ints]:
         """Rows by which memory each shared tensor is backed in: number per row, where each number begins, sorted rows."""
-        table, slots = self.joiner.right[self.order[e]], self.slots[e]
+        table, slots = self.problem.groups[self.order[e]], self.slots[e]
         memories = [tuple(b.memory for b in form.backings if b.tensor in slots) for form, _ in table]
         known = {name: i for i, name in enumerate(dict.fromkeys(memories[n] for n in np.unique(rows.form)))}
         number = np.array([known.get(name, -1) for name in memories], np.int64)
@@ -266,7 +268,7 @@ class _Flattening:
         return own, np.searchsorted(own[order], np.arange(len(known))), order
 
     def _edge_arrays(self) -> dict[str, np.ndarray]:
-        forms = [len(self.joiner.right[e]) for e in self.order]
+        forms = [len(self.problem.groups[e]) for e in self.order]
         edge_start = np.cumsum([0] + [f * len(level.open_forms) for f, level in zip(forms, self.levels, strict=True)])
         edge_of, other = np.full(int(edge_start[-1]), -1), list[int]()
         choice_start, choice_first, choices = [0], [0], []
@@ -293,7 +295,7 @@ class _Flattening:
             "choices": np.array(choices, np.int64),
             "after": np.array([edge.after for _, edge in edges], np.int64), "other": np.array(other, np.int64),
             "matched": _padded([[n for pair in joint.matched for n in pair] for joint in joints]),
-            "left": _padded([joint.left for joint in joints]), "right": _padded([joint.right for joint in joints]),
+            "left": _padded([joint.open_boundaries for joint in joints]), "right": _padded([joint.einsum_boundaries for joint in joints]),
             "zones": np.array([(joint.zones, joint.open_zones) for joint in joints]).reshape(-1, 2),
             "open_tiles": _padded([joint.tiles for joint in joints]), **self._charges(edges),
         }  # fmt: skip
@@ -303,14 +305,14 @@ class _Flattening:
 
         With one account per memory: a holder that users have at several depths is charged at all of them.
         """
-        simple = ledger((), self.joiner.memories)
+        simple = ledger((), self.problem.memories)
         start, memory, zone, offset = [0], [], [], []
         columns: list[Floats] = []
         known: dict[bytes, int] = {}
         end = 0
         for einsum, edge in edges:
-            rows = self.joiner.right[einsum][edge.form][1]
-            for (at_memory,), at_zone, bits in self.joiner.space.charges(edge.joint, simple, rows):
+            rows = self.problem.groups[einsum][edge.form][1]
+            for (at_memory,), at_zone, bits in self.problem.charges.of(edge.joint, simple, rows):
                 key = bits.tobytes()
                 if key not in known:
                     known[key] = end

@@ -65,7 +65,7 @@ def make_structure(genome: Genome, genes: Ints) -> Structure:
         own = np.arange(space.first[e], space.first[e + 1])
         own = own[space.form[own] == edge.form]
         matched = {b: open_places[a] for a, b in edge.joint.matched}
-        loops = len(genome.joiner.right[genome.levels[e].einsum][edge.form][0].loops)
+        loops = len(genome.problem.groups[genome.levels[e].einsum][edge.form][0].loops)
         order = [*matched, *(c for c in range(loops) if c not in matched)]
         written = {c: matched.get(c, places + i) for i, c in enumerate(order)}
         places += len(order)

@@ -1,0 +1,52 @@
+"""How partial mappings are joined, and bounds on what is still to come.
+
+`join_problem` groups the tables of all Einsums by compatibility; `JoinPass` says how to go about joining them; `levels`
+does it; `picks` and `trace` lead from a complete row back to its LoopTree. `potential`, `LowerBounds` and `seam_bounds` say what
+is still to come at least, `Incumbents` what a partial mapping has to beat.
+"""
+
+from fusiest.joining.bounds import LowerBounds
+from fusiest.joining.coarse import Coarse
+from fusiest.joining.compatibility import EMPTY, EinsumView, OpenCompatibility, relaxed_open, relaxed_own
+from fusiest.joining.holders import ledger
+from fusiest.joining.incumbents import Incumbents, KnownCosts
+from fusiest.joining.joints import Joint
+from fusiest.joining.passes import Bounds, JoinPass, Level, NoBounds, OutOfTime, State, first_level, levels
+from fusiest.joining.problem import Group, JoinProblem, Potential, join_problem, potential
+from fusiest.joining.rows import PartialRows, Switches
+from fusiest.joining.stretches import seam_bounds
+from fusiest.joining.trace import History, Pick, picks, trace
+
+__all__ = [
+    "EMPTY",
+    "Bounds",
+    "Coarse",
+    "EinsumView",
+    "Group",
+    "History",
+    "Incumbents",
+    "JoinPass",
+    "JoinProblem",
+    "Joint",
+    "KnownCosts",
+    "Level",
+    "LowerBounds",
+    "NoBounds",
+    "OpenCompatibility",
+    "OutOfTime",
+    "PartialRows",
+    "Pick",
+    "Potential",
+    "State",
+    "Switches",
+    "first_level",
+    "join_problem",
+    "ledger",
+    "levels",
+    "picks",
+    "potential",
+    "relaxed_open",
+    "relaxed_own",
+    "seam_bounds",
+    "trace",
+]

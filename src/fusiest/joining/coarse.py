@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fusiest.compiled import compiled
-from fusiest.joining.bounds import Incumbents, Least
+from fusiest.joining.incumbents import Incumbents
 from fusiest.joining.rows import PartialRows
+from fusiest.objective import Least
 from fusiest.pmapping.pareto import Floats, Ints
-from fusiest.pmapping.table import group_numbers
 
 _LEAST_EPSILON = 0.02
 
@@ -34,21 +34,23 @@ class Coarse:
 def thinned(
     parts: Sequence[tuple[PartialRows, Least]], incumbents: Incumbents, coarse: Coarse, joins: int
 ) -> list[PartialRows]:
-    """The rows of each form, with the least that they still need, after coarse pruning.
+    """The rows of each compatibility, with the least that they still need, after coarse pruning.
 
     Epsilon is shared out over all joins: what is lost at one is lost again at the next.
     """
-    share = (1 + coarse.epsilon) ** (1 / joins)
-    rows = [_without_nearly_dominated(own, incumbents.score(own.energy, own.latency), share) for own, _ in parts]
-    if sum(len(own) for own in rows) <= coarse.most:
-        return rows
-    return _most_promising([(own, least) for own, (_, least) in zip(rows, parts, strict=True)], incumbents, coarse.most)
+    share, score = (1 + coarse.epsilon) ** (1 / joins), incumbents.objective.score
+    kept = [_without_nearly_dominated(rows, score(rows.energy, rows.latency), share) for rows, _ in parts]
+    if sum(len(rows) for rows in kept) <= coarse.most:
+        return kept
+    return _most_promising(
+        [(rows, least) for rows, (_, least) in zip(kept, parts, strict=True)], incumbents, coarse.most
+    )
 
 
 def _without_nearly_dominated(rows: PartialRows, score: Floats, slack: float) -> PartialRows:
     if len(rows) < 2:
         return rows
-    groups = group_numbers(np.column_stack([rows.tiles, rows.entry]))
+    groups = rows.groups()
     order = np.lexsort((score, groups))
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1, append=-1))
     keep = np.zeros(len(rows), np.bool_)
@@ -89,7 +91,7 @@ def _most_promising(parts: Sequence[tuple[PartialRows, Least]], incumbents: Incu
     latency = np.concatenate([rows.latency + least.latency for rows, least in parts])
     usage = np.concatenate([rows.usage().sum(axis=1) for rows, _ in parts])
     measures = [np.concatenate([incumbents.least_score(rows.energy, rows.latency, least) for rows, least in parts])]
-    if len(incumbents.objective) > 1:
+    if incumbents.objective.is_front:
         measures += [energy, latency]
     chosen = np.zeros(len(usage), np.bool_)
     for measure in measures:

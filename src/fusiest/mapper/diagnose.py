@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from fusiest.joining.bounds import Incumbents
-from fusiest.joining.coarse import Coarse
-from fusiest.mapper.joiner import Joiner, State
+from fusiest.joining import (
+    Bounds,
+    Coarse,
+    Incumbents,
+    JoinPass,
+    JoinProblem,
+    Level,
+    NoBounds,
+    first_level,
+    levels,
+    potential,
+)
+from fusiest.objective import ENERGY
 from fusiest.pmapping.diagnose import NoMapping
 
 
-def why_not_joined(joiner: Joiner) -> NoMapping:
+def why_not_joined(problem: JoinProblem) -> NoMapping:
     """Each Einsum has pmappings, but they do not fit together: lift one memory's limit at a time to see which."""
-    joiner.settled = np.zeros_like(joiner.settled)
-    limits = joiner.sizes.copy()
-    for m, memory in enumerate(joiner.memories):
-        joiner.sizes = limits.copy()
-        joiner.sizes[m] = np.inf
-        state = _joined(joiner).get(frozenset(joiner.order))
-        if state is not None and len(state):
-            need = min(float(rows.usage()[:, m].min()) for rows in state.rows if len(rows))
-            less = joiner.smallest[m]
+    limits = problem.room.sizes
+    for m, memory in enumerate(problem.memories):
+        sizes = limits.copy()
+        sizes[m] = np.inf
+        end = _farthest(problem.with_sizes(sizes))
+        if _is_complete(problem, end):
+            need = min(float(rows.usage()[:, m].min()) for state in end.states for _, rows in state.groups if len(rows))
+            less = problem.smallest[m]
             note = f"; while Einsums run for which it is as small as {less:,.0f}, the rest counts as held"
             note = note if less < limits[m] else ""
             return NoMapping(
@@ -28,16 +37,27 @@ def why_not_joined(joiner: Joiner) -> NoMapping:
                 f"elsewhere it would have to hold {need:,.0f} bits, {need - limits[m]:,.0f} more than its size of "
                 f"{limits[m]:,.0f}{note}"
             )
-    joiner.sizes = np.full_like(limits, np.inf)
-    if frozenset(joiner.order) in _joined(joiner):
-        names = ", ".join(joiner.memories)
+    unlimited = problem.with_sizes(np.full_like(limits, np.inf))
+    if _is_complete(problem, _farthest(unlimited)):
+        names = ", ".join(problem.memories)
         return NoMapping(f"no valid mapping: {names} are all too small for what the Einsums hold in them together")
-    joiner.sizes = limits
-    most = max(_joined(joiner), key=len)
-    blocked = ", ".join(joiner.next_einsums(most))
-    done = ", ".join(e for e in joiner.order if e in most)
+    finished = _farthest(unlimited, NoBounds()).states[0].finished
+    done = ", ".join(e for e in problem.order if e in finished)
+    blocked = problem.ready(finished)[0]
     return NoMapping(f"no valid mapping: after Einsums {done}, no pmapping of {blocked} agrees with any of theirs")
 
 
-def _joined(joiner: Joiner) -> dict[frozenset[str], State]:
-    return joiner.run(Incumbents(("energy",)), Coarse(), lambda step: None, lambda: None)
+def _is_complete(problem: JoinProblem, level: Level) -> bool:
+    return any(state.finished == problem.everything for state in level.states)
+
+
+def _farthest(problem: JoinProblem, bounds: Bounds | None = None) -> Level:
+    """The last level that a coarse pass in listed order reaches, by default bounded by what later Einsums agree on."""
+    costs = potential(problem)
+    how = JoinPass(costs, bounds or costs.bounds(problem), Incumbents(ENERGY), Coarse())
+    farthest = first_level(problem)
+    for level in levels(problem, how, lambda: None):
+        if not level.states:
+            break
+        farthest = level
+    return farthest

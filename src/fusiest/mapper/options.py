@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
 
 from fusiest.errors import SpecError, did_you_mean
+from fusiest.objective import OBJECTIVES, Objective, objective_of
 
-OBJECTIVES = ("energy", "latency", "edp")
 EXCHANGES = ("finished", "any")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -37,14 +43,13 @@ class Options:
         """Whether Einsums use only tensors that are finished."""
         return self.exchange == "finished"
 
+    @property
+    def minimized(self) -> Objective:
+        """The objective, as the search knows it."""
+        return objective_of(self.objective)
+
     def __post_init__(self) -> None:
-        for name in self.objective:
-            if name not in OBJECTIVES:
-                raise SpecError(f"objective '{name}' is not known{did_you_mean(name, OBJECTIVES)}")
-        if sorted(self.objective) == ["energy", "latency"]:
-            object.__setattr__(self, "objective", ("energy", "latency"))
-        elif len(self.objective) != 1:
-            raise SpecError("objective: give energy, latency, edp, or energy,latency for the whole front")
+        object.__setattr__(self, "objective", objective_of(self.objective).names)
         if self.orders not in ("all", "given"):
             raise SpecError(f"orders '{self.orders}' is neither all nor given")
         if self.exchange not in EXCHANGES:
@@ -53,3 +58,20 @@ class Options:
             value = getattr(self, name)
             if value is not None and not value >= (1 if name in ("jobs", "max_fused_loops_per_variable") else 0):
                 raise SpecError(f"{name} must not be {value}")
+
+
+def hinting(function: Callable[P, R]) -> Callable[P, R]:
+    """The same function; an option that it does not have is an error that says which one was meant."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def hinted(*arguments: P.args, **options: P.kwargs) -> R:
+        for name in options:
+            if name not in known:
+                raise TypeError(f"{function.__name__}() has no option '{name}'{did_you_mean(name, known)}")
+        return function(*arguments, **options)
+
+    return hinted
+
+
+__all__ = ["EXCHANGES", "OBJECTIVES", "Options", "hinting"]

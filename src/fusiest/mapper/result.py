@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from fusiest.errors import FusiestError
 from fusiest.frames import DataTable
 from fusiest.looptree.nodes import LoopTree
-from fusiest.mapper.options import Options
+from fusiest.mapper.options import OBJECTIVES, Options
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.provenance import GIVEN, Provenance, made_now
 from fusiest.model.area import area_by_component
@@ -63,7 +63,7 @@ def _costs(mapping: Mapping) -> str:
 @dataclass(frozen=True)
 class FunnelStep:
     """One join: how many Einsums are then finished; pairs of compatible groups that may still lead to something better;
-    those whose tiles match, that fit the memories and may do so themselves; what no other dominates, in how many forms."""
+    those whose tiles match, that fit the memories and may do so themselves; what no other dominates, in how many groups."""
 
     finished: int
     compatible: int
@@ -91,7 +91,7 @@ class Stats:
     pmappings: dict[str, int] = field(default_factory=dict)
     explored: dict[str, int] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
-    """Per Einsum, forms of its pmappings: only those of one form compete with each other."""
+    """Per Einsum, how many compatibilities its pmappings have: only those of one compete with each other."""
     joined: list[int] = field(default_factory=list)
     funnel: list[FunnelStep] = field(default_factory=list)
     orders: str = "all"
@@ -167,8 +167,8 @@ class Result:
 
     def best(self, objective: str = "edp") -> Mapping:
         """The mapping that is best by `energy`, `latency` or `edp`; ties go to the smaller other cost."""
-        if objective not in ("energy", "latency", "edp"):
-            raise FusiestError(f"objective '{objective}' is none of energy, latency, edp")
+        if objective not in OBJECTIVES:
+            raise FusiestError(f"objective '{objective}' is none of {', '.join(OBJECTIVES)}")
         return min(self.mappings, key=lambda m: (getattr(m, objective), m.energy, m.latency))
 
     def report(

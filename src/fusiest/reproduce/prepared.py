@@ -13,9 +13,8 @@ from fusiest.baselines.kernels import UNKNOWN, VALID, evaluate, sample
 from fusiest.baselines.options import BaselineOptions
 from fusiest.baselines.run import make_work_for, our_evaluations, search
 from fusiest.baselines.space import Genome, make_genome
-from fusiest.mapper.joiner import Joiner
-from fusiest.mapper.mapper import cpu_seconds
 from fusiest.mapper.options import Options
+from fusiest.mapper.resources import cpu_seconds
 from fusiest.mapper.tables import explore_all
 from fusiest.reproduce.pieces import Settings
 from fusiest.reproduce.searching import searched
@@ -44,7 +43,7 @@ class Prepared:
 
     @cached_property
     def genome(self) -> Genome:
-        return make_genome(self.spec, Joiner(self.spec, self.tables, False))
+        return make_genome(self.spec, self.tables)
 
     @cached_property
     def optimum(self) -> Optimum:

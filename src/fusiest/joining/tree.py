@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
+from typing import NamedTuple
 
 from fusiest.frozen import FrozenDict
 from fusiest.looptree.nodes import LoopTree, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
-from fusiest.pmapping.table import Branch, FusedLoop
+from fusiest.pmapping.table import Branch, Compatibility, FusedLoop
 
 
 @dataclass(frozen=True)
-class Step:
-    """One Einsum of the chain: its nest, its fused loops in zones, and which of them it shares with those before."""
+class JoinedBranch:
+    """One Einsum of the chain: its nest, its fused loops, and which of them it shares with those before."""
 
     einsum: str
     branch: Branch
-    zones: tuple[tuple[FusedLoop, ...], ...]
+    compatibility: Compatibility
     tiles: dict[FusedLoop, int]
-    shared: dict[FusedLoop, int]
-    """Loops that were open before this Einsum, each with its number in the tree."""
-    sunk: frozenset[tuple[str, str]]
-    """Holders (tensor, memory) whose space sinks into the loops right below: they stand last in their place."""
+    numbers: dict[FusedLoop, int]
+    """Of each fused loop, its number in the tree."""
+    shared: frozenset[FusedLoop]
+    """Loops that were open before this Einsum."""
+
+    @property
+    def sunk(self) -> frozenset[tuple[str, str]]:
+        """Holders (tensor, memory) whose space sinks into the loops right below: they stand last in their place."""
+        return frozenset((h.tensor, h.memory) for h in self.compatibility.holdings if h.depth > h.zones)
+
+
+class ExchangePlace(NamedTuple):
+    """Where a tensor is exchanged: its memory, and the numbers of the loops above it."""
+
+    memory: str
+    above: frozenset[int]
 
 
 @dataclass
-class _Loop:
+class _TreeLoop:
     """A loop of the tree, with the name of its variable in each Einsum inside it."""
 
     names: dict[str, str]
@@ -43,29 +57,35 @@ class _Loop:
         return Spatial(rank_variable=variable, tile_shape=self.tile, component=self.place[0], name=self.place[1])
 
 
-def build_tree(
-    steps: Sequence[Step], numbering: Sequence[dict[FusedLoop, int]], backed: dict[str, tuple[str, frozenset[int]]]
-) -> LoopTree:
-    """`numbering[i]`: per fused loop of step i, its number in the tree. `backed`: per tensor that is exchanged below
-    loops, its memory and those loops."""
-    loops: dict[int, _Loop] = {}
+def build_tree(branches: Sequence[JoinedBranch]) -> LoopTree:
+    """One tree of all."""
+    loops: dict[int, _TreeLoop] = {}
     before: dict[int, set[int]] = {}
-    for step, numbers in zip(steps, numbering, strict=True):
-        for v, n in numbers.items():
-            loops.setdefault(n, _Loop({}, step.tiles[v], v.place)).names[step.einsum] = v.variable
+    for one in branches:
+        for v, n in one.numbers.items():
+            loops.setdefault(n, _TreeLoop({}, one.tiles[v], v.place)).names[one.einsum] = v.variable
             before.setdefault(n, set())
-        groups = [[numbers[v] for v in zone] for zone in step.zones]
-        for outer, inner in zip(groups, groups[1:], strict=False):
+        groups = [[one.numbers[v] for v in zone] for zone in one.compatibility.zones]
+        for outer, inner in itertools.pairwise(groups):
             for n in inner:
                 before[n].update(outer)
-        old = [numbers[v] for v in step.shared]
-        for n in set(numbers.values()) - set(old):
-            before[n].update(old)
+        shared = {one.numbers[v] for v in one.shared}
+        for n in set(one.numbers.values()) - shared:
+            before[n].update(shared)
     rank = {n: i for i, n in enumerate(TopologicalSorter(before).static_order())}
-    order = [sorted(numbers.values(), key=lambda n: rank[n]) for numbers in numbering]
-    top = _merge_storage([s for step in steps for s in step.branch.top])
-    writer = _TreeWriter(steps, numbering, order, loops, backed)
-    return LoopTree(nodes=(*top, *writer.node(0, range(len(steps)))))
+    order = [sorted(one.numbers.values(), key=lambda n: rank[n]) for one in branches]
+    top = _merge_storage([s for one in branches for s in one.branch.top])
+    writer = _TreeWriter(branches, order, loops, _exchange_places(branches))
+    return LoopTree(nodes=(*top, *writer.node(0, range(len(branches)))))
+
+
+def _exchange_places(branches: Sequence[JoinedBranch]) -> dict[str, ExchangePlace]:
+    found = {}
+    for one in branches:
+        for b in one.compatibility.backings:
+            above = frozenset(one.numbers[v] for zone in one.compatibility.zones[: b.zones] for v in zone)
+            found[b.tensor] = ExchangePlace(b.memory, above)
+    return found
 
 
 def _merge_storage(holders: Sequence[Storage]) -> list[Storage]:
@@ -77,13 +97,12 @@ def _merge_storage(holders: Sequence[Storage]) -> list[Storage]:
     return [Storage(tensors=tuple(t), component=c, persistent=p) for (c, p), t in found.items()]
 
 
-@dataclass
+@dataclass(frozen=True)
 class _TreeWriter:
-    steps: Sequence[Step]
-    numbering: Sequence[dict[FusedLoop, int]]
+    branches: Sequence[JoinedBranch]
     order: Sequence[list[int]]
-    loops: dict[int, _Loop]
-    backed: dict[str, tuple[str, frozenset[int]]]
+    loops: dict[int, _TreeLoop]
+    exchanged: dict[str, ExchangePlace]
 
     def node(self, depth: int, einsums: range) -> tuple[Node, ...]:
         """What stands below `depth` common loops of these Einsums."""
@@ -91,15 +110,14 @@ class _TreeWriter:
         exchanged = [
             holder
             for i in einsums
-            for holder, cut in self.steps[i].branch.between
+            for holder, cut in self.branches[i].branch.between
             if isinstance(holder, Storage)
-            and holder.tensors[0] in self.backed
-            and self.backed[holder.tensors[0]] == (holder.component, above)
-            and frozenset(self.numbering[i][v] for v in cut) == above
+            and self.exchanged.get(holder.tensors[0]) == (holder.component, above)
+            and self._numbers(i, cut) == above
         ]
         runs: list[range] = []
         for i in einsums:
-            loop = self.order[i][depth] if depth < len(self.order[i]) else None
+            loop = self._loop_at(i, depth)
             if runs and loop is not None and self._loop_at(runs[-1][0], depth) == loop:
                 runs[-1] = range(runs[-1].start, i + 1)
             else:
@@ -110,15 +128,19 @@ class _TreeWriter:
             return (*nodes, *branches[0])
         return (*nodes, Sequential(nodes=tuple(Nested(nodes=branch) for branch in branches)))
 
+    def _numbers(self, i: int, loops: Iterable[FusedLoop]) -> frozenset[int]:
+        return frozenset(self.branches[i].numbers[v] for v in loops)
+
     def _holders(self, run: range, above: frozenset[int]) -> list[Storage | Toll]:
         """Holders right below these loops, each once, in an order in which all that sink stand last for their Einsums."""
         lists = {i: self._held_at(i, above) for i in run}
         waits: dict[Storage | Toll, set[Storage | Toll]] = {}
-        for i, own in lists.items():
-            for n, holder in enumerate(own):
+        for i, holders in lists.items():
+            sunk = self.branches[i].sunk
+            for n, holder in enumerate(holders):
                 shared = any(holder in other for j, other in lists.items() if j != i)
-                sinks = (holder.tensors[0], holder.component) in self.steps[i].sunk
-                waits.setdefault(holder, set()).update(own[:n] if sinks or not shared else ())
+                sinks = (holder.tensors[0], holder.component) in sunk
+                waits.setdefault(holder, set()).update(holders[:n] if sinks or not shared else ())
         nodes: list[Storage | Toll] = []
         while len(nodes) < len(waits):
             nodes.append(next(h for h, others in waits.items() if h not in nodes and others <= set(nodes)))
@@ -128,9 +150,9 @@ class _TreeWriter:
         """An Einsum's holders right below these loops, without those that are exchanged here."""
         return [
             holder
-            for holder, cut in self.steps[i].branch.between
-            if frozenset(self.numbering[i][v] for v in cut) == above
-            and self.backed.get(holder.tensors[0], ("", above))[0] != holder.component
+            for holder, cut in self.branches[i].branch.between
+            if self._numbers(i, cut) == above
+            and self.exchanged.get(holder.tensors[0], ("", above))[0] != holder.component
         ]
 
     def _loop_at(self, i: int, depth: int) -> int | None:
@@ -141,6 +163,6 @@ class _TreeWriter:
         nodes = self._holders(run, above)
         loop = self._loop_at(run[0], depth)
         if loop is None:
-            return (*nodes, *self.steps[run[0]].branch.inside)
-        node = self.loops[loop].node([self.steps[i].einsum for i in run])
+            return (*nodes, *self.branches[run[0]].branch.inside)
+        node = self.loops[loop].node([self.branches[i].einsum for i in run])
         return (*nodes, node, *self.node(depth + 1, run))

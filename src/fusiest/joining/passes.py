@@ -1,0 +1,260 @@
+"""One pass over all Einsums: partial mappings are joined, over sets of finished Einsums, level by level.
+
+A pass is a value: bounds, known mappings to beat, how coarsely to prune, which orders. `levels` is a pure function of a
+problem and a pass. It yields each level once it is whole: all partial mappings with so many finished Einsums. Whoever
+stops in between knows the last level, and so from where better mappings could still be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+from fusiest.joining.coarse import Coarse, thinned
+from fusiest.joining.compatibility import EMPTY, OpenCompatibility, Relaxed, merged, relaxed_open, relaxed_own
+from fusiest.joining.holders import ledger
+from fusiest.joining.incumbents import Incumbents
+from fusiest.joining.joints import LiveTensors
+from fusiest.joining.problem import JoinProblem, Potential
+from fusiest.joining.rows import Pairing, PartialRows, RowJoin, Trail, merge_partial, start_rows
+from fusiest.joining.seams import Seam
+from fusiest.objective import NOTHING, Least
+
+Check = Callable[[], None]
+"""Called often; raises to stop a pass."""
+
+
+class OutOfTime(Exception):
+    """The time limit was reached."""
+
+
+class Bounds(Protocol):
+    """What remaining Einsums need at least."""
+
+    def least(self, finished: frozenset[str], live: Relaxed) -> Least:
+        """Given the finished ones, and the relaxed compatibility of live tensors."""
+
+    def seam(self, finished: frozenset[str]) -> Seam | None:
+        """Where more is known than that."""
+
+
+class NoBounds:
+    """Nothing is known of what remaining Einsums need, not even whether they agree."""
+
+    def least(self, finished: frozenset[str], live: Relaxed) -> Least:
+        """Nothing."""
+        return NOTHING
+
+    def seam(self, finished: frozenset[str]) -> None:
+        """Nowhere is more known."""
+
+
+class PartialGroup(NamedTuple):
+    """Partial mappings of one compatibility."""
+
+    compatibility: OpenCompatibility
+    rows: PartialRows
+
+
+class Source(NamedTuple):
+    """A set of finished Einsums, and the Einsum joined to it."""
+
+    finished: frozenset[str]
+    einsum: str
+
+
+@dataclass(frozen=True)
+class State:
+    """All partial mappings of one set of finished Einsums."""
+
+    finished: frozenset[str]
+    groups: tuple[PartialGroup, ...]
+    sources: tuple[Source, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(len(rows) for _, rows in self.groups)
+
+    def trails(self) -> Trails:
+        """What has to be kept of it to find the way back."""
+        return Trails(tuple(c for c, _ in self.groups), tuple(rows.trail for _, rows in self.groups), self.sources)
+
+
+class Trails(NamedTuple):
+    """Of a state: its compatibilities, where the rows of each came from, and what was joined there."""
+
+    compatibilities: tuple[OpenCompatibility, ...]
+    rows: tuple[Trail, ...]
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True)
+class Level:
+    """All partial mappings with so many finished Einsums, and what it took to find them."""
+
+    states: tuple[State, ...]
+    compatible: int = 0
+    """Pairs of partial mappings and pmappings in the groups that were brought together."""
+    pairs: int = 0
+    """Of these, pairs that were joined."""
+    exact: bool = True
+    """Whether nothing was pruned coarsely."""
+
+    def __len__(self) -> int:
+        return sum(len(state) for state in self.states)
+
+    def groups(self) -> int:
+        """How many compatibilities there are."""
+        return sum(len(state.groups) for state in self.states)
+
+
+@dataclass(frozen=True)
+class JoinPass:
+    """How to go about it."""
+
+    potential: Potential
+    bounds: Bounds
+    incumbents: Incumbents
+    coarse: Coarse | None = None
+    """How to prune large sets: what is left is still valid, not always the best. By default exactly."""
+    all_orders: bool = False
+    """Every order of Einsums; else only the listed one."""
+    stretch: frozenset[str] | None = None
+    """Only these Einsums."""
+
+    def next_einsums(self, problem: JoinProblem, finished: frozenset[str]) -> list[str]:
+        """Einsums to join next."""
+        ready = [e for e in problem.ready(finished) if self.stretch is None or e in self.stretch]
+        return ready if self.all_orders else ready[:1]
+
+    def least(self, problem: JoinProblem, state: State) -> list[Least]:
+        """What the groups of a state still need at least."""
+        live = problem.live(state.finished)
+        return [self.bounds.least(state.finished, relaxed_open(c, live)) for c, _ in state.groups]
+
+
+def first_level(problem: JoinProblem) -> Level:
+    """Nothing is joined, so everything is still to be reached."""
+    rows = start_rows(len(problem.memories))
+    return Level((State(frozenset(), (PartialGroup(EMPTY, rows),)),))
+
+
+def levels(problem: JoinProblem, how: JoinPass, check: Check, start: Level | None = None) -> Iterator[Level]:
+    """Join Einsum after Einsum, from nothing or from `start`. Levels may be empty: then nothing better is left."""
+    level = start or first_level(problem)
+    for _ in range(len(problem.order if how.stretch is None else how.stretch)):
+        level = _next_level(problem, how, check, level)
+        yield level
+
+
+def _next_level(problem: JoinProblem, how: JoinPass, check: Check, level: Level) -> Level:
+    reached: dict[frozenset[str], _Joins] = {}
+    for state in level.states:
+        for einsum in how.next_einsums(problem, state.finished):
+            joins = reached.setdefault(state.finished | {einsum}, _Joins({}, []))
+            joins.sources.append(Source(state.finished, einsum))
+            _Join(problem, how, check, state, einsum, joins).run()
+    states = [_merged(problem, how, check, finished, joins) for finished, joins in reached.items()]
+    thin = [how.coarse is not None and len(state) > how.coarse.most for state in states]
+    kept = [_thinned(problem, how, state) if is_thin else state for state, is_thin in zip(states, thin, strict=True)]
+    return Level(
+        tuple(state for state in kept if len(state)),
+        compatible=sum(joins.compatible for joins in reached.values()),
+        pairs=sum(len(rows) for joins in reached.values() for parts in joins.parts.values() for rows in parts),
+        exact=level.exact and not any(thin),
+    )
+
+
+@dataclass
+class _Joins:
+    """Everything that has been joined to one set of finished Einsums, before it is pruned."""
+
+    parts: dict[OpenCompatibility, list[PartialRows]]
+    sources: list[Source]
+    compatible: int = 0
+
+
+@dataclass(frozen=True)
+class _Join:
+    """One Einsum, put after everything that is finished."""
+
+    problem: JoinProblem
+    how: JoinPass
+    check: Check
+    state: State
+    einsum: str
+    joins: _Joins
+
+    @cached_property
+    def live(self) -> LiveTensors:
+        return self.problem.live_around(self.state.finished, self.einsum)
+
+    def run(self) -> None:
+        """Join all groups that agree and can lead to something better."""
+        agreeing, incumbents = self._agreeing(), self.how.incumbents
+        after = self.state.finished | {self.einsum}
+        leasts = self.how.potential.groups[self.einsum]
+        for number, (compatibility, rows) in enumerate(self.state.groups):
+            if not len(rows):
+                continue
+            best = float(rows.energy.min()), float(rows.latency.min())
+            lasting = relaxed_open(compatibility, self.live.after)
+            for n, relaxed in self._lookup(agreeing, relaxed_open(compatibility, self.live.shared)):
+                least = self.how.bounds.least(after, merged(lasting, relaxed))
+                if incumbents.possible(*best, least.plus(leasts[n])):
+                    self._pair(number, n, least)
+
+    def _agreeing(self) -> dict[Relaxed, list[tuple[int, Relaxed]]]:
+        """The Einsum's groups by what they say of the tensors that are shared; each with what it says of live ones."""
+        view = self.problem.views[self.einsum]
+        lasting = view.tensors & self.live.after
+        found: dict[Relaxed, list[tuple[int, Relaxed]]] = {}
+        for n, (compatibility, _) in enumerate(self.problem.groups[self.einsum]):
+            key = relaxed_own(compatibility, view, self.live.shared)
+            found.setdefault(key, []).append((n, relaxed_own(compatibility, view, lasting)))
+        return found
+
+    def _lookup(
+        self, agreeing: Mapping[Relaxed, list[tuple[int, Relaxed]]], wanted: Relaxed
+    ) -> list[tuple[int, Relaxed]]:
+        """Groups that agree, looked up, or without grouping compared one by one."""
+        if self.problem.switches.grouping:
+            return agreeing.get(wanted, [])
+        return [n for relaxed, groups in agreeing.items() for n in groups if relaxed == wanted]
+
+    def _pair(self, number: int, n: int, least: Least) -> None:
+        """Join a group of the state and one of the Einsum, in every way that there is."""
+        problem, (before, rows), group = self.problem, self.state.groups[number], self.problem.groups[self.einsum][n]
+        for k, joint in enumerate(problem.joints(before, self.einsum, n, self.live)):
+            self.check()
+            self.joins.compatible += len(rows) * len(group.rows)
+            bounds = [before.loops[a].bound for a, _ in joint.matched]
+            accounts = ledger(joint.spread, problem.memories)
+            join = RowJoin(joint, bounds, accounts, problem.room, self.how.incumbents, least, problem.switches)
+            charges = problem.charges.of(joint, accounts, group.rows)
+            joined = join.rows(rows, group.rows, charges, Pairing(len(self.joins.sources) - 1, number, n, k))
+            if len(joined):
+                self.joins.parts.setdefault(joint.compatibility, []).append(joined)
+
+
+def _merged(problem: JoinProblem, how: JoinPass, check: Check, finished: frozenset[str], joins: _Joins) -> State:
+    """All that was joined, pruned group by group."""
+    groups = []
+    seam = how.bounds.seam(finished)
+    for compatibility, parts in joins.parts.items():
+        check()
+        rows = merge_partial(parts)
+        if seam is not None:
+            rows = seam.promising(compatibility, rows, problem.room, how.incumbents)
+        groups.append(PartialGroup(compatibility, rows))
+    return State(finished, tuple(groups), tuple(joins.sources))
+
+
+def _thinned(problem: JoinProblem, how: JoinPass, state: State) -> State:
+    """A large set, pruned coarsely."""
+    assert how.coarse is not None
+    parts = [(rows, least) for (_, rows), least in zip(state.groups, how.least(problem, state), strict=True)]
+    rows = thinned(parts, how.incumbents, how.coarse, len(problem.order))
+    groups = (PartialGroup(group.compatibility, own) for group, own in zip(state.groups, rows, strict=True))
+    return replace(state, groups=tuple(groups))

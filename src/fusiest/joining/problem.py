@@ -1,0 +1,199 @@
+"""What is to be joined: the tables of all Einsums, and all about the workload and its memories that joining has to know.
+
+It does not change from pass to pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fusiest.joining.bounds import LowerBounds, RelaxedLeast
+from fusiest.joining.compatibility import EinsumView, OpenCompatibility, Relaxed, relaxed_own
+from fusiest.joining.joints import JoinRules, Joint, LiveTensors, join_compatibilities
+from fusiest.joining.rows import ALL_PARTS, Room, Switches
+from fusiest.joining.space import TensorCharges, make_charges, memory_sizes
+from fusiest.model.visits import footprint
+from fusiest.objective import IMPOSSIBLE, NO_WEIGHTS, Least, Weights
+from fusiest.pmapping.pareto import Floats
+from fusiest.pmapping.table import Compatibility, Origin, Rows, Table
+from fusiest.spec.analysis import WorkloadInfo
+from fusiest.spec.spec import Spec
+
+_MOST_JOINTS = 100_000
+"""Ways of joining that are remembered."""
+
+
+class Group(NamedTuple):
+    """Pmappings of an Einsum with one compatibility."""
+
+    compatibility: Compatibility
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class JoinProblem:
+    """The tables of all Einsums, and what joining has to know of them."""
+
+    workload: WorkloadInfo
+    groups: Mapping[str, Sequence[Group]]
+    origins: Mapping[str, Sequence[Origin]]
+    """How the rows of each Einsum came about."""
+    views: Mapping[str, EinsumView]
+    room: Room
+    smallest: Floats
+    """The size of each memory for the Einsum for which it is smallest; `room` has that of the largest."""
+    charges: TensorCharges
+    rules: JoinRules
+    switches: Switches = ALL_PARTS
+    _joints: dict[object, tuple[Joint, ...]] = field(default_factory=dict, repr=False, compare=False)
+    """Remembered, as many partial mappings have the same compatibility."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """All Einsums as listed."""
+        return tuple(self.workload.einsums)
+
+    @property
+    def everything(self) -> frozenset[str]:
+        return frozenset(self.workload.einsums)
+
+    @property
+    def memories(self) -> tuple[str, ...]:
+        return self.room.memories
+
+    def live(self, finished: frozenset[str]) -> frozenset[str]:
+        """Tensors used by an Einsum of the set and by one outside it."""
+        users, einsums = self.workload.users, self.workload.einsums
+        return frozenset(t for e in finished for t in einsums[e].accesses if any(u not in finished for u in users[t]))
+
+    def live_around(self, finished: frozenset[str], einsum: str) -> LiveTensors:
+        """Tensors that matter when an Einsum is joined to these."""
+        return LiveTensors(self.live(finished) & self.views[einsum].tensors, self.live(finished | {einsum}))
+
+    def ready(self, finished: frozenset[str]) -> list[str]:
+        """Einsums that can run next."""
+        return [e for e in self.order if e not in finished and self.workload.needs(e) <= finished]
+
+    def joints(self, before: OpenCompatibility, einsum: str, number: int, live: LiveTensors) -> tuple[Joint, ...]:
+        """The ways to join an Einsum's group of this number."""
+        key = before, einsum, number, live
+        if key not in self._joints:
+            if len(self._joints) >= _MOST_JOINTS:
+                self._joints.clear()
+            compatibility = self.groups[einsum][number].compatibility
+            self._joints[key] = join_compatibilities(before, compatibility, self.views[einsum], live, self.rules)
+        return self._joints[key]
+
+    def with_sizes(self, sizes: Floats) -> JoinProblem:
+        """With memories of other sizes, in which nothing is settled before the end."""
+        room = Room(self.memories, sizes, np.zeros_like(self.room.settled))
+        return dataclasses.replace(self, room=room)
+
+    def watching(self, memory: str) -> JoinProblem:
+        """A memory's usage is an objective: what was needed beside all open loops is kept in mind."""
+        settled = self.room.settled.copy()
+        settled[self.memories.index(memory)] = False
+        return dataclasses.replace(self, room=dataclasses.replace(self.room, settled=settled))
+
+
+def join_problem(
+    spec: Spec, tables: Mapping[str, Table], only_finished: bool = True, switches: Switches = ALL_PARTS
+) -> JoinProblem:
+    """Group the pmappings of all Einsums by compatibility, ready to be joined."""
+    memories = next(iter(tables.values())).memories
+    by_einsum = memory_sizes(spec, memories)
+    sizes: Floats = np.max(list(by_einsum.values()), axis=0)
+    groups = {
+        name: [Group(c, _without_room(rows, sizes - by_einsum[name])) for c, rows in table.groups.items()]
+        for name, table in tables.items()
+    }
+    persistent = frozenset(t for info in spec.info.einsums.values() for t in info.persistent)
+    return JoinProblem(
+        workload=spec.info,
+        groups=groups,
+        origins={name: table.origins for name, table in tables.items()},
+        views={name: EinsumView(info) for name, info in spec.info.einsums.items()},
+        room=Room(memories, sizes, _settled(groups, memories, persistent)),
+        smallest=np.min(list(by_einsum.values()), axis=0),
+        charges=make_charges(spec, memories),
+        rules=JoinRules(persistent, only_finished, uneven_copies(spec.info)),
+        switches=switches,
+    )
+
+
+def _without_room(rows: Rows, missing: Floats) -> Rows:
+    """Rows of an Einsum for which memories are smaller than for others: what is missing counts as taken while it runs."""
+    if not missing.any():
+        return rows
+    bits = rows.bits.copy()
+    bits[:, :, -1] += missing
+    return dataclasses.replace(rows, bits=bits)
+
+
+def _settled(
+    groups: Mapping[str, Sequence[Group]], memories: tuple[str, ...], persistent: frozenset[str]
+) -> npt.NDArray[np.bool_]:
+    """Memories that hold nothing persistent."""
+    settled = np.ones(len(memories), np.bool_)
+    for group in (group for own in groups.values() for group in own):
+        settled &= ~(group.rows.persistent > 0).any(axis=0)
+        backed = {b.memory for b in group.compatibility.backings if b.tensor in persistent}
+        settled &= np.array([m not in backed for m in memories], np.bool_)
+    return settled
+
+
+def uneven_copies(workload: WorkloadInfo) -> frozenset[str]:
+    """Tensors that a copy Einsum makes from one of another size, or from which it makes one.
+
+    If all users of both touch equally many elements, each by variables with coefficient ±1, then so they do below any loops:
+    a loop divides both by the same number.
+    """
+    found: set[str] = set()
+    for copy in (info for info in workload.einsums.values() if info.is_copy_operation):
+        accesses = [(workload.einsums[user], t) for t in copy.accesses for user in workload.users[t]]
+        ranks = (affine for info, t in accesses for affine in info.accesses[t].ranks.values())
+        plain = all(abs(a) == 1 for affine in ranks for a in affine.coefficients.values())
+        if not plain or len({footprint(info.accesses[t], info.bounds) for info, t in accesses}) > 1:
+            found |= copy.accesses.keys()
+    return frozenset(found)
+
+
+@dataclass(frozen=True)
+class Potential:
+    """What the Einsums of a problem cost at least, each for itself."""
+
+    weights: Weights
+    groups: Mapping[str, Sequence[Least]]
+    """Of each Einsum's groups."""
+    options: Mapping[str, RelaxedLeast]
+    """The same, by relaxed compatibility."""
+
+    def bounds(self, problem: JoinProblem) -> LowerBounds:
+        """Relaxed bounds on completions of the whole."""
+        return LowerBounds(self.options, problem.workload.users, list(problem.groups))
+
+
+def potential(problem: JoinProblem, weights: Weights = NO_WEIGHTS) -> Potential:
+    """Least costs, and those of the sum of both weighted so."""
+    groups = {name: [_least(group.rows, weights) for group in own] for name, own in problem.groups.items()}
+    return Potential(weights, groups, {name: _options(problem, name, groups[name]) for name in groups})
+
+
+def _options(problem: JoinProblem, einsum: str, leasts: Sequence[Least]) -> dict[Relaxed, Least]:
+    found: dict[Relaxed, Least] = {}
+    view = problem.views[einsum]
+    for group, least in zip(problem.groups[einsum], leasts, strict=True):
+        key = relaxed_own(group.compatibility, view, view.tensors)
+        found[key] = found.get(key, IMPOSSIBLE) | least
+    return found
+
+
+def _least(rows: Rows, weights: Weights) -> Least:
+    both = weights.energy * rows.energy + weights.latency * rows.latency
+    return Least(float(rows.energy.min()), float(rows.latency.min()), float(both.min()))

@@ -1,0 +1,122 @@
+"""Space in memories that Einsums share: their sizes, and what the tensors of a join take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fusiest.joining.holders import HolderUser, Ledger, Place
+from fusiest.joining.joints import PERSISTENT, Exchanged, Joint
+from fusiest.joining.rows import Charge
+from fusiest.pmapping.pareto import Floats
+from fusiest.pmapping.sizes import bind_sized
+from fusiest.pmapping.table import Rows
+from fusiest.spec.analysis import WorkloadInfo
+from fusiest.spec.binding import bind, computes
+from fusiest.spec.spec import Spec
+
+
+def memory_sizes(spec: Spec, memories: tuple[str, ...]) -> dict[str, Floats]:
+    """Per Einsum, the size of each memory while it runs."""
+    found: dict[str, Floats] = {}
+    for einsum in spec.info.einsums:
+        paths = (bind_sized(spec, einsum, compute) for compute in computes(spec.require_arch()))
+        components = {c.name: c for path in paths for c in path.components}
+        found[einsum] = np.array([components[m].size for m in memories], np.float64)
+    return found
+
+
+def make_charges(spec: Spec, memories: tuple[str, ...]) -> TensorCharges:
+    """What tensors take in these memories."""
+    bits: dict[tuple[str, str], float] = {}
+    for einsum in spec.info.einsums:
+        for compute in computes(spec.require_arch()):
+            for component in bind(spec, einsum, compute).components:
+                if component.name in memories:
+                    bits.update({(component.name, t): n for t, n in component.bits_per_value.items()})
+    extents = {t: tuple(_extents(spec, user, t) for user in users) for t, users in spec.info.users.items()}
+    return TensorCharges(spec.info, memories, bits, extents)
+
+
+def _extents(spec: Spec, einsum: str, tensor: str) -> dict[str, int]:
+    """Per rank of a tensor, how many elements an Einsum touches; of a rank that producers share out, all."""
+    info = spec.info.einsums[einsum]
+    touched = {
+        rank: 1 + sum(abs(a) * (info.bounds[v] - 1) for v, a in affine.coefficients.items())
+        for rank, affine in info.accesses[tensor].ranks.items()
+    }
+    for rank, size in [info.shared_out[tensor]] if tensor in info.shared_out else []:
+        touched[rank] = max(touched[rank], size)
+    return touched
+
+
+@dataclass(frozen=True)
+class TensorCharges:
+    """Bits per value, and the charge for each tensor of a join."""
+
+    workload: WorkloadInfo
+    memories: tuple[str, ...]
+    bits: Mapping[tuple[str, str], float]
+    """Per value, by (memory, tensor)."""
+    extents: Mapping[str, tuple[Mapping[str, int], ...]]
+    """Of a tensor, for each of its users: how many elements it touches per rank."""
+
+    def of(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
+        """What a join is to be charged for shared tensors."""
+        yield from self._exchanged(joint, accounts, rows)
+        yield from self._further(joint, accounts, rows)
+
+    def _exchanged(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
+        """Tensors that begin to be exchanged. Of copies in one memory the largest counts, less what is charged already."""
+        groups: dict[frozenset[str], list[Exchanged]] = {}
+        for e in joint.exchanged:
+            if e.memory in self.memories:
+                group = next((group for group in joint.copies if e.tensor in group), frozenset({e.tensor}))
+                groups.setdefault(group, []).append(e)
+        for members in groups.values():
+            new = next(e for e in members if not e.charged)
+            bits = np.max([self._exchanged_bits(e, rows) for e in members], axis=0)
+            before = [self._exchanged_bits(e, rows) for e in members if e.charged]
+            yield Charge(accounts.of(new.memory), new.zones, bits - np.max(before, axis=0) if before else bits)
+
+    def _exchanged_bits(self, e: Exchanged, rows: Rows) -> Floats:
+        """Of a tensor's tile that is exchanged, in each row: the largest of all users', where they are not stepped alike."""
+        stepped = frozenset(stepping.rank for stepping, _ in e.columns)
+        others = (math.prod(n for rank, n in own.items() if rank not in stepped) for own in self.extents[e.tensor])
+        size = np.full(len(rows), float(max(others)))
+        if e.zones == PERSISTENT:
+            size *= max(self.workload.einsums[u].n_instances for u in self.workload.users[e.tensor])
+        for stepping, column in e.columns:
+            size = size * (1 + abs(stepping.coefficient) * (rows.tiles[:, column] - 1))
+        return size * self.bits[e.memory, e.tensor]
+
+    def _further(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
+        """Further holders: what the Einsum needs more than the largest of those before it."""
+        for h in joint.shared_holders:
+            if h.place.memory in self.memories:
+                before = self._largest(h.before, h.place, rows)
+                more = np.maximum(self._largest((h.user,), h.place, rows) - before, 0.0)
+                yield Charge(accounts.counting(h.place, h.depth), h.depth, more)
+        for s in accounts.spread:
+            yield Charge(accounts.opened(s), s.place.zones, -self._largest(s.unsunk, s.place, rows))
+
+    def _largest(self, users: tuple[HolderUser, ...], place: Place, rows: Rows) -> Floats:
+        """The most bits that one of these Einsums holds of a tensor."""
+        most = np.zeros(len(rows))
+        for user in users:
+            most = np.maximum(most, self._footprint(user, place.tensor, rows))
+        return most * self.bits[place.memory, place.tensor]
+
+    def _footprint(self, user: HolderUser, tensor: str, rows: Rows) -> Floats:
+        """Elements of a tensor's tile in an Einsum, below loops over variables whose tiles are in these columns."""
+        info, columns = self.workload.einsums[user.einsum], dict(user.stepped)
+        size = np.ones(len(rows))
+        for affine in info.accesses[tensor].ranks.values():
+            extent = np.ones(len(rows))
+            for v, a in affine.coefficients.items():
+                extent = extent + abs(a) * ((rows.tiles[:, columns[v]] if v in columns else info.bounds[v]) - 1.0)
+            size = size * extent
+        return size

@@ -1,0 +1,247 @@
+"""From a join problem to complete mappings: a coarse first pass, bounds, then the exact pass.
+
+Whatever ends it early, what is known so far stays known: mappings, and from where better ones could still be reached.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from fusiest import interrupt
+from fusiest.joining import (
+    Bounds,
+    Coarse,
+    History,
+    Incumbents,
+    JoinPass,
+    JoinProblem,
+    KnownCosts,
+    Level,
+    OutOfTime,
+    Potential,
+    State,
+    first_level,
+    levels,
+    picks,
+    potential,
+    seam_bounds,
+)
+from fusiest.mapper.options import Options
+from fusiest.mapper.progress import Progress, Step
+from fusiest.mapper.result import FunnelStep, Stats, Stop
+from fusiest.objective import CLOSE, NOTHING, Least
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+
+FIRST_PASS = Coarse()
+WORTHWHILE_EINSUMS = 12
+"""From so many Einsums on, stretches of them are bounded exactly."""
+_STOPS: dict[type, Stop] = {OutOfTime: "time limit", KeyboardInterrupt: "interrupt"}
+"""MemoryError has subclasses."""
+
+
+class Candidate(NamedTuple):
+    """A complete mapping: what it costs, and how to find its LoopTree."""
+
+    costs: KnownCosts
+    history: History
+    row: int
+
+
+class Proof(NamedTuple):
+    """Whether nothing better is left, how much better it could be, and what ended the search before it was done."""
+
+    optimal: bool
+    gap: float
+    stopped: Stop | None = None
+
+
+@dataclass
+class Search:
+    """One pass after the other, and what is known after each."""
+
+    problem: JoinProblem
+    options: Options
+    all_orders: bool
+    say: Progress
+    stats: Stats
+    deadline: float | None = None
+    candidates: list[Candidate] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        objective = self.options.minimized
+        self.costs: Potential = potential(self.problem)
+        least = self.costs.bounds(self.problem).least_of_all(frozenset())
+        weights = objective.weights(least.energy, least.latency)
+        if any(weights):
+            self.costs = potential(self.problem, weights)
+        watched = self.options.usage
+        self.incumbents = Incumbents(
+            objective, weights=weights, watched=self.problem.memories.index(watched) if watched is not None else None
+        )
+        self.bounds: Bounds = self.costs.bounds(self.problem)
+        self.frontier: Level = first_level(self.problem)
+
+    def run(self) -> Proof:
+        """First pass → bounds → exact pass. Raises what ended it, if no mapping is known by then."""
+        try:
+            if not self._first_pass():
+                self.frontier = first_level(self.problem)
+                self._bound_stretches()
+                self._join(self._pass(all_orders=self.all_orders))
+            return self._proof()
+        except (OutOfTime, KeyboardInterrupt, MemoryError) as error:
+            if not self.candidates:
+                raise
+            stopped = _STOPS.get(type(error), "memory")
+        # The exception is gone here, and with it all that the search had in hand: there is memory again.
+        try:
+            proof = _judged(self._gap())
+            return proof._replace(stopped=stopped) if stopped == "interrupt" or not proof.optimal else proof
+        except MemoryError:
+            return Proof(False, 1.0, stopped)
+
+    def best(self) -> list[Candidate]:
+        """The candidates that a result is made of: all of a front, else the best one."""
+        objective = self.options.minimized
+        energy, latency, usage = self._known()
+        score = objective.score(energy, latency)
+        if objective.is_front:
+            chosen = pareto_rows(np.zeros(len(energy), np.int64), np.column_stack([energy, latency, usage]))
+        elif self.incumbents.watched is not None:
+            chosen = _least_by_usage(score, usage)
+        else:
+            close = np.flatnonzero(score <= score.min() * (1 + CLOSE))
+            other = objective.tie_break(energy, latency)
+            chosen = close[np.lexsort((score[close], other[close]))][:1]
+        return [self.candidates[i] for i in chosen]
+
+    # --- passes -------------------------------------------------------------------------------------------------------
+
+    def _first_pass(self) -> bool:
+        """A coarse pass for good mappings, finer while it finds none; whether it was exact, so that nothing is left to do.
+
+        It takes the listed order: good enough for mappings to beat, and far fewer joins.
+        """
+        coarse = FIRST_PASS if self.options.coarse else None
+        while coarse is not None:
+            cut_nothing = self._join(self._pass(coarse))
+            if self.candidates or cut_nothing:
+                return cut_nothing and not self.all_orders
+            coarse = coarse.finer()
+        return False
+
+    def _pass(self, coarse: Coarse | None = None, all_orders: bool = False) -> JoinPass:
+        incumbents = self.incumbents if self.options.bounds else self.incumbents.without_points()
+        return JoinPass(self.costs, self.bounds, incumbents, coarse, all_orders)
+
+    def _join(self, how: JoinPass) -> bool:
+        """Run a pass to its end, and note what it found; whether nothing was pruned coarsely."""
+        self.stats.funnel.clear()
+        self.frontier = first_level(self.problem)
+        history = {state.finished: state.trails() for state in self.frontier.states}
+        for level in levels(self.problem, how, self._check, self.frontier):
+            self.frontier = level
+            history.update({state.finished: state.trails() for state in level.states})
+            self._report(level, "first pass" if how.coarse is not None else "joining")
+        if self.frontier.exact:
+            self.stats.joined = [step.kept for step in self.stats.funnel]
+        for state in self.frontier.states:
+            self._note(state, history)
+        return self.frontier.exact
+
+    def _report(self, level: Level, phase: str) -> None:
+        finished, total = len(self.stats.funnel) + 1, len(self.problem.order)
+        step = FunnelStep(finished, level.compatible, level.pairs, len(level), level.groups())
+        self.stats.funnel.append(step)
+        self.stats.most_survivors = max(self.stats.most_survivors, step.kept)
+        left = f"{step.kept:,} partial mappings" if step.kept or not self.candidates else "nothing better is left"
+        self.say(Step(phase, left, finished, total))
+
+    def _note(self, state: State, history: History) -> None:
+        """Complete mappings become candidates, and what partial ones have to beat."""
+        rows = state.groups[0].rows
+        watched = self.incumbents.watched
+        usage = np.zeros(len(rows)) if watched is None else rows.usage()[:, watched]
+        for row in pareto_rows(np.zeros(len(rows), np.int64), np.column_stack([rows.energy, rows.latency, usage])):
+            costs = KnownCosts(float(rows.energy[row]), float(rows.latency[row]), float(usage[row]))
+            self.candidates.append(Candidate(costs, history, int(row)))
+            self.incumbents = self.incumbents.with_point(costs)
+
+    def _bound_stretches(self) -> None:
+        """Better bounds for a long workload, cut where the best mapping known is not fused."""
+        few = len(self.problem.order) < WORTHWHILE_EINSUMS
+        if few or not self.options.bounds or not self.candidates or self.options.usage:
+            return
+        self.say(Step("bounding stretches of Einsums"))
+        objective = self.options.minimized
+        energy, latency, _ = self._known()
+        best = self.candidates[int(np.argmin(objective.score(energy, latency)))]
+        weights = objective.weights(best.costs.energy, best.costs.latency)
+        if any(weights):
+            self.costs = potential(self.problem, weights)
+            self.bounds = self.costs.bounds(self.problem)
+            self.incumbents = replace(self.incumbents, weights=weights)
+        joins = picks(self.problem, best.history, best.row)
+        unfused = {pick.finished for pick in joins if not pick.before.zones}
+        self.bounds = seam_bounds(self.problem, self.costs, objective, self.all_orders, unfused, self._check)
+
+    def _check(self) -> None:
+        interrupt.check()
+        if self.deadline is not None and self.candidates and time.perf_counter() > self.deadline:
+            raise OutOfTime
+
+    # --- what is proven -----------------------------------------------------------------------------------------------
+
+    def _proof(self) -> Proof:
+        """Nothing better is left; but if there were too many orders, their bound has to say so."""
+        if self.options.orders == self.stats.orders or not self.candidates:
+            return Proof(True, 0.0)
+        self.bounds, self.frontier = self.costs.bounds(self.problem), first_level(self.problem)
+        return _judged(self._gap())
+
+    def _gap(self) -> float:
+        """How much better, relatively, a mapping could be than known ones.
+
+        With g as the gap, for every mapping there is a known one of which 1 - g times every cost is not more.
+        """
+        energy, latency, usage = self._known()
+        known, worst = self._compared(energy, latency, usage), 1.0
+        how, watched = self._pass(), self.incumbents.watched
+        for state in self.frontier.states:
+            for (_, rows), least in zip(state.groups, how.least(self.problem, state), strict=True):
+                usage = np.zeros(len(rows)) if watched is None else rows.usage()[:, watched]
+                bounds = self._compared(rows.energy, rows.latency, usage, least)
+                for bound in bounds[pareto_rows(np.zeros(len(bounds), np.int64), bounds)]:
+                    worst = max(worst, float(_ratio(known, bound).max(axis=1).min()))
+        return 1 - 1 / worst
+
+    def _known(self) -> Floats:
+        """Energy, latency and usage of all candidates, one row each."""
+        return np.array([candidate.costs for candidate in self.candidates]).T
+
+    def _compared(self, energy: Floats, latency: Floats, usage: Floats, more: Least = NOTHING) -> Floats:
+        """Costs that mappings are compared by, one per column; `more` is what they still need at least."""
+        columns = self.options.minimized.least_costs(energy, latency, more, self.incumbents.weights)
+        return np.column_stack(columns if self.incumbents.watched is None else [*columns, usage])
+
+
+def _judged(gap: float) -> Proof:
+    """What a gap proves: costs that are so close are the same."""
+    return Proof(True, 0.0) if gap <= CLOSE else Proof(False, gap)
+
+
+def _ratio(known: Floats, least: Floats) -> Floats:
+    """How many times the least costs known ones are; what is free is no more than anything."""
+    return np.where(known <= least, 1.0, known / np.where(least > 0, least, 1e-300))
+
+
+def _least_by_usage(score: Floats, usage: Floats) -> Ints:
+    """Mappings from the best down, each with less usage than all before it."""
+    order = np.lexsort((usage, score))
+    least = np.minimum.accumulate(usage[order])
+    chosen: Ints = order[np.r_[True, least[1:] < least[:-1] * (1 - 1e-12)]]
+    return chosen
