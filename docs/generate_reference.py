@@ -32,7 +32,7 @@ CLASSES: dict[str, dict[str, type[Any]]] = {
         "An entry of `spatial`": arch.Dimension,
         "`tensors` of a memory or Toll": arch.Tensors,
         "An entry of `actions`": arch.Action,
-        "An entry of `loop_bounds` or `tile_shape`": arch.Comparison,
+        "An entry of `loop_bounds` or `tile_shape`": arch.WrittenComparison,
     },
     "Component classes": {
         "An entry of `component_classes`": own.WrittenClass,

@@ -32,6 +32,17 @@ def imports(path: Path) -> Iterator[str]:
             yield str(node.module).split(".")[1]
 
 
+def type_names(path: Path) -> Iterator[str]:
+    """Classes and aliases of types that a module defines."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
+            yield ast.unparse(node.target)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript | ast.BinOp | ast.Attribute):
+            yield from (name for name in map(ast.unparse, node.targets) if re.fullmatch(r"_?[A-Z]\w*[a-z]\w*", name))
+
+
 MODULES = [path for path in sorted(SOURCE.rglob("*.py")) if path.name != "__init__.py" or path.parent != SOURCE]
 
 
@@ -58,3 +69,29 @@ def test_the_documented_order_is_this_one() -> None:
     named = re.findall(r"^\| `(\w+)` \|", EXTENDING.read_text(encoding="utf-8"), re.M)
     assert [name for name in ORDER if name in named] == [name for name in named if name != "reference"]
     assert {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()} <= set(named)
+
+
+def test_no_type_name_is_defined_twice() -> None:
+    """A reader who meets a name has one place to look."""
+    homes: dict[str, list[str]] = {}
+    for path in MODULES:
+        for name in type_names(path):
+            homes.setdefault(name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+    assert len(homes) > 300
+
+
+DOORS = ("joining", "networks", "components")
+"""Packages whose `__init__` exports all that others may use."""
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_packages_are_entered_by_their_front_door(name: str) -> None:
+    outside = [path for path in MODULES if package(path) != name]
+    past = [
+        (path.name, node.module)
+        for path in outside
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"fusiest.{name}.")
+    ]
+    assert past == []

@@ -85,7 +85,7 @@ class _Here:
 LIMITED = """
 import resource, sys, fusiest
 from fusiest.cli import main
-from fusiest.terminal.progress import Progress
+from fusiest.terminal.progress import ProgressLine
 
 fusiest.map(fusiest.load("tpu_v4i", "gpt3_6.7B", N_TOKENS=16), orders="given", jobs=1)
 moment = sys.argv.pop()
@@ -95,7 +95,7 @@ def limit(self, step):
         pages = int(open("/proc/self/statm").read().split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (20 << 20),) * 2)
 
-Progress.__call__ = limit
+ProgressLine.__call__ = limit
 main()
 """
 """The program, which from some moment on gets 20 MiB more, and then nothing. LLVM and OpenBLAS end a process

@@ -39,6 +39,8 @@ class _Kept(FunctionCache):
     def __init__(self, function: Any) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
         self._cache_file._source_stamp = _stamp()
+        # Numba reads what it has kept before it looks at that stamp, and that may name a class that is no more.
+        self._cache_file._version = f"{numba.__version__} {_stamp()}"
 
     def save_overload(self, sig: Any, data: Any) -> None:
         with contextlib.suppress(OSError):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fusiest.errors import SpecError, did_you_mean
 
-Costs: TypeAlias = npt.NDArray[np.float64]
+CostArray: TypeAlias = npt.NDArray[np.float64]
 """Energies or latencies, one per mapping."""
 CLOSE = 1e-9
 """Costs that differ by less, relatively, are the same."""
@@ -60,9 +60,9 @@ class Objective:
 
     names: tuple[str, ...]
     """As users write it."""
-    score: Callable[[Costs, Costs], Costs]
+    score: Callable[[CostArray, CostArray], CostArray]
     """Of energy and latency: what is minimized. Of a front, what tells good mappings from bad ones."""
-    tie_break: Callable[[Costs, Costs], Costs]
+    tie_break: Callable[[CostArray, CostArray], CostArray]
     """Which cost decides between equal scores."""
     searched: tuple[str, ...]
     """Of `Least`: bounds that are worth an exact search of stretches of Einsums."""
@@ -79,7 +79,7 @@ class Objective:
         """For mappings that cost about this much: the weighted sum of both costs that is worth a bound of its own."""
         return Weights(1 / energy, 1 / latency) if self.is_product and energy > 0 and latency > 0 else NO_WEIGHTS
 
-    def least_score(self, energy: Costs, latency: Costs, more: Least, weights: Weights) -> Costs:
+    def least_score(self, energy: CostArray, latency: CostArray, more: Least, weights: Weights) -> CostArray:
         """The least score of any completion of these costs that needs at least so much more.
 
         The product is least where energy or latency is: at a corner of what their own bounds and that of their weighted
@@ -93,22 +93,22 @@ class Objective:
         costliest = np.maximum(total_energy, (both - weights.latency * total_latency) / weights.energy)
         return np.minimum(total_energy * slowest, costliest * total_latency)
 
-    def least_costs(self, energy: Costs, latency: Costs, more: Least, weights: Weights) -> list[Costs]:
+    def least_costs(self, energy: CostArray, latency: CostArray, more: Least, weights: Weights) -> list[CostArray]:
         """All that a mapping must not be worse in: both costs on a front, else the score."""
         if self.is_front:
             return [energy + more.energy, latency + more.latency]
         return [self.least_score(energy, latency, more, weights)]
 
 
-def _energy(energy: Costs, latency: Costs) -> Costs:
+def _energy(energy: CostArray, latency: CostArray) -> CostArray:
     return energy
 
 
-def _latency(energy: Costs, latency: Costs) -> Costs:
+def _latency(energy: CostArray, latency: CostArray) -> CostArray:
     return latency
 
 
-def _product(energy: Costs, latency: Costs) -> Costs:
+def _product(energy: CostArray, latency: CostArray) -> CostArray:
     return energy * latency
 
 

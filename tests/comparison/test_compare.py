@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import fusiest
-from fusiest.comparison import Comparison, Line, Row, read_result
+from fusiest.comparison import Comparison, DifferenceLine, Row, read_result
 from fusiest.show import si
 from tests.command_line import run
 
@@ -144,7 +144,7 @@ def test_a_deeper_nest_of_equal_lines_is_a_difference(files: dict[str, str]) -> 
 
     assert _difference(["a", "b"], ["a", "  b"], ["a", "b"], ["a", "b"], 2) == []
     assert _difference(["a", "b"], ["a", "  b"], ["a", "b"], ["a", "  b"], 2) == [
-        Line(" ", "a"), Line("-", "b"), Line("+", "  b"),
+        DifferenceLine(" ", "a"), DifferenceLine("-", "b"), DifferenceLine("+", "  b"),
     ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from fusiest.looptree.nodes import Storage
 from fusiest.mapper.options import OBJECTIVES
 from fusiest.mapper.result import Mapping
 from fusiest.model.fusion import backing_memories
-from fusiest.reference.exhaustive_workload import Chains, WorkloadMapper
+from fusiest.reference.exhaustive_workload import ShapeChains, WorkloadMapper
 from fusiest.reference.joined_tree import NoTree, joined_tree
 from fusiest.reference.simulator import simulate
 from fusiest.report import subject_of
@@ -278,7 +278,7 @@ def joined_trees(draw: st.DrawFn) -> Case:
     spec = draw(diamonds(glb="inf")).spec
     mapper = WorkloadMapper(spec, LIMITS, "any")
     order = tuple(spec.info.einsums)
-    chains = [(shapes, common) for shapes, common in Chains(spec, order, mapper.classes).all() if any(common)]
+    chains = [(shapes, common) for shapes, common in ShapeChains(spec, order, mapper.classes).all() if any(common)]
     assume(chains)
     shapes, common = draw(st.sampled_from(chains))
     picks = [draw(st.sampled_from(mapper.classes[name][shape])) for name, shape in zip(order, shapes, strict=True)]

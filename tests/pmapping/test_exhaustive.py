@@ -20,7 +20,7 @@ from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.table import Table
 from fusiest.reference.exhaustive import Pmapping, TooManyTrees, exhaustive
-from fusiest.reference.skeletons import Limits
+from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.spec.binding import bind
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
@@ -51,7 +51,7 @@ def check_fronts(case: MapperCase, rules: Rules | None = None) -> None:
     if table is None:
         return
     try:
-        expected = exhaustive(case.spec, case.einsum, table.memories, Limits(trees=TREES))
+        expected = exhaustive(case.spec, case.einsum, table.memories, ReferenceLimits(trees=TREES))
     except TooManyTrees:
         event("too many trees")
         return
@@ -77,7 +77,7 @@ def test_no_rule_loses_anything(case: MapperCase, rules: Rules) -> None:
 def test_exhaustive_agrees_with_the_model(case: MapperCase) -> None:
     """Costs put together from single tensors' are those of the whole nest."""
     try:
-        fronts = exhaustive(case.spec, case.einsum, limits=Limits(trees=TREES))
+        fronts = exhaustive(case.spec, case.einsum, limits=ReferenceLimits(trees=TREES))
     except TooManyTrees:
         return
     for compatibility, front in fronts.items():
@@ -152,5 +152,5 @@ def test_one_and_the_same_order_option_is_met() -> None:
     """A above B above Z meets neither: B must not stand below A, or else Z must not."""
     spec = load_text(TWO_ORDERS)
     table = pmappings(spec, "E1")
-    expected = exhaustive(spec, "E1", table.memories, Limits())
+    expected = exhaustive(spec, "E1", table.memories, ReferenceLimits())
     assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []

@@ -8,14 +8,14 @@ from fusiest.errors import SpecError
 from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.table import Table
 from fusiest.reference.exhaustive import TooManyTrees, count_trees, exhaustive
-from fusiest.reference.skeletons import Limits
+from fusiest.reference.skeletons import ReferenceLimits
 from tests.load_text import load_text
 from tests.mapper_strategies import ODD_SIZES, MapperCase, mapper_cases
 from tests.pmapping.fronts import differences, exhaustive_fronts, search_fronts
 from tests.pmapping.test_exhaustive import TREES, run
 
 
-def check_fronts(case: MapperCase, limits: Limits, general: bool = False) -> None:
+def check_fronts(case: MapperCase, limits: ReferenceLimits, general: bool = False) -> None:
     try:
         count_trees(case.spec, case.einsum, limits)
         table = pmappings(
@@ -50,43 +50,43 @@ def _kind(table: Table) -> str:
 @run(60)
 @given(case=mapper_cases())
 def test_two_fused_loops_per_variable(case: MapperCase) -> None:
-    check_fronts(case, Limits(fused_loops_per_variable=2, trees=TREES))
+    check_fronts(case, ReferenceLimits(fused_loops_per_variable=2, trees=TREES))
 
 
 @run(20)
 @given(case=mapper_cases())
 def test_limits_of_both_kinds(case: MapperCase) -> None:
-    check_fronts(case, Limits(fused_loops=2, fused_loops_per_variable=3, trees=TREES))
+    check_fronts(case, ReferenceLimits(fused_loops=2, fused_loops_per_variable=3, trees=TREES))
 
 
 @run(30)
 @given(case=mapper_cases(sizes=ODD_SIZES))
 def test_two_imperfect_fused_loops_per_variable(case: MapperCase) -> None:
-    check_fronts(case, Limits(fused_loops_per_variable=2, trees=TREES, imperfect=True))
+    check_fronts(case, ReferenceLimits(fused_loops_per_variable=2, trees=TREES, imperfect=True))
 
 
 @run(30)
 @given(case=mapper_cases(unusual=True))
 def test_general_search_with_two_fused_loops_per_variable(case: MapperCase) -> None:
-    check_fronts(case, Limits(fused_loops_per_variable=2, trees=TREES), general=True)
+    check_fronts(case, ReferenceLimits(fused_loops_per_variable=2, trees=TREES), general=True)
 
 
 @run(60)
 @given(case=mapper_cases(deep=True))
 def test_fused_spatial_loops(case: MapperCase) -> None:
-    check_fronts(case, Limits(trees=TREES))
+    check_fronts(case, ReferenceLimits(trees=TREES))
 
 
 @run(20)
 @given(case=mapper_cases(sizes=ODD_SIZES, deep=True))
 def test_imperfect_fused_spatial_loops(case: MapperCase) -> None:
-    check_fronts(case, Limits(trees=TREES, imperfect=True))
+    check_fronts(case, ReferenceLimits(trees=TREES, imperfect=True))
 
 
 @run(20)
 @given(case=mapper_cases(deep=True))
 def test_two_fused_loops_per_variable_some_spatial(case: MapperCase) -> None:
-    check_fronts(case, Limits(fused_loops_per_variable=2, trees=TREES))
+    check_fronts(case, ReferenceLimits(fused_loops_per_variable=2, trees=TREES))
 
 
 HOLDER_BELOW_A_FANOUT = """
@@ -111,5 +111,5 @@ def test_a_holder_stays_between_a_spatial_loop_and_a_temporal_one() -> None:
     """Z would do as well below the loop over m. But that loop would then stand above the Spatial loop, not below it."""
     spec = load_text(HOLDER_BELOW_A_FANOUT)
     table = pmappings(spec, "E1")
-    expected = exhaustive(spec, "E1", table.memories, Limits())
+    expected = exhaustive(spec, "E1", table.memories, ReferenceLimits())
     assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []

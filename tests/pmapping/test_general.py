@@ -20,7 +20,7 @@ from fusiest.pmapping.general_chains import tile_options
 from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.table import Table
 from fusiest.reference.exhaustive import TooManyTrees, count_trees, exhaustive
-from fusiest.reference.skeletons import Limits
+from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.spec.binding import bind
 from tests.load_text import load_text
 from tests.mapper_strategies import ODD_SIZES, MapperCase, mapper_cases
@@ -37,7 +37,7 @@ def run(examples: int) -> settings:
 def general_table(case: MapperCase, imperfect: bool, rules: Rules | None = None) -> Table | None:
     """None for what no search can do yet, and for what is too large to compare."""
     try:
-        count_trees(case.spec, case.einsum, Limits(trees=TREES, imperfect=imperfect))
+        count_trees(case.spec, case.einsum, ReferenceLimits(trees=TREES, imperfect=imperfect))
         return pmappings(case.spec, case.einsum, imperfect=imperfect, general=True, rules=rules)
     except TooManyTrees:
         event("too many trees")
@@ -52,7 +52,7 @@ def check_fronts(case: MapperCase, imperfect: bool, rules: Rules | None = None) 
     table = general_table(case, imperfect, rules)
     if table is None:
         return
-    expected = exhaustive(case.spec, case.einsum, table.memories, Limits(trees=TREES, imperfect=imperfect))
+    expected = exhaustive(case.spec, case.einsum, table.memories, ReferenceLimits(trees=TREES, imperfect=imperfect))
     event("compared" if expected else "nothing fits")
     assert differences(search_fronts(case.spec, table), exhaustive_fronts(expected)) == []
 
@@ -149,7 +149,7 @@ def test_a_holder_above_spatial_loops_that_it_sees_above_it(imperfect: bool) -> 
     """Once a Spatial slot without a loop counted as one, and the Temporal loop above it with it."""
     spec = load_text(OUT_OF_ORDER)
     table = pmappings(spec, "E1", imperfect=imperfect)
-    expected = exhaustive(spec, "E1", table.memories, Limits(imperfect=imperfect))
+    expected = exhaustive(spec, "E1", table.memories, ReferenceLimits(imperfect=imperfect))
     assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []
 
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusiest.report.chart import Box, Edge, Graph
+from fusiest.report.chart import ChartBox, Edge, Graph
 from fusiest.report.layout import Arrangement, arranged
 
 pytest.importorskip("dukpy")
 
 
 def graph(count: int, pairs: list[tuple[int, int]]) -> Graph:
-    boxes = [Box(name=f"Einsum{i}", note="GlobalBuffer", color="other", hover="") for i in range(count)]
+    boxes = [ChartBox(name=f"Einsum{i}", note="GlobalBuffer", color="other", hover="") for i in range(count)]
     edges = [Edge(name="T", source=a, target=b, color="other", strong=True, hover="") for a, b in pairs]
     return Graph(title="", boxes=boxes, edges=edges)
 

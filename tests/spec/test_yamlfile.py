@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from fusiest.errors import Located, Source, SpecError
 from fusiest.spec import fields, textfile, yamlfile
 from fusiest.spec.textfile import read_text
-from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode, load_nodes, parse_nodes
+from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes, parse_nodes
 
 
-def data(node: Node) -> object:
+def data(node: YamlNode) -> object:
     if isinstance(node, ScalarNode):
         return node.value
     if isinstance(node, ListNode):

@@ -1,11 +1,11 @@
-"""Progress never scrolls the screen full."""
+"""ProgressLine never scrolls the screen full."""
 
 from __future__ import annotations
 
 import pytest
 
 from fusiest.mapper.progress import Step
-from fusiest.terminal.progress import Progress
+from fusiest.terminal.progress import ProgressLine
 from tests.terminal.streams import Terminal
 
 STEPS = [Step("exploring", f"E{i} has 12 pmappings", i, 50) for i in range(1, 51)] + [
@@ -24,7 +24,7 @@ class Clock:
 
 
 def play(stream: Terminal, quiet: bool = False) -> str:
-    with Progress(stream, quiet, Clock()) as progress:
+    with ProgressLine(stream, quiet, Clock()) as progress:
         for step in STEPS:
             progress(step)
     return stream.getvalue()
@@ -87,7 +87,7 @@ def test_a_long_step_is_seen_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     live, plain = Terminal(), Terminal(tty=False)
     for stream in (live, plain):
-        with Progress(stream, False, Clock()) as progress:
+        with ProgressLine(stream, False, Clock()) as progress:
             progress(STEPS[0])
             for _ in range(65):
                 progress.beat()
@@ -102,7 +102,7 @@ def test_nothing_beats_in_the_middle_of_a_line() -> None:
             return super().write(text)
 
     stream = Interrupted(tty=False)
-    progress = Progress(stream, False, lambda: 100.0)
+    progress = ProgressLine(stream, False, lambda: 100.0)
     progress(STEPS[0])
     progress(STEPS[-1])
     assert len(stream.getvalue().splitlines()) == 2
@@ -112,7 +112,7 @@ def test_the_timer_is_put_back() -> None:
     import signal
 
     before = signal.getsignal(signal.SIGALRM)
-    with Progress(Terminal(), False):
+    with ProgressLine(Terminal(), False):
         assert signal.getitimer(signal.ITIMER_REAL)[1] == 1
     assert signal.getsignal(signal.SIGALRM) == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)

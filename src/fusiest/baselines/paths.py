@@ -12,7 +12,7 @@ from fusiest.joining import EMPTY, JoinProblem, Joint, OpenCompatibility, relaxe
 
 
 @dataclass(frozen=True)
-class Edge:
+class JoinEdge:
     """Joining a form of the next Einsum to an open form gives an open form of the next level; all by number.
 
     `way`: which of the ways to join the two.
@@ -31,7 +31,7 @@ class PathLevel:
 
     einsum: str
     open_forms: tuple[OpenCompatibility, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[JoinEdge, ...]
 
 
 def listed_order(problem: JoinProblem) -> list[str]:
@@ -59,7 +59,7 @@ def paths(problem: JoinProblem) -> list[PathLevel]:
 
 def _edges(
     problem: JoinProblem, reached: list[OpenCompatibility], einsum: str, done: frozenset[str]
-) -> tuple[list[Edge], list[OpenCompatibility]]:
+) -> tuple[list[JoinEdge], list[OpenCompatibility]]:
     view, live = problem.views[einsum], problem.live_around(done, einsum)
     agreeing: dict[object, list[int]] = {}
     for number, (compatibility, _) in enumerate(problem.groups[einsum]):
@@ -70,7 +70,7 @@ def _edges(
         for number in agreeing.get(relaxed_open(left, live.shared), []):
             for way, joint in enumerate(problem.joints(left, einsum, number, live)):
                 after = numbers.setdefault(joint.compatibility, len(numbers))
-                edges.append(Edge(before, number, way, after, joint))
+                edges.append(JoinEdge(before, number, way, after, joint))
     return edges, list(numbers)
 
 

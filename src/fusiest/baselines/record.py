@@ -20,7 +20,7 @@ MOST_STUCK = 100
 _HISTORY, _ROOM = 2048, 256
 
 
-class Record(NamedTuple):
+class SearchRecord(NamedTuple):
     """Compiled code counts here."""
 
     amounts: npt.NDArray[np.float64]
@@ -33,9 +33,9 @@ class Record(NamedTuple):
     objective: int
 
 
-def make_record(einsums: int, budget: float, objective: tuple[str, ...], target: float = 0.0) -> Record:
+def make_record(einsums: int, budget: float, objective: tuple[str, ...], target: float = 0.0) -> SearchRecord:
     amounts = np.array([0.0, budget, np.inf, np.inf, 0.0, target])
-    return Record(
+    return SearchRecord(
         amounts, np.zeros(7, np.int64), np.zeros(einsums, np.int64), np.zeros((_HISTORY, 3)),
         OBJECTIVES.get(objective, EDP),
     )  # fmt: skip

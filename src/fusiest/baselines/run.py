@@ -23,7 +23,7 @@ from fusiest.baselines.record import (
     STOPPED,
     STUCK,
     VALID_ONES,
-    Record,
+    SearchRecord,
     make_record,
 )
 from fusiest.baselines.sampling import timeloop
@@ -52,7 +52,7 @@ _SLICES, _LARGEST_SLICE = 50, 20.0
 
 
 @dataclass(frozen=True)
-class Found:
+class BaselineFind:
     """What a run found: genes (None if nothing is valid), evaluations spent, and each improvement."""
 
     genes: Ints | None
@@ -109,14 +109,14 @@ def search(
     target: float = 0.0,
     end: float | None = None,
     interruptible: bool = False,
-) -> Found:
+) -> BaselineFind:
     """Run a baseline until its budget is spent, its own rules stop it, or it found a score of at most `target`.
 
     `end`: when time is up, as `time.perf_counter` counts. `interruptible`: Ctrl-C ends it with what it has.
     """
     space = genome.space
     if not all(np.diff(space.first)):
-        return Found(None, 0.0, [])
+        return BaselineFind(None, 0.0, [])
     budget = float(ours if baseline.budget is None else baseline.budget)
     if all(np.diff(space.first) == 1):  # there is nothing to choose
         budget = 1.0
@@ -148,7 +148,7 @@ def search(
     genes = record.best.copy() if history else None
     tried = int(record.counts[VALID_ONES] + record.counts[INVALID_ONES])
     stopped = float(record.amounts[STOPPED]) or None
-    return Found(genes, float(record.amounts[SPENT]), history, stopped, tried, interrupted)
+    return BaselineFind(genes, float(record.amounts[SPENT]), history, stopped, tried, interrupted)
 
 
 def make_work_for(space: Space, seed: int) -> Work:
@@ -159,7 +159,7 @@ def make_work_for(space: Space, seed: int) -> Work:
     )  # fmt: skip
 
 
-def _stepper(genome: Genome, work: Work, record: Record, baseline: BaselineOptions) -> Advance:
+def _stepper(genome: Genome, work: Work, record: SearchRecord, baseline: BaselineOptions) -> Advance:
     space, count = genome.space, len(genome.space.forms)
     if baseline.mapper == "timeloop":
         genes = np.zeros(count, np.int64)
@@ -174,7 +174,7 @@ def _stepper(genome: Genome, work: Work, record: Record, baseline: BaselineOptio
     return structure_search(genome, work, record, population, scores, least_score(genome, record.objective))
 
 
-def to_result(spec: Spec, genome: Genome, options: Options, found: Found, stats: Stats, mapper: str) -> Result:
+def to_result(spec: Spec, genome: Genome, options: Options, found: BaselineFind, stats: Stats, mapper: str) -> Result:
     """The best mapping as a tree, which the model must cost the same; the gap is to a lower bound of all mappings."""
     assert found.genes is not None
     best, joins = found.history[-1], _picks(genome, found.genes)

@@ -15,7 +15,7 @@ import numpy as np
 
 from fusiest.baselines.compiled import Keys, make_lookup
 from fusiest.baselines.kernels import EARLY, INDEX_BITS, mix
-from fusiest.baselines.paths import Edge, PathLevel, paths
+from fusiest.baselines.paths import JoinEdge, PathLevel, paths
 from fusiest.errors import FusiestError
 from fusiest.joining import JoinProblem, join_problem, ledger
 from fusiest.pmapping.pareto import Floats, Ints
@@ -84,9 +84,9 @@ class Genome:
     problem: JoinProblem
     levels: list[PathLevel]
 
-    def edges(self, genes: Ints) -> list[Edge]:
+    def edges(self, genes: Ints) -> list[JoinEdge]:
         """The path that genes take through the graph of forms: of several ways, the first whose tiles agree."""
-        found: list[Edge] = []
+        found: list[JoinEdge] = []
         node, tiles = 0, list[int]()
         for level, gene in zip(self.levels, genes.tolist(), strict=True):
             own, form = self.space.tiles[gene].tolist(), int(self.space.form[gene])
@@ -272,7 +272,7 @@ class _Flattening:
         edge_start = np.cumsum([0] + [f * len(level.open_forms) for f, level in zip(forms, self.levels, strict=True)])
         edge_of, other = np.full(int(edge_start[-1]), -1), list[int]()
         choice_start, choice_first, choices = [0], [0], []
-        edges: list[tuple[str, Edge]] = []
+        edges: list[tuple[str, JoinEdge]] = []
         for e, level in enumerate(self.levels):
             ways: dict[int, dict[int, None]] = {}
             for edge in level.edges:
@@ -300,7 +300,7 @@ class _Flattening:
             "open_tiles": _padded([joint.tiles for joint in joints]), **self._charges(edges),
         }  # fmt: skip
 
-    def _charges(self, edges: list[tuple[str, Edge]]) -> dict[str, np.ndarray]:
+    def _charges(self, edges: list[tuple[str, JoinEdge]]) -> dict[str, np.ndarray]:
         """What each edge adds to memories for shared tensors, per row of its form; equal columns once.
 
         With one account per memory: a holder that users have at several depths is charged at all of them.

@@ -9,7 +9,7 @@ import numpy as np
 from fusiest.baselines.annealing import MOST_TRIES
 from fusiest.baselines.genetic import choose_parents, vary
 from fusiest.baselines.kernels import INCOMPATIBLE, Work, evaluate
-from fusiest.baselines.record import BEST, BUDGET, PHASE, SPENT, TARGET, Record
+from fusiest.baselines.record import BEST, BUDGET, PHASE, SPENT, TARGET, SearchRecord
 from fusiest.baselines.sampling import draw
 from fusiest.baselines.space import Genome
 from fusiest.baselines.tree_search import make_structure, make_tree, search_tiles
@@ -17,7 +17,7 @@ from fusiest.pmapping.pareto import Floats, Ints
 
 
 def structure_search(
-    genome: Genome, work: Work, record: Record, population: Ints, scores: Floats, scale: float
+    genome: Genome, work: Work, record: SearchRecord, population: Ints, scores: Floats, scale: float
 ) -> Callable[[float], None]:
     """A function that goes on until so many evaluations are spent; `scale`: the least score there could be."""
     space, tree = genome.space, make_tree()

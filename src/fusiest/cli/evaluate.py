@@ -45,7 +45,7 @@ def evaluate_command(
     from fusiest.mapper.saved import given_mapping
     from fusiest.model.evaluate import evaluate
     from fusiest.spec.load import load
-    from fusiest.terminal.progress import Progress
+    from fusiest.terminal.progress import ProgressLine
     from fusiest.terminal.summary import evaluation_parts
 
     files = given(arch, workload, mapping)
@@ -69,6 +69,6 @@ def evaluate_command(
             with deliveries.one(csv_file):
                 write_output(csv_file, found.table().to_csv())
         if pictures:
-            with deliveries.one(), Progress(sys.stderr, quiet) as progress:
+            with deliveries.one(), ProgressLine(sys.stderr, quiet) as progress:
                 title = " on ".join(files[1::-1])
                 pictures.write(given_mapping(spec, found, made), title, ", ".join(define or []), progress, deliveries)

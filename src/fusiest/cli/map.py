@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fusiest.mapper.options import Options
     from fusiest.mapper.result import Result
     from fusiest.spec.spec import Spec
-    from fusiest.terminal.progress import Progress
+    from fusiest.terminal.progress import ProgressLine
 
 
 def map_command(
@@ -130,7 +130,7 @@ def map_command(
     from fusiest.baselines.options import BaselineOptions
     from fusiest.mapper.options import Options
     from fusiest.spec.load import load
-    from fusiest.terminal.progress import Progress
+    from fusiest.terminal.progress import ProgressLine
     from fusiest.terminal.summary import result_parts
 
     files = given(arch, workload)
@@ -156,7 +156,7 @@ def map_command(
     check_outputs((*files, *given(dataflow)), json=json_file, csv=csv_file, mapping=mapping, report=report)
     pictures = Pictures(report, charts, not no_unfused)
     pictures.check()
-    with Progress(sys.stderr, quiet) as progress:
+    with ProgressLine(sys.stderr, quiet) as progress:
         result = _searched(spec, options, baseline, progress)
     result.provenance = dataclasses.replace(result.provenance, command=command_line())
     with Deliveries(json_file, csv_file, mapping, report, charts) as deliveries:
@@ -168,7 +168,7 @@ def map_command(
             if interrupt.taken():
                 result.stopped = "interrupt"
         if pictures:
-            with deliveries.one(), Progress(sys.stderr, quiet) as progress:
+            with deliveries.one(), ProgressLine(sys.stderr, quiet) as progress:
                 pictures.write(result, " on ".join(reversed(files)), ", ".join(define or []), progress, deliveries)
     if result.interrupted:
         sys.exit(interrupt.EXIT_STATUS)
@@ -176,7 +176,7 @@ def map_command(
         sys.exit(OutOfMemory.exit_status)
 
 
-def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress: Progress) -> Result:
+def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress: ProgressLine) -> Result:
     """What is known when the search ends, also by Ctrl-C."""
     from fusiest.mapper.progress import Step
 

@@ -38,7 +38,7 @@ def report_command(
 ) -> None:
     """Write the page of a saved result, with all figures and charts; of several, a page each."""
     from fusiest.mapper.saved import load_any
-    from fusiest.terminal.progress import Progress
+    from fusiest.terminal.progress import ProgressLine
 
     for option, value in (("out", out), ("charts", charts)):
         if value is not None and len(results) > 1:
@@ -47,7 +47,7 @@ def report_command(
     for page in pages.values():
         check_outputs(results, out=page)
         Pictures(page, charts, not no_unfused).check()
-    with Deliveries(*pages.values(), charts) as deliveries, Progress(sys.stderr, quiet) as progress:
+    with Deliveries(*pages.values(), charts) as deliveries, ProgressLine(sys.stderr, quiet) as progress:
         for file, page in pages.items():
             with deliveries.one():
                 result = load_any(file)

@@ -41,7 +41,7 @@ def reproduce_command(
     Finished pieces are kept in DIR: a run that was stopped goes on where it was.
     """
     from fusiest.mapper.progress import Step
-    from fusiest.terminal.progress import Progress
+    from fusiest.terminal.progress import ProgressLine
 
     for option, value in (("times", times), ("runs", runs), ("jobs", jobs)):
         if value is not None and not value > 0:
@@ -49,7 +49,7 @@ def reproduce_command(
     if hours is not None and not hours >= 0:
         raise SpecError(f"hours must not be negative, but is {hours}")
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
-    with Progress(sys.stderr, quiet) as progress:
+    with ProgressLine(sys.stderr, quiet) as progress:
         progress(Step("loading the compiled search (compiled once, on first use)"))
         from fusiest.reproduce.pieces import Study
         from fusiest.reproduce.run import reproduce

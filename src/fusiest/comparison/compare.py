@@ -31,7 +31,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DifferenceLine:
     """A line of a difference: in both (` `), only in the first (`-`), only in the other (`+`), or left out (`…`)."""
 
     mark: str
@@ -79,7 +79,7 @@ class Comparison:
         everywhere = {t: tuple(one.get(t) for one in found) for t in tensors}
         return {t: memories for t, memories in everywhere.items() if len({*memories} - {None}) > 1}
 
-    def looptree_difference(self, i: int = 1, context: int = 2) -> list[Line]:
+    def looptree_difference(self, i: int = 1, context: int = 2) -> list[DifferenceLine]:
         """The LoopTrees' lines of the first and the i-th, equal stretches cut down to some context; empty if they are equal.
 
         Lines count as equal wherever they are indented, so that a loop put around a part does not change all of it.
@@ -89,10 +89,10 @@ class Comparison:
         lines = _difference(a, b, [line.lstrip(" -") for line in a], [line.lstrip(" -") for line in b], context)
         return lines or _difference(a, b, a, b, context)
 
-    def spec_difference(self, i: int = 1) -> list[Line]:
+    def spec_difference(self, i: int = 1) -> list[DifferenceLine]:
         """Lines of the specs of the first and the i-th that differ, each headed by the name of what it belongs to."""
         one, other = (dump(replace(s.spec, mapping=None)).splitlines() for s in (self.results[0], self.results[i]))
-        lines: list[Line] = []
+        lines: list[DifferenceLine] = []
         heading = ""
         for tag, a1, a2, b1, b2 in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
             if tag == "equal":
@@ -100,8 +100,10 @@ class Comparison:
             owner = _owner(one[:a1], (one[a1:a2] or other[b1:b2])[0])
             if owner != heading:
                 heading = owner
-                lines.append(Line(" ", heading))
-            lines += [Line("-", line) for line in one[a1:a2]] + [Line("+", line) for line in other[b1:b2]]
+                lines.append(DifferenceLine(" ", heading))
+            lines += [DifferenceLine("-", line) for line in one[a1:a2]] + [
+                DifferenceLine("+", line) for line in other[b1:b2]
+            ]
         return lines
 
 
@@ -125,15 +127,17 @@ def _outline(saved: Saved) -> list[str]:
     return outline(saved.looptree, bounds).splitlines()
 
 
-def _difference(a: list[str], b: list[str], a_keys: list[str], b_keys: list[str], context: int) -> list[Line]:
+def _difference(a: list[str], b: list[str], a_keys: list[str], b_keys: list[str], context: int) -> list[DifferenceLine]:
     """The lines of a and b that differ by key, with some context."""
-    lines: list[Line] = []
+    lines: list[DifferenceLine] = []
     for group in difflib.SequenceMatcher(None, a_keys, b_keys, autojunk=False).get_grouped_opcodes(context):
         if group[0][1] > 0 or lines:
-            lines.append(Line("…", ""))
+            lines.append(DifferenceLine("…", ""))
         for tag, a1, a2, b1, b2 in group:
             if tag == "equal":
-                lines += [Line(" ", line) for line in b[b1:b2]]
+                lines += [DifferenceLine(" ", line) for line in b[b1:b2]]
             else:
-                lines += [Line("-", line) for line in a[a1:a2]] + [Line("+", line) for line in b[b1:b2]]
+                lines += [DifferenceLine("-", line) for line in a[a1:a2]] + [
+                    DifferenceLine("+", line) for line in b[b1:b2]
+                ]
     return lines

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fusiest.components.classes import ActionCost, Attribute, Attributes, Figures
 from fusiest.components.parts import SUPPLY, TECH_NODE, at_supply, bits, number, optional
 from fusiest.components.scaling import clamped
-from fusiest.components.sram_table import NODES, Table, port_factors, table
+from fusiest.components.sram_table import NODES, SramTable, port_factors, table
 from fusiest.components.wires import repeated_wire_constants
 from fusiest.errors import SpecError
 
@@ -51,7 +51,7 @@ def small_bank(node: int, depth: float, width: float, banks: float, ports: int) 
     return _times(array, energy, share, share, 1.0)
 
 
-def _interpolated(known: Table, depth: float, width: float) -> list[float]:
+def _interpolated(known: SramTable, depth: float, width: float) -> list[float]:
     """Logarithms, linear in log depth and log width; beyond the last ones, as between them."""
     x, y = math.log(depth), math.log(width)
     i = min(max(bisect_right(known.depths, x) - 1, 0), len(known.depths) - 2)

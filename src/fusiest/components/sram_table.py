@@ -15,7 +15,7 @@ FIGURES = 6
 _UNITS = (1e-15, 1e-15, 1e-12, 1e-9, 1e-12, 1e-12)
 
 
-class Table(NamedTuple):
+class SramTable(NamedTuple):
     """Logarithms: of depths, of widths, and by width and depth of the six figures of an array."""
 
     depths: list[float]
@@ -32,7 +32,7 @@ def _text(name: str = "sram.csv") -> list[str]:
 
 
 @lru_cache(maxsize=len(NODES))
-def table(node: int) -> Table:
+def table(node: int) -> SramTable:
     """One of the table's nodes."""
     prefix = f"{node},"
     columns: dict[float, dict[float, tuple[float, ...]]] = {}
@@ -44,7 +44,7 @@ def table(node: int) -> Table:
     depths = sorted({depth for column in columns.values() for depth in column})
     widths = sorted(columns)
     known = [[columns[width].get(depth) for depth in depths] for width in widths]
-    return Table(depths, widths, _filled(known, depths), {width: max(columns[width]) for width in widths})
+    return SramTable(depths, widths, _filled(known, depths), {width: max(columns[width]) for width in widths})
 
 
 def _filled(known: list[list[tuple[float, ...] | None]], depths: list[float]) -> list[list[tuple[float, ...]]]:

@@ -146,7 +146,7 @@ def merged(*parts: Relaxed) -> Relaxed:
     return tuple(sorted({item for part in parts for item in part}, key=lambda item: item[0]))
 
 
-class Crossing(NamedTuple):
+class TensorCrossing(NamedTuple):
     """How a tensor crosses from one Einsum to the next: its memory, and what is stepped above it, zone by zone."""
 
     memory: str
@@ -157,8 +157,8 @@ class Crossing(NamedTuple):
         return TensorCompatibility(self.memory, frozenset(stepping for zone in self.zones for stepping in zone))
 
 
-def crossing(compatibility: OpenCompatibility, tensor: str) -> Crossing:
+def crossing(compatibility: OpenCompatibility, tensor: str) -> TensorCrossing:
     """How the only live tensor of a partial mapping goes on."""
     backing = next(b for b in compatibility.backings if b.tensor == tensor)
     zones = tuple(frozenset(s for loop in zone for t, s in loop.ranks if t == tensor) for zone in compatibility.zones)
-    return Crossing(backing.memory, zones)
+    return TensorCrossing(backing.memory, zones)

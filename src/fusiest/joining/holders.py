@@ -34,7 +34,7 @@ class HolderUser(NamedTuple):
     stepped: tuple[tuple[str, int], ...]
 
 
-class Place(NamedTuple):
+class HolderPlace(NamedTuple):
     """A holder: tensor, memory, and the zones above it."""
 
     tensor: str
@@ -46,7 +46,7 @@ class Place(NamedTuple):
 class SharedHolder:
     """A holder of the Einsum that is joined: at this depth, only what it needs more than those before is to be charged."""
 
-    place: Place
+    place: HolderPlace
     depth: int
     user: HolderUser
     before: tuple[HolderUser, ...]
@@ -56,7 +56,7 @@ class SharedHolder:
 class SpreadHolder:
     """A holder with space at several depths, the first of them right below itself."""
 
-    place: Place
+    place: HolderPlace
     depths: tuple[int, ...]
     before: tuple[int, ...]
     """Those known before the join."""
@@ -66,8 +66,8 @@ class SpreadHolder:
     """Users before the join whose space is right below the holder: a new depth's account begins without them."""
 
 
-def place_of(held: Holding) -> Place:
-    return Place(held.tensor, held.memory, held.zones)
+def place_of(held: Holding) -> HolderPlace:
+    return HolderPlace(held.tensor, held.memory, held.zones)
 
 
 def moved(held: Holding, boundaries: tuple[int, ...]) -> Holding:
@@ -76,12 +76,12 @@ def moved(held: Holding, boundaries: tuple[int, ...]) -> Holding:
     return replace(held, zones=boundaries[held.zones], depth=depth)
 
 
-def orders(holdings: Iterable[Holding]) -> dict[Place, set[Place]] | None:
+def orders(holdings: Iterable[Holding]) -> dict[HolderPlace, set[HolderPlace]] | None:
     """Of each holder, those that must stand above it in the same place; None if they cannot all do so."""
-    found: dict[Place, set[Place]] = {}
+    found: dict[HolderPlace, set[HolderPlace]] = {}
     for h in holdings:
         if h.over:
-            found.setdefault(place_of(h), set()).update(Place(t, m, h.zones) for t, m in h.over)
+            found.setdefault(place_of(h), set()).update(HolderPlace(t, m, h.zones) for t, m in h.over)
     for _ in found:
         for own in found.values():
             own.update(*(found.get(p, ()) for p in tuple(own)))
@@ -104,7 +104,7 @@ def agree(
 
 
 def still_held(
-    users: Iterable[OpenHolding], above: Mapping[Place, set[Place]], live: frozenset[str], open_zones: int
+    users: Iterable[OpenHolding], above: Mapping[HolderPlace, set[HolderPlace]], live: frozenset[str], open_zones: int
 ) -> tuple[OpenHolding, ...]:
     """Holders that a later Einsum can share, with the Einsums that have them. `above`: as `orders` says."""
     found = set()
@@ -121,7 +121,7 @@ def spread_holders(
     open_side: Sequence[OpenHolding],
     einsum_side: Iterable[Holding],
     after: Iterable[OpenHolding],
-    users: Mapping[tuple[Place, int], tuple[HolderUser, ...]],
+    users: Mapping[tuple[HolderPlace, int], tuple[HolderUser, ...]],
     open_zones: int,
 ) -> tuple[SpreadHolder, ...]:
     """Holders with space at several depths. `users`: those before the join, by place and depth."""
@@ -208,7 +208,7 @@ class Ledger:
             found.append(numbers[Account(account.memory, depths)])
         return found
 
-    def counting(self, place: Place, depth: int) -> list[int]:
+    def counting(self, place: HolderPlace, depth: int) -> list[int]:
         """Accounts in which a holder counts at this depth."""
         found = []
         for i, account in enumerate(self.accounts):

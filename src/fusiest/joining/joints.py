@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from fusiest.joining.compatibility import APART, EinsumView, OpenCompatibility, OpenHolding, OpenLoop
 from fusiest.joining.holders import (
+    HolderPlace,
     HolderUser,
-    Place,
     SharedHolder,
     SpreadHolder,
     agree,
@@ -321,9 +321,9 @@ class _Meeting:
             return True
         return agree([h for h, _ in self.open_holdings], self.einsum_holdings, self.inside, self.view.tensors)
 
-    def _users(self) -> dict[tuple[Place, int], tuple[HolderUser, ...]]:
+    def _users(self) -> dict[tuple[HolderPlace, int], tuple[HolderUser, ...]]:
         """Einsums in the open loops that hold a tensor, by place and depth, with the tiles above that depth."""
-        found: dict[tuple[Place, int], tuple[HolderUser, ...]] = {}
+        found: dict[tuple[HolderPlace, int], tuple[HolderUser, ...]] = {}
         for held, user in self.open_holdings:
             above = set(self._above(held.depth))
             loops = ((self.before.loops[i], self.column[v]) for i, v in self.match.items() if v in above)
@@ -332,7 +332,9 @@ class _Meeting:
             found[key] = (*found.get(key, ()), HolderUser(user, tuple(names)))
         return found
 
-    def _shared_holders(self, users: Mapping[tuple[Place, int], tuple[HolderUser, ...]]) -> Iterator[SharedHolder]:
+    def _shared_holders(
+        self, users: Mapping[tuple[HolderPlace, int], tuple[HolderUser, ...]]
+    ) -> Iterator[SharedHolder]:
         """The Einsum's further holders of shared tensors, each with the Einsums in the open loops that have the same."""
         for h in self.einsum_holdings:
             stepped = tuple((v.variable, self.column[v]) for v in sorted(self._above(h.depth)))

@@ -58,7 +58,7 @@ class PartialGroup(NamedTuple):
     rows: PartialRows
 
 
-class Source(NamedTuple):
+class JoinSource(NamedTuple):
     """A set of finished Einsums, and the Einsum joined to it."""
 
     finished: frozenset[str]
@@ -71,7 +71,7 @@ class State:
 
     finished: frozenset[str]
     groups: tuple[PartialGroup, ...]
-    sources: tuple[Source, ...] = ()
+    sources: tuple[JoinSource, ...] = ()
 
     def __len__(self) -> int:
         return sum(len(rows) for _, rows in self.groups)
@@ -86,7 +86,7 @@ class Trails(NamedTuple):
 
     compatibilities: tuple[OpenCompatibility, ...]
     rows: tuple[Trail, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[JoinSource, ...]
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _next_level(problem: JoinProblem, how: JoinPass, check: Check, level: Level)
     for state in level.states:
         for einsum in how.next_einsums(problem, state.finished):
             joins = reached.setdefault(state.finished | {einsum}, _Joins({}, []))
-            joins.sources.append(Source(state.finished, einsum))
+            joins.sources.append(JoinSource(state.finished, einsum))
             _Join(problem, how, check, state, einsum, joins).run()
     states = [_merged(problem, how, check, finished, joins) for finished, joins in reached.items()]
     thin = [how.coarse is not None and len(state) > how.coarse.most for state in states]
@@ -171,7 +171,7 @@ class _Joins:
     """Everything that has been joined to one set of finished Einsums, before it is pruned."""
 
     parts: dict[OpenCompatibility, list[PartialRows]]
-    sources: list[Source]
+    sources: list[JoinSource]
     compatible: int = 0
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fusiest.joining.bounds import LowerBounds
-from fusiest.joining.compatibility import Crossing, OpenCompatibility, Relaxed, TensorCompatibility, crossing
+from fusiest.joining.compatibility import OpenCompatibility, Relaxed, TensorCompatibility, TensorCrossing, crossing
 from fusiest.joining.incumbents import Incumbents
 from fusiest.joining.rows import BUCKETS, PartialRows, Room
 from fusiest.objective import IMPOSSIBLE, Least
@@ -28,10 +28,10 @@ class Seam:
     tensor: str
     relaxed: Mapping[TensorCompatibility, Least]
     """What comes after needs at least this, by how the tensor crosses, relaxed."""
-    exact: Mapping[Crossing, Sequence[Least]] = field(default_factory=dict)
+    exact: Mapping[TensorCrossing, Sequence[Least]] = field(default_factory=dict)
     """The same, if loops are open in these zones, and by how much of the memory is taken already."""
 
-    def after(self, how: Crossing, bucket: int) -> Least:
+    def after(self, how: TensorCrossing, bucket: int) -> Least:
         """What comes after needs at least this."""
         if how in self.exact:
             return self.exact[how][bucket]
@@ -66,7 +66,7 @@ def buckets(compatibility: OpenCompatibility, rows: PartialRows, room: Room) -> 
     return taken
 
 
-class Stretch(NamedTuple):
+class SeamStretch(NamedTuple):
     """Einsums between two seams; the first stretch begins at none."""
 
     seam: Seam | None
@@ -80,7 +80,7 @@ class SeamBounds:
     """Bounds for long workloads: exact ones at seams, relaxed ones inside a stretch."""
 
     whole: LowerBounds
-    stretches: Sequence[Stretch]
+    stretches: Sequence[SeamStretch]
     _begun: dict[frozenset[str], LowerBounds] = field(default_factory=dict, repr=False)
     """By finished Einsums, the bounds that hold there."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fusiest.joining.holders import HolderUser, Ledger, Place
+from fusiest.joining.holders import HolderPlace, HolderUser, Ledger
 from fusiest.joining.joints import PERSISTENT, Exchanged, Joint
 from fusiest.joining.rows import Charge
 from fusiest.pmapping.pareto import Floats
@@ -103,7 +103,7 @@ class TensorCharges:
         for s in accounts.spread:
             yield Charge(accounts.opened(s), s.place.zones, -self._largest(s.unsunk, s.place, rows))
 
-    def _largest(self, users: tuple[HolderUser, ...], place: Place, rows: Rows) -> Floats:
+    def _largest(self, users: tuple[HolderUser, ...], place: HolderPlace, rows: Rows) -> Floats:
         """The most bits that one of these Einsums holds of a tensor."""
         most = np.zeros(len(rows))
         for user in users:

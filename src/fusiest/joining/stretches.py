@@ -16,12 +16,19 @@ from typing import NamedTuple
 import numpy as np
 
 from fusiest.joining.bounds import LowerBounds
-from fusiest.joining.compatibility import Crossing, OpenCompatibility, OpenLoop, Relaxed, TensorCompatibility, crossing
+from fusiest.joining.compatibility import (
+    OpenCompatibility,
+    OpenLoop,
+    Relaxed,
+    TensorCompatibility,
+    TensorCrossing,
+    crossing,
+)
 from fusiest.joining.incumbents import Incumbents, KnownCosts
 from fusiest.joining.passes import Check, JoinPass, Level, PartialGroup, State, levels
 from fusiest.joining.problem import Group, JoinProblem, Potential, potential
 from fusiest.joining.rows import BUCKETS, PartialRows, Room, start_rows
-from fusiest.joining.seams import Seam, SeamBounds, Stretch, buckets
+from fusiest.joining.seams import Seam, SeamBounds, SeamStretch, buckets
 from fusiest.objective import ENERGY, Least, Objective, Weights
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.table import Backing, Rows, merge_rows
@@ -43,9 +50,9 @@ class _TooLarge(Exception):
 class _Transition(NamedTuple):
     """How the first tensor comes in, with how much space taken, and how the last one goes out, if any, with how much."""
 
-    first: Crossing
+    first: TensorCrossing
     taken: int
-    last: Crossing | None
+    last: TensorCrossing | None
     bucket: int
 
 
@@ -54,12 +61,12 @@ class _Transitions:
     """Least costs of a stretch by how its first tensor comes in and its last one goes out; what is not found needs more."""
 
     costs: Mapping[_Transition, float]
-    beginnings: list[Crossing]
+    beginnings: list[TensorCrossing]
     most: float
     """With what comes after, reckoned by `potentials`, all others cost at least this."""
     potentials: Mapping[TensorCompatibility, float]
 
-    def least(self, first: Crossing, taken: int, after: Seam | None, name: str) -> float:
+    def least(self, first: TensorCrossing, taken: int, after: Seam | None, name: str) -> float:
         """The least cost of the stretch and all that comes after it."""
         if after is None:
             others = [self.most]
@@ -95,7 +102,7 @@ def seam_bounds(
     Seams are best put there: little is decided by what both sides have in common.
     """
     known: dict[object, _Transitions | None] = {}
-    stretches: list[Stretch] = []
+    stretches: list[SeamStretch] = []
     after: Seam | None = None
     for span in reversed(_ranges(problem, all_orders, unfused)):
         bounds = _span_bounds(problem, costs, span, after.by_tensors() if after is not None else None)
@@ -107,9 +114,9 @@ def seam_bounds(
             for name in objective.searched:
                 key = name, _key(problem, span)
                 if key not in known:
-                    known[key] = _Search(problem, costs, name, span, after, check, all_orders).run()
+                    known[key] = _StretchSearch(problem, costs, name, span, after, check, all_orders).run()
                 seam = _improved(seam, known[key], after, name)
-        stretches.append(Stretch(seam, frozenset(span.einsums), bounds))
+        stretches.append(SeamStretch(seam, frozenset(span.einsums), bounds))
         after = seam
     return SeamBounds(costs.bounds(problem), stretches[::-1])
 
@@ -200,7 +207,7 @@ def _index(affine: Affine, number: Mapping[str, int]) -> object:
 
 
 @dataclass(frozen=True)
-class _Search:
+class _StretchSearch:
     """The least costs of one kind (`name` of `Least`) of a stretch."""
 
     problem: JoinProblem
@@ -278,7 +285,7 @@ def _end(problem: JoinProblem, how: JoinPass, start: State, check: Check) -> Sta
     return end
 
 
-def _transitions(problem: JoinProblem, end: State | None, beginnings: list[Crossing]) -> dict[_Transition, float]:
+def _transitions(problem: JoinProblem, end: State | None, beginnings: list[TensorCrossing]) -> dict[_Transition, float]:
     found: dict[_Transition, float] = {}
     if end is None:
         return found

@@ -78,7 +78,7 @@ class Sequential:
 
 
 Loop: TypeAlias = Temporal | Spatial
-Holder: TypeAlias = Storage | Toll
+HolderNode: TypeAlias = Storage | Toll
 Node: TypeAlias = Temporal | Spatial | Storage | Toll | Compute | Sequential
 
 

@@ -27,7 +27,7 @@ from fusiest.looptree.nodes import (
     Toll,
     variable_in,
 )
-from fusiest.looptree.text import Bounds, einsums, first_user, place_words, rank_words
+from fusiest.looptree.text import BoundsByEinsum, einsums, first_user, place_words, rank_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +56,18 @@ _PLAIN = ("copy", "unary", "sum", "matmul")
 _SYMBOLS = {"matmul": "*", "multiply": "*", "add": "+", "subtract": "-", "divide": "/"}
 
 
-Accesses: TypeAlias = Mapping[str, EinsumText]
+AccessTexts: TypeAlias = Mapping[str, EinsumText]
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
+class _LoopScope:
     """What holds at a place in the tree: the loops above with their numbers, and where each tensor is.
 
     A loop without a number is its Einsums' only one over the variable; its index is the variable itself.
     """
 
-    bounds: Bounds
-    accesses: Accesses
+    bounds: BoundsByEinsum
+    accesses: AccessTexts
     separators: Mapping[str, str]
     above: tuple[tuple[Loop, int | None], ...] = ()
     held: Mapping[str, str] = FrozenDict()
@@ -82,7 +82,7 @@ class _Scope:
                 yield self.index(variable, number), loop.tile_shape
 
 
-def pseudocode(tree: LoopTree, bounds: Bounds, accesses: Accesses | None = None) -> str:
+def pseudocode(tree: LoopTree, bounds: BoundsByEinsum, accesses: AccessTexts | None = None) -> str:
     """The mapping as a loop nest. Without accesses, the direction in which a tensor moves is not shown.
 
     >>> nest = (Temporal(rank_variable="m", tile_shape=2), Temporal(rank_variable="m", tile_shape=1))
@@ -95,7 +95,7 @@ def pseudocode(tree: LoopTree, bounds: Bounds, accesses: Accesses | None = None)
     """
     names = {v for path in tree.paths() for n in path if isinstance(n, Temporal | Spatial) for v in _names(n)}
     separators = {name: _separator(name, names.union(*bounds.values())) for name in names}
-    return "\n".join(_lines(tree.nodes, _Scope(bounds, accesses or {}, separators), list(_leaves(tree))))
+    return "\n".join(_lines(tree.nodes, _LoopScope(bounds, accesses or {}, separators), list(_leaves(tree))))
 
 
 def _separator(variable: str, others: set[str]) -> str:
@@ -131,7 +131,7 @@ def _leaves(tree: LoopTree) -> Iterator[_Leaf]:
             yield _Leaf(einsum, found, found.copy())
 
 
-def _lines(nodes: tuple[Node, ...], scope: _Scope, leaves: list[_Leaf]) -> list[str]:
+def _lines(nodes: tuple[Node, ...], scope: _LoopScope, leaves: list[_Leaf]) -> list[str]:
     """Every loop is passed once, from the root down; `leaves` are those under the nodes."""
     users = tuple(leaf.einsum for leaf in leaves)
     lines: list[str] = []
@@ -160,7 +160,7 @@ def _lines(nodes: tuple[Node, ...], scope: _Scope, leaves: list[_Leaf]) -> list[
     return lines + ends
 
 
-def _branches(split: Sequential, scope: _Scope, leaves: list[_Leaf]) -> Iterator[str]:
+def _branches(split: Sequential, scope: _LoopScope, leaves: list[_Leaf]) -> Iterator[str]:
     begin = 0
     for branch in split.nodes:
         names = einsums(branch.nodes)
@@ -184,7 +184,7 @@ def _number(loop: Loop, leaves: list[_Leaf]) -> int | None:
     return None if alone else number
 
 
-def _loop(loop: Loop, number: int | None, users: tuple[str, ...], scope: _Scope) -> str:
+def _loop(loop: Loop, number: int | None, users: tuple[str, ...], scope: _LoopScope) -> str:
     user = first_user(loop, users, scope.bounds)
     if user is None:
         raise SpecError(f"no Einsum under the loop over {rank_words(loop)} has a bound for it", _names(loop)[0])
@@ -199,7 +199,7 @@ def _loop(loop: Loop, number: int | None, users: tuple[str, ...], scope: _Scope)
     return f"{keyword} {index} in 0..{count}{place_words(loop)}:{comment}"
 
 
-def _extent(einsum: str, variable: str, scope: _Scope) -> int | str:
+def _extent(einsum: str, variable: str, scope: _LoopScope) -> int | str:
     """The variable's extent here: a number, or an expression where the last tile may be smaller."""
     extent: int | str = scope.bounds[einsum][variable]
     for index, tile in scope.indices(einsum, variable):
@@ -210,7 +210,7 @@ def _extent(einsum: str, variable: str, scope: _Scope) -> int | str:
     return extent
 
 
-def _moves(node: Storage, users: tuple[str, ...], scope: _Scope) -> tuple[list[str], list[str]]:
+def _moves(node: Storage, users: tuple[str, ...], scope: _LoopScope) -> tuple[list[str], list[str]]:
     """What is said where the holder stands, and what is drained when everything under it has run."""
     before: list[str] = []
     after: list[str] = []
@@ -241,7 +241,7 @@ _Role: TypeAlias = tuple[str, str, bool]
 """An Einsum, its access to some tensor, and whether it writes there."""
 
 
-def _roles(tensor: str, users: tuple[str, ...], scope: _Scope) -> Iterator[_Role]:
+def _roles(tensor: str, users: tuple[str, ...], scope: _LoopScope) -> Iterator[_Role]:
     for einsum in users:
         if einsum in scope.accesses:
             accesses = scope.accesses[einsum]
@@ -250,7 +250,7 @@ def _roles(tensor: str, users: tuple[str, ...], scope: _Scope) -> Iterator[_Role
                     yield einsum, access, output
 
 
-def _revisited(role: _Role, scope: _Scope) -> str:
+def _revisited(role: _Role, scope: _LoopScope) -> str:
     """The condition under which an output tile has been here before: some loop above reduces, and has gone round."""
     einsum, access, _ = role
     reduced = [v for v in scope.bounds.get(einsum, {}) if v not in _variables(access)]
@@ -260,7 +260,7 @@ def _revisited(role: _Role, scope: _Scope) -> str:
     )
 
 
-def _tile(tensor: str, users: tuple[str, ...], scope: _Scope) -> str:
+def _tile(tensor: str, users: tuple[str, ...], scope: _LoopScope) -> str:
     """`T0[m1, :]`, or the bare name if it is all of the tensor or its access is not known."""
     for einsum, access, _ in _roles(tensor, users, scope):
         ranks = [_cut(rank, einsum, scope) for rank in _ranks(access)]
@@ -268,7 +268,7 @@ def _tile(tensor: str, users: tuple[str, ...], scope: _Scope) -> str:
     return tensor
 
 
-def _cut(rank: str, einsum: str, scope: _Scope) -> str:
+def _cut(rank: str, einsum: str, scope: _LoopScope) -> str:
     def indices(variable: re.Match[str]) -> str:
         return ".".join(index for index, _ in scope.indices(einsum, variable[0])) or ":"
 
@@ -290,7 +290,7 @@ def _variables(access: str) -> set[str]:
     return set(_WORD.findall(access.partition("[")[2]))
 
 
-def _compute(node: Compute, scope: _Scope) -> list[str]:
+def _compute(node: Compute, scope: _LoopScope) -> list[str]:
     if node.einsum not in scope.accesses:
         return [f"compute {node.einsum} on {node.component}"]
     bounds, access = scope.bounds.get(node.einsum, {}), scope.accesses[node.einsum]

@@ -11,8 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from fusiest.looptree.nodes import Compute, Holder, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll
-from fusiest.looptree.text import Bounds, einsums, holder_words, iterations, loop_words, place_words
+from fusiest.looptree.nodes import (
+    Compute,
+    HolderNode,
+    Loop,
+    LoopTree,
+    Node,
+    Sequential,
+    Spatial,
+    Storage,
+    Temporal,
+    Toll,
+)
+from fusiest.looptree.text import BoundsByEinsum, einsums, holder_words, iterations, loop_words, place_words
 
 _MARGIN = 20  # around the drawing, in pixels as all lengths here
 _COLUMN_GAP = 24
@@ -85,7 +96,7 @@ class _Column:
         return stack + (_FAN + max(b.height for b in self.branches) if self.branches else 0)
 
 
-def svg(tree: LoopTree, bounds: Bounds | None = None) -> str:
+def svg(tree: LoopTree, bounds: BoundsByEinsum | None = None) -> str:
     """The tree as an SVG document; loops show their iterations where the bounds are known.
 
     >>> svg(LoopTree(nodes=(Compute(einsum="A", component="MAC"),))).startswith("<svg xmlns=")
@@ -108,7 +119,9 @@ def svg(tree: LoopTree, bounds: Bounds | None = None) -> str:
     )
 
 
-def _column(nodes: tuple[Node, ...], above: tuple[Loop, ...], bounds: Bounds, colours: Mapping[str, int]) -> _Column:
+def _column(
+    nodes: tuple[Node, ...], above: tuple[Loop, ...], bounds: BoundsByEinsum, colours: Mapping[str, int]
+) -> _Column:
     boxes: list[_Box] = []
     users = einsums(nodes)
     for node in nodes:
@@ -172,7 +185,7 @@ def _compute(node: Compute) -> _Box:
     return _Box("compute", f"{node.einsum} on {node.component}", width, height, body)
 
 
-def _holder(node: Holder, colours: Mapping[str, int], row: int) -> _Box:
+def _holder(node: HolderNode, colours: Mapping[str, int], row: int) -> _Box:
     """The memory's name and then a chip per tensor, in rows of at most `row` pixels where that is possible."""
     name = node.component + (" (persistent)" if isinstance(node, Storage) and node.persistent else "")
     items = [(name, _width(name, _LARGE, strong=True)), *((t, _width(t, _LARGE) + 14) for t in node.tensors)]

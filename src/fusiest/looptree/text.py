@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from fusiest.looptree.nodes import (
     Compute,
-    Holder,
+    HolderNode,
     Loop,
     LoopTree,
     Node,
@@ -25,7 +25,7 @@ from fusiest.looptree.nodes import (
     variable_in,
 )
 
-Bounds: TypeAlias = Mapping[str, Mapping[str, int]]
+BoundsByEinsum: TypeAlias = Mapping[str, Mapping[str, int]]
 """Einsum → rank variable → bound."""
 
 _UNICODE = ("├─ ", "│  ", "└─ ", "   ")
@@ -33,7 +33,7 @@ _ASCII = ("|- ", "|  ", "`- ", "   ")
 _PLAIN = ("- ", "  ", "- ", "  ")
 
 
-def text(tree: LoopTree, bounds: Bounds | None = None, unicode: bool = True) -> str:
+def text(tree: LoopTree, bounds: BoundsByEinsum | None = None, unicode: bool = True) -> str:
     """The tree as indented text, a line per node; loops show their iterations where the bounds are known.
 
     >>> from fusiest.looptree.nodes import Storage
@@ -46,12 +46,14 @@ def text(tree: LoopTree, bounds: Bounds | None = None, unicode: bool = True) -> 
     return "\n".join(_lines(tree.nodes, (), bounds or {}, _UNICODE if unicode else _ASCII))
 
 
-def outline(tree: LoopTree, bounds: Bounds | None = None) -> str:
+def outline(tree: LoopTree, bounds: BoundsByEinsum | None = None) -> str:
     """As `text`, but a branch looks the same whatever comes after it: for comparing line by line."""
     return "\n".join(_lines(tree.nodes, (), bounds or {}, _PLAIN))
 
 
-def _lines(nodes: tuple[Node, ...], above: tuple[Loop, ...], bounds: Bounds, glyphs: tuple[str, ...]) -> list[str]:
+def _lines(
+    nodes: tuple[Node, ...], above: tuple[Loop, ...], bounds: BoundsByEinsum, glyphs: tuple[str, ...]
+) -> list[str]:
     users = einsums(nodes)
     lines: list[str] = []
     pad = ""
@@ -89,7 +91,7 @@ def einsums(nodes: Iterable[Node]) -> tuple[str, ...]:
     return (last.einsum,) if isinstance(last, Compute) else ()
 
 
-def first_user(loop: Loop, einsums: Iterable[str], bounds: Bounds) -> tuple[str, str] | None:
+def first_user(loop: Loop, einsums: Iterable[str], bounds: BoundsByEinsum) -> tuple[str, str] | None:
     """The first of the Einsums for which the loop steps a variable with a known bound, and that variable."""
     for einsum in einsums:
         variable = variable_in(loop, einsum)
@@ -98,7 +100,7 @@ def first_user(loop: Loop, einsums: Iterable[str], bounds: Bounds) -> tuple[str,
     return None
 
 
-def iterations(loop: Loop, above: Iterable[Loop], einsums: Iterable[str], bounds: Bounds) -> int | None:
+def iterations(loop: Loop, above: Iterable[Loop], einsums: Iterable[str], bounds: BoundsByEinsum) -> int | None:
     """⌈extent above / tile⌉ for the first of the Einsums that has the variable; None if no bound is known."""
     user = first_user(loop, einsums, bounds)
     if user is None:
@@ -134,7 +136,7 @@ def place_words(loop: Loop) -> str:
     return f" on {loop.component}.{loop.name}" if isinstance(loop, Spatial) else ""
 
 
-def holder_words(holder: Holder) -> str:
+def holder_words(holder: HolderNode) -> str:
     """`in DRAM`, `in DRAM, persistent`, or `through NoC` for a Toll."""
     if isinstance(holder, Toll):
         return f"through {holder.component}"

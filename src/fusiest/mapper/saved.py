@@ -15,7 +15,7 @@ from fusiest.mapper.provenance import GIVEN, Provenance
 from fusiest.mapper.result import FunnelStep, Improvement, Mapping, Result, Stats, Stop
 from fusiest.model.evaluate import Evaluation, evaluate
 from fusiest.spec.load import load_texts
-from fusiest.spec.origin import Origin
+from fusiest.spec.origin import SpecOrigin
 from fusiest.spec.resultfile import (
     EVALUATION,
     OBJECTIVES,
@@ -107,7 +107,7 @@ def _spec(file: str, document: dict[str, Any]) -> Spec:
     if spec.workload is None or spec.arch is None:
         raise SpecError(f"{file}: its spec lacks an architecture or a workload")
     made = _provenance(document)
-    return spec.came_from(Origin(made.files, made.defines))
+    return spec.came_from(SpecOrigin(made.files, made.defines))
 
 
 def _mapping(file: str, spec: Spec, saved: Any) -> Mapping:

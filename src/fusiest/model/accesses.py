@@ -12,7 +12,7 @@ from typing import TypeAlias
 from fusiest.model.nest import EinsumNest, TensorNest
 from fusiest.model.visits import Visits, footprint, total_footprint, visits
 
-Key: TypeAlias = tuple[str, str, str]
+AccessKey: TypeAlias = tuple[str, str, str]
 """(component, tensor, action); the tensor of a compute is ''."""
 
 
@@ -20,8 +20,8 @@ Key: TypeAlias = tuple[str, str, str]
 class Accesses:
     """Values moved per (component, tensor, action): over all instances, and on the busiest one."""
 
-    total: dict[Key, int]
-    per_unit: dict[Key, int]
+    total: dict[AccessKey, int]
+    per_unit: dict[AccessKey, int]
     operations: int
     steps: int
 
@@ -29,8 +29,8 @@ class Accesses:
 def count_accesses(nest: EinsumNest) -> Accesses:
     if nest.einsum.is_copy_operation:
         return _copy(nest)
-    total: dict[Key, int] = {}
-    per_unit: dict[Key, int] = {}
+    total: dict[AccessKey, int] = {}
+    per_unit: dict[AccessKey, int] = {}
     for tensor in nest.tensors.values():
         total.update(_tensor(nest, tensor, per_unit=False))
         per_unit.update(_tensor(nest, tensor, per_unit=True))
@@ -86,11 +86,11 @@ def _is_reused(
     return tensor.access.tensor in next(d for d in owner.dimensions if d.name == dimension).may_reuse
 
 
-def _tensor(nest: EinsumNest, tensor: TensorNest, per_unit: bool) -> dict[Key, int]:
+def _tensor(nest: EinsumNest, tensor: TensorNest, per_unit: bool) -> dict[AccessKey, int]:
     """Reads and writes of every holder of one tensor."""
     holders = tensor.holders
     name, output = tensor.access.tensor, tensor.access.output
-    counts: dict[Key, int] = {}
+    counts: dict[AccessKey, int] = {}
     for j, holder in enumerate(holders):
         child = next((i for i in range(j + 1, len(holders)) if not holders[i].is_toll), len(holders))
         below = holders[child].component if child < len(holders) else nest.path.compute
@@ -121,8 +121,8 @@ def _copy(nest: EinsumNest) -> Accesses:
     source = next(t for t in nest.tensors.values() if not t.access.output)
     target = nest.tensors[nest.einsum.output]
     name = source.access.tensor
-    total: dict[Key, int] = {}
-    per_unit: dict[Key, int] = {}
+    total: dict[AccessKey, int] = {}
+    per_unit: dict[AccessKey, int] = {}
     moves = source.holders[0].component.name != target.holders[0].component.name
     for tensor, action in ((source, "read"), (target, "write")):
         component = tensor.holders[0].component.name

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fusiest.errors import InvalidMapping, Located, SpecError, did_you_mean
 from fusiest.looptree.nodes import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll
 from fusiest.looptree.text import einsums
-from fusiest.model.accesses import Accesses, Key, count_accesses
+from fusiest.model.accesses import Accesses, AccessKey, count_accesses
 from fusiest.model.evaluation import EinsumEvaluation, Evaluation
 from fusiest.model.exchange import check_backings, out_of_turn
 from fusiest.model.leakage import bind_all, leak_power
@@ -270,9 +270,9 @@ def _copied_name(nest: EinsumNest, tensor: str) -> str:
     return next(t for t in nest.einsum.accesses if t != nest.einsum.output)
 
 
-def action_counts(values: Mapping[Key, int], bound: Mapping[str, BoundComponent]) -> dict[Key, float]:
+def action_counts(values: Mapping[AccessKey, int], bound: Mapping[str, BoundComponent]) -> dict[AccessKey, float]:
     """Values moved, as numbers of actions."""
-    found: dict[Key, float] = {}
+    found: dict[AccessKey, float] = {}
     for (component, tensor, action), count in values.items():
         a = bound[component].actions[action]
         found[component, tensor, action] = count / a.values_per_action[tensor] * a.actions_scale
@@ -280,7 +280,7 @@ def action_counts(values: Mapping[Key, int], bound: Mapping[str, BoundComponent]
 
 
 def _latencies(
-    nest: EinsumNest, counts: Accesses, per_unit: Mapping[Key, float], bound: Mapping[str, BoundComponent]
+    nest: EinsumNest, counts: Accesses, per_unit: Mapping[AccessKey, float], bound: Mapping[str, BoundComponent]
 ) -> dict[str, float]:
     """Seconds that each component on the path is busy."""
     calls: dict[str, dict[str, float]] = {c.name: {} for c in nest.path.components if c.kind != "container"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fusiest.errors import FusiestError, did_you_mean
 from fusiest.frames import DataTable
-from fusiest.model.accesses import Key
+from fusiest.model.accesses import AccessKey
 
 if TYPE_CHECKING:
     import pandas
@@ -20,10 +20,10 @@ class EinsumEvaluation:
     energy: float
     latency: float
     latency_per_component: dict[str, float]
-    actions: dict[Key, float]
-    energies: dict[Key, float]
+    actions: dict[AccessKey, float]
+    energies: dict[AccessKey, float]
     occupancy_bits: dict[tuple[str, str], int | float]
-    per_unit: dict[Key, float]
+    per_unit: dict[AccessKey, float]
     points: int
     """Of the iteration space, once: each is a compute action. How many operations that is says `operations.py`."""
     steps: int

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from fusiest.errors import Located, SpecError
-from fusiest.model.nest import EinsumNest, Holder, Loop
+from fusiest.model.nest import EinsumNest, Holder, NestLoop
 from fusiest.model.occupancy import Sharing
 from fusiest.spec.analysis import EinsumInfo, Stepping
 
@@ -78,7 +78,7 @@ def _wrong(source: EinsumNest, user: EinsumNest, tensor: str, shared: int, produ
                 yield from _unfinished(source, user, tensor, made, used)
 
 
-def _dropped(source: EinsumNest, user: EinsumNest, tensor: str, made: Loop, used: Loop) -> Iterator[Located]:
+def _dropped(source: EinsumNest, user: EinsumNest, tensor: str, made: NestLoop, used: NestLoop) -> Iterator[Located]:
     """The tensor is held below a shared loop: in each iteration both must mean the same elements of it."""
     accesses = source.tensors[tensor].access, user.tensors[tensor].access
     if accesses[0].stepping(made.variable) is None or accesses[0].stepping(made.variable) != accesses[1].stepping(
@@ -96,7 +96,7 @@ def _dropped(source: EinsumNest, user: EinsumNest, tensor: str, made: Loop, used
         )
 
 
-def _unfinished(source: EinsumNest, user: EinsumNest, tensor: str, made: Loop, used: Loop) -> Iterator[Located]:
+def _unfinished(source: EinsumNest, user: EinsumNest, tensor: str, made: NestLoop, used: NestLoop) -> Iterator[Located]:
     """The tensor is held above a shared loop: in its turn the consumer must need only what is finished."""
     made_nest, used_nest = source.tensors[tensor], user.tensors[tensor]
     begin = f"Einsum {user.einsum.name} uses {tensor} before Einsum {source.einsum.name} has finished it"
@@ -117,7 +117,9 @@ def _unfinished(source: EinsumNest, user: EinsumNest, tensor: str, made: Loop, u
     yield from _apart(source, user, tensor, made, used, "uses")
 
 
-def _apart(source: EinsumNest, user: EinsumNest, tensor: str, made: Loop, used: Loop, what: str) -> Iterator[Located]:
+def _apart(
+    source: EinsumNest, user: EinsumNest, tensor: str, made: NestLoop, used: NestLoop, what: str
+) -> Iterator[Located]:
     """One of the two holds the tensor elsewhere above a loop in which they take turns."""
     for nest, loop in ((source, made), (user, used)):
         for holder in nest.tensors[tensor].holders[1:]:

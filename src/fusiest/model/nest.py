@@ -42,7 +42,7 @@ def leaf_paths(tree: LoopTree) -> list[tuple[TreeNode, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class NestLoop:
     """A loop of the nest. `position` orders loops and holders as written; `variable` knows its line in the mapping."""
 
     number: int
@@ -87,9 +87,9 @@ class TensorNest:
 
     access: Access
     holders: tuple[Holder, ...]
-    gaps: tuple[tuple[Loop, ...], ...]
+    gaps: tuple[tuple[NestLoop, ...], ...]
 
-    def loops_above(self, index: int) -> tuple[Loop, ...]:
+    def loops_above(self, index: int) -> tuple[NestLoop, ...]:
         """All loops above holder `index` (or above Compute, if index is the number of holders)."""
         return tuple(loop for gap in self.gaps[: index + 1] for loop in gap)
 
@@ -98,7 +98,7 @@ class TensorNest:
 class EinsumNest:
     einsum: EinsumInfo
     path: Path
-    loops: tuple[Loop, ...]
+    loops: tuple[NestLoop, ...]
     holders: tuple[Holder, ...]
     tensors: dict[str, TensorNest]
     numbers: tuple[int, ...]
@@ -116,7 +116,7 @@ class EinsumNest:
 def build_nest(nodes: tuple[TreeNode, ...], path: Path) -> EinsumNest:
     """The nest of one leaf. Errors name the node that makes no sense."""
     info = path.einsum
-    loops: list[Loop] = []
+    loops: list[NestLoop] = []
     holders: list[Holder] = []
     extents = dict(info.bounds)
     for position, tree_node in enumerate(nodes):
@@ -142,7 +142,7 @@ def _where(nodes: tuple[TreeNode, ...]) -> str | None:
     return leaf.einsum if isinstance(leaf, Compute) else None
 
 
-def _loop(number: int, position: int, node: Temporal | Spatial, path: Path, extents: dict[str, int]) -> Loop:
+def _loop(number: int, position: int, node: Temporal | Spatial, path: Path, extents: dict[str, int]) -> NestLoop:
     info = path.einsum
     variable = variable_in(node, info.name)
     at = node.rank_variable if isinstance(node.rank_variable, str) else next(iter(node.rank_variable), None)
@@ -160,7 +160,7 @@ def _loop(number: int, position: int, node: Temporal | Spatial, path: Path, exte
     extents[variable] = node.tile_shape
     iterations = -(-extent // node.tile_shape)
     if isinstance(node, Temporal):
-        return Loop(number, position, variable, node.tile_shape, iterations)
+        return NestLoop(number, position, variable, node.tile_shape, iterations)
     component = path.component(node.component)
     if component is None:
         names = [c.name for c in path.components]
@@ -173,7 +173,7 @@ def _loop(number: int, position: int, node: Temporal | Spatial, path: Path, exte
         raise SpecError(
             f"{node.component} has no fanout dimension {node.name}{did_you_mean(node.name, known)}", node.name
         )
-    return Loop(number, position, variable, node.tile_shape, iterations, component.name, str(node.name))
+    return NestLoop(number, position, variable, node.tile_shape, iterations, component.name, str(node.name))
 
 
 def _holders(number: int, position: int, node: Storage | Toll, path: Path) -> list[Holder]:
@@ -220,7 +220,7 @@ def _check_holders(holders: list[Holder], path: Path, nodes: tuple[TreeNode, ...
                 )
 
 
-def _tensor_nest(access: Access, loops: list[Loop], holders: list[Holder], path: Path) -> TensorNest:
+def _tensor_nest(access: Access, loops: list[NestLoop], holders: list[Holder], path: Path) -> TensorNest:
     own = [h for h in holders if h.tensor == access.tensor]
     levels = [path.index(h.component.name) for h in own]
     gap_of: list[int] = []
@@ -243,7 +243,7 @@ def _tensor_nest(access: Access, loops: list[Loop], holders: list[Holder], path:
     return nest
 
 
-def _check_moves(access: Access, loops: list[Loop], gap_of: list[int], path: Path) -> None:
+def _check_moves(access: Access, loops: list[NestLoop], gap_of: list[int], path: Path) -> None:
     """Moving Spatial loops must not swap two of them, nor one with a loop over the same variable that t sees."""
     for i, outer in enumerate(loops):
         for j in range(i + 1, len(loops)):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fusiest.errors import SpecError
-from fusiest.model.nest import EinsumNest, Holder, Loop
+from fusiest.model.nest import EinsumNest, Holder, NestLoop
 from fusiest.model.visits import footprint
 
 
@@ -79,11 +79,11 @@ def _reservation(nest: EinsumNest, holder: Holder, index: int) -> Reservation:
     return Reservation(holder.component.name, holder.tensor, bits, -1 if persistent else len(above), index == 0)
 
 
-def _passed(nest: EinsumNest, holder: Holder) -> list[Loop]:
+def _passed(nest: EinsumNest, holder: Holder) -> list[NestLoop]:
     """Loops that a non-backing holder's reservation sinks through, from the holder downwards."""
     access = nest.tensors[holder.tensor].access
-    order: list[Loop | Holder] = sorted([*nest.loops, *nest.holders], key=lambda item: item.position)
-    passed: list[Loop] = []
+    order: list[NestLoop | Holder] = sorted([*nest.loops, *nest.holders], key=lambda item: item.position)
+    passed: list[NestLoop] = []
     for item in order[order.index(holder) + 1 :]:
         if isinstance(item, Holder):
             break

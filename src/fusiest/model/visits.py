@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fusiest.model.nest import Loop
+from fusiest.model.nest import NestLoop
 from fusiest.spec.analysis import Access
 
 
@@ -21,7 +21,7 @@ class Visits:
     extent: int
 
 
-def visits(chain: Iterable[Loop], bound: int, counted: frozenset[int], first_only: frozenset[int]) -> Visits:
+def visits(chain: Iterable[NestLoop], bound: int, counted: frozenset[int], first_only: frozenset[int]) -> Visits:
     """Follow a variable's loops in written order down to the last that matters.
 
     `counted` loops run through all iterations; those in `first_only` stay at index 0, and so do loops that are neither

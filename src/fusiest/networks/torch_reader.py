@@ -15,7 +15,7 @@ from fusiest.errors import SpecError
 from fusiest.networks.graph import GraphNode, GraphValue, NetworkGraph
 from fusiest.networks.torch_calls import TensorName, TorchCall, TorchProgram
 
-ShapeOf = tuple[int, ...]
+TorchShape = tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class AtenCall:
         given = self.call.arguments.get(name) or []
         return [self.reader.name(one.name) if isinstance(one, TensorName) else "" for one in given]
 
-    def shape(self, name: str) -> ShapeOf:
+    def shape(self, name: str) -> TorchShape:
         return self.reader.graph.values[name].shape
 
     @property
@@ -62,7 +62,7 @@ class AtenCall:
         return self.call.outputs
 
     @property
-    def result(self) -> ShapeOf:
+    def result(self) -> TorchShape:
         """The shape of the first output."""
         return self.reader.program.tensors[self.call.outputs[0]].shape
 
@@ -89,7 +89,7 @@ class AtenCall:
         )
         return name
 
-    def node(self, operator: str, inputs: Sequence[str], output: str | ShapeOf = "", **attributes: Any) -> str:
+    def node(self, operator: str, inputs: Sequence[str], output: str | TorchShape = "", **attributes: Any) -> str:
         """Add a node. Its output is the call's, unless another output's name or the shape of a value in between is given."""
         values = self.reader.graph.values
         name = output if isinstance(output, str) and output else self.call.outputs[0]

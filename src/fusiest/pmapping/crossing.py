@@ -12,7 +12,7 @@ import numpy as np
 from fusiest.pmapping import kernels
 from fusiest.pmapping.costs import BUSY, ENERGY, finish
 from fusiest.pmapping.layers import Layer
-from fusiest.pmapping.nest import HeldTensor, Source
+from fusiest.pmapping.nest import HeldTensor, HolderSource
 from fusiest.pmapping.outlook import Cutoff, Outlook, Prospect
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.problem import FIRST, TRAFFIC
@@ -66,7 +66,7 @@ class Crossing:
         energy, latency = finish(outlook.problem, columns, least + outlook.least(prospect), prospect.watts)
         return rows, np.flatnonzero(cutoff.keeps(energy, latency))
 
-    def layer_above(self, sources: Mapping[int, Source], beaten: Beaten | None) -> Layer:
+    def layer_above(self, sources: Mapping[int, HolderSource], beaten: Beaten | None) -> Layer:
         """The rows above the fanout, Pareto-pruned. `sources`: where traffic goes that was carried so far."""
         columns, pairs = self.outlook.columns, self.pairs
         inputs = np.flatnonzero(self.layer.criteria.any(axis=0))
@@ -124,7 +124,7 @@ class Beaten:
     known: Floats
 
 
-def _matrix(outlook: Outlook, fanout: Fanout, sources: Mapping[int, Source]) -> Floats:
+def _matrix(outlook: Outlook, fanout: Fanout, sources: Mapping[int, HolderSource]) -> Floats:
     """How criteria change with each choice: choices × criteria below × criteria above the fanout."""
     columns, units = outlook.columns, fanout.units
     output = next(i for i, t in enumerate(outlook.problem.tensors) if t.output)

@@ -24,7 +24,7 @@ from fusiest.pmapping.general_limits import Limit, Usages, best_usages, limits, 
 from fusiest.pmapping.general_nest import Facts, Held, Skeleton, Slot
 from fusiest.pmapping.general_orders import skeletons
 from fusiest.pmapping.general_origin import GeneralOrigin, fused_loops
-from fusiest.pmapping.general_terms import Charges, Factor, Footprints, Terms, reservations
+from fusiest.pmapping.general_terms import Charges, Footprints, TermFactor, Terms, reservations
 from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import Placement
@@ -77,7 +77,7 @@ class GeneralSearch:
     rules: Rules
     imperfect: bool
     evaluated: int = 0
-    chains: dict[object, tuple[Chains, dict[Factor, Floats]]] = field(default_factory=dict)
+    chains: dict[object, tuple[Chains, dict[TermFactor, Floats]]] = field(default_factory=dict)
     """Chains by what decides on them, with the factors that are known."""
 
     def __post_init__(self) -> None:
@@ -189,7 +189,7 @@ class _Nests:
         if len(state):
             yield from self._finished(terms, chains, state)
 
-    def _chains(self, variable: str) -> tuple[Chains, dict[Factor, Floats]]:
+    def _chains(self, variable: str) -> tuple[Chains, dict[TermFactor, Floats]]:
         skeleton, slots = self.skeleton, self.slots[variable]
         ordered = [d for _, d in skeleton.dimensions]
         swaps = tuple(
@@ -239,7 +239,7 @@ class _Nests:
         terms: Terms,
         chains: Mapping[str, Chains],
         limited: list[Limit],
-        known: Mapping[str, dict[Factor, Floats]],
+        known: Mapping[str, dict[TermFactor, Floats]],
     ) -> Combiner:
         weights = terms.matrix()
         components = self.search.path.components

@@ -16,7 +16,7 @@ import numpy as np
 from fusiest.interrupt import check
 from fusiest.pmapping.general_chains import Chains
 from fusiest.pmapping.general_limits import Limit
-from fusiest.pmapping.general_terms import Factor, Terms
+from fusiest.pmapping.general_terms import TermFactor, Terms
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.table import group_numbers
 
@@ -55,7 +55,7 @@ class Combiner:
     caps: Floats
     count: Callable[[int], None]
     """Told how many combinations are about to be evaluated."""
-    known: Mapping[str, dict[Factor, Floats]]
+    known: Mapping[str, dict[TermFactor, Floats]]
     """Factors of each variable's chains, as far as they are known."""
     complete: Callable[[Partial], tuple[Ints, Floats]]
     """Of complete rows: those that are allowed, and what they are compared by."""

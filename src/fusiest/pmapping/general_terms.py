@@ -19,14 +19,14 @@ from fusiest.spec.analysis import Access
 
 Which = str | tuple[int, ...]
 """A query of `Chains.visits`, or slots of `Chains.extent`."""
-Factor = tuple[str, Which, int]
+TermFactor = tuple[str, Which, int]
 """Kind, what is looked at, and coefficient: see `factor_values`."""
-ONE: Factor = ("one", "", 0)
-Product = tuple[float, tuple[Factor, ...]]
+ONE: TermFactor = ("one", "", 0)
+Product = tuple[float, tuple[TermFactor, ...]]
 """A number times one factor per variable."""
 
 
-def factor_values(chains: Chains, factor: Factor) -> Floats:
+def factor_values(chains: Chains, factor: TermFactor) -> Floats:
     """The factor of every chain."""
     kind, which, a = factor
     if kind == "one":
@@ -44,7 +44,7 @@ class Terms:
 
     variables: tuple[str, ...]
     criteria: dict[Hashable, int] = field(default_factory=dict)
-    weights: dict[tuple[Factor, ...], dict[int, float]] = field(default_factory=dict)
+    weights: dict[tuple[TermFactor, ...], dict[int, float]] = field(default_factory=dict)
 
     def criterion(self, name: Hashable) -> int:
         return self.criteria.setdefault(name, len(self.criteria))
@@ -66,12 +66,12 @@ class Terms:
 
     def factor_numbers(self) -> np.ndarray:
         """Terms × variables: which of the variable's factors each term has."""
-        numbers: list[dict[Factor, int]] = [{} for _ in self.variables]
+        numbers: list[dict[TermFactor, int]] = [{} for _ in self.variables]
         return np.array(
             [[n.setdefault(f, len(n)) for n, f in zip(numbers, key, strict=True)] for key in self.weights], np.int64
         ).reshape(len(self.weights), len(self.variables))
 
-    def values(self, variable: str, chains: Chains, known: dict[Factor, Floats]) -> Floats:
+    def values(self, variable: str, chains: Chains, known: dict[TermFactor, Floats]) -> Floats:
         """Chains × terms: the factor of each chain in each term. `known` remembers factors of these chains."""
         at = self.variables.index(variable)
         for key in self.weights:
@@ -97,12 +97,12 @@ class Footprints:
     def _products(self, tensor: str, which: Mapping[str, Which]) -> list[Product]:
         """Per variable: alone in its rank with coefficient a (box), with others (tiles and extra), in none (tiles)."""
 
-        def tiles(v: str) -> Factor:
+        def tiles(v: str) -> TermFactor:
             return ONE if isinstance(which[v], tuple) else ("tiles", which[v], 0)
 
-        found: list[tuple[float, dict[str, Factor]]] = [(1.0, {v: tiles(v) for v in self.facts.variables})]
+        found: list[tuple[float, dict[str, TermFactor]]] = [(1.0, {v: tiles(v) for v in self.facts.variables})]
         for rank in self.facts.ranks[tensor]:
-            options: list[tuple[float, dict[str, Factor]]] = [(1.0, {})]
+            options: list[tuple[float, dict[str, TermFactor]]] = [(1.0, {})]
             if len(rank) == 1:
                 options = [(1.0, {v: ("box", which[v], a) for v, a in rank.items()})]
             else:

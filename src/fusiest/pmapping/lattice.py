@@ -17,7 +17,7 @@ from fusiest.pmapping.costs import BUSY, ENERGY, Columns, Costs, make_columns
 from fusiest.pmapping.crossing import Crossing
 from fusiest.pmapping.growth import Growth, Put
 from fusiest.pmapping.layers import Layer, union
-from fusiest.pmapping.nest import BEYOND, HeldTensor, Nest, Source, Stretch
+from fusiest.pmapping.nest import BEYOND, HeldTensor, HolderSource, Nest, Stretch
 from fusiest.pmapping.outlook import Cutoff, Outlook, Prospect
 from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.placement import Placement
@@ -258,7 +258,7 @@ class Lattice:
                 found[key] = self._add(whole)
         return found
 
-    def _crossed(self, crossing: Crossing, sources: dict[int, Source], level: int, after: Key) -> Layer | None:
+    def _crossed(self, crossing: Crossing, sources: dict[int, HolderSource], level: int, after: Key) -> Layer | None:
         """Rows above a fanout, given where traffic goes that was carried so far."""
         cutoff = self.pruning.cutoff
         if cutoff is not None:
@@ -334,5 +334,5 @@ class Lattice:
                 self.finals.append((key, self._add(merged)))
 
 
-def _tolls(sources: Mapping[int, Source]) -> tuple[HeldTensor, ...]:
+def _tolls(sources: Mapping[int, HolderSource]) -> tuple[HeldTensor, ...]:
     return tuple(HeldTensor(toll, t) for t, source in sources.items() for toll in source.tolls)

@@ -40,7 +40,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Source:
+class HolderSource:
     """Where a tensor comes from: the memory that holds it further out, the Tolls on the way."""
 
     memory: int
@@ -64,9 +64,9 @@ class Stretch:
     """Above all loops: in the outermost memory, or of persistent tensors."""
     sets: Mapping[int, PlacementSets]
     """Per memory, the constraints that apply."""
-    sources: Mapping[HeldTensor, Source]
+    sources: Mapping[HeldTensor, HolderSource]
     """Where each holder gets its tensor from."""
-    outside: Mapping[int, Source]
+    outside: Mapping[int, HolderSource]
     """Per tensor, where it comes from seen from outside of these memories."""
 
     def is_backing(self, holder: HeldTensor) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fusiest.pmapping.costs import ENERGY, Columns, Costs, finish
-from fusiest.pmapping.nest import BEYOND, HeldTensor, Source, Stretch
+from fusiest.pmapping.nest import BEYOND, HeldTensor, HolderSource, Stretch
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.problem import FIRST, TRAFFIC, Problem
 from fusiest.pmapping.spatial import Fanout
@@ -79,7 +79,7 @@ class Outlook:
         """The outermost component that no fanout separates from this one."""
         return max((level for level in self.levels if level <= component), default=0)
 
-    def weights(self, tensor: int, skips: bool, source: Source) -> Floats:
+    def weights(self, tensor: int, skips: bool, source: HolderSource) -> Floats:
         """What is paid further out for what a holder, or the compute, exchanges; or carried on, if a fanout is between."""
         weights = self.costs.fetched(tensor, skips, source.stations)
         if source.memory == BEYOND:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from fusiest.pmapping.nest import BEYOND, NOWHERE, HeldTensor, Source, Stretch
+from fusiest.pmapping.nest import BEYOND, NOWHERE, HeldTensor, HolderSource, Stretch
 from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.problem import Problem
 from fusiest.spec.binding import Path
@@ -28,7 +28,7 @@ class Steps:
         self.names = [t.name for t in problem.tensors]
         self.outermost = next(i for i, c in enumerate(self.path.components) if c.kind == "memory")
         self._known: dict[tuple[Outers, range], list[tuple[Stretch, Outers]]] = {}
-        self._sources: dict[tuple[int, int, int, int], Source] = {}
+        self._sources: dict[tuple[int, int, int, int], HolderSource] = {}
 
     @cached_property
     def _same(self) -> list[list[int]]:
@@ -50,7 +50,7 @@ class Steps:
         same = self._same[component]
         return frozenset(same[i] for i in placements)
 
-    def source(self, placement: int, tensor: int, child: int, region: int) -> Source:
+    def source(self, placement: int, tensor: int, child: int, region: int) -> HolderSource:
         """Where a tensor comes from that component `child` holds or uses. `region`: the outermost component that no fanout
         separates from it."""
         key = self._same[child][placement], tensor, child, region
@@ -58,20 +58,20 @@ class Steps:
             self._sources[key] = self._source(*key)
         return self._sources[key]
 
-    def _source(self, placement: int, tensor: int, child: int, region: int) -> Source:
+    def _source(self, placement: int, tensor: int, child: int, region: int) -> HolderSource:
         held, name = self.placements[placement].held, self.names[tensor]
         components = self.path.components
         memory = max((i for i in range(child) if components[i].kind == "memory" and name in held[i]), default=NOWHERE)
         tolls = (i for i in range(max(memory + 1, region), child) if components[i].kind == "toll" and name in held[i])
         sets = self.placements[placement].sets[memory] if memory != NOWHERE else None
         kept = sets is not None and name in sets.no_resend_to_below
-        return Source(BEYOND if NOWHERE < memory < region else memory, tuple(tolls), kept)
+        return HolderSource(BEYOND if NOWHERE < memory < region else memory, tuple(tolls), kept)
 
     def split(
         self, outers: Outers, tensors: Sequence[int], child: int, region: int
-    ) -> list[tuple[dict[int, Source], Outers]]:
+    ) -> list[tuple[dict[int, HolderSource], Outers]]:
         """Placements by where these tensors come from."""
-        found: dict[tuple[Source, ...], list[int]] = {}
+        found: dict[tuple[HolderSource, ...], list[int]] = {}
         for i in sorted(outers):
             found.setdefault(tuple(self.source(i, t, child, region) for t in tensors), []).append(i)
         return [(dict(zip(tensors, own, strict=True)), frozenset(some)) for own, some in found.items()]
@@ -93,7 +93,7 @@ class Steps:
             for sources, after in self.split(left, range(len(self.names)), memories.start, region):
                 yield self._stretch(some[0], memories, region, sources), after
 
-    def _stretch(self, number: int, memories: range, region: int, outside: Mapping[int, Source]) -> Stretch:
+    def _stretch(self, number: int, memories: range, region: int, outside: Mapping[int, HolderSource]) -> Stretch:
         """What a placement does in neighbouring memories, given where tensors come from further out."""
         placement = self.placements[number]
         held = [
@@ -111,7 +111,7 @@ class Steps:
         sets = {m: own for m in memories if (own := placement.sets[m]) is not None}
         return Stretch(memories, tuple(h for h in held if h not in top), top, sets, sources, outside)
 
-    def _on_top(self, holder: HeldTensor, source: Source) -> bool:
+    def _on_top(self, holder: HeldTensor, source: HolderSource) -> bool:
         """A persistent tensor's outermost holder stands above all loops; so do those of the outermost memory."""
         if holder.memory == self.outermost:
             return True
@@ -119,7 +119,7 @@ class Steps:
 
     def outer_stretch(self, placement: int, boundary: int) -> Stretch:
         """All that a placement holds outside of a component."""
-        nowhere = dict.fromkeys(range(len(self.names)), Source(NOWHERE, (), False))
+        nowhere = dict.fromkeys(range(len(self.names)), HolderSource(NOWHERE, (), False))
         return self._stretch(placement, range(self.outermost, boundary), 0, nowhere)
 
     def outer_part(self, placement: int, stretch: Stretch) -> Stretch:

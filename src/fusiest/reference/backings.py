@@ -13,9 +13,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fusiest.reference.nest import Box, Nest, box_around, element
+from fusiest.reference.nest import SimulatedNest, TileBox, box_around, element
 
-Values: TypeAlias = NDArray[np.uint64]
+ValueArray: TypeAlias = NDArray[np.uint64]
 """Whole numbers modulo 2^64, which sums and products of any size respect."""
 Prefix: TypeAlias = tuple[int, ...]
 """The iteration of each Temporal loop above a backing holder: in it, the holder keeps one tile."""
@@ -23,13 +23,13 @@ Element: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class TensorArray:
     """A box of elements with their values."""
 
-    box: Box
-    values: Values
+    box: TileBox
+    values: ValueArray
 
-    def part(self, box: Box) -> Values:
+    def part(self, box: TileBox) -> ValueArray:
         """A view of the elements of a box inside this one."""
         return self.values[tuple(slice(lo - at, hi - at + 1) for (lo, hi), (at, _) in zip(box, self.box, strict=True))]
 
@@ -38,12 +38,12 @@ class Array:
         lows = np.array([low for low, _ in self.box], dtype=np.int64)
         return tuple((np.array(elements, dtype=np.int64).reshape(len(elements), len(self.box)) - lows).T)
 
-    def copy(self) -> Array:
-        return Array(self.box, self.values.copy())
+    def copy(self) -> TensorArray:
+        return TensorArray(self.box, self.values.copy())
 
 
-def zeros(box: Box) -> Array:
-    return Array(box, np.zeros([high - low + 1 for low, high in box], dtype=np.uint64))
+def zeros(box: TileBox) -> TensorArray:
+    return TensorArray(box, np.zeros([high - low + 1 for low, high in box], dtype=np.uint64))
 
 
 class Backings:
@@ -52,7 +52,7 @@ class Backings:
     Inputs are small positive numbers: as long as a sum is not finished, it is less than what it will be.
     """
 
-    def __init__(self, nests: Sequence[Nest], seed: int) -> None:
+    def __init__(self, nests: Sequence[SimulatedNest], seed: int) -> None:
         self.nests = nests
         self.random = np.random.default_rng(seed)
         self.produced = {nest.info.output for nest in nests}
@@ -68,10 +68,10 @@ class Backings:
         for tensor in self.pieces.keys() - self.produced:
             self.now[tensor].values[...] = self._garbage(self.now[tensor].values)
 
-    def __getitem__(self, tensor: str) -> Array:
+    def __getitem__(self, tensor: str) -> TensorArray:
         return self.now[tensor]
 
-    def turn(self, nest: Nest, time: tuple[int, ...]) -> None:
+    def turn(self, nest: SimulatedNest, time: tuple[int, ...]) -> None:
         """An Einsum is about to take a step: what was held in another iteration of the loops above is gone."""
         for tensor in nest.info.accesses:
             prefix = time[: self.times[tensor]]
@@ -82,7 +82,7 @@ class Backings:
                     came = self.now[tensor].place(self.pieces[tensor][prefix])
                     self.now[tensor].values[came] = self.start[tensor].values[came]
 
-    def finish(self) -> dict[str, Array]:
+    def finish(self) -> dict[str, TensorArray]:
         """Every tensor as it was when it was held for the last time."""
         for tensor in self.now:
             if tensor in self.pieces:
@@ -98,7 +98,7 @@ class Backings:
             self.made[tensor].values[gone] = now.values[gone]
             now.values[gone] = self._garbage(now.values[gone])
 
-    def _garbage(self, values: Values) -> Values:
+    def _garbage(self, values: ValueArray) -> ValueArray:
         return self.random.integers(1 << 62, 1 << 63, size=values.shape, dtype=np.uint64)
 
     def _touched(self) -> dict[str, set[Element]]:

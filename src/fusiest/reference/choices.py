@@ -46,7 +46,7 @@ def obeys(comparison: BoundComparison, values: Mapping[str, int]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HolderAt:
     """A tensor in one component of the path."""
 
     tensor: str
@@ -58,22 +58,22 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    holders: tuple[Held, ...]
+class ReferencePlacement:
+    holders: tuple[HolderAt, ...]
     """Outer memories first."""
-    tolls: tuple[Held, ...]
+    tolls: tuple[HolderAt, ...]
     sets: Mapping[int, PlacementSets]
     """Per memory and Toll (by index on the path), the constraints that apply."""
 
 
-def placements(spec: Spec, path: Path) -> Iterator[Placement]:
+def placements(spec: Spec, path: Path) -> Iterator[ReferencePlacement]:
     """Each memory and Toll takes its `keep` and any subset of its `may_keep`, outermost first."""
     nodes = arch.path_nodes(spec.require_arch().nodes, path.compute.name)
     assert nodes is not None
 
     def choose(
         level: int, names: EinsumNames, chosen: dict[int, tuple[PlacementSets, frozenset[str]]]
-    ) -> Iterator[Placement]:
+    ) -> Iterator[ReferencePlacement]:
         if level == len(nodes):
             placement = _placement(path, chosen)
             if placement is not None:
@@ -100,7 +100,7 @@ def subsets(items: Sequence[str]) -> Iterator[frozenset[str]]:
         yield from (frozenset(chosen) for chosen in itertools.combinations(items, count))
 
 
-def _placement(path: Path, chosen: Mapping[int, tuple[PlacementSets, frozenset[str]]]) -> Placement | None:
+def _placement(path: Path, chosen: Mapping[int, tuple[PlacementSets, frozenset[str]]]) -> ReferencePlacement | None:
     """None where a tensor is held nowhere, or passes a Toll before any memory holds it."""
     outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
     holders, tolls = [], []
@@ -110,24 +110,24 @@ def _placement(path: Path, chosen: Mapping[int, tuple[PlacementSets, frozenset[s
             if path.components[level].kind == "toll":
                 if tensor not in first:
                     return None
-                tolls.append(Held(tensor, level))
+                tolls.append(HolderAt(tensor, level))
                 continue
             backing = first.setdefault(tensor, level) == level
             on_top = level == outermost or (backing and tensor in path.einsum.persistent)
-            holders.append(Held(tensor, level, backing, on_top))
+            holders.append(HolderAt(tensor, level, backing, on_top))
     if any(tensor not in first for tensor in path.einsum.accesses):
         return None
-    return Placement(tuple(holders), tuple(tolls), {level: sets for level, (sets, _) in chosen.items()})
+    return ReferencePlacement(tuple(holders), tuple(tolls), {level: sets for level, (sets, _) in chosen.items()})
 
 
 # --------------------------------------------------------------------------------------------------------- holder order
 
 
-def holder_orders(placement: Placement, shared: frozenset[str]) -> Iterator[tuple[Held, ...]]:
+def holder_orders(placement: ReferencePlacement, shared: frozenset[str]) -> Iterator[tuple[HolderAt, ...]]:
     """All orders of the holders, those on top first (in one order: no loop can stand between them)."""
     top = tuple(h for h in placement.holders if h.on_top)
 
-    def extend(order: tuple[Held, ...], left: tuple[Held, ...]) -> Iterator[tuple[Held, ...]]:
+    def extend(order: tuple[HolderAt, ...], left: tuple[HolderAt, ...]) -> Iterator[tuple[HolderAt, ...]]:
         if not left:
             if all(_order_option_met(order, level, sets) for level, sets in placement.sets.items()):
                 yield order
@@ -139,7 +139,7 @@ def holder_orders(placement: Placement, shared: frozenset[str]) -> Iterator[tupl
     yield from extend(top, tuple(h for h in placement.holders if not h.on_top))
 
 
-def _must_stand_above(outer: Held, inner: Held, placement: Placement, shared: frozenset[str]) -> bool:
+def _must_stand_above(outer: HolderAt, inner: HolderAt, placement: ReferencePlacement, shared: frozenset[str]) -> bool:
     if outer.level >= inner.level:
         return False
     if outer.tensor == inner.tensor or (outer.backing and outer.tensor in shared):
@@ -147,7 +147,7 @@ def _must_stand_above(outer: Held, inner: Held, placement: Placement, shared: fr
     return all(placement.sets[h.level].force_memory_hierarchy_order for h in (outer, inner))
 
 
-def _order_option_met(order: Sequence[Held], level: int, sets: PlacementSets) -> bool:
+def _order_option_met(order: Sequence[HolderAt], level: int, sets: PlacementSets) -> bool:
     """`tensor_order_options`: at least one option agrees with where this memory's tensors stand."""
     own = [h for h in order if h.level == level]
     if not sets.tensor_order_options:

@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterator, Mapping
 
 from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal
-from fusiest.reference.choices import Held, obeys, placements
+from fusiest.reference.choices import HolderAt, obeys, placements
 from fusiest.spec.binding import BoundDimension, Path, bind, computes
 from fusiest.spec.spec import Spec
 
-Slot = tuple[int, BoundDimension | None]
+CopySlot = tuple[int, BoundDimension | None]
 """A place for a loop above the first holder (0) or between the two (1): Temporal, or on a fanout dimension."""
-Chain = Mapping[Slot, tuple[int, int]]
+CopyChain = Mapping[CopySlot, tuple[int, int]]
 """Of one variable: iterations and tile of its loop in each slot that has one."""
 
 
@@ -40,10 +40,10 @@ def copy_nests(
 
 
 def _nests(
-    path: Path, order: tuple[Held, ...], barred: Mapping[str, frozenset[str]], imperfect: bool, most: int
+    path: Path, order: tuple[HolderAt, ...], barred: Mapping[str, frozenset[str]], imperfect: bool, most: int
 ) -> Iterator[tuple[Node, ...]]:
     """All loops for two holders in this order."""
-    slots: list[Slot] = []
+    slots: list[CopySlot] = []
     above = -1
     for gap, holder in enumerate(order):
         slots.append((gap, None))
@@ -58,7 +58,7 @@ def _nests(
                 yield _written(path, order, dict(zip(slots, orders, strict=True)), chosen)
 
 
-def _fits(slot: Slot, chosen: Mapping[str, Chain]) -> bool:
+def _fits(slot: CopySlot, chosen: Mapping[str, CopyChain]) -> bool:
     """A dimension's fanout and `loop_bounds`; nothing asks a copy to use as much of it as `min_usage` says."""
     d = slot[1]
     if d is None:
@@ -69,16 +69,16 @@ def _fits(slot: Slot, chosen: Mapping[str, Chain]) -> bool:
 
 def _chains(
     path: Path,
-    order: tuple[Held, ...],
+    order: tuple[HolderAt, ...],
     barred: Mapping[str, frozenset[str]],
-    slots: list[Slot],
+    slots: list[CopySlot],
     v: str,
     imperfect: bool,
     most: int,
-) -> Iterator[Chain]:
+) -> Iterator[CopyChain]:
     """Loops over one variable, at most so many."""
 
-    def extend(extent: int, left: list[Slot], chain: Chain) -> Iterator[Chain]:
+    def extend(extent: int, left: list[CopySlot], chain: CopyChain) -> Iterator[CopyChain]:
         if not left:
             yield chain
             return
@@ -91,7 +91,9 @@ def _chains(
     yield from extend(path.einsum.bounds[v], slots, {})
 
 
-def _may_loop(path: Path, order: tuple[Held, ...], barred: Mapping[str, frozenset[str]], slot: Slot, v: str) -> bool:
+def _may_loop(
+    path: Path, order: tuple[HolderAt, ...], barred: Mapping[str, frozenset[str]], slot: CopySlot, v: str
+) -> bool:
     gap, d = slot
     accesses = path.einsum.accesses
     if any(h.on_top or v not in accesses[h.tensor].fully_relevant for h in order[gap:]):
@@ -102,7 +104,10 @@ def _may_loop(path: Path, order: tuple[Held, ...], barred: Mapping[str, frozense
 
 
 def _written(
-    path: Path, order: tuple[Held, ...], loops: Mapping[Slot, tuple[str, ...]], chosen: Mapping[str, Chain]
+    path: Path,
+    order: tuple[HolderAt, ...],
+    loops: Mapping[CopySlot, tuple[str, ...]],
+    chosen: Mapping[str, CopyChain],
 ) -> tuple[Node, ...]:
     nodes: list[Node] = []
     for gap, held in enumerate(order):

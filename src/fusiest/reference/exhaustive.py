@@ -24,12 +24,12 @@ from fusiest.model.evaluate import action_counts
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest
 from fusiest.model.occupancy import reservations
-from fusiest.reference.choices import Held, holder_orders, obeys, placements, spatial_choices
-from fusiest.reference.skeletons import Chain, Limits, Skeleton, chains, seen_by, tail
+from fusiest.reference.choices import HolderAt, holder_orders, obeys, placements, spatial_choices
+from fusiest.reference.skeletons import Chain, LoopSkeleton, ReferenceLimits, chains, seen_by, tail
 from fusiest.spec.binding import Path, bind, computes
 from fusiest.spec.spec import Spec
 
-FusedLoop: TypeAlias = tuple[str, int, tuple[str, str] | None]
+LoopAbove: TypeAlias = tuple[str, int, tuple[str, str] | None]
 """Rank variable, tile shape, and the fanout dimension (component, name) of a Spatial loop."""
 Order: TypeAlias = tuple[tuple[str, int], ...]
 """Temporal loops of one gap, outermost first: rank variable and tile shape."""
@@ -43,8 +43,8 @@ class TooManyTrees(Exception):
 class PlainCompatibility:
     """What neighbours must agree on: the fused loops, and where each shared tensor is backed below which of them."""
 
-    loops: tuple[FusedLoop, ...]
-    backings: tuple[tuple[str, str, tuple[FusedLoop, ...]], ...]
+    loops: tuple[LoopAbove, ...]
+    backings: tuple[tuple[str, str, tuple[LoopAbove, ...]], ...]
     """(tensor, memory, loops above its backing holder)"""
 
 
@@ -63,13 +63,13 @@ class Pmapping:
 
 
 def exhaustive(
-    spec: Spec, einsum: str, memories: Sequence[str] | None = None, limits: Limits | None = None
+    spec: Spec, einsum: str, memories: Sequence[str] | None = None, limits: ReferenceLimits | None = None
 ) -> dict[PlainCompatibility, list[Pmapping]]:
     """The Pareto fronts of an Einsum's pmappings by compatibility.
 
     `memories`: those whose bits are criteria, and not only limits; by default all of finite size.
     """
-    limits = limits or Limits()
+    limits = limits or ReferenceLimits()
     if spec.info.einsums[einsum].is_copy_operation:
         raise SpecError(f"Einsum {einsum} is a copy: not supported by the exhaustive mapper", einsum)
     names = memories if memories is not None else _finite_memories(spec, einsum)
@@ -82,12 +82,12 @@ def exhaustive(
     return fronts
 
 
-def _mappers(spec: Spec, einsum: str, limits: Limits) -> list[Mapper]:
+def _mappers(spec: Spec, einsum: str, limits: ReferenceLimits) -> list[Mapper]:
     paths = [bind(spec, einsum, compute) for compute in computes(spec.require_arch())]
     return [Mapper(spec, path, limits) for path in paths if path.compute.enabled]
 
 
-def count_trees(spec: Spec, einsum: str, limits: Limits) -> int:
+def count_trees(spec: Spec, einsum: str, limits: ReferenceLimits) -> int:
     """How many tilings there are; TooManyTrees if more than the limit."""
     total = sum(mapper.count_tilings() for mapper in _mappers(spec, einsum, limits))
     if total > limits.trees:
@@ -124,7 +124,7 @@ class TensorCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
+class ReservedBits:
     """Space of a holder, and how many Temporal loops below it the reservation has passed. Persistent: None."""
 
     bits: float
@@ -137,9 +137,9 @@ class Mapper:
 
     spec: Spec
     path: Path
-    limits: Limits
+    limits: ReferenceLimits
     costs: dict[tuple[object, ...], TensorCost | None] = field(default_factory=dict)
-    reserved: dict[tuple[object, ...], Reserved] = field(default_factory=dict)
+    reserved: dict[tuple[object, ...], ReservedBits] = field(default_factory=dict)
     numbers: dict[object, int] = field(default_factory=dict)
     delays: dict[tuple[object, ...], float] = field(default_factory=dict)
 
@@ -151,12 +151,12 @@ class Mapper:
         self.bound = bind_all(self.spec, info)
         self.actions = [(c.name, a) for c in self.path.components for a in c.actions]
 
-    def skeletons(self) -> Iterator[Skeleton]:
+    def skeletons(self) -> Iterator[LoopSkeleton]:
         choices = spatial_choices(self.path, self.limits.imperfect)
         for placement in placements(self.spec, self.path):
             for order in holder_orders(placement, self.shared):
                 for spatial in choices:
-                    yield from _spatial_orders(Skeleton(self.path, placement, order, spatial, self.shared))
+                    yield from _spatial_orders(LoopSkeleton(self.path, placement, order, spatial, self.shared))
 
     def count_tilings(self) -> int:
         """How many tilings there are, or more than the limit."""
@@ -203,7 +203,7 @@ class Mapper:
         return self.delays[calls]
 
 
-def _spatial_orders(skeleton: Skeleton) -> Iterator[Skeleton]:
+def _spatial_orders(skeleton: LoopSkeleton) -> Iterator[LoopSkeleton]:
     """Fused Spatial loops of one dimension in every order: neighbours may name their variables in another one."""
     groups = [list(own) for _, own in itertools.groupby(skeleton.spatial, lambda loop: (loop.level, loop.dimension))]
     fused = dict(zip(skeleton.spatial, skeleton.fused_spatial, strict=True))
@@ -215,7 +215,7 @@ def _spatial_orders(skeleton: Skeleton) -> Iterator[Skeleton]:
 class _Tilings:
     """All Temporal loops for one skeleton."""
 
-    def __init__(self, mapper: Mapper, skeleton: Skeleton, memories: Sequence[str]) -> None:
+    def __init__(self, mapper: Mapper, skeleton: LoopSkeleton, memories: Sequence[str]) -> None:
         self.mapper, self.skeleton, self.memories = mapper, skeleton, memories
         self.path = skeleton.path
         self.fused_gaps = range(skeleton.innermost_backing + 1)
@@ -334,7 +334,7 @@ class _Tilings:
         for gap in self.skeleton.gaps:
             nodes += [Temporal(rank_variable=v, tile_shape=tile) for v, tile in orders[gap]]
             for item in self.tails[gap]:
-                if isinstance(item, Held):
+                if isinstance(item, HolderAt):
                     nodes.append(Toll(tensors=(item.tensor,), component=components[item.level].name))
                 else:
                     loop = spatial[item]
@@ -353,26 +353,26 @@ class _Tilings:
                 nodes.append(Storage(tensors=(held.tensor,), component=name, persistent=persistent))
         return (*nodes, Compute(einsum=self.path.einsum.name, component=self.path.compute.name))
 
-    def _gap_options(self, tiling: tuple[Chain, ...], gap: int) -> list[tuple[Order, Reserved | None]]:
+    def _gap_options(self, tiling: tuple[Chain, ...], gap: int) -> list[tuple[Order, ReservedBits | None]]:
         """Orders of a gap's loops, each with what the holder above it reserves; equal ones once if they are not fused."""
         loops = self._listed(tiling)[gap]
         if gap == 0:
             return [(order, None) for order in itertools.permutations(loops)] if self.fused_gaps else [(loops, None)]
-        options: dict[object, tuple[Order, Reserved | None]] = {}
+        options: dict[object, tuple[Order, ReservedBits | None]] = {}
         for order in itertools.permutations(loops):
             reserved = self._reserved(tiling, gap - 1, order)
             key: object = order if gap in self.fused_gaps else reserved
             options.setdefault(key, (order, reserved))
         return list(options.values())
 
-    def _reserved(self, tiling: tuple[Chain, ...], holder: int, below: Order) -> Reserved:
+    def _reserved(self, tiling: tuple[Chain, ...], holder: int, below: Order) -> ReservedBits:
         held = self.skeleton.holders[holder]
         key = (held, tuple(chain.extents[holder] for chain in tiling), below)
         if key not in self.mapper.reserved:
             self.mapper.reserved[key] = self._evaluated(tiling, holder, below)
         return self.mapper.reserved[key]
 
-    def _evaluated(self, tiling: tuple[Chain, ...], holder: int, below: Order) -> Reserved:
+    def _evaluated(self, tiling: tuple[Chain, ...], holder: int, below: Order) -> ReservedBits:
         """Ask the model."""
         held = self.skeleton.holders[holder]
         orders = self._listed(tiling)
@@ -380,7 +380,7 @@ class _Tilings:
         charged = reservations(self.mapper.nest(self._nodes(tiling, orders)))
         memory = self.path.components[held.level].name
         found = next(r for r in charged if (r.memory, r.tensor) == (memory, held.tensor))
-        return Reserved(found.bits, None if found.level < 0 else found.level - self._level(tiling, holder))
+        return ReservedBits(found.bits, None if found.level < 0 else found.level - self._level(tiling, holder))
 
     def _level(self, tiling: tuple[Chain, ...], holder: int) -> int:
         """Loops above a holder in its tensor's nest."""
@@ -390,7 +390,7 @@ class _Tilings:
     def _finished(
         self,
         tiling: tuple[Chain, ...],
-        chosen: tuple[tuple[Order, Reserved | None], ...],
+        chosen: tuple[tuple[Order, ReservedBits | None], ...],
         energy: float,
         latency: float,
     ) -> tuple[PlainCompatibility, Pmapping] | None:
@@ -415,21 +415,21 @@ class _Tilings:
         return compatibility, Pmapping(energy, latency, rows, nodes)
 
     def _fused_loops(
-        self, tiling: tuple[Chain, ...], chosen: tuple[tuple[Order, Reserved | None], ...]
-    ) -> list[tuple[FusedLoop, int, int]]:
+        self, tiling: tuple[Chain, ...], chosen: tuple[tuple[Order, ReservedBits | None], ...]
+    ) -> list[tuple[LoopAbove, int, int]]:
         """As written, each with its gap and, if Spatial, the index of its component (else -1)."""
         tiles = {n: tile for chain in tiling for n, tile in chain.spatial.items()}
-        loops: list[tuple[FusedLoop, int, int]] = []
+        loops: list[tuple[LoopAbove, int, int]] = []
         for gap in self.skeleton.gaps:
             if gap in self.fused_gaps:
                 loops += [((v, tile, None), gap, -1) for v, tile in chosen[gap][0]]
             for item in self.tails[gap]:
-                if not isinstance(item, Held) and self.skeleton.fused_spatial[item]:
+                if not isinstance(item, HolderAt) and self.skeleton.fused_spatial[item]:
                     loop = self.skeleton.spatial[item]
                     loops.append(((loop.variable, tiles[item], (loop.component, loop.dimension)), gap, loop.level))
         return loops
 
-    def _backings(self, loops: list[tuple[FusedLoop, int, int]]) -> tuple[tuple[str, str, tuple[FusedLoop, ...]], ...]:
+    def _backings(self, loops: list[tuple[LoopAbove, int, int]]) -> tuple[tuple[str, str, tuple[LoopAbove, ...]], ...]:
         found = []
         for i, holder in enumerate(self.skeleton.holders):
             if holder.backing and holder.tensor in self.skeleton.shared:

@@ -28,12 +28,12 @@ from fusiest.model.occupancy import occupancy, reservations, sharing
 from fusiest.reference.copies import copy_nests
 from fusiest.reference.exhaustive import Mapper, TooManyTrees
 from fusiest.reference.joined_tree import NoTree, joined_tree
-from fusiest.reference.skeletons import Limits
+from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.spec.analysis import EinsumInfo
 from fusiest.spec.binding import Path, bind, computes
 from fusiest.spec.spec import Spec
 
-Floats: TypeAlias = npt.NDArray[np.float64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 
 class TooManyCombinations(Exception):
@@ -67,7 +67,7 @@ class WorkloadMapping:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ExchangeShape:
     """What neighbours must agree on. Loops are told by iterations, tile and place; variables are the Einsum's own."""
 
     variables: tuple[str, ...]
@@ -105,7 +105,7 @@ def unpruned(
             yield nodes, cost.energy, cost.latency, nodes
         return
     paths = [bind(spec, einsum, compute) for compute in computes(spec.require_arch())]
-    own = Limits(
+    own = ReferenceLimits(
         fused_loops_per_variable=limits.fused_loops_per_variable, trees=limits.trees, imperfect=limits.imperfect
     )
     mappers = [Mapper(spec, path, own) for path in paths if path.compute.enabled]
@@ -130,10 +130,10 @@ def _nest(spec: Spec, nodes: Sequence[Node]) -> EinsumNest:
     return build_nest(tuple(TreeNode(i, node) for i, node in enumerate(nodes)), path)
 
 
-def classes(spec: Spec, einsum: str, limits: WorkloadLimits) -> dict[Shape, list[Class]]:
+def classes(spec: Spec, einsum: str, limits: WorkloadLimits) -> dict[ExchangeShape, list[Class]]:
     """All pmappings of an Einsum by what neighbours must agree on, and by what they hold in its loops."""
-    prefixes: dict[tuple[Node, ...], tuple[Shape, object]] = {}
-    found: dict[Shape, dict[object, Class]] = {}
+    prefixes: dict[tuple[Node, ...], tuple[ExchangeShape, object]] = {}
+    found: dict[ExchangeShape, dict[object, Class]] = {}
     for nodes, energy, latency, bits in unpruned(spec, einsum, limits):
         prefix = _fused_part(nodes, spec.info.shared)
         if prefix not in prefixes:
@@ -162,7 +162,7 @@ def _right_below(nodes: Sequence[Node], shared: frozenset[str]) -> tuple[Node, .
     return tuple(node for node in first if isinstance(node, Storage) and node.tensors[0] in shared)
 
 
-def _described(spec: Spec, nodes: tuple[Node, ...], end: int) -> tuple[Shape, object]:
+def _described(spec: Spec, nodes: tuple[Node, ...], end: int) -> tuple[ExchangeShape, object]:
     """The fused part's shape, and where and how much it holds of shared tensors."""
     nest = _nest(spec, nodes)
     shared = spec.info.shared
@@ -177,7 +177,7 @@ def _described(spec: Spec, nodes: tuple[Node, ...], end: int) -> tuple[Shape, ob
                 (holder.tensor, holder.component.name, above, space.get((holder.tensor, holder.component.name)))
             )
             backings.setdefault(holder.tensor, (holder.tensor, holder.component.name, above))
-    shape = Shape(
+    shape = ExchangeShape(
         tuple(loop.variable for loop in loops),
         tuple((loop.iterations, loop.tile_shape, (loop.component, loop.dimension)) for loop in loops),
         tuple(sorted(backings.values())),
@@ -229,24 +229,24 @@ class Open:
     live: tuple[Exchange, ...] = ()
 
 
-class Chains:
+class ShapeChains:
     """All ways to put compatible shapes in a row, in one order of the Einsums."""
 
-    def __init__(self, spec: Spec, order: Sequence[str], shapes: Mapping[str, Iterable[Shape]]) -> None:
+    def __init__(self, spec: Spec, order: Sequence[str], shapes: Mapping[str, Iterable[ExchangeShape]]) -> None:
         self.order = order
         self.infos = [spec.info.einsums[name] for name in order]
         self.shapes = [list(shapes[name]) for name in order]
         self.last = {t: max(order.index(u) for u in users) for t, users in spec.info.users.items()}
         self.first = {t: min(order.index(u) for u in users) for t, users in spec.info.users.items()}
-        self.indexes: dict[tuple[int, int], dict[object, list[Shape]]] = {}
+        self.indexes: dict[tuple[int, int], dict[object, list[ExchangeShape]]] = {}
 
-    def all(self) -> Iterator[tuple[tuple[Shape, ...], tuple[int, ...]]]:
+    def all(self) -> Iterator[tuple[tuple[ExchangeShape, ...], tuple[int, ...]]]:
         """One shape per Einsum, and how many loops each has in common with the next."""
         yield from self._extend((), (), Open())
 
     def _extend(
-        self, chosen: tuple[Shape, ...], common: tuple[int, ...], before: Open
-    ) -> Iterator[tuple[tuple[Shape, ...], tuple[int, ...]]]:
+        self, chosen: tuple[ExchangeShape, ...], common: tuple[int, ...], before: Open
+    ) -> Iterator[tuple[tuple[ExchangeShape, ...], tuple[int, ...]]]:
         at = len(chosen)
         if at == len(self.order):
             yield chosen, common[1:]
@@ -256,10 +256,10 @@ class Chains:
             after = self._after(at, shape, before)
             yield from self._extend((*chosen, shape), (*common, len(before.loops)), after)
 
-    def _index(self, at: int, depth: int) -> dict[object, list[Shape]]:
+    def _index(self, at: int, depth: int) -> dict[object, list[ExchangeShape]]:
         """Shapes by what they say of tensors that were used before, and by their first loops."""
         if (at, depth) not in self.indexes:
-            index: dict[object, list[Shape]] = {}
+            index: dict[object, list[ExchangeShape]] = {}
             for shape in self.shapes[at]:
                 if len(shape.loops) >= depth:
                     old = tuple(e for e in self._exchanges(at, shape) if self.first[e[0]] < at)
@@ -267,14 +267,14 @@ class Chains:
             self.indexes[at, depth] = index
         return self.indexes[at, depth]
 
-    def _exchanges(self, at: int, shape: Shape) -> tuple[Exchange, ...]:
+    def _exchanges(self, at: int, shape: ExchangeShape) -> tuple[Exchange, ...]:
         info = self.infos[at]
         return tuple(
             (tensor, memory, tuple(index_of(info, tensor, v) for v in shape.variables[:above]))
             for tensor, memory, above in shape.backings
         )
 
-    def _after(self, at: int, shape: Shape, before: Open) -> Open:
+    def _after(self, at: int, shape: ExchangeShape, before: Open) -> Open:
         """Drop tensors that nobody uses any more, and the loops that then have no live tensor below."""
         live = {e[0]: e for e in (*before.live, *self._exchanges(at, shape)) if self.last[e[0]] > at}
         depth = max((len(ranks) for _, _, ranks in live.values()), default=0)
@@ -308,7 +308,7 @@ class WorkloadMapper:
         """The mappings that no other beats in both energy and latency, by energy. Empty if none is valid."""
         choices = _Choices(self.limits.combinations)
         for order in orders:
-            for shapes, common in Chains(self.spec, order, self.classes).all():
+            for shapes, common in ShapeChains(self.spec, order, self.classes).all():
                 own = [self.classes[name][shape] for name, shape in zip(order, shapes, strict=True)]
                 choices.add(order, common, own)
         found: list[WorkloadMapping] = []
@@ -389,8 +389,8 @@ class _Options:
     """All costs of all classes of one shape, as arrays."""
 
     points: list[tuple[Class, tuple[float, float]]]
-    energy: Floats
-    latency: Floats
+    energy: FloatArray
+    latency: FloatArray
 
 
 class _Choices:
@@ -444,7 +444,7 @@ class _Choices:
         return _Choice(order, common, tuple(c for c, _ in chosen), nodes, float(energy), float(latency))
 
 
-def _sums(parts: Sequence[Floats]) -> Floats:
+def _sums(parts: Sequence[FloatArray]) -> FloatArray:
     """The sums of all choices of one number per part."""
     total = np.zeros(1)
     for part in parts:

@@ -31,7 +31,7 @@ class NoTree(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class EinsumBranch:
     """One Einsum's nodes from the root to its compute, cut at its loops."""
 
     einsum: str
@@ -47,7 +47,7 @@ class Branch:
         return tuple(nodes)
 
 
-def make_branch(nodes: Sequence[Node]) -> Branch:
+def make_branch(nodes: Sequence[Node]) -> EinsumBranch:
     leaf = nodes[-1]
     assert isinstance(leaf, Compute)
     loops: list[Loop] = []
@@ -58,7 +58,7 @@ def make_branch(nodes: Sequence[Node]) -> Branch:
             holders.append([])
         else:
             holders[-1].append(node)
-    return Branch(leaf.einsum, tuple(loops), tuple(tuple(own) for own in holders))
+    return EinsumBranch(leaf.einsum, tuple(loops), tuple(tuple(own) for own in holders))
 
 
 def joined_tree(
@@ -106,7 +106,7 @@ def _backing_only(nodes: Sequence[Node]) -> list[Node]:
     return found
 
 
-def _group(branches: Sequence[Branch], common: Sequence[int], group: range, depth: int) -> tuple[Node, ...]:
+def _group(branches: Sequence[EinsumBranch], common: Sequence[int], group: range, depth: int) -> tuple[Node, ...]:
     """What these Einsums have below `depth` loops that are common to all."""
     runs: list[range] = []
     for i in group:
@@ -123,7 +123,7 @@ def _group(branches: Sequence[Branch], common: Sequence[int], group: range, dept
     return (*_merged(above), Sequential(nodes=tuple(Nested(nodes=part) for part in parts)))
 
 
-def _above_the_split(branches: Sequence[Branch], runs: Sequence[range], depth: int) -> dict[int, int]:
+def _above_the_split(branches: Sequence[EinsumBranch], runs: Sequence[range], depth: int) -> dict[int, int]:
     """How many of each Einsum's holders here stand above the split: down to the last that is exchanged across it.
 
     What stands above for one Einsum does so for all that have it here.
@@ -140,7 +140,7 @@ def _above_the_split(branches: Sequence[Branch], runs: Sequence[range], depth: i
         above |= more
 
 
-def _exchanged(branches: Sequence[Branch], runs: Sequence[range], depth: int) -> set[Node]:
+def _exchanged(branches: Sequence[EinsumBranch], runs: Sequence[range], depth: int) -> set[Node]:
     """Backing holders that Einsums of several runs have here: they stand above the split."""
     runs_of: dict[Node, set[int]] = {}
     for n, run in enumerate(runs):
@@ -156,7 +156,11 @@ def _exchanged(branches: Sequence[Branch], runs: Sequence[range], depth: int) ->
 
 
 def _run(
-    branches: Sequence[Branch], common: Sequence[int], run: range, depth: int, holders: Mapping[int, tuple[Node, ...]]
+    branches: Sequence[EinsumBranch],
+    common: Sequence[int],
+    run: range,
+    depth: int,
+    holders: Mapping[int, tuple[Node, ...]],
 ) -> tuple[Node, ...]:
     """Einsums that share the next loop, or one alone."""
     if len(run) == 1:

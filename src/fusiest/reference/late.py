@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeAlias
 
-from fusiest.reference.nest import Instance, Nest, Station, element
+from fusiest.reference.nest import Instance, SimulatedNest, Station, element
 
 Moment: TypeAlias = int
 Use: TypeAlias = tuple[Moment, Moment, Instance, tuple[int, ...]]
 """From when to when an instance below has an element of its parent in hand."""
 
 
-def most_held(nest: Nest, tensor: str) -> dict[str, int]:
+def most_held(nest: SimulatedNest, tensor: str) -> dict[str, int]:
     """Per memory that holds a tensor, the most elements that one instance must keep at one moment."""
     stations = [s for s in nest.stations[tensor] if not s.toll]
     moments = {time: moment for moment, time in enumerate(sorted({point.time for point in nest.points}))}

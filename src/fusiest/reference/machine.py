@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fusiest.errors import SpecError
-from fusiest.reference.backings import Array, Backings, Values, zeros
-from fusiest.reference.nest import Box, Instance, Nest, Station, boxes, element, size
+from fusiest.reference.backings import Backings, TensorArray, ValueArray, zeros
+from fusiest.reference.nest import Instance, SimulatedNest, Station, TileBox, boxes, element, size
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
     """What one instance holds: its values now, and those it started from."""
 
-    now: Array
-    start: Values
+    now: TensorArray
+    start: ValueArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Traffic:
 class TensorMachine:
     """One tensor on its way between its backing holder and the compute."""
 
-    def __init__(self, nest: Nest, tensor: str, world: Backings) -> None:
+    def __init__(self, nest: SimulatedNest, tensor: str, world: Backings) -> None:
         self.nest, self.tensor, self.world = nest, tensor, world
         self.output = nest.info.accesses[tensor].output
         self.stations = nest.stations[tensor]
@@ -59,7 +59,7 @@ class TensorMachine:
         ]
         self._open: list[tuple[int, ...] | None] = [None for _ in self.stations]
         self._tiles: list[dict[Instance, Tile]] = [{} for _ in self.stations]
-        self._seen: list[dict[Instance, Array]] = [{} for _ in self.stations]
+        self._seen: list[dict[Instance, TensorArray]] = [{} for _ in self.stations]
         if self.stations[0].toll or len(self.stations) < 2:
             raise SpecError(f"tensor {tensor} of Einsum {nest.info.name} has no backing holder")
 
@@ -81,7 +81,7 @@ class TensorMachine:
             if self._open[i] is not None and self.stations[i].loops >= loops:
                 self._close(i)
 
-    def at_compute(self, place: Instance) -> Array:
+    def at_compute(self, place: Instance) -> TensorArray:
         return self._tiles[-1][place].now
 
     def _fill(self, i: int, time: tuple[int, ...]) -> None:
@@ -93,17 +93,17 @@ class TensorMachine:
         for instance, box in self._visits[i][time].items():
             if i == 0:
                 view = self.world[self.tensor].part(box)
-                self._tiles[i][instance] = Tile(Array(box, view), view)
+                self._tiles[i][instance] = Tile(TensorArray(box, view), view)
                 continue
             values = self._parent(i, instance).part(box).copy()
             skipped = self._skip(i, instance, box, values)
-            self._tiles[i][instance] = Tile(Array(box, values), values.copy())
+            self._tiles[i][instance] = Tile(TensorArray(box, values), values.copy())
             requests[instance] = Request(size(box), skipped)
             self.traffic[i].writes[instance] += size(box) - skipped
         if requests:
             self._send_down(i, requests)
 
-    def _skip(self, i: int, instance: Instance, box: Box, values: Values) -> int:
+    def _skip(self, i: int, instance: Instance, box: TileBox, values: ValueArray) -> int:
         """Start from zero where this instance has never been; how many elements those are."""
         if not (self.output and self.stations[i].component.skip_initial_output_write):
             return 0
@@ -125,7 +125,7 @@ class TensorMachine:
             self.traffic[i].reads[instance] += size(tile.now.box)
         self._send_up(i, pushed)
 
-    def _parent(self, i: int, instance: Instance) -> Array:
+    def _parent(self, i: int, instance: Instance) -> TensorArray:
         """The tile from which an instance is filled: that of the next Storage above."""
         above = next(j for j in reversed(range(i)) if not self.stations[j].toll)
         return self._tiles[above][self.stations[above].instance(instance)].now
@@ -173,7 +173,7 @@ class TensorMachine:
 class EinsumMachine:
     """One Einsum: all its tensors move in step, and every lane computes at every step at which it has work."""
 
-    def __init__(self, nest: Nest, world: Backings) -> None:
+    def __init__(self, nest: SimulatedNest, world: Backings) -> None:
         self.nest, self.world = nest, world
         self.tensors = {tensor: TensorMachine(nest, tensor, world) for tensor in nest.info.accesses}
         self.operations: Counter[Instance] = Counter()
@@ -211,7 +211,7 @@ class EinsumMachine:
 class CopyMachine:
     """A copy Einsum: each element is read once where the input is backed and written once where the output is."""
 
-    def __init__(self, nest: Nest, world: Backings) -> None:
+    def __init__(self, nest: SimulatedNest, world: Backings) -> None:
         self.nest, self.world = nest, world
         self.operations: Counter[Instance] = Counter()
         (self.source,) = (t for t in nest.info.accesses if t != nest.info.output)

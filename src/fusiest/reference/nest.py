@@ -19,7 +19,7 @@ from fusiest.spec.spec import Spec
 Address: TypeAlias = tuple[int, ...]
 """Where a node stands in the tree: two Einsums share a loop only if it has the same address for both."""
 
-Box: TypeAlias = tuple[tuple[int, int], ...]
+TileBox: TypeAlias = tuple[tuple[int, int], ...]
 """Per rank, in alphabetical order of the ranks: the first and the last coordinate."""
 
 Instance: TypeAlias = tuple[int, ...]
@@ -67,7 +67,7 @@ class Station:
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class SimulatedNest:
     info: EinsumInfo
     path: Path
     nodes: tuple[LoopOnPath | Station, ...]
@@ -115,7 +115,7 @@ def element(access: Access, values: Mapping[str, int]) -> tuple[int, ...]:
     )
 
 
-def box_around(elements: Iterable[tuple[int, ...]]) -> Box:
+def box_around(elements: Iterable[tuple[int, ...]]) -> TileBox:
     """The smallest box that contains these elements; stride gaps count.
 
     >>> box_around([(0, 5), (4, 3)])
@@ -124,7 +124,7 @@ def box_around(elements: Iterable[tuple[int, ...]]) -> Box:
     return tuple((min(coordinates), max(coordinates)) for coordinates in zip(*elements, strict=True))
 
 
-def size(box: Box) -> int:
+def size(box: TileBox) -> int:
     """How many elements a box holds.
 
     >>> size(((0, 4), (3, 5)))
@@ -137,8 +137,8 @@ def size(box: Box) -> int:
 
 
 def boxes(
-    nest: Nest, tensor: str, key: Callable[[Point], tuple[Address, Instance]]
-) -> dict[Address, dict[Instance, Box]]:
+    nest: SimulatedNest, tensor: str, key: Callable[[Point], tuple[Address, Instance]]
+) -> dict[Address, dict[Instance, TileBox]]:
     """Group the points by time and instance, and box what each group touches."""
     access = nest.info.accesses[tensor]
     touched: dict[Address, dict[Instance, set[tuple[int, ...]]]] = {}
@@ -148,7 +148,7 @@ def boxes(
     return {time: {i: box_around(found) for i, found in groups.items()} for time, groups in touched.items()}
 
 
-def nests(spec: Spec, tree: LoopTree) -> list[Nest]:
+def nests(spec: Spec, tree: LoopTree) -> list[SimulatedNest]:
     """Every Einsum's nest, in execution order."""
     return [_nest(spec, path) for path in _leaves(tree.nodes, (), ())]
 
@@ -166,7 +166,7 @@ def _leaves(nodes: tuple[Node, ...], at: Address, above: _Placed) -> Iterator[_P
     yield above
 
 
-def _nest(spec: Spec, placed: _Placed) -> Nest:
+def _nest(spec: Spec, placed: _Placed) -> SimulatedNest:
     compute = placed[-1][1]
     if not isinstance(compute, Compute):
         raise SpecError("a branch of the LoopTree ends without a !Compute")
@@ -200,7 +200,7 @@ def _nest(spec: Spec, placed: _Placed) -> Nest:
     end = len(nodes)
     for tensor in info.accesses:
         station(tensor, compute.component, False)
-    return Nest(
+    return SimulatedNest(
         info, path, tuple(nodes[:end]), loops, {t: tuple(s) for t, s in stations.items()}, tuple(_points(loops, info))
     )
 

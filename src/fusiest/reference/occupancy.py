@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fusiest.reference.nest import Box, Instance, LoopOnPath, Nest, Station, boxes, relevance, size
+from fusiest.reference.nest import Instance, LoopOnPath, SimulatedNest, Station, TileBox, boxes, relevance, size
 from fusiest.reference.schedule import common_loops, exchanged_across, users
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class HeldSpace:
     """Space for one holder: how many loops stand above it, and its tile in every iteration and instance."""
 
     tensor: str
@@ -24,7 +24,7 @@ class Reservation:
     level: int
     times: int
     bits_per_element: float
-    tiles: Mapping[tuple[int, ...], Mapping[Instance, Box]]
+    tiles: Mapping[tuple[int, ...], Mapping[Instance, TileBox]]
 
     def bits(self, time: tuple[int, ...], instance: Instance) -> float:
         tile = self.tiles.get(time[: self.times], {}).get(instance)
@@ -35,7 +35,7 @@ class Reservation:
         return max(self.bits(time, i) for time, instances in self.tiles.items() for i in instances)
 
 
-def reservations(nest: Nest) -> list[Reservation]:
+def reservations(nest: SimulatedNest) -> list[HeldSpace]:
     """Every reservation of an Einsum; of a copy, only those of the backing holders."""
     found = []
     for stations in nest.stations.values():
@@ -45,7 +45,7 @@ def reservations(nest: Nest) -> list[Reservation]:
     return found
 
 
-def _reservation(nest: Nest, holder: Station, *, backing: bool) -> Reservation:
+def _reservation(nest: SimulatedNest, holder: Station, *, backing: bool) -> HeldSpace:
     times, places = holder.times, holder.places
     if not (backing or holder.persistent):
         times, places = _scan(nest, holder)
@@ -53,7 +53,7 @@ def _reservation(nest: Nest, holder: Station, *, backing: bool) -> Reservation:
     tiles = boxes(nest, holder.tensor, lambda point: (point.time[:times], holder.instance(point.place)))
     if backing and holder.tensor in nest.info.shared_out:
         tiles = {time: {i: _whole(nest, holder.tensor, box) for i, box in own.items()} for time, own in tiles.items()}
-    return Reservation(
+    return HeldSpace(
         tensor=holder.tensor,
         memory=holder.component.name,
         backing=backing,
@@ -65,7 +65,7 @@ def _reservation(nest: Nest, holder: Station, *, backing: bool) -> Reservation:
     )
 
 
-def _whole(nest: Nest, tensor: str, box: Box) -> Box:
+def _whole(nest: SimulatedNest, tensor: str, box: TileBox) -> TileBox:
     """The box with room for the parts of all who make the tensor."""
     rank, length = nest.info.shared_out[tensor]
     place = sorted(nest.info.accesses[tensor].ranks).index(rank)
@@ -73,7 +73,7 @@ def _whole(nest: Nest, tensor: str, box: Box) -> Box:
     return tuple((low, low + max(high - low, length - 1)) if i == place else side for i, side in enumerate(box))
 
 
-def _scan(nest: Nest, holder: Station) -> tuple[int, frozenset[int]]:
+def _scan(nest: SimulatedNest, holder: Station) -> tuple[int, frozenset[int]]:
     """Lower a reservation: past fully relevant Temporals and own Spatials, and past one partially relevant Temporal."""
     times, places = holder.times, holder.places
     for node in nest.nodes[holder.position + 1 :]:
@@ -93,7 +93,7 @@ def _scan(nest: Nest, holder: Station) -> tuple[int, frozenset[int]]:
     return times, places
 
 
-def shared_level(nests: Sequence[Nest], held: Sequence[list[Reservation]], i: int, j: int) -> int:
+def shared_level(nests: Sequence[SimulatedNest], held: Sequence[list[HeldSpace]], i: int, j: int) -> int:
     """Leading loops common to both, capped at every cut by the deepest backing of a tensor exchanged across it."""
     i, j = min(i, j), max(i, j)
     level = common_loops(nests[i], nests[j])
@@ -104,14 +104,14 @@ def shared_level(nests: Sequence[Nest], held: Sequence[list[Reservation]], i: in
     return level
 
 
-def peaks(nests: Sequence[Nest]) -> list[dict[str, float]]:
+def peaks(nests: Sequence[SimulatedNest]) -> list[dict[str, float]]:
     """Per Einsum, the most bits that each memory holds while it runs."""
     held = [reservations(nest) for nest in nests]
     partners = _partners(nests)
     return [_peak(nests, held, partners, i) for i in range(len(nests))]
 
 
-def _partners(nests: Sequence[Nest]) -> dict[str, frozenset[str]]:
+def _partners(nests: Sequence[SimulatedNest]) -> dict[str, frozenset[str]]:
     """Tensors that are one in memory: a copy's input and output, if backed in the same one."""
     groups: dict[str, frozenset[str]] = {t: frozenset([t]) for nest in nests for t in nest.info.accesses}
     for nest in nests:
@@ -124,7 +124,7 @@ def _partners(nests: Sequence[Nest]) -> dict[str, frozenset[str]]:
 
 
 def _peak(
-    nests: Sequence[Nest], held: Sequence[list[Reservation]], partners: Mapping[str, frozenset[str]], i: int
+    nests: Sequence[SimulatedNest], held: Sequence[list[HeldSpace]], partners: Mapping[str, frozenset[str]], i: int
 ) -> dict[str, float]:
     """What lies in each memory whatever the Einsum does, plus the busiest moment of its own holders."""
     lasting: dict[tuple[str, frozenset[str]], float] = {}
@@ -137,7 +137,7 @@ def _peak(
             exchanged = r.backing and len(lifetime) > 1 and first <= i <= max(lifetime)
             if exchanged or r.persistent or (j != i and r.level < shared):
                 lasting[r.memory, together] = max(lasting.get((r.memory, together), 0), r.largest)
-    own: dict[str, list[Reservation]] = {r.memory: [] for reserved in held for r in reserved}
+    own: dict[str, list[HeldSpace]] = {r.memory: [] for reserved in held for r in reserved}
     for r in held[i]:
         together = partners[r.tensor] if r.backing else frozenset([r.tensor])
         if (r.memory, together) in lasting:  # one holder on several paths: as large as any of them needs it
@@ -150,7 +150,7 @@ def _peak(
     return total
 
 
-def _busiest(nest: Nest, own: list[Reservation]) -> float:
+def _busiest(nest: SimulatedNest, own: list[HeldSpace]) -> float:
     """The most that one instance of a memory holds at one moment."""
     moments = {
         (time, instance)

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fusiest.reference.nest import Nest
+from fusiest.reference.nest import SimulatedNest
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScheduleStep:
     """One Einsum does what it does at this index of its Temporal loops, on all instances at once."""
 
     einsum: int
@@ -31,14 +31,14 @@ class Leave:
     loops: int
 
 
-Event: TypeAlias = Step | Leave
+Event: TypeAlias = ScheduleStep | Leave
 
 
-def users(nests: Sequence[Nest], tensor: str) -> list[int]:
+def users(nests: Sequence[SimulatedNest], tensor: str) -> list[int]:
     return [i for i, nest in enumerate(nests) if tensor in nest.info.accesses]
 
 
-def common_loops(one: Nest, other: Nest) -> int:
+def common_loops(one: SimulatedNest, other: SimulatedNest) -> int:
     """How many leading loops the two paths have in common."""
     count = 0
     for a, b in zip(one.loops, other.loops, strict=False):
@@ -48,13 +48,13 @@ def common_loops(one: Nest, other: Nest) -> int:
     return count
 
 
-def exchanged_across(nests: Sequence[Nest], cut: int) -> list[str]:
+def exchanged_across(nests: Sequence[SimulatedNest], cut: int) -> list[str]:
     """Tensors with a user at or before the cut and another after it."""
     tensors = dict.fromkeys(t for nest in nests for t in nest.info.accesses)
     return [t for t in tensors if users(nests, t)[0] <= cut < users(nests, t)[-1]]
 
 
-def backing_depth(nest: Nest, tensor: str) -> int:
+def backing_depth(nest: SimulatedNest, tensor: str) -> int:
     """How many leading loops of the path must run together for the tile that the backing holder keeps."""
     backing = nest.backing(tensor)
     if backing.persistent:
@@ -70,7 +70,7 @@ def backing_depth(nest: Nest, tensor: str) -> int:
     return deepest
 
 
-def shared_depth(nests: Sequence[Nest], i: int, j: int) -> int:
+def shared_depth(nests: Sequence[SimulatedNest], i: int, j: int) -> int:
     """How many leading loops two Einsums run in step."""
     i, j = min(i, j), max(i, j)
     depth = common_loops(nests[i], nests[j])
@@ -80,14 +80,14 @@ def shared_depth(nests: Sequence[Nest], i: int, j: int) -> int:
     return depth
 
 
-def schedule(nests: Sequence[Nest]) -> Iterator[Event]:
+def schedule(nests: Sequence[SimulatedNest]) -> Iterator[Event]:
     """Every step of every Einsum, in time order."""
     times = [sorted({point.time for point in nest.points}) for nest in nests]
     adjacent = [shared_depth(nests, i, i + 1) for i in range(len(nests) - 1)]
 
     def run(group: list[int], depth: int, prefix: tuple[int, ...]) -> Iterator[Event]:
         if len(group) == 1:
-            yield from (Step(group[0], t) for t in times[group[0]] if t[: len(prefix)] == prefix)
+            yield from (ScheduleStep(group[0], t) for t in times[group[0]] if t[: len(prefix)] == prefix)
             return
         parts = _parts(group, [adjacent[i] > depth for i in group[:-1]])
         if len(parts) > 1:
@@ -105,7 +105,7 @@ def schedule(nests: Sequence[Nest]) -> Iterator[Event]:
     yield from (Leave(i, 0) for i in range(len(nests)))
 
 
-def _repeated(nest: Nest, depth: int) -> int:
+def _repeated(nest: SimulatedNest, depth: int) -> int:
     """How many of the first loops are left without those, from the innermost out, that have one iteration."""
     while depth and not nest.loops[depth - 1].spatial:
         time = sum(not loop.spatial for loop in nest.loops[: depth - 1])

@@ -13,14 +13,14 @@ from typing import TypeAlias
 import numpy as np
 
 from fusiest.looptree.nodes import LoopTree
-from fusiest.reference.backings import Array, Backings
+from fusiest.reference.backings import Backings, TensorArray
 from fusiest.reference.machine import CopyMachine, EinsumMachine
-from fusiest.reference.nest import Nest, nests
+from fusiest.reference.nest import SimulatedNest, nests
 from fusiest.reference.occupancy import peaks, reservations
-from fusiest.reference.schedule import Step, schedule
+from fusiest.reference.schedule import ScheduleStep, schedule
 from fusiest.spec.spec import Spec
 
-Action: TypeAlias = tuple[str, str, str]
+CountedAction: TypeAlias = tuple[str, str, str]
 """Component, tensor, action."""
 
 
@@ -28,8 +28,8 @@ Action: TypeAlias = tuple[str, str, str]
 class EinsumSimulation:
     """What one Einsum did: actions over all instances (`n_instances` times), and those of instance 0 of each component."""
 
-    actions: Mapping[Action, float]
-    per_unit: Mapping[Action, float]
+    actions: Mapping[CountedAction, float]
+    per_unit: Mapping[CountedAction, float]
     operations: int
     steps: int
     occupancy_bits: Mapping[tuple[str, str], float]
@@ -51,7 +51,7 @@ def simulate(spec: Spec, tree: LoopTree, seed: int = 0) -> Simulation:
     expected = computed_directly(laid_out, world.start)
     machines = [(CopyMachine if n.info.is_copy_operation else EinsumMachine)(n, world) for n in laid_out]
     for event in schedule(laid_out):
-        if isinstance(event, Step):
+        if isinstance(event, ScheduleStep):
             machines[event.einsum].step(event.time)
         else:
             machines[event.einsum].leave(event.loops)
@@ -66,11 +66,11 @@ def simulate(spec: Spec, tree: LoopTree, seed: int = 0) -> Simulation:
     )
 
 
-def _equal(one: Array, other: Array) -> bool:
+def _equal(one: TensorArray, other: TensorArray) -> bool:
     return np.array_equal(one.values, other.values)
 
 
-def computed_directly(laid_out: Sequence[Nest], inputs: Mapping[str, Array]) -> dict[str, Array]:
+def computed_directly(laid_out: Sequence[SimulatedNest], inputs: Mapping[str, TensorArray]) -> dict[str, TensorArray]:
     """The Einsums one after the other, whole, from their definitions alone."""
     found = {t: a.copy() for t, a in inputs.items()}
     for nest in laid_out:
@@ -101,8 +101,8 @@ def _summary(machine: EinsumMachine | CopyMachine) -> EinsumSimulation:
     operations = sum(machine.operations.values())
     steps = machine.operations[(0,) * len(machine.nest.spatials)]
     scale = compute.actions["compute"].actions_scale
-    actions: dict[Action, float] = {(compute.name, "", "compute"): operations * scale * info.n_instances}
-    per_unit: dict[Action, float] = {(compute.name, "", "compute"): steps * scale}
+    actions: dict[CountedAction, float] = {(compute.name, "", "compute"): operations * scale * info.n_instances}
+    per_unit: dict[CountedAction, float] = {(compute.name, "", "compute"): steps * scale}
     copied = machine.source if isinstance(machine, CopyMachine) else None
     for station, traffic in machine.traffic():
         for action, counts in (("read", traffic.reads), ("write", traffic.writes)):

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from fusiest.reference.choices import Held, Placement, SpatialLoop
+from fusiest.reference.choices import HolderAt, ReferencePlacement, SpatialLoop
 from fusiest.spec.binding import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReferenceLimits:
     fused_loops: int | None = None
     fused_loops_per_variable: int = 1
     trees: int = 1_000_000
@@ -22,7 +22,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Skeleton:
+class LoopSkeleton:
     """Holders in order and the Spatial loops: a nest but for its Temporal loops.
 
     Gap i lies right above holder i, the last right above the compute. Spatial loops and Tolls stand at the lower end of
@@ -30,8 +30,8 @@ class Skeleton:
     """
 
     path: Path
-    placement: Placement
-    holders: tuple[Held, ...]
+    placement: ReferencePlacement
+    holders: tuple[HolderAt, ...]
     spatial: tuple[SpatialLoop, ...]
     shared: frozenset[str]
 
@@ -49,7 +49,7 @@ class Skeleton:
 
     @cached_property
     def toll_gaps(self) -> tuple[int, ...]:
-        def gap(toll: Held) -> int:
+        def gap(toll: HolderAt) -> int:
             inner = [i for i, h in enumerate(self.holders) if h.tensor == toll.tensor and h.level > toll.level]
             return min([self.gap_below(toll.level), *inner])
 
@@ -107,7 +107,7 @@ class Chain:
     """Per holder, how many Temporal loops stand above."""
 
 
-def chains(skeleton: Skeleton, variable: str, limits: Limits) -> Iterator[Chain]:
+def chains(skeleton: LoopSkeleton, variable: str, limits: ReferenceLimits) -> Iterator[Chain]:
     """Every way to split a variable's bound into tiles, at most one Temporal loop per gap."""
     if limits.imperfect:
         yield from imperfect_chains(skeleton, variable, limits)
@@ -136,7 +136,7 @@ def chains(skeleton: Skeleton, variable: str, limits: Limits) -> Iterator[Chain]
         yield _chain(skeleton, variable, own, bound, iterations)
 
 
-def imperfect_chains(skeleton: Skeleton, variable: str, limits: Limits) -> Iterator[Chain]:
+def imperfect_chains(skeleton: LoopSkeleton, variable: str, limits: ReferenceLimits) -> Iterator[Chain]:
     """Slot by slot as written: a Temporal loop of n iterations has tile ⌈S/n⌉, and so has a Spatial loop."""
     own = [i for i, loop in enumerate(skeleton.spatial) if loop.variable == variable]
     allowed = skeleton.temporal_gaps(variable)
@@ -169,7 +169,7 @@ def imperfect_chains(skeleton: Skeleton, variable: str, limits: Limits) -> Itera
     yield from walk(0, skeleton.path.einsum.bounds[variable], (), {}, start)
 
 
-def _chain(skeleton: Skeleton, variable: str, own: list[int], extent: int, iterations: Mapping[int, int]) -> Chain:
+def _chain(skeleton: LoopSkeleton, variable: str, own: list[int], extent: int, iterations: Mapping[int, int]) -> Chain:
     temporal, spatial = [], {}
     for gap in skeleton.gaps:
         n = iterations.get(gap, 1)
@@ -182,7 +182,7 @@ def _chain(skeleton: Skeleton, variable: str, own: list[int], extent: int, itera
     return Chain(variable, tuple(temporal), spatial)
 
 
-def seen_by(skeleton: Skeleton, chain: Chain, tensor: str, imperfect: bool) -> tuple[object, ...]:
+def seen_by(skeleton: LoopSkeleton, chain: Chain, tensor: str, imperfect: bool) -> tuple[object, ...]:
     """A chain with the places of one tensor's holders (0). Of adjacent perfect loops only the tile below all matters."""
     seen: list[object] = []
     own = {i for i, h in enumerate(skeleton.holders) if h.tensor == tensor}
@@ -203,9 +203,9 @@ def seen_by(skeleton: Skeleton, chain: Chain, tensor: str, imperfect: bool) -> t
     return tuple(seen)
 
 
-def tail(skeleton: Skeleton, gap: int) -> list[int | Held]:
+def tail(skeleton: LoopSkeleton, gap: int) -> list[int | HolderAt]:
     """Spatial loops (by number) and Tolls at the lower end of a gap, outer components first."""
-    found: list[tuple[int, int, int | Held]] = [
+    found: list[tuple[int, int, int | HolderAt]] = [
         (skeleton.spatial[i].level, 0, i) for i, own in enumerate(skeleton.spatial_gaps) if own == gap
     ]
     tolls = skeleton.placement.tolls

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from fusiest.report.limits import Limit, Rate, limits
+from fusiest.report.limits import Rate, SpeedLimit, limits
 from fusiest.report.machine import Machine
 from fusiest.report.names import Names
 from fusiest.spec.spec import Spec
@@ -28,5 +28,5 @@ class Background:
         return Machine(self.spec)
 
     @cached_property
-    def limits(self) -> dict[str, Limit]:
+    def limits(self) -> dict[str, SpeedLimit]:
         return limits(self.machine)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Number: TypeAlias = int | float | None
+ChartNumber: TypeAlias = int | float | None
 """None where there is nothing to draw."""
 Marker: TypeAlias = Literal["circle", "square", "triangle", "cross", "diamond", "right", "small"]
 
@@ -20,7 +20,7 @@ class Series:
 
     name: str
     color: str
-    values: Sequence[Number]
+    values: Sequence[ChartNumber]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +33,12 @@ class Bars:
     categories: Sequence[str]
     series: Sequence[Series]
     ends: Sequence[str] = ()
-    limit: Sequence[Number] = ()
+    limit: Sequence[ChartNumber] = ()
     limit_name: str = ""
     """What the line is; without a line, what it would be."""
     widths: Sequence[float] = ()
     """Of vertical bars, if they are to be as wide as what they stand for takes: seconds."""
-    level: Number = None
+    level: ChartNumber = None
     """A line across all bars, at this value."""
     level_name: str = ""
     stacked: bool = True
@@ -102,7 +102,7 @@ class Points:
     notes: Sequence[Note] = ()
     log_x: bool = False
     log_y: bool = False
-    zero_x: Number = None
+    zero_x: ChartNumber = None
     """What stands for 0 on a logarithmic axis, if need be."""
     kind: Literal["points"] = "points"
 
@@ -114,13 +114,13 @@ class Heat:
     title: str
     rows: Sequence[str]
     columns: Sequence[str]
-    values: Sequence[Sequence[Number]]
+    values: Sequence[Sequence[ChartNumber]]
     """Per row, per column."""
     kind: Literal["heat"] = "heat"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
+class ChartBox:
     """A node of a graph: its name, a note below it, and what is said when one points at it."""
 
     name: str
@@ -148,7 +148,7 @@ class Graph:
     """Boxes and the edges between them. Where they go is worked out where they are drawn."""
 
     title: str
-    boxes: Sequence[Box]
+    boxes: Sequence[ChartBox]
     edges: Sequence[Edge]
     legend: Sequence[tuple[str, str, str]] = ()
     """Colour, what it stands for, and `line` or `dash` if it is an edge's."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from fusiest.comparison import Comparison, Line, Row, Saved
+from fusiest.comparison import Comparison, DifferenceLine, Row, Saved
 from fusiest.model.fusion import fused_sets
 from fusiest.report.chart import Bars, Series
 from fusiest.report.page import asset, page
@@ -80,5 +80,5 @@ def _sets(name: str, saved: Saved) -> list[list[str]]:
     return rows or [[name, "none", "–"]]
 
 
-def _lines(lines: list[Line]) -> list[list[str]]:
+def _lines(lines: list[DifferenceLine]) -> list[list[str]]:
     return [[line.mark, line.text] for line in lines]

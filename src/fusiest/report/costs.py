@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fusiest.model.evaluate import Anatomy, Evaluation
 from fusiest.report.chart import Bars, Heat, Series
-from fusiest.report.limits import Limit
+from fusiest.report.limits import SpeedLimit
 from fusiest.report.names import Names
 from fusiest.report.roles import EnergyShare
 
@@ -127,7 +127,7 @@ def busy_shares(names: Names, evaluation: Evaluation) -> Heat:
     return Heat(title="Busy share of each component, in %", rows=components, columns=einsums, values=values)
 
 
-def utilization(parts: Anatomy, evaluation: Evaluation, limit: Mapping[str, Limit]) -> Bars:
+def utilization(parts: Anatomy, evaluation: Evaluation, limit: Mapping[str, SpeedLimit]) -> Bars:
     """Of each Einsum: operations done over those that the compute which is best for it could have done meanwhile."""
     einsums = [e for e in evaluation.einsums if evaluation.einsums[e].latency and limit[e].operations]
     reached = [limit[e].compute_seconds / evaluation.einsums[e].latency for e in einsums]

@@ -11,7 +11,7 @@ from fusiest.looptree.nodes import LoopTree
 from fusiest.model.evaluate import Anatomy, Evaluation
 from fusiest.model.fusion import FusedSet, backing_memories, fused_sets
 from fusiest.report.background import Background
-from fusiest.report.chart import Bars, Box, Edge, Graph, Series
+from fusiest.report.chart import Bars, ChartBox, Edge, Graph, Series
 from fusiest.report.limits import Rate, intensity, traffic_bits
 from fusiest.show import einsum_line
 
@@ -38,7 +38,9 @@ def graph(background: Background, tree: LoopTree) -> Graph:
     for name, einsum in info.einsums.items():
         kept = backing[einsum.output]
         note = kept if name == einsum.output else f"{einsum.output} in {kept}"
-        boxes.append(Box(name=str(name), note=note, color=color[name], tag=letter[name], hover=einsum_line(einsum)))
+        boxes.append(
+            ChartBox(name=str(name), note=note, color=color[name], tag=letter[name], hover=einsum_line(einsum))
+        )
     edges = [
         Edge(
             name=str(tensor), source=number[producer], target=number[user], strong=backing[tensor] not in outer,

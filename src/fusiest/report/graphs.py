@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fusiest.report.chart import Box, Graph
+from fusiest.report.chart import ChartBox, Graph
 from fusiest.report.layout import Arrangement
 from fusiest.report.palette import colour, ink
 
@@ -44,7 +44,7 @@ def draw_graph(chart: Graph, arrangement: Arrangement, axes: Axes) -> None:
     axes.axis("off")
 
 
-def _box(box: Box, place: tuple[float, float, float, float], axes: Axes) -> None:
+def _box(box: ChartBox, place: tuple[float, float, float, float], axes: Axes) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     x, y, width, height = place

@@ -14,7 +14,7 @@ from fusiest.errors import FusiestError
 from fusiest.report.chart import Graph
 from fusiest.report.page import asset, library
 
-Place = tuple[float, float]
+PixelPoint = tuple[float, float]
 _TURNS = 1_000
 
 _SETTING = """
@@ -32,7 +32,7 @@ class Arrangement:
     width: float
     height: float
     boxes: list[tuple[float, float, float, float]]
-    edges: list[list[Place]]
+    edges: list[list[PixelPoint]]
 
 
 def check_dukpy() -> None:

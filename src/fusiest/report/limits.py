@@ -18,7 +18,7 @@ from fusiest.spec.analysis import EinsumInfo
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class SpeedLimit:
     """Of one Einsum: its operations, the compute that can be fastest, and how fast that is."""
 
     operations: int
@@ -45,18 +45,18 @@ class Share:
     seconds: float
 
 
-def limits(machine: Machine) -> dict[str, Limit]:
+def limits(machine: Machine) -> dict[str, SpeedLimit]:
     """Per Einsum."""
     return {str(name): _limit(machine, info) for name, info in machine.spec.info.einsums.items()}
 
 
-def _limit(machine: Machine, info: EinsumInfo) -> Limit:
+def _limit(machine: Machine, info: EinsumInfo) -> SpeedLimit:
     rates = machine.rates(info.name)
     fastest = max(rates, key=lambda compute: rates[compute], default="")
-    return Limit(operations(info), fastest, rates.get(fastest, math.inf), _once(machine, info))
+    return SpeedLimit(operations(info), fastest, rates.get(fastest, math.inf), _once(machine, info))
 
 
-def shares(found: Iterable[Limit]) -> list[Share]:
+def shares(found: Iterable[SpeedLimit]) -> list[Share]:
     """What each compute has to do. Steps that are one operation where others are two have a row of their own."""
     sums: dict[tuple[str, float], int] = {}
     for limit in found:
@@ -106,7 +106,7 @@ class Rate:
     """None where it computes nothing or takes no time."""
 
 
-def rates(machine: Machine, parts: Anatomy, evaluation: Evaluation, limit: Mapping[str, Limit]) -> dict[str, Rate]:
+def rates(machine: Machine, parts: Anatomy, evaluation: Evaluation, limit: Mapping[str, SpeedLimit]) -> dict[str, Rate]:
     """Per Einsum in execution order."""
     limited = [m for m, bandwidth in machine.bandwidths.items() if bandwidth < math.inf or m in machine.outermost]
     traffic = {m: traffic_bits(parts, evaluation, [m]) for m in limited}

@@ -20,7 +20,7 @@ MOST_SHARING = 3
 SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 """Right and up, in the order in which they are tried."""
 
-Place = tuple[float, float]
+LabelPlace = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Rectangle:
 
 
 def placed(
-    named: Mapping[str, Place], points: Sequence[Place], lines: Sequence[tuple[Place, Place]] = ()
+    named: Mapping[str, LabelPlace], points: Sequence[LabelPlace], lines: Sequence[tuple[LabelPlace, LabelPlace]] = ()
 ) -> list[Note]:
     """A note per name, or per few names whose points meet. `points` are all that is drawn, the named ones too; so are `lines`.
 
@@ -60,7 +60,7 @@ def placed(
     return notes
 
 
-def _groups(pixels: Mapping[str, Place]) -> list[list[str]]:
+def _groups(pixels: Mapping[str, LabelPlace]) -> list[list[str]]:
     """Names whose points are drawn on top of each other are together."""
     groups: list[list[str]] = []
     for name, place in pixels.items():
@@ -72,27 +72,27 @@ def _groups(pixels: Mapping[str, Place]) -> list[list[str]]:
     return groups
 
 
-def _scale(shown: Sequence[Place]) -> Callable[[Place], Place]:
+def _scale(shown: Sequence[LabelPlace]) -> Callable[[LabelPlace], LabelPlace]:
     """From the axes to pixels, y downwards."""
     logs = [(math.log10(x), math.log10(y)) for x, y in shown]
     lows = [min(values) for values in zip(*logs, strict=True)] or [0.0, 0.0]
     spans = [max(values) - min(values) or 1.0 for values in zip(*logs, strict=True)] or [1.0, 1.0]
 
-    def pixels(place: Place) -> Place:
+    def pixels(place: LabelPlace) -> LabelPlace:
         x, y = (math.log10(v) - low for v, low in zip(place, lows, strict=True))
         return round(x / spans[0] * WIDTH, 3), round(HEIGHT - y / spans[1] * HEIGHT, 3)
 
     return pixels
 
 
-def _stretch(a: Place, b: Place) -> list[_Rectangle]:
+def _stretch(a: LabelPlace, b: LabelPlace) -> list[_Rectangle]:
     """A line as small squares."""
     count = math.ceil(math.dist(a, b) / MARK) + 1
     middles = [(a[0] + (b[0] - a[0]) * i / count, a[1] + (b[1] - a[1]) * i / count) for i in range(count + 1)]
     return [_Rectangle(x - MARK / 2, y - 1, x + MARK / 2, y + 1) for x, y in middles]
 
 
-def _covered(text: str, at: Place, side: tuple[int, int]) -> _Rectangle:
+def _covered(text: str, at: LabelPlace, side: tuple[int, int]) -> _Rectangle:
     width = LETTER * len(text)
     x, y = at[0] + side[0] * (GAP + width / 2), at[1] - side[1] * (GAP + LINE / 2)
     return _Rectangle(x - width / 2, y - LINE / 2, x + width / 2, y + LINE / 2)

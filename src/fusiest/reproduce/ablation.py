@@ -13,7 +13,7 @@ from fusiest.errors import FusiestError
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Step
 from fusiest.report.palette import SERIES
-from fusiest.reproduce.output import Output, Row, table
+from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.searching import load_compiled, searched
 from fusiest.spec.load import load
@@ -46,7 +46,7 @@ def run(study: Study, cases: dict[str, dict[str, object]] | None = None) -> Outp
     """The whole front of each case, on the TPU v4i."""
     cases = cases or (QUICK if study.quick else CASES)
     limit = QUICK_LIMIT if study.quick else LIMIT
-    rows: list[Row] = []
+    rows: list[OutputRow] = []
     load_compiled()
     for number, (case, settings) in enumerate(cases.items()):
         for name, switches in SWITCHES.items():
@@ -97,7 +97,7 @@ def _search(settings: Settings) -> Data:
     }
 
 
-def _draw(figure: Figure, rows: list[Row]) -> None:
+def _draw(figure: Figure, rows: list[OutputRow]) -> None:
     cases = list(dict.fromkeys(str(row["case"]) for row in rows))
     grid = figure.subplots(len(cases), 2, squeeze=False)
     for (left, right), case in zip(grid, cases, strict=True):
@@ -124,7 +124,7 @@ def _draw(figure: Figure, rows: list[Row]) -> None:
         left.set_title(case, loc="left")
 
 
-def _summary(rows: list[Row], limit: float) -> str:
+def _summary(rows: list[OutputRow], limit: float) -> str:
     lines = [
         [
             row["case"],
@@ -156,7 +156,7 @@ mappings per set at most: one for each way to tile the exchanged tensors would a
 """
 
 
-def _same(rows: list[Row]) -> str:
+def _same(rows: list[OutputRow]) -> str:
     finished = [row for row in rows if row["finished"] and row["search"] != "given order only"]
     for case in {row["case"] for row in finished}:
         found = {f"{float(str(row['edp'])):.9g}" for row in finished if row["case"] == case}

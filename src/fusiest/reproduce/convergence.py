@@ -20,7 +20,7 @@ from fusiest.mapper.progress import Step
 from fusiest.pmapping.pareto import Floats
 from fusiest.report.palette import SERIES
 from fusiest.reproduce.convergence_summary import above, summary
-from fusiest.reproduce.output import Output, Row
+from fusiest.reproduce.output import Output, OutputRow
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.prepared import prepare
 from fusiest.reproduce.searching import load_compiled
@@ -190,7 +190,7 @@ def _grid(budget: float) -> Floats:
     return np.geomspace(SMALLEST, budget, STEPS * round(np.log10(budget / SMALLEST)) + 1)
 
 
-def _rows(found: Found) -> list[Row]:
+def _rows(found: Found) -> list[OutputRow]:
     """Of each budget that all runs went to, the best so far of every run."""
     return [
         {

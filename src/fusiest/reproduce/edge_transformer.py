@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fusiest.report.palette import SERIES
 from fusiest.reproduce.edge import DATAFLOWS, MEMORY, OURS, PER_BIT, best_mapping, lengths, thousands
-from fusiest.reproduce.output import Output, Row, table
+from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Study
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ PAPER = 1.8
 """TransFusion's EDP over the optimum's, at most."""
 COLOURS = dict(zip(DATAFLOWS, (SERIES[0], SERIES[5], SERIES[2], SERIES[7]), strict=True))
 MARKERS = dict(zip(DATAFLOWS, "osD^", strict=True))
-Found = dict[tuple[int, str], Data]
+FoundByDataflow = dict[tuple[int, str], Data]
 METRICS = {"edp": "EDP (nJs)", "latency": "latency (µs)", "energy": "energy (µJ)"}
 SCALE = {"edp": 1e9, "latency": 1e6, "energy": 1e6}
 
@@ -32,7 +32,7 @@ def run(study: Study) -> Output:
     per_bit = {
         (tokens, name): best_mapping(study, tokens, name, True) for tokens in lengths(study) for name in (OURS, THEIRS)
     }
-    rows: list[Row] = [
+    rows: list[OutputRow] = [
         {
             "tokens": tokens, "dataflow": dataflow, "mac_energy": reading,
             **{metric: _per_token(data, metric, tokens) for metric in METRICS},
@@ -52,7 +52,7 @@ def _per_token(data: Data, metric: str, tokens: int) -> float | None:
     return {"edp": energy * latency, "latency": latency, "energy": energy}[metric]  # type: ignore[no-any-return]
 
 
-def _draw(figure: Figure, rows: list[Row]) -> None:
+def _draw(figure: Figure, rows: list[OutputRow]) -> None:
     panels = figure.subplots(1, 3)
     for axes, (metric, label) in zip(panels, METRICS.items(), strict=True):
         _panel(axes, rows, metric, label)
@@ -60,7 +60,7 @@ def _draw(figure: Figure, rows: list[Row]) -> None:
     figure.legend(lines, labels, loc="outside upper center", ncols=4)
 
 
-def _panel(axes: Axes, rows: list[Row], metric: str, label: str) -> None:
+def _panel(axes: Axes, rows: list[OutputRow], metric: str, label: str) -> None:
     from matplotlib.ticker import LogLocator
 
     for dataflow, name in DATAFLOWS.items():
@@ -78,13 +78,13 @@ def _panel(axes: Axes, rows: list[Row], metric: str, label: str) -> None:
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
-def _ratio(found: Found, tokens: int, dataflow: str, metric: str) -> float | None:
+def _ratio(found: FoundByDataflow, tokens: int, dataflow: str, metric: str) -> float | None:
     """Of a dataflow to the optimum."""
     ours, other = (_per_token(found[tokens, name], metric, tokens) for name in (OURS, dataflow))
     return None if ours is None or other is None else other / ours
 
 
-def _summary(found: Found, per_bit: Found, tokens: tuple[int, ...]) -> str:
+def _summary(found: FoundByDataflow, per_bit: FoundByDataflow, tokens: tuple[int, ...]) -> str:
     def cell(value: float | None) -> str:
         return "no mapping" if value is None else f"{value:.2f}×"
 
@@ -115,7 +115,7 @@ sequence. With 0.08 pJ per MAC: {_sayings(found, tokens)}. With 0.08 pJ per bit:
 """
 
 
-def _sayings(found: Found, tokens: tuple[int, ...]) -> str:
+def _sayings(found: FoundByDataflow, tokens: tuple[int, ...]) -> str:
     """Whether the two things hold that the paper says of all lengths."""
     ratios = [[_ratio(found, n, THEIRS, metric) or 0.0 for n in tokens] for metric in ("energy", "latency", "edp")]
     energy, latency, edp = ratios
@@ -126,7 +126,7 @@ def _sayings(found: Found, tokens: tuple[int, ...]) -> str:
     )
 
 
-def _why(found: Found, tokens: int) -> str:
+def _why(found: FoundByDataflow, tokens: int) -> str:
     """What the mappings of the longest sequence say of the difference."""
     ours, theirs = found[tokens, OURS], found[tokens, THEIRS]
     if ours is None or theirs is None:

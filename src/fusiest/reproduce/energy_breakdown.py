@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fusiest.report.palette import COMPONENTS, SERIES
 from fusiest.reproduce.edge import DATAFLOWS, MEMORY, OURS, best_mapping, lengths, thousands
-from fusiest.reproduce.output import Output, Row, table
+from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Study
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ COMPARED = (OURS, "transfusion")
 def run(study: Study) -> Output:
     """The mappings of `edge-transformer`, taken apart."""
     found = {(n, d): best_mapping(study, n, d) for n in lengths(study) for d in COMPARED}
-    rows: list[Row] = [
+    rows: list[OutputRow] = [
         {"tokens": tokens, "dataflow": dataflow, **_parts(data, tokens), **_kinds(data, tokens)}
         for (tokens, dataflow), data in found.items()
         if data is not None
@@ -58,13 +58,13 @@ def _kinds(data: Data, tokens: int) -> dict[str, float]:
     return found
 
 
-def _draw(figure: Figure, rows: list[Row]) -> None:
+def _draw(figure: Figure, rows: list[OutputRow]) -> None:
     left, right = figure.subplots(1, 2)
     _stack(left, rows, list(PARTS.values()), (COMPONENTS[0], COMPONENTS[2], COMPONENTS[5]), "energy per token (µJ)")
     _stack(right, rows, list(KINDS), (SERIES[0], SERIES[1], SERIES[2], SERIES[7]), "off-chip energy per token (µJ)")
 
 
-def _stack(axes: Axes, rows: list[Row], parts: list[str], colours: tuple[str, ...], label: str) -> None:
+def _stack(axes: Axes, rows: list[OutputRow], parts: list[str], colours: tuple[str, ...], label: str) -> None:
     """Two bars per length: ours, then TransFusion's."""
     tokens = sorted({int(str(row["tokens"])) for row in rows})
     at = [3 * tokens.index(int(str(row["tokens"]))) + COMPARED.index(str(row["dataflow"])) for row in rows]
@@ -82,7 +82,7 @@ def _stack(axes: Axes, rows: list[Row], parts: list[str], colours: tuple[str, ..
     axes.legend(loc="upper left")
 
 
-def _summary(rows: list[Row]) -> str:
+def _summary(rows: list[OutputRow]) -> str:
     def number(tokens: object, dataflow: str, part: str) -> float:
         return next(float(str(r[part])) for r in rows if (r["tokens"], r["dataflow"]) == (tokens, dataflow))
 

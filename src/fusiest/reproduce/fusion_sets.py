@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fusiest.model.operations import CONVENTION, operations
 from fusiest.report.palette import SETS
 from fusiest.reproduce.edge import OURS, best_mapping, lengths, thousands
-from fusiest.reproduce.output import Output, Row, table
+from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Study
 from fusiest.spec.load import load
 
@@ -23,7 +23,7 @@ def run(study: Study) -> Output:
     """The shortest and the longest sequence."""
     tokens = lengths(study)[0], lengths(study)[-1]
     found = {n: best_mapping(study, n, OURS) for n in tokens}
-    rows: list[Row] = [row for n, data in found.items() for row in _rows(n, data)]
+    rows: list[OutputRow] = [row for n, data in found.items() for row in _rows(n, data)]
     return Output(rows, _summary(rows, tokens), lambda figure: _draw(figure, rows, tokens), (7.4, 2.8))
 
 
@@ -43,7 +43,7 @@ def intensity(tokens: int) -> dict[str, float]:
     return found
 
 
-def _rows(tokens: int, data: Data) -> list[Row]:
+def _rows(tokens: int, data: Data) -> list[OutputRow]:
     of = {einsum: i for i, fused in enumerate(data["fused"]) for einsum in fused}
     sizes = {i: len(fused) for i, fused in enumerate(data["fused"])}
     return [
@@ -57,7 +57,7 @@ def _rows(tokens: int, data: Data) -> list[Row]:
     ]
 
 
-def _draw(figure: Figure, rows: list[Row], tokens: tuple[int, ...]) -> None:
+def _draw(figure: Figure, rows: list[OutputRow], tokens: tuple[int, ...]) -> None:
     panels = figure.subplots(1, len(tokens), sharey=True)
     for axes, n in zip(panels, tokens, strict=True):
         own = [row for row in rows if row["tokens"] == n]
@@ -85,7 +85,7 @@ def _draw(figure: Figure, rows: list[Row], tokens: tuple[int, ...]) -> None:
     panels[0].set_ylabel("operations per byte")
 
 
-def _summary(rows: list[Row], tokens: tuple[int, ...]) -> str:
+def _summary(rows: list[OutputRow], tokens: tuple[int, ...]) -> str:
     lines = [
         [
             thousands(n),
@@ -110,7 +110,7 @@ The paper shows this as a figure without numbers. What it says of it, checked on
 """
 
 
-def _claims(rows: list[Row], tokens: tuple[int, ...]) -> list[tuple[str, bool]]:
+def _claims(rows: list[OutputRow], tokens: tuple[int, ...]) -> list[tuple[str, bool]]:
     def sets(n: int) -> dict[str, object]:
         return {str(row["einsum"]): row["fused_set"] for row in rows if row["tokens"] == n}
 

@@ -9,7 +9,7 @@ from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, va
 from fusiest.looptree.svg import svg
 from fusiest.mapper.options import Options
 from fusiest.model.evaluate import Evaluation, evaluate
-from fusiest.reproduce.output import Output, Row, table
+from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.searching import searched
 from fusiest.spec.dump import dump_mapping
@@ -65,7 +65,7 @@ def tile(spec: Spec, einsum: str, path: tuple[Node, ...], tensor: str, memory: s
     return None
 
 
-def _observations(spec: Spec, paths: dict[str, tuple[Node, ...]], cost: Evaluation) -> Iterator[Row]:
+def _observations(spec: Spec, paths: dict[str, tuple[Node, ...]], cost: Evaluation) -> Iterator[OutputRow]:
     weights = {e: t for e, info in spec.info.einsums.items() for t in info.accesses if t.startswith("W")}
     held = {t: (e, extents) for e, t in weights.items() if (extents := tile(spec, e, paths[e], t, BUFFER)) is not None}
     whole = [
@@ -110,7 +110,7 @@ def _observations(spec: Spec, paths: dict[str, tuple[Node, ...]], cost: Evaluati
     }
 
 
-def _tiled(observation: str, extents: dict[str, int] | None, variable: str, most: int) -> Row:
+def _tiled(observation: str, extents: dict[str, int] | None, variable: str, most: int) -> OutputRow:
     if extents is None:
         return {"observation": observation, "here": "not kept in the global buffer", "holds": False}
     shape = " x ".join(f"{v} {n}" for v, n in sorted(extents.items()))

@@ -17,7 +17,7 @@ from fusiest.reproduce.pieces import Study, make_folder
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Row = dict[str, object]
+OutputRow = dict[str, object]
 
 STYLE: Any = {
     "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 9, "legend.fontsize": 8, "xtick.labelsize": 8, "ytick.labelsize": 8,
@@ -31,7 +31,7 @@ _DOTS_PER_INCH = 200
 class Output:
     """All of an experiment's results."""
 
-    rows: Sequence[Row]
+    rows: Sequence[OutputRow]
     summary: str
     """Markdown, without a title."""
     draw: Callable[[Figure], None] | None = None
@@ -55,7 +55,7 @@ def write(study: Study, name: str, title: str, output: Output) -> list[Path]:
     return [study.out / file for file in files]
 
 
-def csv_text(rows: Sequence[Row]) -> str:
+def csv_text(rows: Sequence[OutputRow]) -> str:
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()

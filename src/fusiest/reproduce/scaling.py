@@ -11,7 +11,7 @@ from fusiest.baselines.run import search
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Step
 from fusiest.report.palette import SERIES
-from fusiest.reproduce.output import Output, Row, table
+from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.prepared import prepare
 from fusiest.reproduce.searching import load_compiled, searched
@@ -34,7 +34,7 @@ def run(study: Study, shape: Settings | None = None) -> Output:
     times = study.times or (1.0 if study.quick else 1_000.0)
     runs = study.runs or (2 if study.quick else 10)
     shape = {"PATTERN": "paper"} if shape is None else shape
-    rows: list[Row] = []
+    rows: list[OutputRow] = []
     load_compiled()
     lost: set[str] = set()
     slowest = dict.fromkeys(NAMES, 0.0)
@@ -60,7 +60,7 @@ def run(study: Study, shape: Settings | None = None) -> Output:
     return Output(rows, _summary(rows, times, runs), lambda figure: _draw(figure, rows, times), (5.2, 3.3))
 
 
-def _row(count: int, mapper: str, seconds: float | None, late: int, runs: int) -> Row:
+def _row(count: int, mapper: str, seconds: float | None, late: int, runs: int) -> OutputRow:
     per_einsum = None if seconds is None else seconds / count
     return {
         "einsums": count, "mapper": mapper, "seconds": seconds, "seconds_per_einsum": per_einsum, "timed_out": late,
@@ -128,7 +128,7 @@ def _seconds(found: list[float | None], late: int, ours: Data, runs: int) -> flo
     return float(statistics.mean(ours["seconds"] if t is None else t * ours["exploring"] for t in found))
 
 
-def _draw(figure: Figure, rows: list[Row], times: float) -> None:
+def _draw(figure: Figure, rows: list[OutputRow], times: float) -> None:
     axes = figure.add_subplot()
     colours = dict(zip((OURS, *NAMES), ("black", SERIES[0], SERIES[2], SERIES[1]), strict=True))
     for mapper, name in {OURS: OURS, **NAMES}.items():
@@ -150,7 +150,7 @@ def _draw(figure: Figure, rows: list[Row], times: float) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, borderaxespad=0.2)
 
 
-def _summary(rows: list[Row], times: float, runs: int) -> str:
+def _summary(rows: list[OutputRow], times: float, runs: int) -> str:
     counts = sorted({int(str(row["einsums"])) for row in rows})
 
     def cell(count: int, mapper: str) -> str:
@@ -185,7 +185,7 @@ count as fusiest's time, as in the paper.
 """
 
 
-def _listed(rows: list[Row]) -> str:
+def _listed(rows: list[OutputRow]) -> str:
     """Each baseline's time relative to fusiest's, for the longest chain that it finished."""
     seconds = {(row["mapper"], row["einsums"]): row["seconds"] for row in rows}
     found = []

@@ -13,8 +13,8 @@ from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.spec import fields as f
 from fusiest.spec.fields import Alias, FieldError, Limits, NameText, Number, Reader, Value
-from fusiest.spec.variables import Variable
-from fusiest.spec.yamlfile import ListNode, Node
+from fusiest.spec.variables import SpecVariable
+from fusiest.spec.yamlfile import ListNode, YamlNode
 
 OPERATORS = ("==", "<=", ">=", "<", ">", "product==", "product<=", "product>=", "product<", "product>")
 Direction: TypeAlias = Literal["down", "up", "up_and_down"]
@@ -45,7 +45,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class WrittenComparison:
     """In `loop_bounds` the number compared is the iterations of a variable's loop on this dimension, 1 if it has none;
     in `tile_shape`, the variable's extent at this memory's outermost holder.
     """
@@ -78,7 +78,9 @@ class Dimension:
     reuse: Annotated[
         f.SetText | None, "Loops here may run only over variables that index none of these tensors. Default Nothing."
     ] = None
-    loop_bounds: Annotated[tuple[Comparison, ...], "What the iterations of the loops on this dimension must obey."] = ()
+    loop_bounds: Annotated[
+        tuple[WrittenComparison, ...], "What the iterations of the loops on this dimension must obey."
+    ] = ()
     min_usage: Annotated[
         Value,
         Limits(fraction=True),
@@ -141,7 +143,7 @@ class Tensors(Generic[S, T]):
     ] = True
 
 
-WrittenTensors: TypeAlias = Tensors[str | None, Comparison]
+WrittenTensors: TypeAlias = Tensors[str | None, WrittenComparison]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +169,7 @@ class Component(Container):
         "throughput is inf.",
     ] = None
     attributes: Annotated[
-        FrozenDict[NameText, Variable],
+        FrozenDict[NameText, SpecVariable],
         Alias("extra_attributes_for_component_model"),
         "What the class wants to know, such as `{width: 64, tech_node: 22nm}`. `size`, `bits_per_action` and "
         "`n_parallel_instances` are attributes, too.",
@@ -263,11 +265,11 @@ class Architecture:
     """`!Hierarchical {nodes}` may wrap nodes; it changes nothing."""
 
     nodes: Annotated[Nodes, "The nodes from the outermost in, each the parent of the next."]
-    variables: Annotated[FrozenDict[f.NameText, Variable], "As the section `variables`, for this architecture."] = (
+    variables: Annotated[FrozenDict[f.NameText, SpecVariable], "As the section `variables`, for this architecture."] = (
         field(default_factory=FrozenDict)
     )
     attributes: Annotated[
-        FrozenDict[NameText, Variable],
+        FrozenDict[NameText, SpecVariable],
         Alias("extra_attributes_for_all_component_models"),
         "Attributes of all components whose class has them and that do not give them.",
     ] = field(default_factory=FrozenDict)
@@ -277,7 +279,7 @@ class Architecture:
             raise FieldError("nodes", "the architecture has no !Compute")
 
 
-def _read_nodes(node: Node, what: str) -> tuple[ArchitectureNode, ...]:
+def _read_nodes(node: YamlNode, what: str) -> tuple[ArchitectureNode, ...]:
     f.no_tag(node, what)
     if not isinstance(node, ListNode):
         raise SpecError(f"{what} must be a list, but is {f.describe(node)}", node.source)
@@ -295,11 +297,11 @@ def _read_nodes(node: Node, what: str) -> tuple[ArchitectureNode, ...]:
 Nodes = Annotated[tuple[ArchitectureNode, ...], Reader(_read_nodes, "list of nodes")]
 
 
-def _read_comparisons(node: Node, what: str) -> tuple[Comparison, ...]:
-    return f.read_list(node, what, lambda item, what: f.read_tagless(item, Comparison, what))
+def _read_comparisons(node: YamlNode, what: str) -> tuple[WrittenComparison, ...]:
+    return f.read_list(node, what, lambda item, what: f.read_tagless(item, WrittenComparison, what))
 
 
-def _read_order(node: Node, what: str) -> tuple[tuple[str, ...], ...]:
+def _read_order(node: YamlNode, what: str) -> tuple[tuple[str, ...], ...]:
     return f.read_list(node, what, lambda item, what: f.read_list(item, what, f.read_expression))
 
 

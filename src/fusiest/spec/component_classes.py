@@ -18,8 +18,8 @@ from fusiest.frozen import FrozenDict
 from fusiest.spec import fields as f
 from fusiest.spec.expressions import Record, VariableError, number
 from fusiest.spec.fields import FieldError, NameText, Reader, Value
-from fusiest.spec.variables import Variable, VariableValue, read_variable, value_of
-from fusiest.spec.yamlfile import MapNode, Node
+from fusiest.spec.variables import SpecVariable, VariableValue, read_variable, value_of
+from fusiest.spec.yamlfile import MapNode, YamlNode
 
 if TYPE_CHECKING:
     from fusiest.components import ActionCost, Attribute, Attributes, ComponentClass, Figures
@@ -36,7 +36,7 @@ class ClassAttribute:
     """`required`, or the default alone, is enough; as a table it may say more."""
 
     default: Annotated[
-        Variable | None, "Its value where a component gives none: also an expression of other attributes."
+        SpecVariable | None, "Its value where a component gives none: also an expression of other attributes."
     ] = None
     meaning: Annotated[str, "What it is."] = ""
     unit: Annotated[str, "Its unit."] = ""
@@ -60,7 +60,7 @@ class ClassAction:
     latency: Annotated[Value | None, "Seconds of one action. Default: 1 / throughput."] = None
 
 
-def _read_attribute(node: Node, what: str) -> ClassAttribute:
+def _read_attribute(node: YamlNode, what: str) -> ClassAttribute:
     if isinstance(node, MapNode):
         found: ClassAttribute = f.read_tagless(node, ClassAttribute, what)
     else:
@@ -72,7 +72,7 @@ def _read_attribute(node: Node, what: str) -> ClassAttribute:
     )
 
 
-def _read_part(node: Node, what: str) -> FrozenDict[str, VariableValue]:
+def _read_part(node: YamlNode, what: str) -> FrozenDict[str, VariableValue]:
     part: FrozenDict[str, VariableValue] = f.read_map(node, what, f.read_text, read_variable)
     if not isinstance(part.get("class"), str):
         raise SpecError(f"a part of {what} needs its class: {{class: SRAM, …}}", node.source)
@@ -97,7 +97,7 @@ class WrittenClass:
     parts: Annotated[FrozenDict[str, FrozenDict[str, VariableValue]], _PARTS, "Components that it is made of."] = field(
         default_factory=FrozenDict
     )
-    variables: Annotated[FrozenDict[NameText, Variable], "Values in between."] = field(default_factory=FrozenDict)
+    variables: Annotated[FrozenDict[NameText, SpecVariable], "Values in between."] = field(default_factory=FrozenDict)
     area: Annotated[Value, "Square metres."] = 0
     leak_power: Annotated[Value, "Watts."] = 0
     actions: Annotated[tuple[ClassAction, ...], "What it does."] = ()

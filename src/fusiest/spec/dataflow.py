@@ -16,12 +16,12 @@ from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
 from fusiest.spec.architecture import Architecture, Memory, flatten
 from fusiest.spec.fields import Reader, read_given
-from fusiest.spec.yamlfile import Node
+from fusiest.spec.yamlfile import YamlNode
 
 OUTERMOST, SHARED = "outermost", "shared"
 
 
-def _read_given(node: Node, what: str) -> FrozenDict[str, object]:
+def _read_given(node: YamlNode, what: str) -> FrozenDict[str, object]:
     return read_given(node, arch.Tensors, what)
 
 

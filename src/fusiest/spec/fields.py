@@ -18,7 +18,7 @@ from fusiest.errors import Located, SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.expressions import number, parse
 from fusiest.spec.names import check_name
-from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode
+from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
 
 SMALLEST, LARGEST = 1e-100, 1e100
 """What a number may be besides 0 and infinity: costs are products of few of these and counts, and stay numbers."""
@@ -70,7 +70,7 @@ class Limits:
 class Reader(NamedTuple):
     """How a value is read, and what the reference calls it."""
 
-    read: Callable[[Node, str], Any]
+    read: Callable[[YamlNode, str], Any]
     words: str
 
 
@@ -94,7 +94,7 @@ class Field(NamedTuple):
 # --- single values --------------------------------------------------------------------------------------------------
 
 
-def describe(node: Node) -> str:
+def describe(node: YamlNode) -> str:
     """A node in the words of an error message."""
     if isinstance(node, MapNode):
         return "a mapping"
@@ -103,13 +103,13 @@ def describe(node: Node) -> str:
     return "nothing" if node.value is None else f"'{shown(node.value)}'"
 
 
-def no_tag(node: Node, what: str) -> None:
+def no_tag(node: YamlNode, what: str) -> None:
     """Refuse a tag where none has a meaning."""
     if node.tag is not None:
         raise SpecError(f"{what} takes no tag, but has {node.tag}", node.source)
 
 
-def read_text(node: Node, what: str) -> Located:
+def read_text(node: YamlNode, what: str) -> Located:
     """Any text."""
     no_tag(node, what)
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or not node.value.strip():
@@ -118,21 +118,21 @@ def read_text(node: Node, what: str) -> Located:
     return node.value if isinstance(node.value, Located) else Located(node.value, node.source)
 
 
-def read_name(node: Node, what: str) -> Located:
+def read_name(node: YamlNode, what: str) -> Located:
     """A name that expressions can use."""
     name = read_text(node, what)
     check_name(name, what)
     return name
 
 
-def read_expression(node: Node, what: str) -> Located:
+def read_expression(node: YamlNode, what: str) -> Located:
     """The text of an expression, whose syntax is checked at once."""
     text = read_text(node, what)
     parse(text)
     return text
 
 
-def read_bool(node: Node, what: str) -> bool:
+def read_bool(node: YamlNode, what: str) -> bool:
     """True or false."""
     no_tag(node, what)
     if not isinstance(node, ScalarNode) or not isinstance(node.value, bool):
@@ -140,7 +140,7 @@ def read_bool(node: Node, what: str) -> bool:
     return node.value
 
 
-def read_value(node: Node, what: str) -> int | float | str:
+def read_value(node: YamlNode, what: str) -> int | float | str:
     """A number or an expression."""
     no_tag(node, what)
     if isinstance(node, ScalarNode) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
@@ -150,14 +150,14 @@ def read_value(node: Node, what: str) -> int | float | str:
     return read_expression(node, what)
 
 
-def read_condition(node: Node, what: str) -> int | float | str:
+def read_condition(node: YamlNode, what: str) -> int | float | str:
     """True, false, a number or an expression."""
     if isinstance(node, ScalarNode) and isinstance(node.value, bool) and node.tag is None:
         return node.value
     return read_value(node, what)
 
 
-def read_int(node: Node, what: str) -> int:
+def read_int(node: YamlNode, what: str) -> int:
     """A whole number of at least 1, possibly written as arithmetic."""
     value = read_value(node, what)
     result = number(value, {}, what) if isinstance(value, str) else value
@@ -171,7 +171,7 @@ def read_int(node: Node, what: str) -> int:
 # --- lists, tables and objects --------------------------------------------------------------------------------------
 
 
-def read_list(node: Node, what: str, item: Callable[[Node, str], Any]) -> tuple[Any, ...]:
+def read_list(node: YamlNode, what: str, item: Callable[[YamlNode, str], Any]) -> tuple[Any, ...]:
     """A list, item by item."""
     no_tag(node, what)
     if not isinstance(node, ListNode):
@@ -180,7 +180,7 @@ def read_list(node: Node, what: str, item: Callable[[Node, str], Any]) -> tuple[
 
 
 def read_map(
-    node: Node, what: str, key: Callable[[Node, str], Any], value: Callable[[Node, str], Any]
+    node: YamlNode, what: str, key: Callable[[YamlNode, str], Any], value: Callable[[YamlNode, str], Any]
 ) -> FrozenDict[Any, Any]:
     """A table, pair by pair."""
     no_tag(node, what)
@@ -189,14 +189,14 @@ def read_map(
     return FrozenDict([(key(k, what), value(v, what)) for k, v in node.items])
 
 
-def read_fields(node: Node, what: str) -> dict[str, tuple[ScalarNode, Node]]:
+def read_fields(node: YamlNode, what: str) -> dict[str, tuple[ScalarNode, YamlNode]]:
     """The fields of a mapping node by name, with the nodes of key and value."""
     if not isinstance(node, MapNode):
         raise SpecError(f"{what} must be a mapping with named fields, but is {describe(node)}", node.source)
     return {str(key.value): (key, value) for key, value in node.items}
 
 
-def known_fields(node: Node, what: str, known: Iterable[str]) -> dict[str, Node]:
+def known_fields(node: YamlNode, what: str, known: Iterable[str]) -> dict[str, YamlNode]:
     """The values of a mapping node by name, if all of its fields are known."""
     fields = read_fields(node, what)
     for name, (key, _) in fields.items():
@@ -205,19 +205,19 @@ def known_fields(node: Node, what: str, known: Iterable[str]) -> dict[str, Node]
     return {name: value for name, (_, value) in fields.items()}
 
 
-def only_fields(node: Node, what: str, *names: str) -> dict[str, Node]:
+def only_fields(node: YamlNode, what: str, *names: str) -> dict[str, YamlNode]:
     """The values of exactly these fields, all required."""
     return _complete(node, what, names, known_fields(node, what, names))
 
 
-def _complete(node: Node, what: str, required: Iterable[str], found: dict[str, Node]) -> dict[str, Node]:
+def _complete(node: YamlNode, what: str, required: Iterable[str], found: dict[str, YamlNode]) -> dict[str, YamlNode]:
     for name in required:
         if name not in found:
             raise SpecError(f"{what} needs the field '{name}'", node.source)
     return found
 
 
-def read_object(node: Node, kind: Any, what: str) -> Any:
+def read_object(node: YamlNode, kind: Any, what: str) -> Any:
     """A dataclass from a mapping node, field by field as the annotations say."""
     known = fields_of(kind)
     nodes = _by_name(known_fields(node, what, [*known, *(f.alias for f in known.values() if f.alias)]), known)
@@ -225,7 +225,7 @@ def read_object(node: Node, kind: Any, what: str) -> Any:
     return build(node, kind, {name: known[name].reader.read(value, name) for name, value in nodes.items()}, nodes)
 
 
-def _by_name(nodes: dict[str, Node], known: Mapping[str, Field]) -> dict[str, Node]:
+def _by_name(nodes: dict[str, YamlNode], known: Mapping[str, Field]) -> dict[str, YamlNode]:
     """The same, but with the proper names of fields for other ones that a file may use."""
     for name, field in known.items():
         if field.alias in nodes:
@@ -235,7 +235,7 @@ def _by_name(nodes: dict[str, Node], known: Mapping[str, Field]) -> dict[str, No
     return nodes
 
 
-def read_given(node: Node, kind: Any, what: str) -> FrozenDict[str, Any]:
+def read_given(node: YamlNode, kind: Any, what: str) -> FrozenDict[str, Any]:
     """Some fields of a dataclass, those that are given, without the others' defaults."""
     no_tag(node, what)
     known = fields_of(kind)
@@ -243,13 +243,13 @@ def read_given(node: Node, kind: Any, what: str) -> FrozenDict[str, Any]:
     return FrozenDict({name: known[name].reader.read(value, name) for name, value in nodes.items()})
 
 
-def read_tagless(node: Node, kind: Any, what: str) -> Any:
+def read_tagless(node: YamlNode, kind: Any, what: str) -> Any:
     """A dataclass that needs no tag to be known."""
     no_tag(node, what)
     return read_object(node, kind, what)
 
 
-def read_tagged(node: Node, kinds: Iterable[type[Any]], where: str) -> Any:
+def read_tagged(node: YamlNode, kinds: Iterable[type[Any]], where: str) -> Any:
     """One of several dataclasses, which the tag names."""
     tags = {tag_of(kind): kind for kind in kinds}
     if node.tag is None:
@@ -266,7 +266,7 @@ def tag_of(kind: type[Any]) -> str:
     return str(getattr(kind, "TAG", f"!{kind.__name__}"))
 
 
-def build(node: Node, kind: type[Any], values: dict[str, Any], nodes: dict[str, Node]) -> Any:
+def build(node: YamlNode, kind: type[Any], values: dict[str, Any], nodes: dict[str, YamlNode]) -> Any:
     """Construct an object, adding the line to what its own checks complain of."""
     try:
         return kind(**values)
@@ -382,7 +382,7 @@ def _alternatives(members: list[Any]) -> Reader:
     return Reader(lambda node, what: (table if isinstance(node, MapNode) else other).read(node, what), words)
 
 
-def _read_choice(node: Node, what: str, choices: list[str]) -> str:
+def _read_choice(node: YamlNode, what: str, choices: list[str]) -> str:
     text = read_text(node, what)
     if text not in choices:
         raise SpecError(f"{what} '{shown(text)}' is none of {', '.join(choices)}", node.source)

@@ -18,7 +18,7 @@ from fusiest.spec.budget import spend
 from fusiest.spec.template import marked, undeclared
 from fusiest.spec.template_values import Function
 from fusiest.spec.textfile import read_text
-from fusiest.spec.yamlfile import Node, load_nodes, measure
+from fusiest.spec.yamlfile import YamlNode, load_nodes, measure
 
 MAX_NESTED, MAX_FOLDERS_UP = 10, 3
 SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2")
@@ -28,7 +28,7 @@ class Included:
     """What the files of a spec have included so far: nodes by name, and names that their templates take."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, YamlNode] = {}
         self.used: set[str] = set()
 
 

@@ -13,13 +13,13 @@ from fusiest.spec.dataflow import constrained
 from fusiest.spec.fields import fields_of, read_fields
 from fusiest.spec.library import first_comment, library_files, library_text
 from fusiest.spec.mapping import with_variables
-from fusiest.spec.origin import Origin
+from fusiest.spec.origin import SpecOrigin
 from fusiest.spec.resultfile import read_document, spec_texts
 from fusiest.spec.spec import Spec, check
 from fusiest.spec.specfiles import INCLUDE, KINDS, SpecFiles, SpecText, find
 from fusiest.spec.twice import read_once
 from fusiest.spec.variables import VariableValue
-from fusiest.spec.yamlfile import MapNode, Node, ScalarNode
+from fusiest.spec.yamlfile import MapNode, ScalarNode, YamlNode
 
 NETWORKS = (".onnx", ".pt2")
 """Files that are networks."""
@@ -79,7 +79,7 @@ def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None,
             texts.update([find(file)])
     spec = load_texts(texts, defines, taken, saved)
     names = tuple(file for file in distinct if isinstance(file, str))
-    return spec.came_from(Origin(names, FrozenDict(defines)))
+    return spec.came_from(SpecOrigin(names, FrozenDict(defines)))
 
 
 def load_texts(
@@ -92,7 +92,7 @@ def load_texts(
 
     `saved` are files of which only those sections count that no other file has.
     """
-    sections: dict[str, list[tuple[ScalarNode, Node]]] = {}
+    sections: dict[str, list[tuple[ScalarNode, YamlNode]]] = {}
     files = SpecFiles(dict(sorted(texts.items(), key=lambda item: item[0] in saved)), defines)
     for file, found in files.sections.items():
         given = frozenset(sections)
@@ -116,7 +116,7 @@ def load_texts(
     return spec
 
 
-def _pass_over(name: str, key: ScalarNode, node: Node) -> None:
+def _pass_over(name: str, key: ScalarNode, node: YamlNode) -> None:
     """A section that is none of a spec: a home for anchors, or settings that are options here."""
     if name == "definitions" or (isinstance(node, MapNode) and node.anchored):
         return
@@ -128,7 +128,7 @@ def _pass_over(name: str, key: ScalarNode, node: Node) -> None:
         warn(f"{name}: {shown(setting)} is not applied" + (f"; say {option}" if option else ""), place.source)
 
 
-def _read(name: str, given: Sequence[tuple[ScalarNode, Node]]) -> Any:
+def _read(name: str, given: Sequence[tuple[ScalarNode, YamlNode]]) -> Any:
     """A section, from all files that have it."""
     values = [SECTIONS[name].reader.read(node, name) for _, node in given]
     if name in ("renames", "component_classes"):

@@ -10,20 +10,20 @@ from fusiest.frozen import FrozenDict
 from fusiest.looptree import nodes as looptree
 from fusiest.spec.fields import describe, no_tag, only_fields, read_list, read_tagged, read_text
 from fusiest.spec.workload import Workload
-from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode
+from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
 
 _ANY = "any: "
 """Before the key of a variable that is for whichever Einsum has it."""
 _KINDS = (looptree.Temporal, looptree.Spatial, looptree.Storage, looptree.Toll, looptree.Compute, looptree.Sequential)
 
 
-def read_mapping(node: Node, what: str = "mapping") -> looptree.LoopTree:
+def read_mapping(node: YamlNode, what: str = "mapping") -> looptree.LoopTree:
     """The section `mapping`."""
     no_tag(node, what)
     return looptree.LoopTree(nodes=_read_nodes(only_fields(node, what, "nodes")["nodes"], what))
 
 
-def _read_nodes(node: Node, what: str) -> tuple[looptree.Node, ...]:
+def _read_nodes(node: YamlNode, what: str) -> tuple[looptree.Node, ...]:
     children = _items(node, what)
     for child in children:
         if child.tag == "!Nested":
@@ -33,7 +33,7 @@ def _read_nodes(node: Node, what: str) -> tuple[looptree.Node, ...]:
     return tuple(_read_node(child) for child in children)
 
 
-def _items(node: Node, what: str) -> tuple[Node, ...]:
+def _items(node: YamlNode, what: str) -> tuple[YamlNode, ...]:
     no_tag(node, "nodes")
     if not isinstance(node, ListNode) or not node.items:
         found = "empty" if isinstance(node, ListNode) else describe(node)
@@ -41,7 +41,7 @@ def _items(node: Node, what: str) -> tuple[Node, ...]:
     return node.items
 
 
-def _read_node(node: Node) -> looptree.Node:
+def _read_node(node: YamlNode) -> looptree.Node:
     if node.tag != "!Sequential":
         leaf: looptree.Node = read_tagged(_plain_loop(node), _KINDS, "mapping")
         if isinstance(leaf, looptree.Temporal | looptree.Spatial) and not leaf.rank_variable:
@@ -56,7 +56,7 @@ def _read_node(node: Node) -> looptree.Node:
     return looptree.Sequential(nodes=tuple(branches))
 
 
-def _plain_loop(node: Node) -> Node:
+def _plain_loop(node: YamlNode) -> YamlNode:
     """A loop as AccelForge writes it: over a list of variables, with the shape of the first tile if it is that of all."""
     if node.tag not in ("!Temporal", "!Spatial") or not isinstance(node, MapNode):
         return node
@@ -76,7 +76,7 @@ def _plain_loop(node: Node) -> Node:
     return MapNode(tuple(fields.values()), node.source, node.tag)
 
 
-def read_scalar(node: Node) -> object:
+def read_scalar(node: YamlNode) -> object:
     """The value of a scalar, and of nothing else."""
     return node.value if isinstance(node, ScalarNode) else node
 

@@ -8,7 +8,7 @@ from fusiest.frozen import FrozenDict
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SpecOrigin:
     """Files and bundled names as the user gave them, and the defines that filled in their templates."""
 
     files: tuple[str, ...] = ()

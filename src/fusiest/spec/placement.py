@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from fusiest.errors import SpecError
 from fusiest.spec import architecture as arch
-from fusiest.spec.architecture import Comparison
+from fusiest.spec.architecture import WrittenComparison
 from fusiest.spec.expressions import name_set, number
 from fusiest.spec.scope import EinsumNames, tensor_set
 
@@ -61,7 +61,7 @@ def placement_sets(node: arch.Memory | arch.TollStation, names: EinsumNames, abo
     )
 
 
-def bind_comparison(comparison: Comparison, names: EinsumNames) -> BoundComparison:
+def bind_comparison(comparison: WrittenComparison, names: EinsumNames) -> BoundComparison:
     return BoundComparison(
         _variables(comparison.expression, names), comparison.operator, number(comparison.value, names, "value")
     )

@@ -23,10 +23,10 @@ from fusiest.spec.fields import FieldError, NameText, Reader
 from fusiest.spec.mapping import read_mapping
 from fusiest.spec.models import DUMMY, ComponentModels
 from fusiest.spec.names import check_name
-from fusiest.spec.origin import Origin
+from fusiest.spec.origin import SpecOrigin
 from fusiest.spec.placement import placement_sets
 from fusiest.spec.scope import EinsumNames
-from fusiest.spec.variables import Variable, VariableValue, split
+from fusiest.spec.variables import SpecVariable, VariableValue, split
 from fusiest.spec.workload import EinsumRenames, Workload, read_rename_section
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Spec:
         "Names for sets of tensors, per Einsum or for all.",
     ] = ()
     variables: Annotated[
-        FrozenDict[NameText, Variable],
+        FrozenDict[NameText, SpecVariable],
         "Values that expressions may name, in any order; one that names tensors has a value for each Einsum.",
     ] = field(default_factory=FrozenDict)
     component_classes: Annotated[
@@ -88,12 +88,12 @@ class Spec:
         return {name: value for name, value in self.__dict__.items() if name != "_hash"}
 
     @property
-    def origin(self) -> Origin | None:
+    def origin(self) -> SpecOrigin | None:
         """Where it was loaded from; None if it was made or changed in Python."""
         found = self.__dict__.get("_origin")
-        return found if isinstance(found, Origin) else None
+        return found if isinstance(found, SpecOrigin) else None
 
-    def came_from(self, origin: Origin) -> Spec:
+    def came_from(self, origin: SpecOrigin) -> Spec:
         """This spec, which now knows where it was loaded from. That is no part of it: equal specs are equal."""
         self.__dict__["_origin"] = origin
         return self

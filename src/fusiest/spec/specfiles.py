@@ -14,13 +14,13 @@ from fusiest.spec.fields import read_fields, read_list, read_text
 from fusiest.spec.includes import SUFFIXES, Included, Includes
 from fusiest.spec.library import library_files, library_path
 from fusiest.spec.textfile import read_text as text_of_file
-from fusiest.spec.yamlfile import Node, ScalarNode, load_nodes
+from fusiest.spec.yamlfile import ScalarNode, YamlNode, load_nodes
 
 INCLUDE = "include"
 KINDS = ("arches", "workloads", "dataflows", "mappings")
 """Of bundled specs."""
 MOST_FILES = 100
-Section = tuple[ScalarNode, Node]
+Section = tuple[ScalarNode, YamlNode]
 
 
 class SpecText(NamedTuple):
@@ -74,7 +74,7 @@ class SpecFiles:
                 self._add(other, text, (*users, file))
 
 
-def _names(node: Node) -> list[str]:
+def _names(node: YamlNode) -> list[str]:
     return [read_text(node, INCLUDE)] if isinstance(node, ScalarNode) else list(read_list(node, INCLUDE, read_text))
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, TypeAlias
 from fusiest.errors import Located, SpecError
 from fusiest.spec.expressions import CONSTANTS, VariableError, Word, evaluate, names_in, parse
 from fusiest.spec.fields import Reader, no_tag, read_condition, read_text
-from fusiest.spec.yamlfile import ListNode, Node, ScalarNode
+from fusiest.spec.yamlfile import ListNode, ScalarNode, YamlNode
 from fusiest.units import quantity
 
 _Item: TypeAlias = int | float | str | bool
@@ -23,7 +23,7 @@ _WORD = re.compile(r"[A-Za-z_][\w.-]*(/[\w.-]+)*\Z", re.ASCII)
 _MOST_NESTED = 100
 
 
-def read_variable(node: Node, what: str) -> VariableValue:
+def read_variable(node: YamlNode, what: str) -> VariableValue:
     """A number, an expression, true or false, text, or a list of these. Text is a word, or in quotes and no expression."""
     if isinstance(node, ListNode):
         no_tag(node, what)
@@ -31,7 +31,7 @@ def read_variable(node: Node, what: str) -> VariableValue:
     return _read_item(node, what)
 
 
-def _read_item(node: Node, what: str) -> _Item:
+def _read_item(node: YamlNode, what: str) -> _Item:
     text = node.value if isinstance(node, ScalarNode) and isinstance(node.value, str) else ""
     if is_word(text):
         return read_text(node, what)
@@ -45,7 +45,7 @@ def _read_item(node: Node, what: str) -> _Item:
     return read_condition(node, what)
 
 
-Variable: TypeAlias = Annotated[VariableValue, Reader(read_variable, "number, expression, text, or list")]
+SpecVariable: TypeAlias = Annotated[VariableValue, Reader(read_variable, "number, expression, text, or list")]
 
 
 class Variables(Mapping[str, object]):

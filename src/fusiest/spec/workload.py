@@ -15,7 +15,7 @@ from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.einsum_text import ParsedEinsum, parse_einsum, projection_index
 from fusiest.spec.fields import FieldError, Limits, Reader
 from fusiest.spec.names import check_name, check_word
-from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode
+from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
 
 COPY = "copy"
 
@@ -157,10 +157,10 @@ def check_new(einsum: Einsum, seen: set[str]) -> None:
 # --- from YAML ------------------------------------------------------------------------------------------------------
 
 
-def _read_einsums(node: Node, what: str) -> tuple[Einsum, ...]:
+def _read_einsums(node: YamlNode, what: str) -> tuple[Einsum, ...]:
     seen: set[str] = set()
 
-    def some(child: Node, what: str) -> tuple[Einsum, ...]:
+    def some(child: YamlNode, what: str) -> tuple[Einsum, ...]:
         if isinstance(child, ListNode):
             return tuple(einsum for part in f.read_list(child, what, some) for einsum in part)
         einsum = _read_einsum(child, what)
@@ -170,9 +170,9 @@ def _read_einsums(node: Node, what: str) -> tuple[Einsum, ...]:
     return tuple(einsum for part in f.read_list(node, what, some) for einsum in part)
 
 
-def _read_einsum(node: Node, what: str) -> Einsum:
+def _read_einsum(node: YamlNode, what: str) -> Einsum:
     f.no_tag(node, what)
-    nodes: dict[str, Node] = {"einsum": node} if isinstance(node, ScalarNode) else _einsum_fields(node)
+    nodes: dict[str, YamlNode] = {"einsum": node} if isinstance(node, ScalarNode) else _einsum_fields(node)
     if "einsum" not in nodes:
         name = nodes.get("name")
         result: Einsum = f.read_object(
@@ -197,7 +197,7 @@ def _read_einsum(node: Node, what: str) -> Einsum:
     return built
 
 
-def _read_more(node: Node, parsed: ParsedEinsum) -> dict[str, dict[str, Any]]:
+def _read_more(node: YamlNode, parsed: ParsedEinsum) -> dict[str, dict[str, Any]]:
     """What `tensor_accesses` say of tensors beside the text of the Einsum: all but how they are indexed."""
     found: dict[str, dict[str, Any]] = {}
     known = [name for name, _ in (*parsed.inputs, parsed.output)]
@@ -214,21 +214,21 @@ def _read_more(node: Node, parsed: ParsedEinsum) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _einsum_fields(node: Node) -> dict[str, Node]:
+def _einsum_fields(node: YamlNode) -> dict[str, YamlNode]:
     for name, (key, _) in f.read_fields(node, "an Einsum").items():
         if "[" in name:
             raise SpecError(f"an Einsum with ': ' in it wants quotes around it, at '{name}: …'", key.source)
     return f.known_fields(node, "an Einsum", [*f.fields_of(Einsum), "einsum"])
 
 
-def _read_operation(node: Node, what: str) -> Located:
+def _read_operation(node: YamlNode, what: str) -> Located:
     word = f.read_text(node, what)
     check_word(word, what)
     return word
 
 
-def _read_projection(node: Node, what: str) -> FrozenDict[str, Affine]:
-    def affine(child: Node) -> Located:
+def _read_projection(node: YamlNode, what: str) -> FrozenDict[str, Affine]:
+    def affine(child: YamlNode) -> Located:
         value = child.value if isinstance(child, ScalarNode) else None
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise SpecError(
@@ -250,7 +250,7 @@ def _read_projection(node: Node, what: str) -> FrozenDict[str, Affine]:
     return FrozenDict(pairs)
 
 
-def _read_shape(node: Node, what: str) -> tuple[Constraint, ...]:
+def _read_shape(node: YamlNode, what: str) -> tuple[Constraint, ...]:
     f.no_tag(node, what)
     if isinstance(node, ListNode):
         return tuple(Constraint(f.read_text(item, what)) for item in node.items)
@@ -265,14 +265,14 @@ def _read_shape(node: Node, what: str) -> tuple[Constraint, ...]:
     return tuple(found)
 
 
-def _read_renames(node: Node, what: str) -> tuple[Rename, ...]:
+def _read_renames(node: YamlNode, what: str) -> tuple[Rename, ...]:
     if isinstance(node, ListNode):
         return f.read_list(node, what, lambda item, _: f.read_tagless(item, Rename, "a rename"))
     pairs = f.read_map(node, what, f.read_text, f.read_expression)
     return tuple(Rename(name=name, source=source) for name, source in pairs.items())
 
 
-def read_rename_section(node: Node, what: str = "renames") -> tuple[EinsumRenames, ...]:
+def read_rename_section(node: YamlNode, what: str = "renames") -> tuple[EinsumRenames, ...]:
     """The top-level section `renames: {einsums: [{name, tensor_accesses}]}`."""
     f.no_tag(node, what)
     if isinstance(node, MapNode) and not node.items:

@@ -40,7 +40,7 @@ class ScalarNode:
 
 @dataclass(frozen=True, slots=True)
 class ListNode:
-    items: tuple[Node, ...]
+    items: tuple[YamlNode, ...]
     source: Source
     tag: str | None = None
 
@@ -49,14 +49,14 @@ class ListNode:
 class MapNode:
     """A table in the order of the file; no key appears twice."""
 
-    items: tuple[tuple[ScalarNode, Node], ...]
+    items: tuple[tuple[ScalarNode, YamlNode], ...]
     source: Source
     tag: str | None = None
     anchored: bool = False
     """Whether it has a name for aliases to refer to."""
 
 
-Node: TypeAlias = ScalarNode | ListNode | MapNode
+YamlNode: TypeAlias = ScalarNode | ListNode | MapNode
 
 
 class Includer(Protocol):
@@ -85,7 +85,9 @@ def load_nodes(name: str, text: str, defines: Mapping[str, object], includes: In
     return root
 
 
-def parse_nodes(text: str, sources: Sequence[Source], included: Mapping[str, Node] = MappingProxyType({})) -> Node:
+def parse_nodes(
+    text: str, sources: Sequence[Source], included: Mapping[str, YamlNode] = MappingProxyType({})
+) -> YamlNode:
     """Parse YAML; `sources[i]` is where line i (from 0) of `text` was written, `included` what `!include_loaded` refers to.
 
     >>> parse_nodes("[1, ~A]", [Source("f", 7)]).items[1]
@@ -124,7 +126,7 @@ class _Open:
     tag: str | None
     anchor: str | None
     first: int
-    children: list[Node]
+    children: list[YamlNode]
     height: int = 1
 
 
@@ -133,15 +135,15 @@ class _Builder:
     as several.
     """
 
-    def __init__(self, sources: Sequence[Source], included: Mapping[str, Node]) -> None:
+    def __init__(self, sources: Sequence[Source], included: Mapping[str, YamlNode]) -> None:
         self.sources, self.included = sources, included
         self.count = 0
-        self.anchors: dict[str, tuple[Node, int, int] | None] = {}
+        self.anchors: dict[str, tuple[YamlNode, int, int] | None] = {}
         self.stack: list[_Open] = []
-        self.root: Node | None = None
+        self.root: YamlNode | None = None
         self.last = sources[0]
 
-    def build(self, events: Iterator[Any]) -> Node | None:
+    def build(self, events: Iterator[Any]) -> YamlNode | None:
         documents = 0
         for event in events:
             if isinstance(event, yaml.ScalarEvent):
@@ -204,7 +206,7 @@ class _Builder:
 
     def end(self) -> None:
         done = self.stack.pop()
-        node: Node
+        node: YamlNode
         if done.is_map:
             node = MapNode(_pairs(done.children), done.source, done.tag, done.anchor is not None)
             if any(isinstance(key, ScalarNode) and key.value == "<<<" for key in done.children[::2]):
@@ -227,7 +229,7 @@ class _Builder:
         self.at(event)
         self.add(node, size, height)
 
-    def add(self, node: Node, size: int, height: int) -> None:
+    def add(self, node: YamlNode, size: int, height: int) -> None:
         self.count += size
         if self.count > MAX_NODES:
             counted = f"repetitions by aliases included; {CHARACTERS_PER_NODE} characters of text count as one more"
@@ -239,10 +241,10 @@ class _Builder:
             self.root = node
 
 
-def _pairs(children: Sequence[Node]) -> tuple[tuple[ScalarNode, Node], ...]:
+def _pairs(children: Sequence[YamlNode]) -> tuple[tuple[ScalarNode, YamlNode], ...]:
     """Keys and values alternate in `children`. Merged tables (`<<`) come first and yield to what is written out."""
-    own: dict[tuple[type, Scalar], tuple[ScalarNode, Node]] = {}
-    merged: dict[tuple[type, Scalar], tuple[ScalarNode, Node]] = {}
+    own: dict[tuple[type, Scalar], tuple[ScalarNode, YamlNode]] = {}
+    merged: dict[tuple[type, Scalar], tuple[ScalarNode, YamlNode]] = {}
     deep = False
     for key, node in zip(children[::2], children[1::2], strict=True):
         if not isinstance(key, ScalarNode):
@@ -265,7 +267,9 @@ def _pairs(children: Sequence[Node]) -> tuple[tuple[ScalarNode, Node], ...]:
     return tuple({**{name: merged[name] for name in merged if name not in own}, **own}.values())
 
 
-def _both(first: tuple[ScalarNode, Node], second: tuple[ScalarNode, Node], deep: bool) -> tuple[ScalarNode, Node]:
+def _both(
+    first: tuple[ScalarNode, YamlNode], second: tuple[ScalarNode, YamlNode], deep: bool
+) -> tuple[ScalarNode, YamlNode]:
     """The first of two values of one key; under `<<<`, tables are merged and lists follow each other."""
     (key, one), (_, other) = first, second
     if deep and isinstance(one, MapNode) and isinstance(other, MapNode):
@@ -282,7 +286,7 @@ def _both(first: tuple[ScalarNode, Node], second: tuple[ScalarNode, Node], deep:
     return first
 
 
-def measure(node: Node, limit: int = 10**9) -> tuple[int, int]:
+def measure(node: YamlNode, limit: int = 10**9) -> tuple[int, int]:
     """How many values there are in a node, itself and each use of an alias included, and how deep they are nested."""
     count, height, level = 0, -1, [node]
     while level and count <= limit:
@@ -299,7 +303,7 @@ def _identity(key: ScalarNode) -> tuple[type, Scalar]:
     return (str if isinstance(key.value, str) else type(key.value), key.value)
 
 
-def _merged(node: Node) -> Iterator[tuple[ScalarNode, Node]]:
+def _merged(node: YamlNode) -> Iterator[tuple[ScalarNode, YamlNode]]:
     for table in node.items if isinstance(node, ListNode) else (node,):
         if not isinstance(table, MapNode):
             raise SpecError("'<<' merges a table or a list of tables", at=node.source)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from fusiest.comparison import Comparison, Line, Row, Saved
+from fusiest.comparison import Comparison, DifferenceLine, Row, Saved
 from fusiest.model.fusion import fused_sets
 from fusiest.show import si
 from fusiest.terminal.components import area
@@ -110,7 +110,7 @@ def _looptrees(comparison: Comparison) -> list[Part]:
     return parts
 
 
-def _difference(title: str, first: str, other: str, lines: list[Line], many: bool) -> list[Part]:
+def _difference(title: str, first: str, other: str, lines: list[DifferenceLine], many: bool) -> list[Part]:
     title = f"{title} of {first} and {other}" if many else title
     if not lines:
         return [Text(f"{title} are equal", "bold")]

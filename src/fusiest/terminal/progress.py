@@ -24,7 +24,7 @@ _SECONDS_OF_SILENCE = 30.0
 _ERASE = "\r\x1b[K"
 
 
-class Progress:
+class ProgressLine:
     """Says what is going on, on a stream that is not the result's; nothing any more once that cannot be written."""
 
     def __init__(self, stream: TextIO | None, quiet: bool, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -35,7 +35,7 @@ class Progress:
         self.next_line = self.next_beat = 0.0
         self.busy = False
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         self.timer = None
         if not self.quiet and hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
             self.timer = signal.signal(signal.SIGALRM, lambda *_: self.beat())
