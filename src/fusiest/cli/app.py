@@ -111,6 +111,8 @@ app.command(
         "fusiest import bert.onnx --dim sequence=128 --batch 8 --softmax online -o bert.yaml",
         "# or map it as it is",
         "fusiest map tpu_v4i resnet18.onnx --objective edp",
+        "# a Timeloop description as a spec; its statistics are compared",
+        "fusiest import --from timeloop outputs/*.yaml outputs/timeloop-model.stats.txt -o spec.yaml",
     ),
 )(interruptible(import_command))
 app.command(

@@ -1,4 +1,4 @@
-"""`fusiest import`: a network as a workload, and what became of each of its nodes."""
+"""`fusiest import`: a network as a workload, or Timeloop's files as a spec, and what became of them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,22 @@ from fusiest.files import check_writable, write_atomically
 
 
 def import_command(
-    network: Annotated[
-        str, typer.Argument(metavar="NET", help="network: an .onnx or a .pt2 file", autocompletion=networks)
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NET",
+            help="network: an .onnx or a .pt2 file; with --from timeloop, all files of a Timeloop description",
+            autocompletion=networks,
+        ),
     ],
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE.yaml", help="write the workload; - is stdout")
+        str | None, typer.Option("-o", "--output", metavar="FILE.yaml", help="write the workload or spec; - is stdout")
     ] = None,
     report: Annotated[
         str | None, typer.Option(metavar="FILE", help="write what became of each node, a line for each")
     ] = None,
     json_file: JsonOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="fail if anything is cut")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="fail if anything is cut, or not explained")] = False,
     dim: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,12 +55,28 @@ def import_command(
             autocompletion=one_of("fold", "keep"),
         ),
     ] = "fold",
-    first: Annotated[str | None, typer.Option("--from", metavar="NODE", help="import from this node on")] = None,
+    first: Annotated[
+        str | None,
+        typer.Option("--from", metavar="NODE|timeloop", help="import from this node on; or: from files of Timeloop"),
+    ] = None,
     last: Annotated[str | None, typer.Option("--to", metavar="NODE", help="import up to this node")] = None,
 ) -> None:
-    """Turn a network into a workload, and say what became of every node."""
+    """Turn a network into a workload, or Timeloop's files into a spec, and say what became of them."""
+    from fusiest.spec.load import NETWORKS
+
+    for file in (output, report, json_file):
+        if file is not None and file != "-":
+            check_writable(file)
+    if first == "timeloop" and not any(file.endswith(NETWORKS) for file in files):
+        _import_timeloop(files, (output, report, json_file), strict)
+        return
+    if len(files) > 1:
+        raise SpecError(
+            f"one network at a time, but {len(files)} files are named; Timeloop's files want --from timeloop"
+        )
     from fusiest.networks import ImportOptions, import_network
 
+    network = files[0]
     options = ImportOptions(
         dims=_sizes(dim or []),
         batch=batch,
@@ -65,9 +86,6 @@ def import_command(
         first=first,
         last=last,
     )
-    for file in (output, report, json_file):
-        if file is not None and file != "-":
-            check_writable(file)
     imported = import_network(network, options)
     with Deliveries() as deliveries:
         with deliveries.one():
@@ -83,6 +101,29 @@ def import_command(
     if strict and cuts:
         more = f" and at {len(cuts) - 1} more" if len(cuts) > 1 else ""
         raise SpecError(f"--strict: {network} is cut at {cuts[0].operator} {cuts[0].name}{more}: {cuts[0].detail}")
+
+
+def _import_timeloop(files: list[str], outputs: tuple[str | None, str | None, str | None], strict: bool) -> None:
+    """Architecture, workload, mapping and constraints of Timeloop's files, and what is counted otherwise here."""
+    from fusiest.timeloop import import_timeloop
+
+    imported = import_timeloop(files)
+    output, report, json_file = outputs
+    summary = "\n".join(imported.report.summary())
+    with Deliveries() as deliveries:
+        with deliveries.one():
+            echo(imported.yaml.rstrip("\n") if output == "-" else summary)
+        for file, content in ((output, imported.yaml), (report, summary + "\n")):
+            if file is not None and file != "-":
+                with deliveries.one():
+                    write_atomically(file, content)
+        if json_file is not None:
+            with deliveries.one():
+                write_atomically(json_file, json.dumps(imported.report.to_json(), indent=1, allow_nan=False) + "\n")
+    unexplained = imported.report.unexplained
+    if strict and unexplained:
+        c = unexplained[0]
+        raise SpecError(f"--strict: {c.level} {c.space} {c.action}s are {c.here:,.0f}, Timeloop's are {c.there:,.0f}")
 
 
 def _sizes(pairs: list[str]) -> dict[str, int]:

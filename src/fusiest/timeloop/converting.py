@@ -1,0 +1,119 @@
+"""From Timeloop's files to a spec, and what was done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fusiest.errors import InvalidMapping, SpecError
+from fusiest.spec.load import load_texts
+from fusiest.spec.spec import Spec
+from fusiest.timeloop.constraints import read_limits
+from fusiest.timeloop.differences import Counted, Mapped, counted
+from fusiest.timeloop.directives import Directive, read_directive
+from fusiest.timeloop.energies import LevelEnergies, read_tables
+from fusiest.timeloop.levels import TimeloopLevel, read_levels
+from fusiest.timeloop.nest import TimeloopNest, mapping_lines, read_nest
+from fusiest.timeloop.problem import TimeloopProblem, read_problem
+from fusiest.timeloop.report import TimeloopReport
+from fusiest.timeloop.sections import TimeloopFiles, number_of, read_files, tables_in
+from fusiest.timeloop.statistics import read_statistics
+from fusiest.timeloop.write import Machinery, architecture_lines, workload_lines
+
+CYCLE = 1e-9
+"""Seconds, where no file says what a cycle takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeloopImport:
+    """A spec as YAML, the spec itself, and what is to be known of it."""
+
+    yaml: str
+    spec: Spec
+    report: TimeloopReport
+    nest: TimeloopNest | None
+    problem: TimeloopProblem
+    levels: list[TimeloopLevel]
+
+
+def import_timeloop(files: Sequence[str]) -> TimeloopImport:
+    """Read Timeloop's files, in either form: architecture, problem, mapping, constraints, tables, statistics."""
+    sections = read_files(files)
+    for name in ("architecture", "problem"):
+        if sections.section(name) is None:
+            raise SpecError(f"none of the files has Timeloop's section '{name}'")
+    variables = sections.section("variables") or {}
+    levels, inside = read_levels(sections.section("architecture"), variables)
+    problem = read_problem(sections.section("problem"))
+    energies = read_tables(sections.section("ERT"), sections.section("ART"))
+    mapping = _directives(sections, "mapping")
+    nest = read_nest(mapping, problem, levels) if mapping else None
+    limits, remarks = read_limits([*inside, *_directives(sections, "constraints")], problem, levels)
+    machine = Machinery(levels, energies, limits, _cycle(levels, variables))
+    lines = [f"# From Timeloop's {', '.join(files)}.", *architecture_lines(machine), ""]
+    lines += workload_lines(problem, levels[0].bits)
+    if nest is not None:
+        lines += ["", *mapping_lines(nest.tree(problem, levels))]
+    text = "\n".join(lines) + "\n"
+    spec = load_texts({"<converted>": text}, {})
+    remarks += _about_energies(levels, energies)
+    numbers = None
+    if nest is not None:
+        numbers = _compared(Mapped(spec, nest, problem, levels, machine.cycle), sections, remarks)
+    report = TimeloopReport(problem, levels, nest is not None, numbers, tuple(remarks))
+    return TimeloopImport(text, spec, report, nest, problem, levels)
+
+
+def _compared(mapped: Mapped, sections: TimeloopFiles, remarks: list[str]) -> Counted | None:
+    """The mapping's numbers; none, and a remark, if it needs more space than there is."""
+    texts = sections.statistics
+    if len(texts) > 1:
+        raise SpecError(f"{texts[1][0]}: statistics are given twice")
+    statistics = read_statistics(*texts[0]) if texts else None
+    try:
+        return counted(mapped, statistics)
+    except InvalidMapping as error:
+        remarks.append(f"the mapping is not valid here: {error.message}")
+        return None
+
+
+def _about_energies(levels: list[TimeloopLevel], energies: dict[str, LevelEnergies]) -> list[str]:
+    """What the tables do not say, and what of them is not counted."""
+    remarks: list[str] = []
+    missing = [level.name for level in levels if level.kind != "place" and not _given(level, energies).actions]
+    if missing:
+        remarks.append(f"no energies are given for {', '.join(missing)}: they are 0; add the energy table (ERT)")
+    for level in levels:
+        given = _given(level, energies).actions
+        if level.kind == "compute" and given.get("leak"):
+            remarks.append(f"{level.name}: Timeloop does not count the leakage of a compute; its leak_power is 0")
+        write, update = given.get("write"), given.get("update")
+        if level.kind == "memory" and write is not None and update is not None and write != update:
+            remarks.append(
+                f"{level.name}: an update takes {update:g} pJ, a write {write:g} pJ; both take {write:g} pJ here"
+            )
+    return remarks
+
+
+def _given(level: TimeloopLevel, energies: dict[str, LevelEnergies]) -> LevelEnergies:
+    return energies.get(level.theirs) or LevelEnergies()
+
+
+def _directives(sections: TimeloopFiles, name: str) -> list[Directive]:
+    return [
+        read_directive(entry)
+        for value in sections.found.get(name, ())
+        for entry in (tables_in(value, name) if value else ())
+    ]
+
+
+def _cycle(levels: list[TimeloopLevel], variables: dict[str, object]) -> float:
+    """Seconds of a cycle: the clock of all."""
+    for names, source in [(variables, None), *((level.attributes, level.source) for level in levels)]:
+        given = names.get("global_cycle_seconds")
+        if given is not None and given != "must_specify":
+            cycle = float(number_of(given, "global_cycle_seconds", names, source))
+            if not 0 < cycle < float("inf"):
+                raise SpecError("global_cycle_seconds must be positive", source)
+            return cycle
+    return CYCLE

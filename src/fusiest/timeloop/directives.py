@@ -1,0 +1,126 @@
+"""What Timeloop's mappings and constraints say of one level: factors, a permutation, what is kept.
+
+`factors: [R=3, P=16]`, `R=3,P=16` and `R3 P16` mean the same; a permutation lists the innermost dimension first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fusiest.errors import SpecError, shown
+from fusiest.timeloop.sections import FileTable, name_in, names_of
+
+KINDS = {
+    "temporal": "temporal",
+    "spatial": "spatial",
+    "bypass": "dataspace",
+    "datatype": "dataspace",
+    "dataspace": "dataspace",
+}
+_FACTOR = re.compile(r"\s*([A-Za-z_]\w*?)\s*(<=|>=|==|=)\s*(\d{1,18})(?:\s*,\s*(\d{1,18}))?\s*\Z")
+_SHORT = re.compile(r"\s*([A-Za-z_]\w*?)(\d{1,18})(?:,(\d{1,18}))?\s*\Z")
+_FIELDS = ("target", "type", "factors", "permutation", "split", "keep", "bypass", "version", "name")
+_CONSTRAINT_FIELDS = ("no_reuse", "no_iteration_over_dataspaces", "maximize_dims", "min_parallelism", "default_max_factor",
+                      "remainders", "factors_only", "keep_only", "no_multicast_no_reduction", "no_temporal_reuse")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DirectiveFactor:
+    """`P<=16`; `last` is the shorter last pass of an imperfect factor."""
+
+    dimension: str
+    operator: str
+    value: int
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """One entry of a mapping or of the constraints."""
+
+    target: str
+    kind: str
+    source: Any
+    factors: tuple[DirectiveFactor, ...] = ()
+    permutation: Any = None
+    split: int | None = None
+    keep: tuple[str, ...] = ()
+    bypass: tuple[str, ...] = ()
+    more: FileTable | None = None
+    """Everything else that it says."""
+
+    def order(self, dimensions: Sequence[str]) -> list[str]:
+        """The dimensions that the permutation lists, innermost first."""
+        given = self.permutation
+        if given is None:
+            return []
+        found = (
+            names_of(given, "permutation", self.source) if isinstance(given, list) else _split_names(given, dimensions)
+        )
+        for name in found:
+            if name not in dimensions:
+                raise SpecError(f"{self.target}: permutation: there is no dimension '{shown(name)}'", self.source)
+        if len(set(found)) != len(found):
+            raise SpecError(f"{self.target}: permutation: a dimension is listed twice", self.source)
+        return [str(name) for name in found]
+
+
+def read_directive(table: FileTable, kind: str | None = None, target: str | None = None) -> Directive:
+    """One entry; inside of an architecture, kind and target are known from where it stands."""
+    if target is None:
+        target = str(name_in(table, "target", "an entry of the mapping or the constraints"))
+        given = table.get("type")
+        if given not in KINDS:
+            raise SpecError(f"{target}: the type '{shown(given)}' is not supported", table.source)
+        kind = KINDS[given]
+    table.only(f"{target}", *_FIELDS, *_CONSTRAINT_FIELDS)
+    split = table.get("split")
+    if split is not None and (isinstance(split, bool) or not isinstance(split, int)):
+        raise SpecError(f"{target}: split must be a whole number", table.source)
+    more = FileTable(
+        {k: v for k, v in table.items() if k in _CONSTRAINT_FIELDS and v not in (None, [], {})}, table.source
+    )
+    factors = [*_factors(table.get("factors"), target, table), *_factors(table.get("factors_only"), target, table)]
+    return Directive(
+        target, str(kind), table.source, tuple(factors), table.get("permutation"), split,
+        tuple(names_of(table.get("keep"), "keep", table.source)), tuple(names_of(table.get("bypass"), "bypass", table.source)),
+        more,
+    )  # fmt: skip
+
+
+def _factors(given: Any, target: str, table: FileTable) -> list[DirectiveFactor]:
+    if given is None:
+        return []
+    if isinstance(given, FileTable):
+        given = [f"{dimension}={value}" for dimension, value in given.items()]
+    if isinstance(given, str):
+        # A comma is a separator where a name follows, and announces a last pass where a number does.
+        given = re.split(r"[,\s]+(?=[A-Za-z_])", given.strip(" ,")) if given.strip(" ,") else []
+    if not isinstance(given, list):
+        raise SpecError(f"{target}: factors must be a list such as [R=3, P=16]", table.source)
+    found = []
+    for text in given:
+        match = _FACTOR.match(str(text))
+        if match:
+            found.append(_factor(match[1], match[2], match[3], match[4]))
+            continue
+        match = _SHORT.match(str(text))
+        if not match:
+            raise SpecError(f"{target}: '{shown(text)}' is not a factor such as R=3", table.source)
+        found.append(_factor(match[1], "=", match[2], match[3]))
+    return found
+
+
+def _factor(dimension: str, operator: str, value: str, last: str | None) -> DirectiveFactor:
+    return DirectiveFactor(dimension, "==" if operator == "=" else operator, int(value), int(last) if last else None)
+
+
+def _split_names(text: Any, dimensions: Sequence[str]) -> list[str]:
+    """`RP`, `R P` or `R,P`: letters stand for themselves unless the text has separators or is itself a dimension."""
+    words = [word for word in re.split(r"[,\s]+", str(text)) if word]
+    if len(words) == 1 and words[0] not in dimensions:
+        return list(words[0])
+    return words

@@ -1,0 +1,233 @@
+"""Timeloop's architecture as a list of levels, outermost first: memories, places of a fanout, and the compute.
+
+Two forms are read: nested `subtree` and `local` (version 0.3 and before, and what Timeloop's front end writes), and the list of
+tagged `nodes` that users of version 0.4 write. Both count how many of each level there are; neighbours that differ make a fanout.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.spec.names import NAME, RESERVED
+from fusiest.timeloop.directives import Directive, read_directive
+from fusiest.timeloop.sections import FileTable, name_in, number_of, table_of, tables_in, whole_of
+
+_RANGE = re.compile(r"(.*?)\[\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*\]\Z", re.S)
+_PLACE = re.compile(r"inter_(.+)_spatial\Z")
+_WIDTHS = ("width", "memory_width")
+_DEPTHS = ("depth", "memory_depth", "entries")
+_BITS = ("datawidth", "word_bits")
+_REFUSED = {"sparse_optimizations": None, "network_read": None, "network_fill": None, "network_drain": None,
+            "network_update": None, "multiple_buffering": 1, "cluster_size": 1, "allow_overbooking": False}  # fmt: skip
+"""Attributes that are not supported, and the value with which they say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeloopLevel:
+    """One level. `mesh` is how many there are, along X and Y; `place` one that stores nothing and stands for a fanout."""
+
+    name: str
+    theirs: str
+    kind: str
+    mesh: tuple[int, int]
+    source: Any
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def called(self, name: str) -> bool:
+        """Whether a file means this level."""
+        return name in (self.name, self.theirs)
+
+    def amount(self, names: tuple[str, ...]) -> int | float | None:
+        """The first of these attributes that is given."""
+        for name in names:
+            if self.attributes.get(name) is not None:
+                what = f"{self.name}: {name}"
+                return number_of(self.attributes[name], what, self.attributes, self.source)
+        return None
+
+    @property
+    def bits(self) -> int:
+        """Of a value."""
+        return int(self.amount(_BITS) or 16)
+
+    @property
+    def block(self) -> int:
+        """Values that one access moves."""
+        given, width = self.amount(("block_size", "n_words")), self.amount(_WIDTHS)
+        return int(given or max((width or self.bits) // self.bits, 1))
+
+    @property
+    def values(self) -> int | None:
+        """Values that it can hold; None for no limit."""
+        depth, size = self.amount(_DEPTHS), self.amount(("sizeKB",))
+        if depth is None and size is not None:
+            return int(size * 1024 * 8 // self.bits)
+        return None if depth is None else int(depth * self.block)
+
+
+def read_levels(section: Any, variables: Mapping[str, object]) -> tuple[list[TimeloopLevel], list[Directive]]:
+    """The section `architecture`: its levels, and the constraints that stand in it."""
+    architecture = table_of(section, "architecture")
+    if "nodes" in architecture:
+        architecture.only("architecture", "version", "nodes")
+        directives: list[Directive] = []
+        found = list(_from_nodes(architecture["nodes"], _Above(dict(variables), (1, 1)), directives, architecture))
+    elif "subtree" in architecture:
+        directives, found = [], list(_from_subtree(architecture, dict(variables), 1))
+    else:
+        raise SpecError("architecture: expected 'nodes' or 'subtree'", architecture.source)
+    return _checked(found, architecture), directives
+
+
+def find_level(levels: list[TimeloopLevel], name: str, at: Any = None) -> int:
+    """The level that a target means: a name given twice means the one that was there first, but for `inter_…_spatial`."""
+    for number, level in enumerate(levels):
+        if level.called(name):
+            return number
+    raise SpecError(f"there is no level '{shown(name)}'{did_you_mean(name, [level.name for level in levels])}", at)
+
+
+def _from_subtree(table: FileTable, above: dict[str, Any], count: int) -> Iterator[TimeloopLevel]:
+    """Nested form: `name[0..15]` says that there are 16 of it in its parent."""
+    for entry in tables_in(table.get("local") or [], "local", table.source):
+        entry.only(
+            f"component {entry.get('name')}", "name", "class", "subclass", "attributes", "required_actions", "enabled"
+        )
+        name, n = _counted(entry)
+        attributes = {**above, **(entry.get("attributes") or {})}
+        total = n * count
+        x = attributes.pop("meshX", None) if "meshX" in (entry.get("attributes") or {}) else None
+        mesh_x = whole_of(x, f"{name}: meshX", {}, entry.source) if x is not None else total
+        if total % mesh_x:
+            raise SpecError(f"{name}: meshX {mesh_x} does not divide its {total} instances", entry.source)
+        yield _level(name, entry, attributes, (mesh_x, total // mesh_x))
+    for entry in tables_in(table.get("subtree") or [], "subtree", table.source):
+        entry.only(f"subtree {entry.get('name')}", "name", "attributes", "local", "subtree", "version", "class")
+        _, n = _counted(entry)
+        own = {k: v for k, v in (entry.get("attributes") or {}).items() if k not in ("meshX", "meshY")}
+        yield from _from_subtree(entry, {**above, **own}, count * n)
+
+
+def _counted(entry: FileTable) -> tuple[str, int]:
+    name = name_in(entry, "name", "a component")
+    found = _RANGE.match(name)
+    if not found:
+        return str(name), 1
+    first, last = int(found[2]), int(found[3])
+    if last < first:
+        raise SpecError(f"'{shown(name)}' has no instances", name)
+    return found[1], last - first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Above:
+    """What holds below a node: inherited attributes, and how many there are."""
+
+    attributes: dict[str, Any]
+    mesh: tuple[int, int]
+
+
+def _from_nodes(nodes: Any, above: _Above, directives: list[Directive], parent: FileTable) -> Iterator[TimeloopLevel]:
+    """Tagged form: each node is the parent of the next."""
+    for entry in tables_in(nodes, "nodes", parent.source):
+        if entry.tag in ("!Parallel", "!Hierarchical", "!Pipelined"):
+            for level in _from_nodes(entry.get("nodes"), above, directives, entry):
+                yield level
+                above = _Above(above.attributes, level.mesh) if entry.tag == "!Hierarchical" else above
+            continue
+        if entry.tag not in ("!Component", "!Container"):
+            raise SpecError(f"architecture: a node {entry.tag or 'without a tag'} is not supported", entry.source)
+        name = name_in(entry, "name", "a node")
+        what = f"node {name}"
+        entry.only(what, "name", "class", "subclass", "attributes", "spatial", "constraints", "required_actions", "enabled",
+                   "power_gated_at", "area_scale", "energy_scale")  # fmt: skip
+        for scale in ("area_scale", "energy_scale"):
+            if entry.get(scale) not in (None, 1):
+                raise SpecError(f"{what}: {scale} is not supported", entry.source)
+        attributes = {**above.attributes, **table_of(entry.get("attributes") or FileTable({}, entry.source), what)}
+        mesh = _spread(entry, above, what)
+        place = f"inter_{name}_spatial"
+        constraints = entry.get("constraints") or FileTable({}, entry.source)
+        constraints.only(f"constraints of {name}", "spatial", "temporal", "dataspace")
+        if mesh != above.mesh:
+            yield TimeloopLevel(
+                str(name) if entry.tag == "!Container" else place, place, "place", above.mesh, entry.source
+            )
+            _add(constraints, "spatial", place, directives)
+        if entry.tag == "!Component":
+            yield _level(str(name), entry, attributes, mesh)
+            _add(constraints, "temporal", str(name), directives)
+            _add(constraints, "dataspace", str(name), directives)
+        # What a container says is for all below it; a component's attributes are its own.
+        above = _Above(attributes if entry.tag == "!Container" else above.attributes, mesh)
+
+
+def _add(constraints: FileTable, kind: str, target: str, directives: list[Directive]) -> None:
+    if constraints.get(kind):
+        directives.append(read_directive(table_of(constraints[kind], kind), kind, target))
+
+
+def _spread(entry: FileTable, above: _Above, what: str) -> tuple[int, int]:
+    """How many there are of a node and of all below it."""
+    spatial = entry.get("spatial") or FileTable({}, entry.source)
+    table_of(spatial, f"{what}: spatial", entry.source).only(f"{what}: spatial", "meshX", "meshY", "meshZ")
+    x, y = (
+        whole_of(spatial.get(key, 1), f"{what}: {key}", above.attributes, entry.source) for key in ("meshX", "meshY")
+    )
+    if spatial.get("meshZ", 1) != 1:
+        raise SpecError(f"{what}: meshZ is not supported", entry.source)
+    return above.mesh[0] * x, above.mesh[1] * y
+
+
+def _level(name: str, entry: FileTable, attributes: dict[str, Any], mesh: tuple[int, int]) -> TimeloopLevel:
+    kind_of = str(entry.get("class", ""))
+    for key, harmless in _REFUSED.items():
+        value = attributes.get(key)
+        if value not in (None, "null", harmless, {}, []):
+            raise SpecError(f"{name}: {key} {shown(value)} is not supported", entry.source)
+    if "noc" in kind_of.lower() or "network" in kind_of.lower():
+        raise SpecError(f"{name}: networks ({kind_of}) are not supported", entry.source)
+    place = kind_of.startswith("dummy")
+    stripped = _PLACE.match(name) if place else None
+    shown_name = stripped[1] if stripped else name
+    return TimeloopLevel(
+        shown_name, name, "place" if place else "memory", mesh, entry.source, {**attributes, "class": kind_of}
+    )
+
+
+def _checked(found: list[TimeloopLevel], architecture: FileTable) -> list[TimeloopLevel]:
+    """The innermost is the compute; names are different, and every fanout is whole."""
+    if len(found) < 2:
+        raise SpecError("the architecture needs a memory and a compute", architecture.source)
+    last = found[-1]
+    levels = [*found[:-1], TimeloopLevel(last.name, last.theirs, "compute", last.mesh, last.source, last.attributes)]
+    if levels[0].kind != "memory":
+        raise SpecError("the outermost level must be a memory", levels[0].source)
+    taken: list[str] = []
+    for number, level in enumerate(levels):
+        clash = level.kind == "place" and any(other.name == level.name for other in levels if other is not level)
+        name = level.theirs if clash else level.name
+        if not NAME.match(name) or name in RESERVED:
+            raise SpecError(f"'{shown(name)}' cannot be a component's name", level.source)
+        if name in taken:
+            raise SpecError(f"two levels are called {name}", level.source)
+        taken.append(name)
+        levels[number] = TimeloopLevel(name, level.theirs, level.kind, level.mesh, level.source, level.attributes)
+    for outer, inner in zip(levels, levels[1:], strict=False):
+        if any(b % a for a, b in zip(outer.mesh, inner.mesh, strict=True)):
+            raise SpecError(
+                f"{inner.name}: its {inner.mesh} instances are no multiple of the {outer.mesh} above", inner.source
+            )
+    return levels
+
+
+def fanout(levels: list[TimeloopLevel], number: int) -> tuple[int, int]:
+    """How many of the next level there are for each of this one, along X and Y."""
+    if number + 1 >= len(levels):
+        return (1, 1)
+    (x, y), (next_x, next_y) = levels[number].mesh, levels[number + 1].mesh
+    return next_x // x, next_y // y

@@ -1,0 +1,262 @@
+"""Timeloop's mapping as a LoopTree: the loops of all levels from the outermost in, and a holder for each tile that is kept.
+
+Timeloop infers reuse, here it is placed: a level's holder moves up past the loops above it that do not index its tensor. Past a loop
+that moves a window over the tensor it goes as well, if that loop is the first it meets: there Timeloop keeps the overlap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fusiest.errors import SpecError, did_you_mean
+from fusiest.looptree.nodes import Compute, LoopTree, Node, Spatial, Storage, Temporal
+from fusiest.timeloop.directives import Directive, DirectiveFactor
+from fusiest.timeloop.levels import TimeloopLevel, fanout, find_level
+from fusiest.timeloop.problem import DataSpace, TimeloopProblem
+
+
+@dataclass(frozen=True, slots=True)
+class FactorLoop:
+    """A loop of a level: a dimension, its iterations, what is left below it; a spatial one has an axis, X or Y."""
+
+    level: int
+    dimension: str
+    iterations: int
+    tile: int
+    axis: str | None = None
+
+
+@dataclass(slots=True)
+class LevelMapping:
+    """What a mapping says of one level: loops from the outermost in as (dimension, iterations, axis), and what is kept."""
+
+    temporal: list[tuple[str, int]] = field(default_factory=list)
+    spatial: list[tuple[str, int, str]] = field(default_factory=list)
+    kept: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class TimeloopNest:
+    """A whole mapping: its loops, what each level keeps, and before how many of the loops each holder stands."""
+
+    loops: tuple[FactorLoop, ...]
+    kept: tuple[frozenset[str], ...]
+    holders: dict[tuple[int, str], int]
+    """(level, data space) -> the number of loops above the holder."""
+
+    def tree(self, problem: TimeloopProblem, levels: list[TimeloopLevel]) -> LoopTree:
+        """The same as a LoopTree."""
+        nodes: list[Node] = []
+        spaces = {space.theirs: space for space in problem.spaces}
+        for position in range(len(self.loops) + 1):
+            here = [key for key, at in self.holders.items() if at == position]
+            # Space for a window is taken below the loop that slides it, if no other holder stands between.
+            last = self.loops[position].dimension if position < len(self.loops) else ""
+            slides = {t: last in space.dimensions - space.alone for t, space in spaces.items()}
+            for sliding in (False, True):
+                for number, level in enumerate(levels):
+                    held = [spaces[t].name for n, t in here if n == number and slides[t] == sliding]
+                    if held:
+                        nodes.append(Storage(tensors=tuple(held), component=level.name))
+            if position < len(self.loops):
+                nodes.append(_node(self.loops[position], problem, levels))
+        nodes.append(Compute(einsum=problem.name, component=levels[-1].name))
+        return LoopTree(nodes=tuple(nodes))
+
+
+def _node(loop: FactorLoop, problem: TimeloopProblem, levels: list[TimeloopLevel]) -> Node:
+    variable = problem.variables[loop.dimension]
+    if loop.axis is None:
+        return Temporal(rank_variable=variable, tile_shape=loop.tile)
+    component = place_name(levels, loop.level)
+    return Spatial(rank_variable=variable, tile_shape=loop.tile, component=component, name=loop.axis)
+
+
+def place_name(levels: list[TimeloopLevel], number: int) -> str:
+    """The container that carries the fanout below a level."""
+    level = levels[number]
+    return level.name if level.kind == "place" else f"{level.name}_array"
+
+
+def read_nest(directives: list[Directive], problem: TimeloopProblem, levels: list[TimeloopLevel]) -> TimeloopNest:
+    """The mapping that these directives describe."""
+    everything = frozenset(space.theirs for space in problem.spaces)
+    mapped = [LevelMapping(kept=everything if level.kind == "memory" else frozenset()) for level in levels]
+    for directive in directives:
+        number = find_level(levels, directive.target, directive.source)
+        level, mine = levels[number], mapped[number]
+        if directive.kind == "dataspace":
+            mine.kept = _kept(directive, level, problem, everything)
+        elif level.kind == "compute":
+            raise SpecError(f"{level.name} is the compute and has no loops", directive.source)
+        elif directive.kind == "temporal":
+            mine.temporal = [(d, n) for d, n in _ordered(directive, problem)]
+        else:
+            mine.spatial = _spread(directive, problem, levels, number)
+    if mapped[0].kept != everything:
+        raise SpecError(f"mapping: {levels[0].name}, the outermost level, must keep every data space")
+    loops = _loops(mapped, problem)
+    return TimeloopNest(loops, tuple(m.kept for m in mapped), _placed(loops, mapped, problem))
+
+
+def _kept(
+    directive: Directive, level: TimeloopLevel, problem: TimeloopProblem, everything: frozenset[str]
+) -> frozenset[str]:
+    for name in (*directive.keep, *directive.bypass):
+        problem.space(name, directive.source)
+    if level.kind != "memory":
+        if frozenset(directive.keep):
+            raise SpecError(f"{level.name} stores nothing and cannot keep {directive.keep[0]}", directive.source)
+        return frozenset()
+    return everything - frozenset(directive.bypass) | frozenset(directive.keep)
+
+
+def _ordered(directive: Directive, problem: TimeloopProblem) -> list[tuple[str, int]]:
+    """Loops from the outermost in. Dimensions that the permutation does not list are outside of those that it does."""
+    counts: dict[str, int] = {}
+    for factor in directive.factors:
+        if factor.operator != "==":
+            raise SpecError(
+                f"{directive.target}: a mapping has factors such as {factor.dimension}={factor.value}", directive.source
+            )
+        if factor.dimension in counts:
+            raise SpecError(f"{directive.target}: {factor.dimension} has two factors", directive.source)
+        counts[factor.dimension] = _count(factor, problem, directive)
+    known = [*problem.sizes, *(d for d in counts if d not in problem.sizes)]
+    order = directive.order(known)
+    inside_out = [*order, *(d for d in known if d not in order)]
+    return [(d, counts[d]) for d in reversed(inside_out) if counts.get(d, 1) > 1]
+
+
+def _count(factor: DirectiveFactor, problem: TimeloopProblem, directive: Directive) -> int:
+    """A factor's iterations; 0 means the whole dimension. A dimension of size 1 is gone, and has none but 1."""
+    size = problem.sizes.get(factor.dimension)
+    if size is None:
+        if factor.value > 1:
+            known = did_you_mean(factor.dimension, problem.sizes)
+            raise SpecError(
+                f"{directive.target}: {factor.dimension} cannot have the factor {factor.value}{known}", directive.source
+            )
+        return 1
+    return factor.value or size
+
+
+def _spread(
+    directive: Directive, problem: TimeloopProblem, levels: list[TimeloopLevel], number: int
+) -> list[tuple[str, int, str]]:
+    """Spatial loops: the first `split` dimensions of the permutation run along X, the others along Y."""
+    loops = _ordered(directive, problem)
+    x, y = fanout(levels, number)
+    order = directive.order(
+        [*problem.sizes, *(f.dimension for f in directive.factors if f.dimension not in problem.sizes)]
+    )
+    if directive.split is None:
+        along = {d: "X" for d, _ in loops}
+        if x == 1 and y > 1:
+            along = {d: "Y" for d, _ in loops}
+    else:
+        along = {d: "X" if d in order[: directive.split] else "Y" for d, _ in loops}
+    used = {"X": 1, "Y": 1}
+    for d, n in loops:
+        used[along[d]] *= n
+    for axis, there in (("X", x), ("Y", y)):
+        if used[axis] > there:
+            raise SpecError(
+                f"{directive.target}: the mapping spreads {used[axis]} along {axis}, where there are {there}",
+                directive.source,
+            )
+    return [(d, n, along[d]) for d, n in loops]
+
+
+def _loops(mapped: list[LevelMapping], problem: TimeloopProblem) -> tuple[FactorLoop, ...]:
+    """All loops from the outermost in, with the tile below each."""
+    written: list[tuple[int, str, int, str | None]] = []
+    for number, mine in enumerate(mapped):
+        written += [(number, d, n, None) for d, n in mine.temporal]
+        written += [(number, d, n, axis) for d, n, axis in mine.spatial]
+    below = dict.fromkeys(problem.sizes, 1)
+    found: list[FactorLoop] = []
+    for number, dimension, iterations, axis in reversed(written):
+        found.append(FactorLoop(number, dimension, iterations, below[dimension], axis))
+        below[dimension] *= iterations
+    found.reverse()
+    extents = dict(problem.sizes)
+    for loop in found:
+        if -(-extents[loop.dimension] // loop.tile) != loop.iterations:
+            raise SpecError(_mismatch(loop.dimension, found, problem))
+        extents[loop.dimension] = loop.tile
+    for dimension, extent in extents.items():
+        if extent != 1:
+            raise SpecError(_mismatch(dimension, found, problem))
+    return tuple(found)
+
+
+def _mismatch(dimension: str, loops: list[FactorLoop], problem: TimeloopProblem) -> str:
+    factors = [str(loop.iterations) for loop in loops if loop.dimension == dimension] or ["1"]
+    return f"mapping: the factors of {dimension} are {' * '.join(factors)}, but its size is {problem.sizes[dimension]}"
+
+
+def _placed(
+    loops: tuple[FactorLoop, ...], mapped: list[LevelMapping], problem: TimeloopProblem
+) -> dict[tuple[int, str], int]:
+    """Where each holder stands; a holder never leaves the one of an outer level behind."""
+    found: dict[tuple[int, str], int] = {}
+    for space in problem.spaces:
+        for number, mine in enumerate(mapped):
+            if space.theirs in mine.kept:
+                first = next((i for i, loop in enumerate(loops) if loop.level >= number), len(loops))
+                found[number, space.theirs] = _moved_up(first, loops, space) if number else 0
+    return found
+
+
+def _moved_up(position: int, loops: tuple[FactorLoop, ...], space: DataSpace) -> int:
+    """Above the loops just above it that leave its tile as it is, or above the one that slides a window."""
+    extents = dict.fromkeys(space.dimensions, 1)
+    for loop in loops[position:]:
+        if loop.dimension in extents:
+            extents[loop.dimension] *= loop.iterations
+    spread: set[str] = set()
+    stands, stayed = position, False
+    for at in reversed(range(position)):
+        loop = loops[at]
+        if loop.axis is not None:
+            spread.add(loop.dimension)
+            continue
+        if loop.dimension not in space.dimensions:
+            stands, stayed = at, True
+            continue
+        if not stayed and loop.dimension not in spread and _overlaps(loop, space, extents):
+            stands = at
+        break
+    return stands
+
+
+def _overlaps(loop: FactorLoop, space: DataSpace, extents: dict[str, int]) -> bool:
+    """Whether neighbouring tiles of this loop have something in common."""
+    if loop.dimension in space.alone:
+        return False
+    rank = next(rank for rank in space.ranks if loop.dimension in rank)
+    width = 1 + sum(abs(a) * (extents[d] - 1) for d, a in rank.items())
+    return abs(rank[loop.dimension]) * loop.tile < width
+
+
+def mapping_lines(tree: LoopTree) -> list[str]:
+    """The section `mapping` of a spec."""
+    lines = ["mapping:", "  nodes:"]
+    for node in tree.nodes:
+        lines.append(f"  - {_line(node)}")
+    return lines
+
+
+def _line(node: Any) -> str:
+    if isinstance(node, Temporal):
+        return f"!Temporal {{rank_variable: {node.rank_variable}, tile_shape: {node.tile_shape}}}"
+    if isinstance(node, Spatial):
+        return (
+            f"!Spatial {{rank_variable: {node.rank_variable}, tile_shape: {node.tile_shape}, "
+            f"component: {node.component}, name: {node.name}}}"
+        )
+    if isinstance(node, Storage):
+        return f"!Storage {{tensors: [{', '.join(node.tensors)}], component: {node.component}}}"
+    return f"!Compute {{einsum: {node.einsum}, component: {node.component}}}"

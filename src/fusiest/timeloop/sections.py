@@ -1,0 +1,161 @@
+"""Timeloop's files as plain tables that know their lines, and their sections, whatever file they stand in.
+
+Files are read by the rules of specs: templates are rendered, includes end at the project, nothing runs.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fusiest.errors import Located, Source, SpecError, shown
+from fusiest.spec.expressions import evaluate
+from fusiest.spec.includes import Included, Includes
+from fusiest.spec.textfile import read_text
+from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes
+
+SECTIONS = ("architecture", "problem", "mapping", "constraints", "ERT", "ART", "variables")
+CONSTRAINTS = ("architecture_constraints", "mapspace_constraints", "mapspace", "constraints")
+PASSED_OVER = ("compound_components", "components", "mapper", "globals", "dumped_by_timeloop_front_end", "definitions")
+"""Sections that say nothing about the result: energies come from the table, and the search has options of its own."""
+
+
+class FileTable(dict[str, Any]):
+    """A table of a file: its tag, and the line that it begins at. Dashes in keys are underscores."""
+
+    def __init__(self, entries: Mapping[str, Any], source: Source, tag: str | None = None) -> None:
+        super().__init__(entries)
+        self.source, self.tag = source, tag
+
+    def only(self, what: str, *known: str) -> None:
+        """An error that names a key which is none of these and says something."""
+        for key, value in self.items():
+            if key not in known and value not in (None, [], {}):
+                raise SpecError(f"{what}: '{shown(key)}' is not supported", self.source)
+
+
+@dataclass
+class TimeloopFiles:
+    """What all files say together: each section's values in the order of the files, and the texts of statistics."""
+
+    found: dict[str, list[Any]] = field(default_factory=dict)
+    statistics: list[tuple[str, str]] = field(default_factory=list)
+
+    def section(self, name: str) -> Any:
+        """The section, or None; it may be given once."""
+        values = [value for value in self.found.get(name, ()) if value not in (None, [], {})]
+        if len(values) > 1:
+            place = values[1].source if isinstance(values[1], FileTable) else None
+            raise SpecError(f"the section '{name}' is given twice", place)
+        return values[0] if values else None
+
+
+def read_files(files: Sequence[str]) -> TimeloopFiles:
+    """Read all files: YAML, and the statistics that Timeloop wrote, which end in `.txt`."""
+    found = TimeloopFiles()
+    for file in files:
+        text = read_text(file)
+        if file.endswith(".txt"):
+            found.statistics.append((file, text))
+            continue
+        nodes = load_nodes(os.path.normpath(file), text, {}, Includes(file, file, Included()))
+        for key, value in as_table(nodes).items():
+            _place_section(found, key, value)
+    return found
+
+
+def _place_section(found: TimeloopFiles, key: str, value: Any) -> None:
+    if key in CONSTRAINTS:
+        if isinstance(value, FileTable) and "targets" not in value:
+            value.only(key, "version", "template")
+            return
+        targets = value["targets"] if isinstance(value, FileTable) else value
+        found.found.setdefault("constraints", []).append(targets)
+    elif key in SECTIONS:
+        found.found.setdefault(key, []).append(value)
+    elif key == "energy_reference_table":
+        found.found.setdefault("ERT", []).append(value)
+    elif key not in PASSED_OVER and value not in (None, [], {}):
+        place = value.source if isinstance(value, FileTable) else None
+        raise SpecError(f"Timeloop's section '{shown(key)}' is not supported", place)
+
+
+def as_table(node: YamlNode) -> FileTable:
+    """A node that must be a table."""
+    value = _plain(node)
+    if not isinstance(value, FileTable):
+        raise SpecError("expected a table", node.source)
+    return value
+
+
+def _plain(node: YamlNode) -> Any:
+    if isinstance(node, ScalarNode):
+        return node.value
+    if isinstance(node, ListNode):
+        return [_plain(item) for item in node.items]
+    assert isinstance(node, MapNode)
+    entries = {str(key.value).replace("-", "_"): _plain(value) for key, value in node.items}
+    return FileTable(entries, node.source, node.tag)
+
+
+def table_of(value: Any, what: str, at: Source | None = None) -> FileTable:
+    """A value that must be a table."""
+    if not isinstance(value, FileTable):
+        raise SpecError(f"{what} must be a table", at or _place(value))
+    return value
+
+
+def list_of(value: Any, what: str, at: Source | None = None) -> list[Any]:
+    """A value that must be a list."""
+    if not isinstance(value, list):
+        raise SpecError(f"{what} must be a list", at or _place(value))
+    return value
+
+
+def tables_in(value: Any, what: str, at: Source | None = None) -> list[FileTable]:
+    """A list of tables."""
+    return [table_of(item, f"an entry of {what}", at) for item in list_of(value, what, at)]
+
+
+def name_in(table: FileTable, key: str, what: str) -> Located:
+    """A text that must be there."""
+    value = table.get(key)
+    if not isinstance(value, str) or not value:
+        raise SpecError(f"{what} has no '{key}'", table.source)
+    return value if isinstance(value, Located) else Located(value, table.source)
+
+
+def names_of(value: Any, what: str, at: Source | None = None) -> list[str]:
+    """A list of names, or one name."""
+    if value is None:
+        return []
+    found = [value] if isinstance(value, str) else list_of(value, what, at)
+    for name in found:
+        if not isinstance(name, str):
+            raise SpecError(f"{what} must be a list of names", at)
+    return found
+
+
+def number_of(value: Any, what: str, names: Mapping[str, object], at: Source | None = None) -> int | float:
+    """A number, or an expression of known names that gives one."""
+    result = evaluate(value, names) if isinstance(value, str) else value
+    if isinstance(result, bool) or not isinstance(result, (int, float)) or math.isnan(result):
+        raise SpecError(f"{what} must be a number, but is '{shown(value)}'", _place(value) or at)
+    return result
+
+
+def whole_of(value: Any, what: str, names: Mapping[str, object], at: Source | None = None, least: int = 1) -> int:
+    """A whole number of at least so much."""
+    found = number_of(value, what, names, at)
+    if found != found // 1 or not least <= found < 2**63:
+        raise SpecError(f"{what} must be a whole number of at least {least}, but is {found}", _place(value) or at)
+    return int(found)
+
+
+def _place(value: Any) -> Source | None:
+    if isinstance(value, Located):
+        return value.source
+    return value.source if isinstance(value, FileTable) else None

@@ -1,0 +1,127 @@
+"""The spec that a Timeloop description becomes: architecture and workload as YAML that a person would write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fusiest.timeloop.constraints import LevelLimits
+from fusiest.timeloop.energies import PICOJOULE, SQUARE_MICROMETRE, LevelEnergies
+from fusiest.timeloop.levels import TimeloopLevel, fanout
+from fusiest.timeloop.nest import place_name
+from fusiest.timeloop.problem import DataSpace, TimeloopProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Machinery:
+    """All that the architecture's section is written from."""
+
+    levels: list[TimeloopLevel]
+    energies: dict[str, LevelEnergies]
+    limits: list[LevelLimits]
+    cycle: float
+    """Seconds."""
+
+
+def architecture_lines(machine: Machinery) -> list[str]:
+    """The section `arch`."""
+    lines = ["arch:", "  nodes:"]
+    for number, level in enumerate(machine.levels):
+        limits = machine.limits[number]
+        if level.kind == "memory":
+            lines += _memory(level, limits, machine)
+        elif level.kind == "compute":
+            lines += _compute(level, machine)
+        axes = fanout(machine.levels, number)
+        if axes != (1, 1):
+            lines += ["  - !Container", f"    name: {place_name(machine.levels, number)}", "    spatial:"]
+            for axis, n in zip("XY", axes, strict=True):
+                if n > 1:
+                    # Timeloop counts the leakage of instances in use alone.
+                    lines += [f"    - name: {axis}", f"      fanout: {n}", "      power_gateable: true"]
+                    lines += [f"      {line}" for line in limits.axes.get(axis, ())]
+    return lines
+
+
+def _memory(level: TimeloopLevel, limits: LevelLimits, machine: Machinery) -> list[str]:
+    given = machine.energies.get(level.theirs, LevelEnergies())
+    block, values = level.block, level.values
+    size = "inf" if values is None else f"{values} * {level.bits}"
+    lines = ["  - !Memory", f"    name: {level.name}", f"    size: {size}", f"    bits_per_value: {level.bits}",
+             f"    bits_per_action: {block * level.bits}"]  # fmt: skip
+    lines += [f"    {line}" for line in limits.tensors]
+    lines.append("    actions:")
+    shared = level.amount(("shared_bandwidth",))
+    for action in ("read", "write"):
+        bandwidth = level.amount((f"{action}_bandwidth",))
+        rate = min((b for b in (bandwidth, shared) if b is not None), default=None)
+        throughput = "inf" if rate is None else _number(rate / block / machine.cycle)
+        energy = given.actions.get(action, given.actions.get("update", 0.0) if action == "write" else 0.0)
+        lines.append(f"    - {{name: {action}, energy: {_number(energy * PICOJOULE)}, throughput: {throughput}}}")
+    if shared is None:
+        lines.append("    total_latency: max(a.n_calls / a.throughput for a in actions)  # separate ports")
+    return [*lines, *_standing(given, given.actions.get("leak", 0.0), machine)]
+
+
+def _compute(level: TimeloopLevel, machine: Machinery) -> list[str]:
+    given = machine.energies.get(level.theirs, LevelEnergies())
+    energy = next((given.actions[name] for name in ("compute", "mac_random", "mac") if name in given.actions), 0.0)
+    return [
+        "  - !Compute", f"    name: {level.name}", "    actions:",
+        f"    - {{name: compute, energy: {_number(energy * PICOJOULE)}, throughput: {_number(1 / machine.cycle)}}}",
+        *_standing(given, 0.0, machine),
+    ]  # fmt: skip
+
+
+def _standing(given: LevelEnergies, leak: float, machine: Machinery) -> list[str]:
+    """Leakage and area. Timeloop's leakage is per cycle."""
+    power = _number(leak * PICOJOULE / machine.cycle)
+    return [f"    leak_power: {power}", f"    area: {_number((given.area or 0.0) * SQUARE_MICROMETRE)}"]
+
+
+def workload_lines(problem: TimeloopProblem, bits: int) -> list[str]:
+    """The section `workload`."""
+    alone = frozenset[str]().union(*(space.alone for space in problem.spaces))
+    ranks = [f"{d}: {n}" for d, n in problem.sizes.items() if d in alone and problem.variables[d].upper() == d]
+    others = [d for d in problem.sizes if f"{d}: {problem.sizes[d]}" not in ranks]
+    lines = ["workload:", f"  bits_per_value: {{All: {bits}}}"]
+    if ranks:
+        lines.append(f"  rank_sizes: {{{', '.join(ranks)}}}")
+    if others:
+        bounds = [f"0 <= {problem.variables[d]} < {problem.sizes[d]}" for d in others]
+        lines.append(f"  iteration_space_shape: [{', '.join(bounds)}]")
+    inputs = " * ".join(access_text(space, problem) for space in problem.spaces if not space.is_output)
+    einsum = f"{access_text(problem.output, problem)} = {inputs}"
+    return [*lines, "  einsums:", f'  - {{name: {problem.name}, einsum: "{einsum}"}}']
+
+
+def access_text(space: DataSpace, problem: TimeloopProblem) -> str:
+    """`Input[c, PR: 2*p + r]`."""
+    indices: list[str] = []
+    for rank in space.ranks:
+        terms = [_term(a, problem.variables[d]) for d, a in rank.items()]
+        text = " + ".join(terms).replace("+ -", "- ")
+        (first, coefficient), plain = next(iter(rank.items())), len(rank) == 1
+        if plain and coefficient == 1 and problem.variables[first].upper() == first:
+            indices.append(text)
+        else:
+            indices.append(f"{_rank_name(rank, problem)}: {text}")
+    return f"{space.name}[{', '.join(indices)}]"
+
+
+def _rank_name(rank: Iterable[str], problem: TimeloopProblem) -> str:
+    """A name that no dimension has."""
+    name = "".join(rank)
+    taken = {*problem.sizes, *(v.upper() for v in problem.variables.values())}
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _term(coefficient: int, variable: str) -> str:
+    return variable if coefficient == 1 else f"-{variable}" if coefficient == -1 else f"{coefficient}*{variable}"
+
+
+def _number(value: float) -> str:
+    """As short as it can be said exactly enough: what a table gives has few digits, what is computed from it has noise."""
+    return f"{float(f'{value:.12g}'):g}" if float(f"{value:g}") == float(f"{value:.12g}") else f"{value:.12g}"

@@ -1,0 +1,129 @@
+"""Small Timeloop descriptions: what they become, with numbers by hand, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import fusiest
+from fusiest.errors import SpecError
+from fusiest.timeloop import import_timeloop
+from tests.command_line import run
+from tests.timeloop.descriptions import MAPPING, NODES, PROBLEM, PROCESSED, TABLES, write
+
+
+def test_a_convolution_by_hand(tmp_path: Path) -> None:
+    found = import_timeloop(write(tmp_path, PROBLEM, PROCESSED, TABLES, MAPPING))
+    evaluation = fusiest.evaluate(found.spec)
+    (einsum,) = evaluation.einsums.values()
+    counts = {key: n * (8 if key[0] == "DRAM" else 1) for key, n in einsum.actions.items()}
+    # 4 registers, each with the 3 weights of its output channel; the window slides over all 18 inputs.
+    assert counts["DRAM", "Weights", "read"] == counts["Register", "Weights", "write"] == 12
+    assert counts["DRAM", "Input", "read"] == 18  # to all four registers at once
+    assert counts["Register", "Input", "write"] == 4 * 18
+    assert counts["Register", "Input", "read"] == counts["Register", "Weights", "read"] == 4 * 16 * 3
+    # Of three partial sums the first has nothing to read, and the last is read to be sent up.
+    assert counts["Register", "Output", "read"] == 64 * (2 + 1)
+    assert counts["Register", "Output", "write"] == 64 * 3
+    assert counts["DRAM", "Output", "write"] == 64
+    assert counts["DRAM", "Output", "read"] == 0
+    # Writes of a register: 3 weights, 18 inputs, 16 * 3 sums, one in a cycle; its reads, 4 in a cycle, take less.
+    assert einsum.latency == pytest.approx(69 * 2e-9)
+    assert evaluation.leak_energy == pytest.approx(4 * 0.001e-12 * 69)  # the compute's leakage is not Timeloop's
+    assert einsum.energies["Register", "Weights", "write"] == pytest.approx(12 * 0.25e-12)
+    assert einsum.energies["MAC", "", "compute"] == pytest.approx(192 * 0.75e-12)
+
+
+def test_timeloops_own_numbers_by_its_rules(tmp_path: Path) -> None:
+    numbers = import_timeloop(write(tmp_path, PROBLEM, PROCESSED, TABLES, MAPPING)).report.numbers
+    assert numbers is not None
+    (different,) = [count for count in numbers.counts if not count.equal]
+    assert (different.level, different.space, different.action) == ("Register", "Outputs", "read")
+    assert (different.here, different.there, different.why) == (192, 128, "sent up")
+    dram = 512 * (2 + 3 + 8)  # 12, 18 and 64 values in whole accesses of 8
+    register = 0.5 * (192 + 192 + 128) + 0.25 * (12 + 72 + 192)
+    assert numbers.energy_there == pytest.approx((dram + register + 0.75 * 192 + 4 * 0.001 * 69) * 1e-12)
+
+
+def test_the_form_that_users_write_is_the_same(tmp_path: Path) -> None:
+    processed = import_timeloop(write(tmp_path, PROBLEM, PROCESSED, TABLES, MAPPING)).yaml
+    written = import_timeloop(write(tmp_path, PROBLEM, NODES, TABLES, MAPPING.replace("inter_PE_spatial", "PE"))).yaml
+    assert written == processed
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "moved"),
+    [
+        ("P=16", "R=3", 18),
+        ("P=2", "R=3,P=8", 18),  # windows of 10, 8 apart: the overlap stays
+        ("P=8,R=3", "P=2", 8 * 4),  # in each of 8 places R slides a window of 2 by 1
+        ("R=3,P=16", "", 3 * 16),  # single values, each for itself
+    ],
+)
+def test_windows_slide(tmp_path: Path, outer: str, inner: str, moved: int) -> None:
+    """Overlap stays where the loop just above the tile slides it."""
+    mapping = MAPPING.replace('"P=16"', f'"{outer}"').replace('"R=3"', f'"{inner}"')
+    found = import_timeloop(write(tmp_path, PROBLEM, PROCESSED, TABLES, mapping))
+    actions = next(iter(fusiest.evaluate(found.spec).einsums.values())).actions
+    assert actions["DRAM", "Input", "read"] * 8 == moved
+
+
+def test_a_stride_leaves_gaps(tmp_path: Path) -> None:
+    problem = PROBLEM.replace("P: 16", "P: 16, stride: 4")
+    found = import_timeloop(write(tmp_path, problem, PROCESSED, TABLES, MAPPING))
+    actions = next(iter(fusiest.evaluate(found.spec).einsums.values())).actions
+    assert actions["DRAM", "Input", "read"] * 8 == 16 * 3  # windows of 3, 4 apart
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files, target, report = (
+        write(tmp_path, PROBLEM, PROCESSED, TABLES, MAPPING),
+        tmp_path / "spec.yaml",
+        tmp_path / "r.json",
+    )
+    status, out, err = run(
+        capsys, "import", "--from", "timeloop", *files, "-o", str(target), "--json", str(report), "--strict"
+    )
+    assert (status, err) == (0, "")
+    assert "Inputs is Input" in out
+    assert "11 of 12 counts are equal" in out
+    assert "Register Outputs reads 192 (128)" in out
+    assert json.loads(report.read_text())["timeloop_cycles"] == 69
+    status, out, _ = run(capsys, "evaluate", str(target), str(target), str(target))
+    assert status == 0
+    assert "138 ns" in out
+    status, out, _ = run(capsys, "map", str(target), str(target), "--objective", "energy", "--quiet")
+    assert status == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "message"),
+    [
+        (PROBLEM, ("instance: {", "instance: {densities: {Weights: 0.5}, "), "densities are not supported"),
+        (PROBLEM, ("R: 3", "R: three"), "unknown name 'three'"),
+        (PROBLEM, ("[[[K]], [[R]]]", "[[[K]], [[S]]]"), "no dimension 'S'"),
+        (PROBLEM, (", read_write: true", ""), "must have one data space that is read_write"),
+        (PROCESSED, ("depth: 32", "depth: 32, multiple_buffering: 2"), "multiple_buffering 2 is not supported"),
+        (PROCESSED, ("class: dummy_storage", "class: XY_NoC"), r"networks \(XY_NoC\) are not supported"),
+        (PROCESSED, ("Register[1..4]", "Register[1..6]"), "meshX 4 does not divide its 6 instances"),
+        (PROCESSED, ("subtree:", "sub_tree:"), "expected 'nodes' or 'subtree'"),
+        (MAPPING, ("K=4", "K=8"), "spreads 8 along X, where there are 4"),
+        (MAPPING, ("P=16", "P=8"), "the factors of P are 8, but its size is 16"),
+        (MAPPING, ("target: DRAM", "target: DRUM"), "no level 'DRUM'; did you mean 'DRAM'"),
+        (MAPPING, ("type: spatial", "type: skew"), "the type 'skew' is not supported"),
+        (MAPPING, ("P=16", "P~16"), "'P~16' is not a factor"),
+        (
+            TABLES,
+            ("ERT:", "sparse_optimizations: {targets: [a]}\nERT:"),
+            "section 'sparse_optimizations' is not supported",
+        ),
+        (TABLES, ("energy: 0.75", "energy: -1"), "energy of compute must not be negative"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, text: str, change: tuple[str, str], message: str) -> None:
+    assert change[0] in text
+    texts = [one.replace(*change) if one is text else one for one in (PROBLEM, PROCESSED, TABLES, MAPPING)]
+    with pytest.raises(SpecError, match=message):
+        import_timeloop(write(tmp_path, *texts))

@@ -1,0 +1,42 @@
+"""Timeloop's own outputs, where they are at hand: every count, cycle number and energy is equal or explained."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from fusiest.timeloop import import_timeloop
+from fusiest.timeloop.differences import SENT_UP, Counted
+
+SHARED = Path(__file__).parents[3] / "shared" / "timeloop"
+REFERENCES = sorted(file.parent.name for file in SHARED.glob("*/parsed-processed-input.yaml"))
+
+pytestmark = pytest.mark.skipif(not REFERENCES, reason="Timeloop's outputs are not at hand")
+
+
+def numbers(name: str, end: str = "") -> Counted:
+    files = [str(file) for file in sorted((SHARED / name).iterdir()) if file.name.endswith(end)]
+    found = import_timeloop(files).report.numbers
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_all_numbers_are_those_of_timeloop(name: str) -> None:
+    with_statistics, by_rules = numbers(name), numbers(name, ".yaml")
+    assert with_statistics.statistics is not None
+    assert len(with_statistics.counts) >= 6
+    for count, rule in zip(with_statistics.counts, by_rules.counts, strict=True):
+        assert count.equal or count.why == SENT_UP
+        assert math.isclose(count.there, rule.there), "the named differences say exactly how much"
+    assert by_rules.cycles_there == with_statistics.statistics.cycles
+    # Statistics give picojoules of each compute with two digits.
+    assert math.isclose(by_rules.energy_there, with_statistics.statistics.energy, rel_tol=2e-6)
+
+
+def test_how_many_numbers_are_equal() -> None:
+    counts = [count for name in REFERENCES for count in numbers(name).counts]
+    if len(REFERENCES) == 11:
+        assert (len(counts), sum(count.equal for count in counts)) == (158, 142)
