@@ -105,3 +105,57 @@ def test_what_others_read_is_not_put_together() -> None:
     model = model_of(rms_norm("x", "y", "g", parts=True), {"x": [1, 3, 8]}, weights, ["y", "y_mean"])
     found = check_values(model, {"x": Numbers(9)(1, 3, 8)})
     assert "RMSNormalization" not in found.text
+
+
+@pytest.mark.parametrize("softmax", ["cascade", "deferred", "online"])
+def test_a_softmax_made_safe(softmax: str) -> None:
+    """Rows that a mask leaves empty have no number in ONNX's softmax; exporters put zero there."""
+    numbers = Numbers()
+    weights = {"w": numbers(4, 4), "v": numbers(5, 4), "zero": np.array(0.0)}
+    first = [node("MatMul", ["x", "w"], ["a"], "a"), node("Softmax", ["a"], ["s"], "s", axis=-1)]
+    safe = [node("IsNaN", ["s"], ["n"], "n"), node("Where", ["n", "zero", "s"], ["z"], "z")]
+    both = []
+    for middle, read in (([], "s"), (safe, "z")):
+        last = node("MatMul", [read, "w"], ["y"], "y")
+        model = model_of([*first, *middle, last], {"x": [3, 4]}, weights, ["y"])
+        both.append(check_values(model, {"x": numbers(3, 4)}, softmax=softmax))
+    assert shape_of(both[0].spec) == shape_of(both[1].spec)
+
+
+def test_a_scale_after_a_bias_and_heads() -> None:
+    """The bias lies on two axes by then; both are folded all the same."""
+    numbers = Numbers()
+    weights = {
+        "w": numbers(8, 8),
+        "b": numbers(8),
+        "heads": np.array([3, 2, 4]),
+        "half": np.array(0.5),
+        "v": numbers(4, 5),
+    }
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"], "a"), node("Add", ["a", "b"], ["c"], "c"), node("Reshape", ["c", "heads"], ["h"], "h"),
+        node("Transpose", ["h"], ["t"], "t", perm=[1, 0, 2]), node("Mul", ["t", "half"], ["m"], "m"),
+        node("MatMul", ["m", "v"], ["y"], "y"),
+    ]  # fmt: skip
+    for elementwise in ("fold", "keep"):
+        found = check_values(
+            model_of(nodes, {"x": [3, 8]}, weights, ["y"]), {"x": numbers(3, 8)}, elementwise=elementwise
+        )
+        assert len(found.spec.info.einsums) == 2
+
+
+@pytest.mark.parametrize("elementwise", ["fold", "keep"])
+def test_another_floating_type_is_a_view(elementwise: str) -> None:
+    """Norms of exporters compute in another type, what goes around them does not: one tensor all the same."""
+    numbers = Numbers()
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"], "a"), node("Cast", ["a"], ["c"], "c", to=1), node("Cast", ["c"], ["d"], "d", to=11),
+        node("MatMul", ["d", "w"], ["b"], "b"), node("Add", ["a", "b"], ["y"], "y"),
+    ]  # fmt: skip
+    found = check_values(
+        model_of(nodes, {"x": [3, 4]}, {"w": numbers(4, 4)}, ["y"]), {"x": numbers(3, 4)}, elementwise=elementwise
+    )
+    assert list(found.spec.info.einsums) == ["a", "b", "y"]
+    rounded = [nodes[0], node("Cast", ["a"], ["i"], "i", to=7), node("Cast", ["i"], ["d"], "d", to=11), *nodes[3:]]
+    whole = check_values(model_of(rounded, {"x": [3, 4]}, {"w": numbers(4, 4)}, ["y"]), {"x": 3 * numbers(3, 4)})
+    assert len(whole.spec.info.einsums) == 4

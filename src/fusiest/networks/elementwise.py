@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from fusiest.networks import views
 from fusiest.networks.extents import Axis
@@ -39,8 +40,11 @@ def elementwise(lowering: Lowering, node: GraphNode) -> None:
         waiting = lowering.expression(name)
         if isinstance(waiting, Apply) and sum(1 for _ in walk(waiting)) > MAX_WAITING:
             lowering.view(name)
-    arguments = tuple(_argument(lowering, node, name, shape) for name in present)
-    applied = Apply(node.operator, arguments, attributes, node)
+    applied = _applied(lowering, node, attributes)
+    if not _stays(lowering, node, applied) and sum(not lowering.is_constant(name) for name in present) == 1:
+        for name in present:  # a bias that lies on several axes by now has an Einsum, which is folded, before this
+            lowering.view(name)
+        applied = _applied(lowering, node, attributes)
     if _stays(lowering, node, applied):
         if lowering.options.elementwise == "keep" and node.operator not in AFFINE:
             applied = _after_affine(lowering, node, applied)
@@ -57,6 +61,12 @@ def elementwise(lowering: Lowering, node: GraphNode) -> None:
 
 
 LOWER.update(dict.fromkeys(ELEMENTWISE_OPERATORS, elementwise))
+
+
+def _applied(lowering: Lowering, node: GraphNode, attributes: Mapping[str, Any]) -> Apply:
+    shape = lowering.shape(node.outputs[0])
+    arguments = tuple(_argument(lowering, node, name, shape) for name in node.inputs if name)
+    return Apply(node.operator, arguments, attributes, node)
 
 
 def _argument(lowering: Lowering, node: GraphNode, name: str, shape: Sequence[int]) -> Expression:
@@ -150,6 +160,4 @@ def _after_affine(lowering: Lowering, node: GraphNode, applied: Apply) -> Apply:
     ):
         return applied  # it could not be folded, and the function may need the tensor once more
     lowering.view(tensor)
-    shape = lowering.shape(node.outputs[0])
-    arguments = tuple(_argument(lowering, node, name, shape) for name in node.inputs if name)
-    return Apply(node.operator, arguments, applied.attributes, node)
+    return _applied(lowering, node, applied.attributes)

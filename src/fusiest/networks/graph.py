@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+ONNX_FLOATING = frozenset([1, 10, 11, 16, 17, 18, 19, 20, 23])
+"""ONNX's numbers of the types with a point."""
 MAX_KEPT = 4096
 """Constants with more values than this are not looked at."""
 

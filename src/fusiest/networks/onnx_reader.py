@@ -17,7 +17,7 @@ from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.networks import shapes_of_moves  # noqa: F401  (enters its operators)
 from fusiest.networks.constants import values_of
 from fusiest.networks.elementwise import ELEMENTWISE_OPERATORS
-from fusiest.networks.graph import MAX_KEPT, GraphNode, GraphValue, NetworkGraph
+from fusiest.networks.graph import MAX_KEPT, ONNX_FLOATING, GraphNode, GraphValue, NetworkGraph
 from fusiest.networks.options import MAX_SIZE, ImportOptions
 from fusiest.networks.shapes import INFER, Operator, ShapeOf, UnknownShape, checked, same, together
 
@@ -28,7 +28,6 @@ MAX_FILE = 2**31
 SENSELESS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
 """What attributes of another kind than expected lead to."""
 MAX_NODES = 50_000
-_FLOATING = frozenset([1, 10, 11, 16, 17, 18, 19, 20, 23])
 _UNSIGNED = frozenset([2, 4, 12, 13, 21])
 _LIKE_FIRST = frozenset(["RMSNormalization", "InstanceNormalization", "GroupNormalization", "BatchNormalization", "LRN", "Dropout",
                          "Identity", "Trilu", "CumSum", "Hardmax", "MeanVarianceNormalization", "LpNormalization", "ScatterElements",
@@ -76,6 +75,8 @@ def read_onnx(model: onnx.ModelProto, name: str, options: ImportOptions) -> Netw
         reader.read()
     except SpecError as error:
         raise SpecError(f"{name}: {error.message}") from None
+    except SENSELESS as error:
+        raise SpecError(f"{name}: it makes no sense: {shown(error)}") from None
     return reader.graph
 
 
@@ -127,7 +128,7 @@ class _Reader:
         shape = tuple(int(size) for size in tensor.dims)
         if any(size < 0 or size > MAX_SIZE for size in shape):
             raise SpecError(f"constant {shown(tensor.name)} has the shape {shown('x'.join(map(str, shape)))}")
-        floating = tensor.data_type in _FLOATING
+        floating = tensor.data_type in ONNX_FLOATING
         self._define(
             GraphValue(
                 name or tensor.name,
@@ -179,6 +180,8 @@ class _Reader:
         yield from inlined(nodes, functions, MAX_NODES)
 
     def _node(self, node: onnx.NodeProto, index: int) -> None:
+        if any(isinstance(text, bytes) for text in (node.name, node.op_type, node.domain, *node.input, *node.output)):
+            raise SpecError(f"node {index} has a name that is no text")
         name = node.name or f"{node.op_type}_{index}"
         kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
         try:

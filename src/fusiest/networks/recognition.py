@@ -1,4 +1,5 @@
-"""Operators that exporters write out as many, put together again: RMSNorm, LayerNorm, GroupNorm, rotary embedding.
+"""Operators that exporters write out as many, put together again: RMSNorm, LayerNorm, GroupNorm, rotary embedding. What changes
+no value (another floating type, a softmax made safe against rows without a number) is taken for what it is.
 
 A group of nodes is recognized only if nothing outside of it reads what is inside. The new node remembers its parts.
 """
@@ -6,12 +7,12 @@ A group of nodes is recognized only if nothing outside of it reads what is insid
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from fusiest.networks.graph import GraphNode, NetworkGraph
+from fusiest.networks.graph import ONNX_FLOATING, GraphNode, NetworkGraph
 
 _PASSING = ("Cast", "Identity")
 
@@ -26,7 +27,9 @@ def recognized(graph: NetworkGraph) -> NetworkGraph:
             search.take(_group_normalization(search, node))
         elif node.operator == "Add":
             search.take(_rotary(search, node))
-    nodes = [search.last.get(node, node) for node in graph.nodes if node not in search.gone]
+        elif node.operator == "Where":
+            search.take(_safe_softmax(search, node))
+    nodes = [search.last.get(node) or _plain(graph, node) for node in graph.nodes if node not in search.gone]
     return NetworkGraph(graph.name, nodes, graph.values, graph.inputs, graph.outputs, graph.nodes)
 
 
@@ -102,6 +105,28 @@ class _Recognition:
         """A constant with a value for each index of the last axis."""
         value = self.graph.values[name]
         return value.constant and value.size == size and (not value.shape or value.shape[-1] == size)
+
+
+def _plain(graph: NetworkGraph, node: GraphNode) -> GraphNode:
+    """A cast to a floating type is a view: how wide values are is for the workload to say."""
+    floating = node.get("to") in ONNX_FLOATING if node.get("to") else graph.values[node.outputs[0]].floating
+    if node.operator != "Cast" or not floating:
+        return node
+    return replace(node, operator="Identity", attributes={}, original=node.original or node.operator, parts=(node,))
+
+
+def _safe_softmax(search: _Recognition, end: GraphNode) -> GraphNode | None:
+    """`where(isnan(s), 0, s)` of a softmax: rows that are masked as a whole."""
+    if len(end.inputs) != 3:
+        return None
+    test = search.producers.get(end.inputs[0])
+    if test is None or test.operator != "IsNaN" or test.inputs[0] != end.inputs[2]:
+        return None
+    if not search.is_scalar(end.inputs[1], 0.0) or search.maker(test.inputs[0], "Softmax", seen=[]) is None:
+        return None
+    if search.graph.shape(end.outputs[0]) != search.graph.shape(test.inputs[0]):
+        return None
+    return GraphNode(end.name, "Identity", (test.inputs[0],), end.outputs, {}, end.path, end.operator, (test, end))
 
 
 # --- normalizations -------------------------------------------------------------------------------------------------
