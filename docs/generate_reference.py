@@ -29,6 +29,7 @@ CLASSES: dict[str, dict[str, type[Any]]] = {
         "`!Toll`": arch.TollStation,
         "`!Compute`": arch.ComputeUnit,
         "`!Fork`": arch.Fork,
+        "`!Parallel`": arch.Parallel,
         "An entry of `spatial`": arch.Dimension,
         "`tensors` of a memory or Toll": arch.Tensors,
         "An entry of `actions`": arch.Action,

@@ -8,7 +8,7 @@ three memories with fanouts, Tolls, Forks and constraints, each now and then. A 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
@@ -185,6 +185,8 @@ class Drawer:
     """Often what only the general search does: memories out of order, tensors backed below a fanout."""
     deep: bool = False
     """Often tensors that Einsums exchange below a fanout, memories in order."""
+    beside: bool = False
+    """Often memories beside each other."""
     nodes: list[arch.ArchitectureNode] = field(default_factory=list)
 
     def tensors(self, empty: bool = True) -> str:
@@ -272,22 +274,46 @@ class Drawer:
         self.tolls += 1
 
     def memory(self, name: str, first: bool = False) -> None:
+        self.nodes.append(self._memory(name, () if first else self.dimensions(25), first))
+
+    def memories(self, names: list[str]) -> None:
+        """One memory, or several beside each other."""
+        if self.dice.chance(50 if self.beside else 6):
+            self.parallel(names[: self.dice.number(2, len(names))])
+        else:
+            self.memory(names[0])
+
+    def parallel(self, names: Sequence[str]) -> None:
+        """Memories beside each other. Their sets are often disjoint, as a tensor is in one of them at most."""
+        memories = []
+        tensors = self.dice.shuffled(list(self.target.accesses))
+        within = "Above & " if self.inside else ""
+        for i, name in enumerate(names):
+            memory = self._memory(name, ())
+            own = " | ".join(tensors[i :: len(names)]) or "Nothing"
+            if not self.dice.chance(25):
+                keep, may_keep = (own, "Nothing") if self.dice.chance(50) else ("Nothing", own)
+                sets = replace(
+                    memory.tensors, keep=f"{within}({keep})", may_keep=f"{within}({may_keep})", back="Nothing"
+                )
+                memory = replace(memory, tensors=sets)
+            memories.append(memory)
+        self.nodes.append(arch.Parallel(nodes=tuple(memories)))
+
+    def _memory(self, name: str, dimensions: tuple[arch.Dimension, ...], first: bool = False) -> arch.Memory:
         dice = self.dice
-        dimensions = () if first else self.dimensions(25)
         size: float = math.inf
         if dice.chance(20 if first else 75):
             whole = 2 * sum(self.target.elements(t) for t in self.target.accesses)
             size = 4 * dice.number(whole // 2 if first else 4, max(8, whole))
-        self.nodes.append(
-            arch.Memory(
-                name=name,
-                spatial=dimensions,
-                size=size,
-                tensors=self._first_tensors() if first else self._tensors(),
-                skip_initial_output_write=not dice.chance(15),
-                enabled=not dice.chance(3) or first,
-                **self.figures("read", "write"),  # type: ignore[arg-type]
-            )
+        return arch.Memory(
+            name=name,
+            spatial=dimensions,
+            size=size,
+            tensors=self._first_tensors() if first else self._tensors(),
+            skip_initial_output_write=not dice.chance(15),
+            enabled=not dice.chance(3) or first,
+            **self.figures("read", "write"),  # type: ignore[arg-type]
         )
 
     def _first_tensors(self) -> arch.Tensors:
@@ -367,7 +393,7 @@ class Drawer:
         if self.deep:
             self.container()
         self.toll()
-        self.memory("GLB")
+        self.memories(["GLB", "GLC"])
         self.toll()
         self.container()
         if dice.chance(10):
@@ -377,8 +403,8 @@ class Drawer:
                 non_forked_power_gateable=dice.chance(40),
             )
             self.nodes.append(fork)
-        if dice.chance(45):
-            self.memory("Reg")
+        if dice.chance(80 if self.beside else 45):
+            self.memories(["Reg", "RegB", "RegC"])
             self.container()
         if dice.chance(8):
             self.nodes.append(self.compute("Other", 10))
@@ -386,14 +412,18 @@ class Drawer:
         return arch.Architecture(nodes=tuple(self.nodes))
 
 
-def draw_mapper_case(dice: Dice, sizes: Sizes = SIZES, unusual: bool = False, deep: bool = False) -> MapperCase:
+def draw_mapper_case(
+    dice: Dice, sizes: Sizes = SIZES, unusual: bool = False, deep: bool = False, beside: bool = False
+) -> MapperCase:
     target = _target(dice, sizes)
     workload = _workload(dice, target, deep)
-    architecture = Drawer(dice, target, unusual=unusual, deep=deep).architecture()
+    architecture = Drawer(dice, target, unusual=unusual, deep=deep, beside=beside).architecture()
     return MapperCase(Spec(arch=architecture, workload=workload))
 
 
 @st.composite
-def mapper_cases(draw: st.DrawFn, sizes: Sizes = SIZES, unusual: bool = False, deep: bool = False) -> MapperCase:
+def mapper_cases(
+    draw: st.DrawFn, sizes: Sizes = SIZES, unusual: bool = False, deep: bool = False, beside: bool = False
+) -> MapperCase:
     """A spec without a mapping; the Einsum to map is `E1`."""
-    return draw_mapper_case(Dice(draw), sizes, unusual, deep)
+    return draw_mapper_case(Dice(draw), sizes, unusual, deep, beside)

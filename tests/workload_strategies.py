@@ -8,7 +8,7 @@ names its rank variables as it likes, so a loop that several share has different
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
@@ -294,7 +294,20 @@ def _array(dice: Dice) -> arch.Container:
     return arch.Container(name="Array", spatial=(dimension, other) if dice.chance(15) else (dimension,))
 
 
-def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool, uneven: bool) -> arch.Architecture:
+def _beside(dice: Dice, grower: Grower, glb: arch.Memory) -> arch.Parallel:
+    """A memory with another beside it, which takes what the first does not."""
+    own = dice.one_of(["Inputs", "Outputs", "Shared", "~Shared", "All"])
+    first = replace(glb, tensors=replace(glb.tensors, keep="Nothing", may_keep=own))
+    second = arch.Memory(
+        name="GLC",
+        size=_glb_size(dice, grower, False),
+        tensors=arch.Tensors(keep="~(DRAM | GLB)", may_keep=dice.one_of(["All", "Nothing", "~GLB"])),
+        **_figures(dice, [1, 2, 0], "read", "write"),  # type: ignore[arg-type]
+    )
+    return arch.Parallel(nodes=(first, second) if dice.chance(80) else (replace(first, name="GLA"), glb))
+
+
+def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool, uneven: bool, beside: bool) -> arch.Architecture:
     nodes: list[arch.ArchitectureNode] = []
     above = deep and dice.chance(60)
     keep = dice.one_of(["~Intermediates"] * 6 + ["~Shared", "~Shared", "All", "Nothing", "Outputs"])
@@ -312,20 +325,19 @@ def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool, uneven: b
     if above:
         nodes.append(_array(dice))
     keep = dice.one_of(["~DRAM", "~DRAM", "All", "~DRAM | Inputs", "~DRAM | Outputs", "~DRAM | Shared"])
-    nodes.append(
-        arch.Memory(
-            name="GLB",
-            size=_glb_size(dice, grower, uneven),
-            tensors=arch.Tensors(
-                keep=keep,
-                may_keep="All" if dice.chance(60) else None,
-                no_fused_loops=f"{dice.one_of(list(grower.sizes))}.rank_variables" if dice.chance(8) else "Nothing",
-            ),
-            skip_initial_output_write=not dice.chance(10),
-            bits_per_value=FrozenDict({dice.one_of(list(grower.sizes)): 12}) if dice.chance(5) else None,
-            **_figures(dice, [1, 2, 0], "read", "write"),  # type: ignore[arg-type]
-        )
+    glb = arch.Memory(
+        name="GLB",
+        size=_glb_size(dice, grower, uneven),
+        tensors=arch.Tensors(
+            keep=keep,
+            may_keep="All" if dice.chance(60) else None,
+            no_fused_loops=f"{dice.one_of(list(grower.sizes))}.rank_variables" if dice.chance(8) else "Nothing",
+        ),
+        skip_initial_output_write=not dice.chance(10),
+        bits_per_value=FrozenDict({dice.one_of(list(grower.sizes)): 12}) if dice.chance(5) else None,
+        **_figures(dice, [1, 2, 0], "read", "write"),  # type: ignore[arg-type]
     )
+    nodes.append(_beside(dice, grower, glb) if beside else glb)
     if not above and dice.chance(100 if deep else 20):
         nodes.append(_array(dice))
     if deep or (third and len(nodes) == 2):
@@ -351,13 +363,14 @@ def draw_workload_case(
     deep: bool = False,
     uneven: bool = False,
     parts: int = 0,
+    beside: bool = False,
 ) -> WorkloadCase:
     count = dice.one_of([2, 3, 2, 3, 4])
     third = dice.chance(12)
     grower = Grower(dice, bounds or ([2, 2, 3, 1] if count > 2 or third else [2, 3, 4, 2, 1]), kinds, parts=parts)
     for _ in range(count):
         grower.grow()
-    spec = Spec(arch=_architecture(dice, grower, third, deep, uneven), workload=_workload(dice, grower))
+    spec = Spec(arch=_architecture(dice, grower, third, deep, uneven, beside), workload=_workload(dice, grower))
     return WorkloadCase(spec, "given" if dice.chance(30) else "all")
 
 
@@ -442,10 +455,11 @@ def workload_cases(
     deep: bool = False,
     uneven: bool = False,
     parts: int = 0,
+    beside: bool = False,
 ) -> WorkloadCase:
     """A spec without a mapping, of 2 to 4 Einsums that share tensors.
 
     `deep`: they may exchange them below a fanout. `uneven`: the size of a memory depends on the Einsum. `parts`: percent
-    of Einsums that write a part of a tensor which another has begun.
+    of Einsums that write a part of a tensor which another has begun. `beside`: two memories stand beside each other.
     """
-    return draw_workload_case(Dice(draw), bounds, kinds, deep, uneven, parts)
+    return draw_workload_case(Dice(draw), bounds, kinds, deep, uneven, parts, beside)

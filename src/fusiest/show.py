@@ -139,6 +139,11 @@ def _architecture(nodes: tuple[arch.ArchitectureNode, ...], depth: int) -> list[
         if isinstance(node, arch.Fork):
             lines += [f"{pad}Fork", *_architecture(node.nodes, depth + 1)]
             continue
+        if isinstance(node, arch.Parallel):
+            memories = (line for memory in node.nodes for line in _architecture((memory,), depth + 1))
+            lines += [f"{pad}Parallel", *memories]
+            depth += 1
+            continue
         fanout = "".join(f" x{d.fanout} {d.name}" for d in node.spatial)
         size = f" {_size(node.size)}" if isinstance(node, arch.Memory) else ""
         lines.append(f"{pad}{tag_of(type(node))[1:]} {node.name}{size}{fanout}")

@@ -1,7 +1,9 @@
-"""Random architectures: one to three memories, Tolls between them, fanouts anywhere below the outermost memory."""
+"""Random architectures: one to three levels of memories, the innermost now and then of several beside each other; Tolls
+between them, fanouts anywhere below the outermost memory."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from fusiest.frozen import FrozenDict
@@ -51,22 +53,25 @@ def draw_architecture(dice: Dice, draft: DraftWorkload) -> arch.Architecture:
             nodes.append(arch.TollStation(name=f"Toll{tolls}", direction=direction, spatial=dimensions, **figures))  # type: ignore[arg-type]
             tolls += 1
 
-    def memory(name: str, percent: int) -> None:
+    def memory(name: str, percent: int) -> arch.Memory:
         figures = _figures(dice, draft, ("read", "write"))
         skip = not dice.chance(12)
         fanout = _dimensions(dice, percent, draft)
         size = math.inf if percent == 0 else 1e9
-        nodes.append(arch.Memory(name=name, size=size, spatial=fanout, skip_initial_output_write=skip, **figures))  # type: ignore[arg-type]
+        return arch.Memory(name=name, size=size, spatial=fanout, skip_initial_output_write=skip, **figures)  # type: ignore[arg-type]
 
-    memory("DRAM", 0)
+    def beside(names: str) -> arch.Parallel:
+        return arch.Parallel(nodes=tuple(dataclasses.replace(memory(f"Reg{name}", 1), spatial=()) for name in names))
+
+    nodes.append(memory("DRAM", 0))
     toll()
     if dice.chance(85):
-        memory("GLB", 35)
+        nodes.append(memory("GLB", 35))
         toll()
     if dice.chance(35):
         nodes.append(arch.Container(name="PE", spatial=_dimensions(dice, 100, draft)))
     if dice.chance(50):
-        memory("Reg", 30)
+        nodes.append(beside("ABC"[: dice.number(2, 3)]) if dice.chance(25) else memory("Reg", 30))
         toll()
     if dice.chance(10):
         nodes.append(arch.ComputeUnit(name="ALU", component_class="Dummy"))

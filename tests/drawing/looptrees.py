@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from fusiest.looptree.nodes import LoopTree
@@ -30,8 +31,9 @@ class TreeDrawer:
 
     def __init__(self, dice: Dice, draft: DraftWorkload, architecture: arch.Architecture, imperfect: bool) -> None:
         self.dice, self.draft, self.imperfect = dice, draft, imperfect
-        nodes = [n for n in architecture.nodes if not isinstance(n, arch.Fork)]
-        self.order = {str(n.name): i for i, n in enumerate(nodes)}
+        levels = [tuple(arch.flatten((n,))) for n in architecture.nodes if not isinstance(n, arch.Fork)]
+        nodes = [n for level in levels for n in level]
+        self.order = {str(n.name): i for i, level in enumerate(levels) for n in level}
         self.memories = [str(n.name) for n in nodes if isinstance(n, arch.Memory)]
         self.tolls = [str(n.name) for n in nodes if isinstance(n, arch.TollStation)]
         self.fanout = {(str(n.name), str(d.name)): int(d.fanout) for n in nodes for d in n.spatial}
@@ -242,7 +244,9 @@ class TreeDrawer:
             chosen = [] if tensor in progress.held else [self.backing[tensor]]
             last = self.order[(chosen or progress.held[tensor])[-1]]
             places = sorted([*self.memories, *self.tolls], key=self.order.__getitem__)
-            chosen += [p for p in places if self.order[p] > last and self.dice.chance(60)]
+            for _, beside in itertools.groupby((p for p in places if self.order[p] > last), self.order.__getitem__):
+                level = list(beside)
+                chosen += [self.dice.one_of(level)] if self.dice.chance(60) else []
             holders[tensor] = chosen
         return holders
 

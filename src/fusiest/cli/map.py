@@ -26,7 +26,7 @@ from fusiest.cli.arguments import (
     require,
 )
 from fusiest.cli.completion import complete, one_of
-from fusiest.cli.output import Deliveries, command_line, present, warn, write_output
+from fusiest.cli.output import Deliveries, command_line, note, present, warn, write_output
 from fusiest.cli.report import Pictures
 from fusiest.errors import Interrupted, OutOfMemory, SpecError
 
@@ -200,9 +200,11 @@ def _deliver(
 ) -> None:
     """Files that take moments."""
     from fusiest.mapper.document import json_text
+    from fusiest.pmapping.notes import search_notes
     from fusiest.spec.dump import dump_mapping
 
     best = result.best(result.aim)
+    note(search_notes(result.spec, result.options.imperfect))
     warn(map(str, best.evaluation.warnings))  # the mapping is in no file: its names would point into the workload
     if json_file is not None:
         with deliveries.one(json_file):

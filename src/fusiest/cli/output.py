@@ -144,6 +144,12 @@ def warn(warnings: Iterable[str]) -> None:
         _to_stderr(f"{place}warning: {warning}")
 
 
+def note(notes: Iterable[str]) -> None:
+    """A line on stderr for each."""
+    for text in notes:
+        _to_stderr(f"note: {text}")
+
+
 def _to_stderr(message: str) -> None:
     if sys.stderr is None:  # closed before the program began; print would take stdout instead
         return

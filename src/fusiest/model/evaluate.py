@@ -15,6 +15,7 @@ from fusiest.model.exchange import check_backings, out_of_turn
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
 from fusiest.model.occupancy import Occupancy, occupancy, reservations, sharing
+from fusiest.spec import architecture as arch
 from fusiest.spec.architecture import computes, flatten, path_nodes
 from fusiest.spec.binding import BoundComponent, Path
 from fusiest.spec.spec import Spec
@@ -197,7 +198,27 @@ def _nest(spec: Spec, path: tuple[TreeNode, ...], bound: Mapping[str, Mapping[st
     info = spec.info.einsums[leaf.einsum]
     if not components[-1].enabled and not info.is_copy_operation:
         raise SpecError(f"{leaf.component} is not enabled for Einsum {leaf.einsum}", leaf.component)
+    _check_parallel(spec, path)
     return build_nest(path, Path(info, components))
+
+
+def _check_parallel(spec: Spec, path: tuple[TreeNode, ...]) -> None:
+    """A tensor is held in at most one of the memories of a `!Parallel`."""
+    beside = arch.beside(spec.require_arch().nodes)
+    holders = [
+        (t, n.node.component)
+        for n in path
+        if isinstance(n.node, Storage) and n.node.component in beside
+        for t in n.node.tensors
+    ]
+    for i, (tensor, memory) in enumerate(holders):
+        for other, first in holders[:i]:
+            if other == tensor and first in beside[memory]:
+                raise SpecError(
+                    f"{tensor} is held in {first} and in {memory}, which stand beside each other; a tensor is held in "
+                    f"one of them at most",
+                    tensor,
+                )
 
 
 def _check_fanout(nest: EinsumNest) -> None:

@@ -26,6 +26,9 @@ def _instances(
             )
             gated = gated or (node.non_forked_power_gateable and runs_here)
             continue
+        if isinstance(node, arch.Parallel):
+            yield from _instances(node.nodes, compute, bound, above, gated)
+            continue
         component = bound[str(node.name)]
         own = above + component.dimensions
         yield component, own, gated

@@ -19,6 +19,7 @@ from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.spatial import satisfies
 from fusiest.pmapping.table import Backing, Branch, Compatibility, FusedLimits, FusedLoop, Rows
+from fusiest.spec import architecture as arch
 from fusiest.spec.binding import BoundDimension, Path
 from fusiest.spec.spec import Spec
 
@@ -55,7 +56,16 @@ def copy_pmappings(
         if key not in seen:
             seen.add(key)
             _check(spec, path, backing)
-            yield from _Copy(spec, path, backing, barred, memories, limits, imperfect).pieces()
+            for order in _orders(spec, path, backing):
+                yield from _Copy(spec, path, backing, order, barred, memories, limits, imperfect).pieces()
+
+
+def _orders(spec: Spec, path: Path, backing: dict[str, int]) -> list[tuple[str, str]]:
+    """Which of the two holders stands further out; memories of a `!Parallel` may stand in any order."""
+    outer, inner = sorted(backing, key=lambda t: backing[t])
+    names = [path.components[backing[t]].name for t in (outer, inner)]
+    beside = names[1] in arch.beside(spec.require_arch().nodes).get(names[0], ())
+    return [(outer, inner), (inner, outer)] if beside else [(outer, inner)]
 
 
 def _barred(spec: Spec, placement: Placement, tensor: str, index: int) -> frozenset[str]:
@@ -104,17 +114,13 @@ class _Copy:
     path: Path
     backing: dict[str, int]
     """Source, then output."""
+    order: tuple[str, str]
+    """The tensor whose holder stands further out, and the other."""
     barred: dict[str, frozenset[str]]
     """Variables that must have no loop above each."""
     memories: list[str]
     limits: FusedLimits
     imperfect: bool
-
-    @property
-    def order(self) -> tuple[str, str]:
-        """The tensor whose holder stands further out, and the other."""
-        outer, inner = sorted(self.backing, key=lambda t: self.backing[t])
-        return outer, inner
 
     def pieces(self) -> Iterator[tuple[Compatibility, Rows, CopyOrigin]]:
         slots = self._slots()

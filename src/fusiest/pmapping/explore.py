@@ -19,7 +19,7 @@ from fusiest.pmapping.meeting import can_fuse, meeting_memories
 from fusiest.pmapping.nest import Nest, Rules
 from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.placement import Placement, placements
-from fusiest.pmapping.plain import constrained_variables, free_pairs, is_plain, top_fits
+from fusiest.pmapping.plain import beside, constrained_variables, free_pairs, is_plain, near_pairs, top_fits
 from fusiest.pmapping.problem import Problem, make_problem
 from fusiest.pmapping.searched import TablePiece, searched
 from fusiest.pmapping.sizes import bind_sized
@@ -106,16 +106,18 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
     agreed = agreed_loops(spec, path.einsum.name, asked.finished)
     possible = [placement for placement in placements(spec, path) if top_fits(path, placement)]
     chains = asked.imperfect or asked.general
-    plain = [placement for placement in possible if not chains and is_plain(problem, placement)]
+    together = beside(spec, path)
+    free = frozenset(pair for placement in possible for pair in free_pairs(path, placement, together))
+    plain = [placement for placement in possible if not chains and is_plain(problem, placement, free)]
     if len(plain) < len(possible):
         fallback = GeneralSearch(
-            spec, problem, tracked, shared, frozenset(agreed), asked.limits, asked.rules, asked.imperfect
+            spec, problem, tracked, shared, frozenset(agreed), together, asked.limits, asked.rules, asked.imperfect
         )
         for placement in (p for p in possible if p not in plain):
             for piece in fallback.pieces(placement):
                 yield TablePiece(*piece, explored=len(piece[1]))
     if plain:
-        nest = Nest(problem, shared, asked.rules, free_pairs(plain))
+        nest = Nest(problem, shared, asked.rules, near_pairs(path, free), together)
         space = lattice_space(spec, nest, plain, frozenset(tracked))
         alone = not asked.usage and not can_fuse(spec)
         for search in _explore_alone(space) if alone else [Lattice(space, asked.cutoff)]:

@@ -73,6 +73,8 @@ class GeneralSearch:
     """Memories to track, by index on the path (or -1)."""
     shared: frozenset[str]
     agreed: frozenset[str]
+    beside: frozenset[tuple[int, int]]
+    """Pairs of memories that stand in one `!Parallel`."""
     limits: FusedLimits
     rules: Rules
     imperfect: bool
@@ -82,7 +84,7 @@ class GeneralSearch:
 
     def __post_init__(self) -> None:
         self.path = self.problem.path
-        self.facts = Facts(self.path, self.shared, self.agreed, self.rules, self.imperfect)
+        self.facts = Facts(self.path, self.shared, self.agreed, self.beside, self.rules, self.imperfect)
         self.footprints = Footprints(self.facts)
         self.busy = busy_columns(self.problem)
         self.bound = bind_all(self.spec, self.problem.info)

@@ -39,6 +39,8 @@ class Facts:
     shared: frozenset[str]
     agreed: frozenset[str]
     """Tensors that a neighbour may have to hold at the same place."""
+    beside: frozenset[tuple[int, int]]
+    """Pairs of memories that stand in one `!Parallel`."""
     rules: Rules
     imperfect: bool
 

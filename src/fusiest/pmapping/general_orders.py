@@ -67,7 +67,7 @@ def _superfluous(skeleton: Skeleton, place: int) -> bool:
 
 
 def _must_stand_above(outer: Held, inner: Held, skeleton: Skeleton) -> bool:
-    if outer.level >= inner.level:
+    if outer.level >= inner.level or (outer.level, inner.level) in skeleton.facts.beside:
         return False
     if outer.tensor == inner.tensor or (outer.backing and outer.tensor in skeleton.shared):
         return True

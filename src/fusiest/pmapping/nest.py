@@ -83,6 +83,8 @@ class Nest:
     rules: Rules
     free: frozenset[tuple[int, int]]
     """Pairs of memories whose holders may stand in any order."""
+    beside: frozenset[tuple[int, int]]
+    """Those of them that stand in one `!Parallel`: neither is below the other."""
 
     # --- holders ------------------------------------------------------------------------------------------------------
 
@@ -95,11 +97,9 @@ class Nest:
             return False
         if (outer.memory, inner.memory) not in self.free or outer.tensor == inner.tensor:
             return True
-        return not self._beside(outer, inner) and stretch.is_backing(outer) and self.is_shared(outer.tensor)
-
-    def _beside(self, outer: HeldTensor, inner: HeldTensor) -> bool:
-        """Memories of one `!Parallel`: neither is below the other."""
-        return False
+        if (outer.memory, inner.memory) in self.beside:
+            return False
+        return stretch.is_backing(outer) and self.is_shared(outer.tensor)
 
     def may_follow(self, holder: HeldTensor, placed: Set[HeldTensor], stretch: Stretch) -> bool:
         """Whether the next holder from the inside out may be this one."""

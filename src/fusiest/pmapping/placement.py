@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fusiest.errors import SpecError
@@ -47,8 +47,9 @@ def placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
 def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
     nodes = path_nodes(spec.require_arch().nodes, path.compute.name)
     assert nodes is not None
+    choices = _Choices(nodes, path, arch.beside(spec.require_arch().nodes))
     found: dict[tuple[frozenset[str], ...], Placement] = {}
-    for count, placement in enumerate(_choose(nodes, path, 0, architecture_names(spec, path.einsum), (), ())):
+    for count, placement in enumerate(choices.placements(architecture_names(spec, path.einsum))):
         check()
         if count * len(path.einsum.accesses) >= MOST_HELD:
             memories = sum(c.kind == "memory" for c in path.components)
@@ -63,32 +64,38 @@ def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
     return tuple(found.values())
 
 
-def _choose(
-    nodes: list[arch.Container],
-    path: Path,
-    index: int,
-    names: EinsumNames,
-    held: tuple[frozenset[str], ...],
-    sets: tuple[PlacementSets | None, ...],
-) -> Iterator[Placement]:
-    if index == len(nodes):
-        yield Placement(held, sets)
-        return
-    node = nodes[index]
-    if not isinstance(node, (arch.Memory, arch.TollStation)) or not path.components[index].enabled:
-        yield from _choose(nodes, path, index + 1, names, (*held, frozenset()), (*sets, None))
-        return
-    memories = [h for h, c in zip(held, path.components, strict=False) if c.kind == "memory"]
-    above = frozenset[str]().union(*memories)
-    own = placement_sets(node, names, above)
-    if own.back & above:
-        return
-    optional = sorted(own.may_keep)
-    for count in range(len(optional) + 1):
-        for extra in itertools.combinations(optional, count):
-            chosen = own.keep | frozenset(extra)
-            after = names.choose(str(node.name), chosen) if isinstance(node, arch.Memory) else names
-            yield from _choose(nodes, path, index + 1, after, (*held, chosen), (*sets, own))
+@dataclass(frozen=True)
+class _Choices:
+    """The memories and Tolls of a path, and which memories stand beside which."""
+
+    nodes: list[arch.Container]
+    path: Path
+    beside: Mapping[str, frozenset[str]]
+
+    def placements(
+        self, names: EinsumNames, held: tuple[frozenset[str], ...] = (), sets: tuple[PlacementSets | None, ...] = ()
+    ) -> Iterator[Placement]:
+        """Each node in turn takes its `keep` and any of its `may_keep`, given what those before it hold."""
+        if len(held) == len(self.nodes):
+            yield Placement(held, sets)
+            return
+        node, component = self.nodes[len(held)], self.path.components[len(held)]
+        if not isinstance(node, (arch.Memory, arch.TollStation)) or not component.enabled:
+            yield from self.placements(names, (*held, frozenset()), (*sets, None))
+            return
+        others = self.beside.get(component.name, frozenset())
+        memories = [(c.name, h) for h, c in zip(held, self.path.components, strict=False) if c.kind == "memory"]
+        above = frozenset[str]().union(*(h for name, h in memories if name not in others))
+        elsewhere = frozenset[str]().union(*(h for name, h in memories if name in others))
+        own = placement_sets(node, names, above)
+        if own.back & above or own.keep & elsewhere:
+            return
+        optional = sorted(own.may_keep - elsewhere)
+        for count in range(len(optional) + 1):
+            for extra in itertools.combinations(optional, count):
+                chosen = own.keep | frozenset(extra)
+                after = names.choose(component.name, chosen) if isinstance(node, arch.Memory) else names
+                yield from self.placements(after, (*held, chosen), (*sets, own))
 
 
 def _is_complete(placement: Placement, path: Path) -> bool:

@@ -6,13 +6,35 @@ from fusiest.model.visits import footprint
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.spatial import satisfies
+from fusiest.spec import architecture as arch
 from fusiest.spec.binding import Path
 from fusiest.spec.spec import Spec
 
 
-def is_plain(problem: Problem, placement: Placement) -> bool:
-    """Whether the fast search applies: memories in hierarchy order, nothing backed or never refetched below a fanout."""
-    fanout = next((i for i, c in enumerate(problem.path.components) if c.dimensions), len(problem.path.components))
+def beside(spec: Spec, path: Path) -> frozenset[tuple[int, int]]:
+    """Pairs of memories, by index on the path, that stand in one `!Parallel`; the first listed first."""
+    names = [c.name for c in path.components]
+    others = arch.beside(spec.require_arch().nodes)
+    return frozenset(
+        (i, j) for i, name in enumerate(names) for j in range(i + 1, len(names)) if names[j] in others.get(name, ())
+    )
+
+
+def free_pairs(path: Path, placement: Placement, together: frozenset[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+    """Pairs of memories whose holders may stand in any order, but for the outermost memory: its holders stand on top.
+
+    `together`: those that stand in one `!Parallel`.
+    """
+    memories = [i for i, c in enumerate(path.components) if c.kind == "memory"][1:]
+    loose = {i for i in memories if (sets := placement.sets[i]) is not None and not sets.force_memory_hierarchy_order}
+    return together | frozenset((i, j) for i in memories for j in memories if i < j and (i in loose or j in loose))
+
+
+def is_plain(problem: Problem, placement: Placement, free: frozenset[tuple[int, int]]) -> bool:
+    """Whether the fast search applies: nothing backed or never refetched below a fanout, and memories whose holders may
+    stand in any order are not apart (by a fanout or a Toll) if they hold something."""
+    components = problem.path.components
+    fanout = next((i for i, c in enumerate(components) if c.dimensions), len(components))
     for t in problem.tensors:
         chain = placement.holders(t.name, problem.path)
         for index in chain:
@@ -20,16 +42,20 @@ def is_plain(problem: Problem, placement: Placement) -> bool:
             assert sets is not None
             if index >= fanout and (index == chain[0] or t.name in sets.no_refetch_from_above):
                 return False
-            if not sets.force_memory_hierarchy_order:
-                return False
-        if t.output and t.ranks and fanout < len(problem.path.components):
+        if t.output and t.ranks and fanout < len(components):
             return False
-    return True
+    return not any(placement.held[i] and placement.held[j] and are_apart(problem.path, i, j) for i, j in free)
 
 
-def free_pairs(plain: list[Placement]) -> frozenset[tuple[int, int]]:
-    """Pairs of memories whose holders may stand in any order."""
-    return frozenset()
+def are_apart(path: Path, outer: int, inner: int) -> bool:
+    """Whether a fanout or a Toll lies between two memories."""
+    between = path.components[outer + 1 : inner + 1]
+    return any(c.dimensions or c.kind == "toll" for c in between)
+
+
+def near_pairs(path: Path, free: frozenset[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+    """Pairs of memories that are not apart."""
+    return frozenset((i, j) for i, j in free if not are_apart(path, i, j))
 
 
 def top_fits(path: Path, placement: Placement) -> bool:

@@ -64,26 +64,34 @@ class ReferencePlacement:
     tolls: tuple[HolderAt, ...]
     sets: Mapping[int, PlacementSets]
     """Per memory and Toll (by index on the path), the constraints that apply."""
+    beside: Mapping[int, frozenset[int]]
+    """For each memory in a `!Parallel`, the others in it."""
 
 
 def placements(spec: Spec, path: Path) -> Iterator[ReferencePlacement]:
     """Each memory and Toll takes its `keep` and any subset of its `may_keep`, outermost first."""
     nodes = arch.path_nodes(spec.require_arch().nodes, path.compute.name)
     assert nodes is not None
+    names = [str(node.name) for node in nodes]
+    others = arch.beside(spec.require_arch().nodes)
+    beside = {
+        i: frozenset(names.index(other) for other in others[name]) for i, name in enumerate(names) if name in others
+    }
 
     def choose(
         level: int, names: EinsumNames, chosen: dict[int, tuple[PlacementSets, frozenset[str]]]
     ) -> Iterator[ReferencePlacement]:
         if level == len(nodes):
-            placement = _placement(path, chosen)
-            if placement is not None:
+            placement = _placement(path, chosen, beside)
+            if placement is not None and _once_beside(placement):
                 yield placement
             return
         node = nodes[level]
         if not isinstance(node, (arch.Memory, arch.TollStation)) or not path.components[level].enabled:
             yield from choose(level + 1, names, chosen)
             return
-        above = frozenset(t for at, (_, own) in chosen.items() if path.components[at].kind == "memory" for t in own)
+        outer = [at for at in chosen if path.components[at].kind == "memory" and at not in beside.get(level, ())]
+        above = frozenset(t for at in outer for t in chosen[at][1])
         sets = placement_sets(node, names, above)
         if sets.back & above:
             return
@@ -100,7 +108,17 @@ def subsets(items: Sequence[str]) -> Iterator[frozenset[str]]:
         yield from (frozenset(chosen) for chosen in itertools.combinations(items, count))
 
 
-def _placement(path: Path, chosen: Mapping[int, tuple[PlacementSets, frozenset[str]]]) -> ReferencePlacement | None:
+def _once_beside(placement: ReferencePlacement) -> bool:
+    """Whether every tensor is held in at most one of the memories of each `!Parallel`."""
+    return not any(
+        a.tensor == b.tensor and b.level in placement.beside.get(a.level, ())
+        for a, b in itertools.permutations(placement.holders, 2)
+    )
+
+
+def _placement(
+    path: Path, chosen: Mapping[int, tuple[PlacementSets, frozenset[str]]], beside: Mapping[int, frozenset[int]]
+) -> ReferencePlacement | None:
     """None where a tensor is held nowhere, or passes a Toll before any memory holds it."""
     outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
     holders, tolls = [], []
@@ -117,7 +135,9 @@ def _placement(path: Path, chosen: Mapping[int, tuple[PlacementSets, frozenset[s
             holders.append(HolderAt(tensor, level, backing, on_top))
     if any(tensor not in first for tensor in path.einsum.accesses):
         return None
-    return ReferencePlacement(tuple(holders), tuple(tolls), {level: sets for level, (sets, _) in chosen.items()})
+    return ReferencePlacement(
+        tuple(holders), tuple(tolls), {level: sets for level, (sets, _) in chosen.items()}, beside
+    )
 
 
 # --------------------------------------------------------------------------------------------------------- holder order
@@ -140,7 +160,7 @@ def holder_orders(placement: ReferencePlacement, shared: frozenset[str]) -> Iter
 
 
 def _must_stand_above(outer: HolderAt, inner: HolderAt, placement: ReferencePlacement, shared: frozenset[str]) -> bool:
-    if outer.level >= inner.level:
+    if outer.level >= inner.level or inner.level in placement.beside.get(outer.level, ()):
         return False
     if outer.tensor == inner.tensor or (outer.backing and outer.tensor in shared):
         return True

@@ -35,7 +35,9 @@ def copy_nests(
             if (backing, key := tuple(barred.items())) not in seen:
                 seen.add((backing, key))
                 for order in itertools.permutations(backing):
-                    if order[0].level <= order[1].level and order[0].on_top >= order[1].on_top:
+                    downwards = order[0].level <= order[1].level
+                    beside = order[1].level in placement.beside.get(order[0].level, ())
+                    if (downwards or beside) and order[0].on_top >= order[1].on_top:
                         yield from _nests(path, order, barred, imperfect, fused_loops_per_variable)
 
 

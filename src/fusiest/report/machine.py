@@ -73,7 +73,7 @@ class Machine:
 
 def _instances(nodes: tuple[arch.ArchitectureNode, ...], bound: Bound, above: int) -> Iterator[tuple[str, int]]:
     for node in nodes:
-        if isinstance(node, arch.Fork):
+        if isinstance(node, (arch.Fork, arch.Parallel)):
             yield from _instances(node.nodes, bound, above)
             continue
         count = above * math.prod(d.fanout for d in bound[str(node.name)].dimensions)

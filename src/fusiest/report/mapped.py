@@ -82,6 +82,10 @@ def _walk(machine: Machine, nodes: tuple[arch.ArchitectureNode, ...], depth: int
         if isinstance(node, arch.Fork):
             _walk(machine, node.nodes, depth, found)
             continue
+        if isinstance(node, arch.Parallel):
+            found += [_row(machine, memory, depth) for memory in arch.flatten(node.nodes)]
+            depth += 1
+            continue
         found.append(_row(machine, node, depth))
         if not isinstance(node, arch.ComputeUnit):
             depth += 1

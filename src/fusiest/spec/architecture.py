@@ -139,7 +139,7 @@ class Tensors(Generic[S, T]):
     force_memory_hierarchy_order: Annotated[
         bool,
         "Holders of outer memories stand above those of inner ones. `false` on either memory lifts that between different "
-        "tensors; the mapper then takes its slower, general search.",
+        "tensors; where a fanout or a Toll lies between two such memories, the mapper takes its slower, general search.",
     ] = True
 
 
@@ -257,7 +257,30 @@ class Fork:
     non_forked_power_gateable: Annotated[bool, "What comes after the fork does not leak while the fork runs."] = False
 
 
-ArchitectureNode: TypeAlias = Memory | TollStation | ComputeUnit | Container | Fork
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parallel:
+    """Memories that stand beside each other below the node above: none of them is above another.
+
+    A tensor is held in at most one of them. What they hold stands between the memories above and below in any order.
+    """
+
+    nodes: Annotated[Nodes, "Two or more `!Memory` nodes without a fanout of their own."]
+    name: Annotated[str | None, "For people only."] = None
+
+    def __post_init__(self) -> None:
+        for node in self.nodes:
+            if not isinstance(node, Memory):
+                raise FieldError("nodes", "only !Memory nodes can stand in a !Parallel", getattr(node, "name", None))
+            if node.spatial:
+                message = (
+                    f"{node.name} stands in a !Parallel, so it has no fanout of its own; give it to a !Container above"
+                )
+                raise FieldError("nodes", message, node.name)
+        if len(self.nodes) < 2:
+            raise FieldError("nodes", "a !Parallel needs two memories or more")
+
+
+ArchitectureNode: TypeAlias = Memory | TollStation | ComputeUnit | Container | Fork | Parallel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +313,7 @@ def _read_nodes(node: YamlNode, what: str) -> tuple[ArchitectureNode, ...]:
         if item.tag == "!Hierarchical":
             found += _read_nodes(f.only_fields(item, item.tag, "nodes")["nodes"], "nodes")
         else:
-            found.append(f.read_tagged(item, (Memory, TollStation, ComputeUnit, Container, Fork), "arch"))
+            found.append(f.read_tagged(item, (Memory, TollStation, ComputeUnit, Container, Fork, Parallel), "arch"))
     return tuple(found)
 
 
@@ -306,9 +329,9 @@ def _read_order(node: YamlNode, what: str) -> tuple[tuple[str, ...], ...]:
 
 
 def flatten(nodes: tuple[ArchitectureNode, ...]) -> Iterator[Container]:
-    """All nodes, Forks' contents included."""
+    """All nodes, the contents of Forks and Parallels included."""
     for node in nodes:
-        if isinstance(node, Fork):
+        if isinstance(node, (Fork, Parallel)):
             yield from flatten(node.nodes)
         else:
             yield node
@@ -325,9 +348,23 @@ def path_nodes(nodes: tuple[ArchitectureNode, ...], compute: str) -> list[Contai
         elif isinstance(node, ComputeUnit):
             if node.name == compute:
                 return [*path, node]
+        elif isinstance(node, Parallel):
+            path += flatten(node.nodes)
         else:
             path.append(node)
     return None
+
+
+def beside(nodes: tuple[ArchitectureNode, ...]) -> dict[str, frozenset[str]]:
+    """For each memory in a `!Parallel`, the others in it."""
+    found: dict[str, frozenset[str]] = {}
+    for node in nodes:
+        if isinstance(node, Fork):
+            found |= beside(node.nodes)
+        elif isinstance(node, Parallel):
+            names = frozenset(str(memory.name) for memory in flatten(node.nodes))
+            found |= {name: names - {name} for name in names}
+    return found
 
 
 def computes(architecture: Architecture) -> list[str]:

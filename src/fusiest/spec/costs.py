@@ -168,7 +168,7 @@ def _counted(
 ) -> Iterator[tuple[arch.Container, int]]:
     """Each node with the number of its instances."""
     for node in nodes:
-        if isinstance(node, arch.Fork):
+        if isinstance(node, (arch.Fork, arch.Parallel)):
             yield from _counted(node.nodes, above, context)
             continue
         count = above * math.prod(d.fanout for d in context.bound(node).dimensions)
@@ -252,7 +252,7 @@ def _filled_nodes(
 ) -> tuple[arch.ArchitectureNode, ...]:
     found: list[arch.ArchitectureNode] = []
     for node in nodes:
-        if isinstance(node, arch.Fork):
+        if isinstance(node, (arch.Fork, arch.Parallel)):
             found.append(replace(node, nodes=_filled_nodes(node.nodes, contexts)))
         elif isinstance(node, arch.Component) and node.component_class not in (None, DUMMY):
             found.append(_filled(node, contexts))

@@ -84,6 +84,9 @@ def _outside_fanouts(architecture: Architecture) -> list[str]:
     for node in architecture.nodes:
         if isinstance(node, arch.Fork):
             continue
+        if isinstance(node, arch.Parallel):
+            found += [str(memory.name) for memory in flatten(node.nodes)]
+            continue
         if node.spatial:
             break
         if isinstance(node, Memory):
@@ -92,7 +95,7 @@ def _outside_fanouts(architecture: Architecture) -> list[str]:
 
 
 def _constrained(node: arch.ArchitectureNode, wanted: Mapping[str, Mapping[str, Any]]) -> arch.ArchitectureNode:
-    if isinstance(node, arch.Fork):
+    if isinstance(node, (arch.Fork, arch.Parallel)):
         return dataclasses.replace(node, nodes=tuple(_constrained(inner, wanted) for inner in node.nodes))
     if not isinstance(node, Memory) or str(node.name) not in wanted:
         return node

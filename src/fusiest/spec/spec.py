@@ -180,7 +180,7 @@ def _with_fields(
 ) -> tuple[arch.ArchitectureNode, ...]:
     found: list[arch.ArchitectureNode] = []
     for node in nodes:
-        if isinstance(node, arch.Fork):
+        if isinstance(node, (arch.Fork, arch.Parallel)):
             found.append(replace(node, nodes=_with_fields(node.nodes, name, fields)))
         elif node.name == name:
             known = [field.name for field in dataclass_fields(node)]
@@ -275,6 +275,8 @@ def _check_architecture(architecture: Architecture) -> None:
                 f"but it is {first.name}",
                 first.name,
             )
+        if first.name in arch.beside(architecture.nodes):
+            raise SpecError(f"the outermost memory, {first.name}, must not stand in a !Parallel", first.name)
 
 
 def _check_dimensions(node: arch.Container) -> None:

@@ -1,0 +1,82 @@
+"""What a search leaves out that may be better, and how to ask for it: notes for people, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fusiest.pmapping.factors import primes
+from fusiest.pmapping.placement import placements
+from fusiest.pmapping.plain import are_apart, beside
+from fusiest.pmapping.sizes import bind_sized
+from fusiest.spec.binding import Path, computes
+from fusiest.spec.spec import Spec
+
+_LARGE_PRIME = 16
+"""A bound with a larger prime factor has few tiles that divide it."""
+
+
+def search_notes(spec: Spec, imperfect: bool) -> tuple[str, ...]:
+    """Notes on a search, with `imperfect` tiles or without.
+
+    >>> from fusiest import load
+    >>> search_notes(load("simple", "matmuls", N_EINSUMS=2, M=64, KN=64), imperfect=False)
+    ()
+    """
+    notes = [_chain_note(run) for run in ordered_by_chance(spec)]
+    return (*notes, *(() if imperfect else _imperfect_notes(spec)))
+
+
+def _chain_note(run: tuple[str, ...]) -> str:
+    first = f"{', '.join(run[:-1])} and {run[-1]}"
+    return (
+        f"{first} hold different tensors but stand in a chain, so what {run[0]} holds is searched only above what "
+        f"{run[1]} holds; if they stand beside each other, put them into a !Parallel"
+    )
+
+
+def ordered_by_chance(spec: Spec) -> list[tuple[str, ...]]:
+    """Memories one below the other, with nothing between them, that never hold the same tensor of an Einsum.
+
+    Their order in the spec is an order of the nest, though none is the way to another.
+    """
+    pairs: dict[tuple[str, str], bool] = {}
+    for einsum in spec.info.einsums:
+        for compute in computes(spec.require_arch()):
+            path = bind_sized(spec, einsum, compute)
+            if path.compute.enabled and not path.einsum.is_copy_operation:
+                for pair, disjoint in _neighbours(spec, path):
+                    pairs[pair] = pairs.get(pair, True) and disjoint
+    runs: list[tuple[str, ...]] = []
+    for (outer, inner), disjoint in pairs.items():
+        if disjoint and runs and runs[-1][-1] == outer:
+            runs[-1] = (*runs[-1], inner)
+        elif disjoint:
+            runs.append((outer, inner))
+    return runs
+
+
+def _neighbours(spec: Spec, path: Path) -> Iterator[tuple[tuple[str, str], bool]]:
+    """Pairs of memories that hold something at once and whose order counts, and whether that is never the same tensor."""
+    memories = [i for i, c in enumerate(path.components) if c.kind == "memory"][1:]
+    together = beside(spec, path)
+    for outer, inner in zip(memories, memories[1:], strict=False):
+        if (outer, inner) in together or are_apart(path, outer, inner):
+            continue
+        both = [p for p in placements(spec, path) if p.held[outer] and p.held[inner]]
+        loose = any(not sets.force_memory_hierarchy_order for p in both for i in (outer, inner) if (sets := p.sets[i]))
+        if both and not loose:
+            names = path.components[outer].name, path.components[inner].name
+            yield names, not any(p.held[outer] & p.held[inner] for p in both)
+
+
+def _imperfect_notes(spec: Spec) -> Iterator[str]:
+    """Rank variables that can hardly be divided."""
+    found: dict[int, str] = {}
+    for info in spec.info.einsums.values():
+        for v, bound in info.bounds.items():
+            if max(primes(bound), default=1) > _LARGE_PRIME:
+                found.setdefault(bound, v)
+    if found:
+        some = ", ".join(f"{v} = {bound}" for bound, v in list(found.items())[:3])
+        more = ", …" if len(found) > 3 else ""
+        yield f"few tiles divide {some}{more}; --imperfect also searches tiles that do not divide, and may find better"
