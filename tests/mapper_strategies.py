@@ -216,7 +216,9 @@ class Drawer:
         if dice.chance(15):
             expression = dice.one_of(self.variables())
             operator = dice.one_of(["<=", "==", "product<=", "product==", ">=", "<"])
-            bounds.append(arch.Comparison(expression=expression, operator=operator, value=dice.one_of([1, 2, 3])))
+            bounds.append(
+                arch.WrittenComparison(expression=expression, operator=operator, value=dice.one_of([1, 2, 3]))
+            )
         return arch.Dimension(
             name=name,
             fanout=dice.number(2, 4),
@@ -351,7 +353,9 @@ class Drawer:
         if dice.chance(3 if first else 10):
             expression = dice.one_of(self.variables())
             operator = dice.one_of(["<=", "product<=", "==", ">="])
-            comparison = arch.Comparison(expression=expression, operator=operator, value=dice.one_of([1, 2, 3, 4]))
+            comparison = arch.WrittenComparison(
+                expression=expression, operator=operator, value=dice.one_of([1, 2, 3, 4])
+            )
             found["tile_shape"] = (comparison,)
         if dice.chance(6):
             found["no_refetch_from_above"] = self.tensors(empty=False)

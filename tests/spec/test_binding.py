@@ -337,7 +337,7 @@ def test_an_unknown_compute() -> None:
         lambda: arch.Action(name="read", throughput=0),
         lambda: arch.Dimension(name="X", fanout=1.5),
         lambda: arch.Architecture(nodes=()),
-        lambda: arch.Comparison(expression="m", operator="=", value=1),
+        lambda: arch.WrittenComparison(expression="m", operator="=", value=1),
     ],
 )
 def test_impossible_values_from_python(make: Any) -> None:

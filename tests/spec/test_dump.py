@@ -64,7 +64,7 @@ BUILT = Spec(
                 name="DRAM", size=float("inf"), leak_power=1e-12, area=0, bits_per_action=FrozenDict({"A | V": 64, "Other": "8*8"}),
                 tensors=arch.Tensors(
                     keep="~Intermediates", may_keep="All", back="V", no_refetch_from_above="V", no_resend_to_below="A",
-                    tile_shape=(arch.Comparison(expression="m", operator="product<=", value="4 * word"),),
+                    tile_shape=(arch.WrittenComparison(expression="m", operator="product<=", value="4 * word"),),
                     tensor_order_options=(("A", "V"), ("V",)), force_memory_hierarchy_order=False,
                 ),
                 actions=(
@@ -82,7 +82,7 @@ BUILT = Spec(
                     arch.Dimension(name="X", fanout=4, may_reuse="A", reuse="V", min_usage=0.5, usage_scale=2, power_gateable=True),
                     arch.Dimension(
                         name="Y", fanout="2 * word",
-                        loop_bounds=(arch.Comparison(expression="~m", operator="==", value=1),),
+                        loop_bounds=(arch.WrittenComparison(expression="~m", operator="==", value=1),),
                     ),
                 ),
             ),
