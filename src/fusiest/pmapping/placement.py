@@ -47,7 +47,7 @@ def placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
 def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
     nodes = path_nodes(spec.require_arch().nodes, path.compute.name)
     assert nodes is not None
-    choices = _Choices(nodes, path, arch.beside(spec.require_arch().nodes))
+    choices = _PathChoices(nodes, path, arch.beside(spec.require_arch().nodes))
     found: dict[tuple[frozenset[str], ...], Placement] = {}
     for count, placement in enumerate(choices.placements(architecture_names(spec, path.einsum))):
         check()
@@ -65,7 +65,7 @@ def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _PathChoices:
     """The memories and Tolls of a path, and which memories stand beside which."""
 
     nodes: list[arch.Container]
