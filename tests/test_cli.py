@@ -110,6 +110,27 @@ def test_show(capsys: Capture) -> None:
     assert "for m (tile 1)" in out
 
 
+def test_show_says_what_expressions_and_defines_are(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "chip.yaml"
+    path.write_text(
+        GOOD.replace("size: 100 * word", "size: 8 * KIB * SRAM_KIB").replace(
+            "variables: {", "variables: {KIB: 1024, SRAM_KIB: {{ SRAM | default(2) }}, INPUTS: len(Inputs), ", 1
+        )
+    )
+    _, out, err = run(capsys, "show", str(path))
+    assert err == ""
+    assert "Memory Buffer 2 KiB\n" in out
+    assert "Variables\n  KIB = 1024\n  SRAM_KIB = 2\n" in out
+    assert "  INPUTS = by Einsum\n" in out
+    assert "Defines\n  SRAM  2  (default)\n" in out
+    _, out, _ = run(capsys, "show", str(path), "-D", "SRAM=4")
+    assert "Memory Buffer 4 KiB\n" in out
+    assert "Defines\n  SRAM  4\n" in out
+    _, out, _ = run(capsys, "show", "tpu_v4i", "gpt3_6.7B")
+    assert "Memory Register 0 bits to 8 bits, by Einsum\n" in out
+    assert "Defines\n  N_TOKENS    8192  (default)\n  BATCH_SIZE  1  (default)\n" in out
+
+
 def test_show_pseudocode(capsys: Capture) -> None:
     status, out, _ = run(capsys, "show", *MATMULS, "--pseudocode")
     assert status == 0

@@ -16,13 +16,13 @@ MAX_MISSPELLED = 100
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A place in a file, counted from line 1."""
+    """A place in a file, counted from line 1; line 0 for what is in no file."""
 
     file: str
     line: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 class Located(str):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from fusiest.errors import SpecError
+from fusiest.errors import SpecError, shown
 from fusiest.frozen import FrozenDict
 from fusiest.looptree.pseudocode import EinsumText
 from fusiest.looptree.pseudocode import pseudocode as draw_pseudocode
@@ -15,8 +16,10 @@ from fusiest.looptree.text import text as draw_text
 from fusiest.model.evaluate import check_size, check_tree
 from fusiest.spec import architecture as arch
 from fusiest.spec.analysis import Access, EinsumInfo
+from fusiest.spec.binding import architecture_names
 from fusiest.spec.expressions import number
 from fusiest.spec.fields import Value, tag_of
+from fusiest.spec.origin import SpecOrigin
 from fusiest.spec.spec import Spec
 
 _PREFIXES = (
@@ -63,13 +66,19 @@ def show_text(spec: Spec, pseudocode: bool = False) -> str:
         raise SpecError("no file has a section 'mapping:' to show as pseudocode")
     parts = []
     if spec.arch is not None:
-        parts.append("\n".join(["Architecture", *_architecture(spec.arch.nodes, 1)]))
+        parts.append("\n".join(["Architecture", *_architecture(spec.arch.nodes, 1, _every_scope(spec))]))
     if spec.workload is not None:
         parts.append("\n".join(["Workload", *(f"  {einsum_line(info)}" for info in spec.info.einsums.values())]))
     if spec.mapping is not None:
         parts.append("Mapping\n" + (_pseudocode(spec) if pseudocode else draw_text(spec.mapping, _bounds(spec))))
     if not parts:
         raise SpecError("nothing to show: the files have no arch, workload or mapping")
+    variables, texts = spec.variable_values
+    if variables or texts:
+        values = {**{name: _word(value) for name, value in variables.items()}, **dict.fromkeys(texts, "by Einsum")}
+        parts.append("\n".join(["Variables", *(f"  {name} = {value}" for name, value in values.items())]))
+    if spec.origin is not None and spec.origin.values:
+        parts.append("\n".join(["Defines", *_defines(spec.origin)]))
     return "\n\n".join(parts)
 
 
@@ -132,32 +141,62 @@ def _as_written(info: EinsumInfo) -> EinsumInfo:
     return replace(info, accesses=FrozenDict(accesses))
 
 
-def _architecture(nodes: tuple[arch.ArchitectureNode, ...], depth: int) -> list[str]:
+def _architecture(
+    nodes: tuple[arch.ArchitectureNode, ...], depth: int, scopes: list[Mapping[str, object]]
+) -> list[str]:
     lines = []
     for node in nodes:
         pad = "  " * depth
         if isinstance(node, arch.Fork):
-            lines += [f"{pad}Fork", *_architecture(node.nodes, depth + 1)]
+            lines += [f"{pad}Fork", *_architecture(node.nodes, depth + 1, scopes)]
             continue
         if isinstance(node, arch.Parallel):
-            memories = (line for memory in node.nodes for line in _architecture((memory,), depth + 1))
+            memories = (line for memory in node.nodes for line in _architecture((memory,), depth + 1, scopes))
             lines += [f"{pad}Parallel", *memories]
             depth += 1
             continue
-        fanout = "".join(f" x{d.fanout} {d.name}" for d in node.spatial)
-        size = f" {_size(node.size)}" if isinstance(node, arch.Memory) else ""
+        fanout = "".join(f" x{_resolved(d.fanout, scopes, str)} {d.name}" for d in node.spatial)
+        size = f" {_resolved(node.size, scopes, _size)}" if isinstance(node, arch.Memory) else ""
         lines.append(f"{pad}{tag_of(type(node))[1:]} {node.name}{size}{fanout}")
         if not isinstance(node, arch.ComputeUnit):
             depth += 1
     return lines
 
 
-def _size(size: Value) -> str:
+def _every_scope(spec: Spec) -> list[Mapping[str, object]]:
+    """What expressions of the architecture may name, for each Einsum; without a workload, the variables."""
+    if spec.workload is None:
+        return [spec.variable_values[0]]
+    return [architecture_names(spec, info).figures() for info in spec.info.einsums.values()]
+
+
+def _resolved(value: Value, scopes: list[Mapping[str, object]], words: Callable[[float], str]) -> str:
+    """The number of an expression; from the least to the most, if it depends on the Einsum; its text, if nobody knows."""
     try:
-        value = number(size, {}, "size")
+        values = [number(value, names, "a figure") for names in scopes]
     except SpecError:
-        return f"({size}) bits"
+        return f"({value})"
+    low, high = min(values), max(values)
+    return words(low) if low == high else f"{words(low)} to {words(high)}, by Einsum"
+
+
+def _size(value: float) -> str:
     return "unlimited" if value == math.inf else bits(value)
+
+
+def _defines(origin: SpecOrigin) -> list[str]:
+    width = max(map(len, origin.values))
+    return [
+        f"  {name:{width}}  {_word(value)}{'' if name in origin.defines else '  (default)'}"
+        for name, value in origin.values.items()
+    ]
+
+
+def _word(value: object) -> str:
+    """A value as a file or -D would have it; nothing, where a template decides it by itself."""
+    if value is None:
+        return "not given"
+    return str(value).lower() if isinstance(value, bool) else shown(value)
 
 
 def spec_html(spec: Spec) -> str:

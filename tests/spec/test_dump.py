@@ -17,7 +17,7 @@ from fusiest.spec import architecture as arch
 from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.dump import dump, dump_mapping
 from fusiest.spec.expressions import Word
-from fusiest.spec.fields import LARGEST, SMALLEST
+from fusiest.spec.limits import LARGEST, SMALLEST
 from fusiest.spec.load import bundled
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload import Einsum, EinsumRenames, Rename, TensorAccess, Workload

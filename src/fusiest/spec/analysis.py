@@ -14,7 +14,7 @@ from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import Affine
 from fusiest.spec.expressions import NameSet, Universe, by_set, name_set, number
-from fusiest.spec.fields import Limits
+from fusiest.spec.limits import Limits
 from fusiest.spec.namesets import SetKind
 from fusiest.spec.parts import SharedOut, shared_out, written
 from fusiest.spec.renames import rename_tables

@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeAlias, TypeVa
 from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.spec import fields as f
-from fusiest.spec.fields import Alias, FieldError, Limits, NameText, Number, Reader, Value
+from fusiest.spec.fields import Alias, FieldError, NameText, Number, Reader, Value
+from fusiest.spec.limits import Limits
 from fusiest.spec.variables import SpecVariable
 from fusiest.spec.yamlfile import ListNode, YamlNode
 
@@ -21,6 +22,7 @@ Direction: TypeAlias = Literal["down", "up", "up_and_down"]
 S = TypeVar("S")
 T = TypeVar("T")
 _NOT_GIVEN: Any = None
+_BITS = Limits(positive=True, finite=False, units=("bit",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +30,20 @@ class Action:
     """What a component does for energy and time."""
 
     name: Annotated[str, "`read`, `write` or `compute`."]
-    energy: Annotated[Number | None, "Joules per action."] = None
-    throughput: Annotated[f.PositiveAmount | None, "Actions per second, per instance; `inf` for no limit."] = None
-    latency: Annotated[f.Amount | None, "Seconds of one action: 1 / throughput, in place of it."] = None
-    bits_per_action: Annotated[f.PerTensor | None, "Bits that this action moves. Default: the component's."] = None
+    energy: Annotated[
+        Number | None, Limits(units=("J", "J/bit")), "Joules per action; or per bit that it moves: `4 pJ/bit`."
+    ] = None
+    throughput: Annotated[
+        f.PositiveAmount | None,
+        Limits(positive=True, finite=False, units=("Hz", "bit/s")),
+        "Actions per second, per instance; or the bits that they move: `51.2 GB/s`; `inf` for no limit.",
+    ] = None
+    latency: Annotated[
+        f.Amount | None, Limits(finite=False, units=("s",)), "Seconds of one action: 1 / throughput, in place of it."
+    ] = None
+    bits_per_action: Annotated[f.PerTensor | None, _BITS, "Bits that this action moves. Default: the component's."] = (
+        None
+    )
     values_per_action: Annotated[f.PerTensor | None, "Values that this action moves. Default: the component's."] = None
     energy_scale: Annotated[Number, "Multiplies energy, on top of the component's."] = 1
     throughput_scale: Annotated[f.PositiveAmount, "Multiplies throughput, on top of the component's."] = 1
@@ -178,9 +190,13 @@ class Component(Container):
         f.Condition,
         "Per Einsum. A memory that is not enabled holds nothing (its fanout stays); a compute cannot run the Einsum.",
     ] = True
-    leak_power: Annotated[Number | None, "Watts per instance, for as long as anything runs."] = None
+    leak_power: Annotated[Number | None, Limits(units=("W",)), "Watts per instance, for as long as anything runs."] = (
+        None
+    )
     area: Annotated[
-        Number | None, "Square metres per instance. It may be left out; results say what all instances take."
+        Number | None,
+        Limits(units=("m²",)),
+        "Square metres per instance. It may be left out; results say what all instances take.",
     ] = None
     actions: Annotated[tuple[Action, ...], "What the component does, with energy and throughput."] = ()
     total_latency: Annotated[
@@ -192,7 +208,7 @@ class Component(Container):
         f.PositiveNumber, "Multiplies throughput, leakage and area; not size, not energy."
     ] = 1
     bits_per_action: Annotated[
-        f.PerTensor | None, "Bits that one action moves, where the action does not say. Default 1."
+        f.PerTensor | None, _BITS, "Bits that one action moves, where the action does not say. Default 1."
     ] = None
     values_per_action: Annotated[f.PerTensor | None, "Values that one action moves; goes before bits_per_action."] = (
         None
@@ -218,7 +234,9 @@ class Memory(Component):
     """Actions: `read`, `write`."""
 
     ACTIONS: ClassVar[tuple[str, ...]] = ("read", "write")
-    size: Annotated[f.Amount, "Bits per instance; `inf` for no limit."]
+    size: Annotated[
+        Value, f.NUMBER, Limits(finite=False, units=("bit",)), "Bits per instance, or `2 MiB`; `inf` for no limit."
+    ]
     tensors: Annotated[WrittenTensors, "What is held here, and how."] = field(default_factory=Tensors)
     skip_initial_output_write: Annotated[
         bool, "Whether partial sums are not moved the first time, when there are none yet."

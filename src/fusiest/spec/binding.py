@@ -18,10 +18,12 @@ from fusiest.spec import architecture as arch
 from fusiest.spec.analysis import EinsumInfo
 from fusiest.spec.architecture import computes, flatten, path_nodes
 from fusiest.spec.expressions import Record, boolean, by_set, evaluate, names_in, number
-from fusiest.spec.fields import LARGEST, SMALLEST, PerTensor, fields_of
+from fusiest.spec.fields import PerTensor, fields_of
+from fusiest.spec.limits import LARGEST, SMALLEST
 from fusiest.spec.models import DUMMY, action_cost
 from fusiest.spec.placement import BoundComparison, PlacementSets, bind_comparison, placement_sets
 from fusiest.spec.scope import EinsumNames, tensor_set
+from fusiest.units import read_quantity
 
 if TYPE_CHECKING:
     from fusiest.spec.spec import Spec
@@ -214,8 +216,17 @@ def _figure(
 ) -> int | float:
     """A number that a component or one of its actions gives; if it does not, its class does. `bits` an action moves."""
     owner = action if action is not None else node
-    if getattr(owner, name) is not None:
-        return _checked(owner, name, names)
+    given = getattr(owner, name)
+    if given is not None:
+        with_unit = read_quantity(given) if isinstance(given, str) else None
+        if action is None or with_unit is None or not with_unit.unit.per_bit:
+            return _checked(owner, name, names)
+        if bits is None or "compute" in node.ACTIONS:
+            why = "moves none" if "compute" in node.ACTIONS else "moves different numbers of them, by tensor"
+            raise SpecError(
+                f"{name} '{given}' counts bits, but {action.name} of {node.name} {why}; say it per action", given
+            )
+        return with_unit.value * bits if name == "energy" else with_unit.value / bits
     if action is not None and name == "throughput" and action.latency is not None:
         return _inverse(_checked(action, "latency", names))
     if node.component_class == DUMMY:

@@ -32,6 +32,7 @@ from fusiest.spec.operators import (
     truth,
     want_numbers,
 )
+from fusiest.units import complaint, without_units
 
 __all__ = [
     "CONSTANTS",
@@ -195,11 +196,11 @@ def _parse(text: str) -> ast.expr:
     if _GLUED.search(text):
         raise SpecError(f"'{shown(text)}' is not an expression: a space is missing after a number")
     # An expression may be folded over lines; with a comment in it, joining the lines would drop what follows.
-    line = text.strip() if "#" in text else " ".join(text.split())
+    line = without_units(text.strip() if "#" in text else " ".join(text.split()))
     try:
         tree = ast.parse(line, mode="eval").body
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
-        reason = error.msg if isinstance(error, SyntaxError) else "it cannot be parsed"
+        reason = complaint(text) or (error.msg if isinstance(error, SyntaxError) else "it cannot be parsed")
         raise SpecError(f"'{shown(text)}' is not an expression: {reason}") from None
     try:
         _check(tree)

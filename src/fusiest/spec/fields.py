@@ -17,11 +17,10 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from fusiest.errors import Located, SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.expressions import number, parse
+from fusiest.spec.limits import Limits
 from fusiest.spec.names import check_name
 from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
-
-SMALLEST, LARGEST = 1e-100, 1e100
-"""What a number may be besides 0 and infinity: costs are products of few of these and counts, and stay numbers."""
+from fusiest.units import read_quantity
 
 
 class FieldError(ValueError):
@@ -32,39 +31,6 @@ class FieldError(ValueError):
         self.message = message
         self.at = at
         super().__init__(f"{field_name}: {message}")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
-    """What the number of a field may be.
-
-    >>> Limits().complaint("size", -1)
-    'size must not be negative, but is -1'
-    """
-
-    positive: bool = False
-    finite: bool = True
-    whole: bool = False
-    fraction: bool = False
-    one: bool = False
-
-    def complaint(self, name: str, value: int | float) -> str | None:
-        """Why a field cannot have this value; None if it can."""
-        if self.whole and not (1 <= value < math.inf and value == int(value)):
-            return f"{name} must be a whole number of at least 1, but is {value}"
-        if self.one and value != 1:
-            return f"{name} must be 1, but is {value}: no other value has a meaning here"
-        if self.fraction and not 0 <= value <= 1:
-            return f"{name} must be a fraction, from 0 to 1, but is {value}"
-        if self.positive and not value > 0:
-            return f"{name} must be positive, but is {value}"
-        if not value >= 0:
-            return f"{name} must not be negative, but is {value}"
-        if self.finite and value == math.inf:
-            return f"{name} must be finite"
-        if LARGEST < value < math.inf:
-            return f"{name} is too large"
-        return f"{name} is too small" if 0 < value < SMALLEST else None
 
 
 class Reader(NamedTuple):
@@ -147,7 +113,8 @@ def read_value(node: YamlNode, what: str) -> int | float | str:
         return node.value
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or not node.value.strip():
         raise SpecError(f"{what} must be a number or an expression, but is {describe(node)}", node.source)
-    return read_expression(node, what)
+    with_unit = read_quantity(node.value)
+    return read_text(node, what) if with_unit is not None and with_unit.unit.per_bit else read_expression(node, what)
 
 
 def read_condition(node: YamlNode, what: str) -> int | float | str:
@@ -292,7 +259,7 @@ PositiveAmount: TypeAlias = Annotated[Value, NUMBER, Limits(positive=True, finit
 _Table: TypeAlias = Value | FrozenDict[SetText, Value]
 PerTensor: TypeAlias = Annotated[_Table, Limits(positive=True, finite=False)]
 """One value for all tensors, or values by set expression (disjoint; `Other` is the rest)."""
-BitsPerTensor: TypeAlias = Annotated[_Table, Limits(positive=True)]
+BitsPerTensor: TypeAlias = Annotated[_Table, Limits(positive=True, units=("bit",))]
 
 
 @functools.cache
@@ -322,10 +289,12 @@ def check_fields(owner: object) -> None:
     kind: Any = type(owner)
     for name, limits in _limits(kind):
         value = getattr(owner, name)
-        if value is None or isinstance(value, str):
-            continue
         for key, one in value.items() if isinstance(value, FrozenDict) else ((None, value),):
-            wrong = limits.complaint(name, one) if isinstance(one, (int, float)) and not isinstance(one, bool) else None
+            wrong = None
+            if isinstance(one, str):
+                wrong = limits.wrong_unit(name, one)
+            elif isinstance(one, (int, float)) and not isinstance(one, bool):
+                wrong = limits.complaint(name, one)
             if wrong:
                 raise FieldError(name, wrong, key)
 

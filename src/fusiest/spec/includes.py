@@ -25,11 +25,12 @@ SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2")
 
 
 class Included:
-    """What the files of a spec have included so far: nodes by name, and names that their templates take."""
+    """What the files of a spec have included so far: nodes by name, names that their templates take, and values of defines."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, YamlNode] = {}
         self.used: set[str] = set()
+        self.values: dict[str, object] = {}
 
 
 class Includes:
@@ -55,7 +56,7 @@ class Includes:
         """The text that another template becomes with the values of this one."""
         inner, text = self._inner(path)
         self.included.used |= undeclared(text, inner.file)
-        return marked(text, inner.file, _values(context), inner.functions())
+        return marked(text, inner.file, _values(context), inner.functions(), self.included.values)
 
     def include(self, context: Context, path: str, key: str = "") -> str:
         """A reference to what is in another file; `.key` may be added to it."""

@@ -79,7 +79,8 @@ def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None,
             texts.update([find(file)])
     spec = load_texts(texts, defines, taken, saved)
     names = tuple(file for file in distinct if isinstance(file, str))
-    return spec.came_from(SpecOrigin(names, FrozenDict(defines)))
+    values = spec.origin.values if spec.origin is not None else FrozenDict[str, object]()
+    return spec.came_from(SpecOrigin(names, FrozenDict(defines), values, tuple(distinct)))
 
 
 def load_texts(
@@ -111,7 +112,7 @@ def load_texts(
         read["workload"] = read_once(read["workload"])
     if "mapping" in read:
         read["mapping"] = with_variables(read["mapping"], read.get("workload"))
-    spec = Spec(**read)
+    spec = Spec(**read).came_from(SpecOrigin(defines=FrozenDict(defines), values=FrozenDict(files.included.values)))
     check(spec)
     return spec
 

@@ -13,3 +13,7 @@ class SpecOrigin:
 
     files: tuple[str, ...] = ()
     defines: FrozenDict[str, object] = field(default_factory=FrozenDict)
+    values: FrozenDict[str, object] = field(default_factory=FrozenDict)
+    """Every define that the templates take, with its value, given or not."""
+    inputs: tuple[object, ...] = ()
+    """What was given to `load`, to load it again."""

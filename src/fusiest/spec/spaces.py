@@ -13,7 +13,7 @@ from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import MAX_CONSTANT, Affine, Constraint
 from fusiest.spec.bounds import Box, EmptySpace, bounding_box, bounds_budget
-from fusiest.spec.fields import Limits
+from fusiest.spec.limits import Limits
 from fusiest.spec.operators import kind_of
 from fusiest.spec.variables import Variables
 from fusiest.spec.workload import Einsum, Workload

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.looptree.nodes import LoopTree
 from fusiest.spec import architecture as arch
+from fusiest.spec import edits
 from fusiest.spec.analysis import WorkloadInfo, analyze
 from fusiest.spec.architecture import Architecture, computes, flatten, path_nodes
 from fusiest.spec.binding import architecture_names, at_node, bind_node, missing_figures
 from fusiest.spec.budget import budget, spend
 from fusiest.spec.component_classes import WrittenClass, compiled
 from fusiest.spec.dataflow import Dataflow
-from fusiest.spec.fields import FieldError, NameText, Reader
+from fusiest.spec.fields import NameText, Reader, Value
 from fusiest.spec.mapping import read_mapping
 from fusiest.spec.models import DUMMY, ComponentModels
 from fusiest.spec.names import check_name
@@ -146,17 +147,43 @@ class Spec:
         """The same spec with other fields of one component, checked as if it had been loaded.
 
         >>> from fusiest import load
-        >>> spec = load("simple", "matmuls").with_component("GlobalBuffer", size=8 * 1024)
+        >>> spec = load("simple", "matmuls").with_component("GlobalBuffer", size="2 MiB")
         >>> [node.size for node in spec.arch.nodes if node.name == "GlobalBuffer"]
-        [8192]
+        ['2 MiB']
         """
-        architecture = self.require_arch()
-        known = [str(node.name) for node in flatten(architecture.nodes)]
-        if name not in known:
-            raise SpecError(f"the architecture has no component {name}{did_you_mean(name, known)}")
-        spec = replace(self, arch=replace(architecture, nodes=_with_fields(architecture.nodes, name, fields)))
-        check(spec)
-        return spec
+        return _checked(edits.with_component(self, name, fields))
+
+    def with_einsum(self, name: str, **fields: object) -> Spec:
+        """The same spec with other fields of one Einsum; or with one more, if `einsum` says what it computes.
+
+        >>> from fusiest import load
+        >>> spec = load("simple", "matmuls").with_einsum("Relu", einsum="R[m, n2] = relu(T2[m, n2])")
+        >>> list(spec.info.einsums), spec.info.einsums["Relu"].operation
+        (['Matmul0', 'Matmul1', 'Relu'], 'relu')
+        """
+        return _checked(edits.with_einsum(self, name, fields))
+
+    def with_rank_size(self, rank: str | None = None, size: Value | None = None, /, **sizes: Value) -> Spec:
+        """The same spec with other sizes of ranks: `with_rank_size("M", 64)` or `with_rank_size(M=64, K=32)`. Where the
+        workload bounds rank variables, their names do, too.
+
+        >>> from fusiest import load
+        >>> load("simple", "matmuls").with_rank_size(m=64).info.einsums["Matmul0"].bounds
+        {'m': 64, 'n0': 128, 'n1': 128}
+        """
+        spec = self
+        for name, value in _pairs(rank, size, sizes):
+            spec = edits.with_rank_size(spec, name, value)
+        return _checked(spec)
+
+    def with_define(self, name: str | None = None, value: object = None, /, **defines: object) -> Spec:
+        """Its files loaded again, with other values of some defines: `with_define("N", 64)` or `with_define(N=64, M=32)`.
+
+        >>> from fusiest import load
+        >>> load("simple", "matmuls", KN=64).with_define(N_EINSUMS=1).info.einsums["Matmul0"].bounds
+        {'m': 128, 'n0': 64, 'n1': 64}
+        """
+        return edits.with_defines(self, dict(_pairs(name, value, defines)))
 
     def to_yaml(self) -> str:
         """The spec as a file that loads to the same."""
@@ -175,24 +202,13 @@ def _every_einsum(spec: Spec) -> list[EinsumNames]:
     return [architecture_names(spec, info) for info in infos]
 
 
-def _with_fields(
-    nodes: tuple[arch.ArchitectureNode, ...], name: str, fields: dict[str, object]
-) -> tuple[arch.ArchitectureNode, ...]:
-    found: list[arch.ArchitectureNode] = []
-    for node in nodes:
-        if isinstance(node, (arch.Fork, arch.Parallel)):
-            found.append(replace(node, nodes=_with_fields(node.nodes, name, fields)))
-        elif node.name == name:
-            known = [field.name for field in dataclass_fields(node)]
-            for wrong in fields.keys() - set(known):
-                raise SpecError(f"{name} has no field '{wrong}'{did_you_mean(wrong, known)}")
-            try:
-                found.append(replace(node, **fields))  # type: ignore[arg-type]
-            except FieldError as error:
-                raise SpecError(f"{name}: {error.message}") from None
-        else:
-            found.append(node)
-    return tuple(found)
+def _pairs(name: str | None, value: Any, more: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [*([(name, value)] if name is not None else []), *more.items()]
+
+
+def _checked(spec: Spec) -> Spec:
+    check(spec)
+    return spec
 
 
 def check(spec: Spec) -> None:

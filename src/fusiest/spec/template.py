@@ -11,6 +11,7 @@ import functools
 import re
 import traceback
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import jinja2
@@ -27,16 +28,20 @@ MAX_STEPS, MAX_BYTES, MAX_LINES, MAX_TOKENS, MAX_DIGITS = 1_000_000, 16_000_000,
 
 
 class Rendered(NamedTuple):
-    """What a template became; `sources[i]` is where its line i, from 0, was written. `used` are the names it takes."""
+    """What a template became; `sources[i]` is where its line i, from 0, was written. `used` are the names it takes, `values`
+    what those are that a define can give, in the order of the file, as far as that can be said."""
 
     text: str
     sources: Sequence[Source]
     used: frozenset[str] = frozenset()
+    values: Mapping[str, object] = MappingProxyType({})
 
 
 class _Compiled(NamedTuple):
     code: jinja2.Template
     used: frozenset[str]
+    defaults: Mapping[str, object]
+    """Names that are used with a default, and what it is: None if that is not written as a value."""
 
 
 def render(
@@ -51,21 +56,28 @@ def render(
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not is_template(text):
         return Rendered(text, [Source(file, line) for line in range(1, text.count("\n") + 2)])
+    values: dict[str, object] = {}
     with budget(MAX_STEPS, f"the template takes more than {MAX_STEPS:,} steps"):
-        found = _unmarked(_mark(file, 1, "+") + marked(text, file, defines, functions or {}))
-    return found._replace(used=undeclared(text, file))
+        found = _unmarked(_mark(file, 1, "+") + marked(text, file, defines, functions or {}, values))
+    return found._replace(used=undeclared(text, file), values=values)
 
 
-def marked(text: str, file: str, defines: Mapping[str, object], functions: Mapping[str, object]) -> str:
-    """What a template becomes, each piece behind a mark that says where it was written."""
+def marked(
+    text: str, file: str, defines: Mapping[str, object], functions: Mapping[str, object], values: dict[str, object]
+) -> str:
+    """What a template becomes, each piece behind a mark that says where it was written; `values` gets those of its defines."""
     if not is_template(text):
         return _mark(file, 1, "+") + text
     template, pieces = _compiled(text, file), []
     try:
         defined = {name: plain(value, name) for name, value in defines.items()}
-        for piece in template.code.root_render_func(template.code.new_context({**FUNCTIONS, **functions, **defined})):
+        context = template.code.new_context({**FUNCTIONS, **functions, **defined})
+        for piece in template.code.root_render_func(context):
             spend(1 + len(piece) // BYTES_PER_STEP)
             pieces.append(piece)
+        known = {**template.defaults, **defined, **context.vars}
+        for name in sorted((template.used & known.keys()) - FUNCTIONS.keys() - functions.keys(), key=text.find):
+            values.setdefault(name, known[name])
     except (
         SpecError,
         jinja2.TemplateError,
@@ -105,14 +117,22 @@ def is_template(text: str) -> bool:
 def _compiled(text: str, file: str) -> _Compiled:
     try:
         tree = _Checked(file).visit(_parsed(text, file))
-        used = find_undeclared_variables(tree)
+        used, defaults = find_undeclared_variables(tree), _defaults(tree)
         code = ENVIRONMENT.compile(tree, file, file)
     except jinja2.TemplateSyntaxError as error:
         message = " ".join((error.message or "it cannot be parsed").split())
         raise SpecError(f"the template is not valid Jinja: {message}", Source(file, error.lineno)) from None
     except (RecursionError, MemoryError, ValueError, OverflowError, SyntaxError):
         raise SpecError("the template cannot be parsed: it is nested too deep or too large", Source(file, 1)) from None
-    return _Compiled(jinja2.Template.from_code(ENVIRONMENT, code, {}), frozenset(used))
+    return _Compiled(jinja2.Template.from_code(ENVIRONMENT, code, {}), frozenset(used), defaults)
+
+
+def _defaults(tree: nodes.Template) -> dict[str, object]:
+    return {
+        found.node.name: found.args[0].value if found.args and isinstance(found.args[0], nodes.Const) else None
+        for found in tree.find_all(nodes.Filter)
+        if found.name in ("default", "d") and isinstance(found.node, nodes.Name)
+    }
 
 
 def _parsed(text: str, file: str) -> nodes.Template:

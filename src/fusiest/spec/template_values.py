@@ -21,6 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.spec import functions, operators
 from fusiest.spec.budget import spend
+from fusiest.units import read_quantity
 
 MAX_RANGE, BYTES_PER_STEP = 100_000, 64
 MARK = "\x00"
@@ -35,7 +36,8 @@ class Function:
 
 
 def plain(value: Any, name: str) -> Any:
-    """A define as a value of templates: tables and lists are copied, anything else but scalars is refused."""
+    """A define as a value of templates: tables and lists are copied, a quantity is its number (`2 MiB`), anything else but
+    scalars is refused."""
     if isinstance(value, Mapping):
         return {str(key): plain(one, name) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -43,7 +45,12 @@ def plain(value: Any, name: str) -> Any:
     value = value.item() if operators.is_array(value) and not getattr(value, "ndim", 1) else value
     if not isinstance(value, _SCALARS):
         raise SpecError(f"the define {name} must be a number, text, list or table, but is a {type(value).__name__}")
-    return str(value).replace(MARK, "") if isinstance(value, str) else operators.limited(value)
+    if isinstance(value, str):
+        with_unit = read_quantity(value)
+        if with_unit is not None and not with_unit.unit.per_bit:  # a rate is for the field where it is written
+            return int(with_unit.value) if with_unit.value.is_integer() else with_unit.value
+        return str(value).replace(MARK, "")
+    return operators.limited(value)
 
 
 def _kind(value: object) -> str:

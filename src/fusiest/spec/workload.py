@@ -13,7 +13,8 @@ from fusiest.frozen import FrozenDict
 from fusiest.spec import fields as f
 from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.einsum_text import ParsedEinsum, parse_einsum, projection_index
-from fusiest.spec.fields import FieldError, Limits, Reader
+from fusiest.spec.fields import FieldError, Reader
+from fusiest.spec.limits import Limits
 from fusiest.spec.names import check_name, check_word
 from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
 
@@ -53,7 +54,9 @@ class TensorAccess:
     ]
     output: Annotated[bool, "Exactly one access of an Einsum is its output."] = False
     bits_per_value: Annotated[
-        f.PositiveNumber | None, "In place of the workload's; all users of a tensor must agree."
+        f.PositiveNumber | None,
+        Limits(positive=True, units=("bit",)),
+        "In place of the workload's; all users of a tensor must agree.",
     ] = None
     persistent: Annotated[bool, "As if it were one of the workload's `persistent_tensors`; all users must agree."] = (
         False
@@ -163,14 +166,15 @@ def _read_einsums(node: YamlNode, what: str) -> tuple[Einsum, ...]:
     def some(child: YamlNode, what: str) -> tuple[Einsum, ...]:
         if isinstance(child, ListNode):
             return tuple(einsum for part in f.read_list(child, what, some) for einsum in part)
-        einsum = _read_einsum(child, what)
+        einsum = read_einsum(child, what)
         check_new(einsum, seen)
         return (einsum,)
 
     return tuple(einsum for part in f.read_list(node, what, some) for einsum in part)
 
 
-def _read_einsum(node: YamlNode, what: str) -> Einsum:
+def read_einsum(node: YamlNode, what: str) -> Einsum:
+    """An Einsum, from its text or its fields."""
     f.no_tag(node, what)
     nodes: dict[str, YamlNode] = {"einsum": node} if isinstance(node, ScalarNode) else _einsum_fields(node)
     if "einsum" not in nodes:

@@ -79,6 +79,7 @@ def load_nodes(name: str, text: str, defines: Mapping[str, object], includes: In
     rendered = render(text, name, defines, includes.functions() if includes else {})
     if includes:
         includes.included.used |= rendered.used
+        includes.included.values.update(rendered.values)
     root = parse_nodes(rendered.text, rendered.sources, includes.included.nodes if includes else {})
     if not isinstance(root, MapNode):
         raise SpecError("the file must be a table of sections such as 'arch:' or 'workload:'", at=root.source)

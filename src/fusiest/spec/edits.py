@@ -1,0 +1,164 @@
+"""Specs with a part exchanged, for `Spec.with_…`: values are read and checked as if a file had them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fusiest.errors import Located, Source, SpecError, did_you_mean
+from fusiest.frozen import FrozenDict
+from fusiest.spec import architecture as arch
+from fusiest.spec.affine import Constraint
+from fusiest.spec.fields import FieldError, Value, fields_of
+from fusiest.spec.workload import Workload, read_einsum
+from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
+
+if TYPE_CHECKING:
+    from fusiest.spec.spec import Spec
+
+T = TypeVar("T")
+
+
+def with_component(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:
+    """Other fields of one component."""
+    architecture = spec.require_arch()
+    known = [str(node.name) for node in arch.flatten(architecture.nodes)]
+    if name not in known:
+        raise SpecError(f"the architecture has no component {name}{did_you_mean(name, known)}")
+    return replace(spec, arch=replace(architecture, nodes=_with_node(architecture.nodes, name, fields)))
+
+
+def _with_node(
+    nodes: tuple[arch.ArchitectureNode, ...], name: str, fields: Mapping[str, object]
+) -> tuple[arch.ArchitectureNode, ...]:
+    found: list[arch.ArchitectureNode] = []
+    for node in nodes:
+        if isinstance(node, (arch.Fork, arch.Parallel)):
+            found.append(replace(node, nodes=_with_node(node.nodes, name, fields)))
+        else:
+            found.append(_edited(node, name, fields) if node.name == name else node)
+    return tuple(found)
+
+
+def with_einsum(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:
+    """Other fields of one Einsum; or one more Einsum, if `einsum` or `tensor_accesses` say what it is."""
+    workload = spec.require_workload()
+    known = {str(einsum.name): einsum for einsum in workload.einsums}
+    given = dict(fields)
+    text = given.pop("einsum", None)
+    if text is not None:
+        new = read_einsum(_node({"name": name, "einsum": text, **given}, name), "einsum")
+    elif name in known:
+        new = _edited(known[name], name, given)
+    elif "tensor_accesses" in given:
+        new = read_einsum(_node({"name": name, **given}, name), "einsum")
+    else:
+        raise SpecError(f"the workload has no Einsum {name}{did_you_mean(name, known)}; a new one needs 'einsum'")
+    return replace(spec, workload=replace(workload, einsums=tuple({**known, name: new}.values())))
+
+
+def with_rank_size(spec: Spec, rank: str, size: Value) -> Spec:
+    """Another size of one rank, or of the rank variable that alone indexes it, wherever the workload says it."""
+    workload = spec.require_workload()
+    tables = [workload.rank_sizes, *(einsum.rank_sizes for einsum in workload.einsums)]
+    if any(rank in table for table in tables):
+        return replace(spec, workload=_everywhere(workload, _other_size(rank, size), lambda shape: shape))
+    least = {v: info.least[v] for info in spec.info.einsums.values() for v in info.bounds}
+    ranks = {
+        str(name): next(iter(index.variables))
+        for einsum in workload.einsums
+        for access in einsum.tensor_accesses
+        for name, index in access.projection.items()
+        if len(index.variables) == 1
+    }
+    variable = rank if rank in least else ranks.get(rank, "")
+    shapes = [workload.iteration_space_shape, *(einsum.iteration_space_shape for einsum in workload.einsums)]
+    if not any(constraint.variables == {variable} for shape in shapes for constraint in shape):
+        known = {*(name for table in tables for name in table), *least}
+        hint = did_you_mean(rank, known) or f"; it has sizes of {', '.join(sorted(map(str, known)))}"
+        raise SpecError(f"the workload gives no size of {rank}{hint}")
+    if isinstance(size, str):
+        raise SpecError(f"{rank}: bounds of rank variables are whole numbers, not expressions")
+    low = least[variable]
+    bounds = Constraint(f"{low} <= {variable} < {low + size}")
+
+    def bounded(shape: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
+        others = tuple(constraint for constraint in shape if constraint.variables != {variable})
+        return shape if len(others) == len(shape) else (*others, bounds)
+
+    return replace(spec, workload=_everywhere(workload, lambda sizes: sizes, bounded))
+
+
+def _other_size(rank: str, size: Value) -> Any:
+    return lambda sizes: FrozenDict({**sizes, rank: size}) if rank in sizes else sizes
+
+
+def _everywhere(workload: Workload, sizes: Any, shape: Any) -> Workload:
+    """Sizes and bounds changed in the workload and in each of its Einsums."""
+
+    def changed(owner: Any) -> Any:
+        return replace(
+            owner, rank_sizes=sizes(owner.rank_sizes), iteration_space_shape=shape(owner.iteration_space_shape)
+        )
+
+    try:
+        found: Workload = replace(changed(workload), einsums=tuple(changed(einsum) for einsum in workload.einsums))
+    except FieldError as error:
+        raise SpecError(error.message) from None
+    return found
+
+
+def with_defines(spec: Spec, defines: Mapping[str, object]) -> Spec:
+    """The files loaded again, with other values of defines."""
+    from fusiest.spec.load import load
+
+    origin = spec.origin
+    if origin is None or not origin.inputs:
+        raise SpecError(
+            "defines fill in files: this spec was made or changed in Python; set defines first, then change it"
+        )
+    known = {*origin.values, *origin.defines}
+    for name in defines:
+        if name not in known:
+            raise SpecError(f"the files have no define {name}{did_you_mean(name, known)}")
+    inputs: tuple[Any, ...] = origin.inputs
+    return load(*inputs, defines={**origin.defines, **defines})
+
+
+def _edited(owner: T, name: str, fields: Mapping[str, object]) -> T:
+    """The same object with other fields: objects as they are, plain values as a file would have them."""
+    kind: Any = type(owner)
+    known = fields_of(kind)
+    for wrong in fields.keys() - known.keys():
+        raise SpecError(f"{name} has no field '{wrong}'{did_you_mean(wrong, known)}")
+    values = {
+        field: value if value is None or _is_object(value) else known[field].reader.read(_node(value, name), field)
+        for field, value in fields.items()
+    }
+    try:
+        return replace(owner, **values)  # type: ignore[type-var]
+    except FieldError as error:
+        raise SpecError(f"{name}: {error.message}") from None
+
+
+def _is_object(value: object) -> bool:
+    """Whether it is what a reader makes, rather than what it reads."""
+    if isinstance(value, FrozenDict) or is_dataclass(value):
+        return True
+    return isinstance(value, tuple) and bool(value) and all(_is_object(item) for item in value)
+
+
+def _node(value: Any, name: str) -> YamlNode:
+    """A Python value as a file would have it."""
+    source = Source(name, 0)
+    if isinstance(value, Mapping):
+        return MapNode(tuple((ScalarNode(str(key), source), _node(one, name)) for key, one in value.items()), source)
+    if isinstance(value, str):
+        return ScalarNode(Located(value, source), source)
+    if isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0:
+        return ListNode(tuple(_node(one, name) for one in value), source)
+    value = value.item() if hasattr(value, "item") else value
+    if not isinstance(value, (int, float, bool)):
+        raise SpecError(f"{name}: {type(value).__name__} is no value of a spec")
+    return ScalarNode(value, source)
