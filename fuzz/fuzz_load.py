@@ -16,7 +16,7 @@ from fusiest.spec.dump import dump
 from fusiest.spec.expressions import NameSet, Record, Universe, evaluate
 from fusiest.spec.load import load_texts
 from fusiest.spec.template import undeclared
-from fusiest.spec.yamlfile import ListNode, MapNode, Node, ScalarNode, load_nodes
+from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes
 
 DEFINES: dict[str, object] = {"N": 3, "NAME": "abc", "TABLE": {"keep": "All"}}
 UNIVERSE = Universe(
@@ -52,8 +52,8 @@ def target(data: bytes) -> None:
             raise AssertionError(f"not one line: {error}") from error
 
 
-def _evaluate_all(root: Node) -> None:
-    todo: list[Node] = [root]
+def _evaluate_all(root: YamlNode) -> None:
+    todo: list[YamlNode] = [root]
     while todo:
         node = todo.pop()
         if isinstance(node, ListNode):
