@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import time
+from typing import Literal
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
 from fusiest.joining import JoinProblem, Switches, join_problem, picks, trace
 from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.diagnose import why_not_joined
+from fusiest.mapper.notebook import notebook_progress
 from fusiest.mapper.options import Options, hinting
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes
@@ -46,7 +48,7 @@ def map(
     bounds: bool = True,
     grouping: bool = True,
     consolidation: bool = True,
-    progress: Progress | None = None,
+    progress: Progress | Literal[False] | None = None,
     executor: concurrent.futures.Executor | None = None,
 ) -> Result:
     """All optimal fused mappings of a spec's workload on its architecture.
@@ -58,7 +60,8 @@ def map(
     `exchange`: Einsums use only tensors that are "finished", or "any".
     `jobs`: processes; by default as many as there are cores. `time_limit`: seconds.
     `coarse`, `bounds`, `grouping`, `consolidation`: parts of the search, which change the time and never the result.
-    `progress` hears of every step. Any `concurrent.futures.Executor` can take the place of local processes.
+    `progress` hears of every step; by default, a notebook shows them; False: nobody.
+    Any `concurrent.futures.Executor` can take the place of local processes.
 
     >>> from fusiest import load
     >>> spec = load("simple", "matmuls", N_EINSUMS=2, M=64, KN=64)
@@ -80,7 +83,10 @@ def map(
         grouping=grouping,
         consolidation=consolidation,
     )
-    return run(spec, options, progress, executor)
+    if progress is not None:
+        return run(spec, options, progress or None, executor)
+    with notebook_progress() as line:
+        return run(spec, options, line, executor)
 
 
 @collector_paused()
