@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fusiest.spec.dump import dump, dump_mapping
     from fusiest.spec.load import load
     from fusiest.spec.spec import Spec
+    from fusiest.sweeps.session import Sweep, sweep
 del TYPE_CHECKING
 
 __version__ = "0.1.0"
@@ -30,6 +31,7 @@ __all__ = [
     "Result",
     "Spec",
     "SpecError",
+    "Sweep",
     "dump",
     "dump_mapping",
     "evaluate",
@@ -38,6 +40,7 @@ __all__ = [
     "load",
     "map",
     "pmappings",
+    "sweep",
 ]
 
 _HOMES = {
@@ -53,6 +56,7 @@ _HOMES = {
     "spec.dump": ("dump", "dump_mapping"),
     "spec.load": ("load",),
     "spec.spec": ("Spec",),
+    "sweeps.session": ("Sweep", "sweep"),
 }
 
 

@@ -17,6 +17,8 @@ from fusiest.cli.output import complain, echo, interruptible, warnings_as_lines,
 from fusiest.cli.report_command import report_command
 from fusiest.cli.reproduce import reproduce_command
 from fusiest.cli.show import list_command, show_command
+from fusiest.cli.store import store_command
+from fusiest.cli.sweep import sweep_command
 from fusiest.errors import FusiestError, OutOfMemory
 from fusiest.terminal.console import silence
 
@@ -134,6 +136,20 @@ app.command(
         "fusiest components SRAM size=64KiB width=64 tech_node=22nm --json",
     ),
 )(components_command)
+app.command(
+    "sweep",
+    epilog=_example(
+        "# which buffer, which bandwidth? 6 designs, each with its best mapping",
+        "fusiest sweep simple matmuls -D GlobalBufferSize=65536,131072,262144 -D M=64,128",
+        "# a sweep file; what was done is kept in edge.runs, and the same command goes on",
+        "fusiest sweep edge.yaml --jobs 2 --time-limit 600 --table edge.csv",
+        "fusiest sweep edge.yaml --status",
+    ),
+)(interruptible(sweep_command))
+app.command(
+    "store",
+    epilog=_example("fusiest store check edge.runs", "fusiest store merge all.runs edge.runs cloud.runs"),
+)(interruptible(store_command))
 app.command("list")(list_command)
 
 

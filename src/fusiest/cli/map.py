@@ -115,6 +115,10 @@ def map_command(
             "only with --mapper",
         ),
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="take the result from this store if it is known, else keep it there"),
+    ] = None,
     json_file: JsonOption = None,
     csv_file: CsvOption = None,
     mapping: Annotated[
@@ -156,8 +160,12 @@ def map_command(
     check_outputs((*files, *given(dataflow)), json=json_file, csv=csv_file, mapping=mapping, report=report)
     pictures = Pictures(report, charts, not no_unfused)
     pictures.check()
+    if store is not None and mapper not in (None, "fusiest"):
+        raise SpecError("--store keeps results of fusiest alone, not of a baseline")
     with ProgressLine(sys.stderr, quiet) as progress:
-        result = _searched(spec, options, baseline, progress)
+        result = _stored(spec, options, store, progress) or _searched(spec, options, baseline, progress)
+    if store is not None:
+        _keep(result, store)
     result.provenance = dataclasses.replace(result.provenance, command=command_line())
     with Deliveries(json_file, csv_file, mapping, report, charts) as deliveries:
         with interrupt.deferred():
@@ -174,6 +182,24 @@ def map_command(
         sys.exit(interrupt.EXIT_STATUS)
     if result.stopped == "memory":
         sys.exit(OutOfMemory.exit_status)
+
+
+def _stored(spec: Spec, options: Options, store: str | None, progress: ProgressLine) -> Result | None:
+    """The result that a store has of this."""
+    if store is None:
+        return None
+    from fusiest.mapper.progress import Step
+    from fusiest.sweeps.single import stored_result
+
+    progress(Step("looking into the store"))
+    return stored_result(spec, options, store)
+
+
+def _keep(result: Result, store: str) -> None:
+    """Keep a result that is proven."""
+    from fusiest.sweeps.single import keep_result
+
+    keep_result(result, store)
 
 
 def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress: ProgressLine) -> Result:

@@ -15,9 +15,10 @@ class Step:
     detail: str = ""
     done: int = 0
     total: int = 0
+    unit: str = "Einsums"
 
     def __str__(self) -> str:
-        far = f" {self.done} of {self.total} Einsums" if self.total else ""
+        far = f" {self.done:,} of {self.total:,} {self.unit}" if self.total else ""
         return f"{self.phase}{far}{': ' if self.detail else ''}{self.detail}"
 
 

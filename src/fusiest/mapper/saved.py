@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args
 
@@ -100,6 +101,26 @@ def given_mapping(spec: Spec, evaluation: Evaluation, made: Provenance) -> Resul
         raise SpecError("no file has a section 'mapping:'")
     mapping = Mapping(spec.mapping, einsum_order(spec.mapping), evaluation)
     return Result(spec, ("edp",), [mapping], False, 1.0, Stats(), options=Options(objective=("edp",)), provenance=made)
+
+
+def mappings_on(spec: Spec, document: dict[str, Any]) -> Iterator[tuple[Mapping, dict[str, float]]]:
+    """The mappings of a result on another spec, one by one: evaluated there, and what they cost where they were found."""
+    for saved in list_of("result", document, "mappings"):
+        tree = load_texts({"mapping": text_of("result", saved, "mapping")}, {}).mapping
+        if tree is None:
+            raise SpecError("a mapping is empty")
+        said = {name: number_of("result", saved, name) for name in ("energy", "latency")}
+        yield Mapping(tree, einsum_order(tree), evaluate(spec, tree)), said
+
+
+def result_on(spec: Spec, document: dict[str, Any], made: Provenance) -> Result:
+    """A result whose mappings are optimal on this spec, too, as a result of its own."""
+    mappings = [mapping for mapping, _ in mappings_on(spec, document)]
+    name = "result"
+    return Result(
+        spec, objective_of(name, document), mappings, document.get("optimal") is True, number_of(name, document, "gap"),
+        _stats(name, document.get("stats")), _stopped(document.get("stopped")), _options(name, document), made,
+    )  # fmt: skip
 
 
 def _spec(file: str, document: dict[str, Any]) -> Spec:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
+    "NETWORK_OPTIONS",
     "ImportOptions",
     "ImportReport",
     "NetworkImport",
@@ -32,7 +33,11 @@ __all__ = [
     "from_torch",
     "import_network",
     "network_text",
+    "open_dimensions",
 ]
+
+NETWORK_OPTIONS = ("batch", "bits", "softmax", "elementwise")
+"""Options of an import that defines can give."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +75,7 @@ def network_text(path: str, defines: Mapping[str, object]) -> tuple[str, frozens
     `batch`, `bits`, `softmax` and `elementwise` are options by name; any other define that the file knows is the size of
     an open dimension.
     """
-    known = {name: defines[name] for name in ("batch", "bits", "softmax", "elementwise") if name in defines}
+    known = {name: defines[name] for name in NETWORK_OPTIONS if name in defines}
     sizes = {name: value for name, value in defines.items() if name in open_dimensions(path)}
     options = ImportOptions(dims=sizes, **known)  # type: ignore[arg-type]
     return import_network(path, options).yaml, frozenset(known) | frozenset(sizes)

@@ -83,6 +83,34 @@ def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None,
     return spec.came_from(SpecOrigin(names, FrozenDict(defines), values, tuple(distinct)))
 
 
+def combined(machine: Spec, work: Spec) -> Spec:
+    """One spec's architecture with another's workload, as if the files of both had been loaded together."""
+    same = machine.origin is not None and work.origin is not None and machine.origin.files == work.origin.files
+    spec = Spec(
+        arch=machine.arch,
+        dataflow=machine.dataflow,
+        workload=work.workload,
+        component_classes=machine.component_classes,
+        renames=work.renames if same else machine.renames + work.renames,
+        variables=_merged_variables([machine.variables, work.variables]),
+    )
+    check(spec)
+    files = tuple(dict.fromkeys(f for s in (machine, work) if s.origin for f in s.origin.files))
+    defines = {name: value for s in (machine, work) if s.origin for name, value in s.origin.defines.items()}
+    return spec.came_from(SpecOrigin(files, FrozenDict(defines)))
+
+
+def defines_of(file: str, defines: Mapping[str, object]) -> frozenset[str]:
+    """The defines that a file takes: names in its templates, or options of a network."""
+    if file.endswith(NETWORKS):
+        from fusiest.networks import NETWORK_OPTIONS, open_dimensions
+
+        return open_dimensions(file) | frozenset(NETWORK_OPTIONS)
+    return (
+        frozenset(SpecFiles(dict([find(file)]), defines).included.used) if not file.endswith(".json") else frozenset()
+    )
+
+
 def load_texts(
     texts: Mapping[str, str | SpecText],
     defines: Mapping[str, object],

@@ -1,0 +1,219 @@
+"""`fusiest sweep`: many designs, each with the best mapping of every workload."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fusiest import interrupt
+from fusiest.cli.arguments import check_outputs
+from fusiest.cli.completion import complete, one_of
+from fusiest.cli.output import Deliveries, echo, present, write_output
+from fusiest.errors import Interrupted, Source, SpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from fusiest.sweeps import Sweep, SweepFile
+    from fusiest.terminal.progress import ProgressLine
+
+REUSES = ("known", "covered")
+TABLES = (".csv", ".json", ".parquet")
+
+
+def sweep_command(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE | ARCH WORKLOAD…",
+            help="a sweep file; or an architecture and workloads, with the parameters as -D",
+            autocompletion=complete("arches", "workloads"),
+            show_default=False,
+        ),
+    ],
+    define: Annotated[
+        list[str] | None,
+        typer.Option("-D", metavar="NAME=V1,V2,…", help="a parameter and its values, in place of a sweep file"),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="energy, latency, edp or energy,latency; in place of a sweep file (default: edp)",
+            autocompletion=one_of("energy", "latency", "edp", "energy,latency"),
+        ),
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="DIR", help="where runs are kept; default: the file's name with .runs")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
+    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="per run")] = None,
+    memory_limit: Annotated[
+        float | None, typer.Option(metavar="GIB", help="per run; default: its share of the machine's memory")
+    ] = None,
+    retry: Annotated[
+        str | None, typer.Option(metavar="failed", help="do runs again that failed", autocompletion=one_of("failed"))
+    ] = None,
+    no_reuse: Annotated[
+        str | None, typer.Option(metavar="KINDS", help="search although it is not needed: known, covered")
+    ] = None,
+    best: Annotated[
+        str | None, typer.Option(metavar="WHAT", help="the least of this; in place of what the file asks for")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what there is to do, and do nothing")] = False,
+    status: Annotated[bool, typer.Option("--status", help="how far it is, also from another terminal")] = False,
+    table: Annotated[
+        str | None, typer.Option(metavar="FILE.csv|.json|.parquet", help="write a row per design and workload")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Map workloads onto many designs of a chip; what is known or follows from another design is not searched."""
+    from fusiest.sweeps import Reuse, Running, Store, Sweep
+    from fusiest.terminal.sweep import status_parts
+
+    asked, folder = _asked(files, define, objective, best), store or default_store(files)
+    if status:
+        with Store(folder, create=False) as known:
+            present(status_parts(known.said(asked.identity)))
+        return
+    _check(table, retry, jobs, time_limit, memory_limit)
+    check_outputs(files, table=table)
+    running = Running(folder, jobs, time_limit, memory_limit, retry == "failed", Reuse(**_reuse(no_reuse)))
+    with Sweep(asked, running) as sweep:
+        if dry_run:
+            _say_plan(sweep)
+            return
+        _run(sweep, quiet)
+        _deliver(sweep, table)
+
+
+def default_store(files: list[str]) -> str:
+    """Where runs are kept if nobody says.
+
+    >>> default_store(["sweeps/edge.yaml"]), default_store(["simple", "matmuls"])
+    ('edge.runs', 'simple.runs')
+    """
+    return os.path.splitext(os.path.basename(files[0]))[0] + ".runs"
+
+
+def _asked(files: list[str], define: list[str] | None, objective: str | None, best: str | None) -> SweepFile:
+    from fusiest.sweeps import load_sweep, make_sweep
+    from fusiest.sweeps.sweepfile import wanted
+
+    if len(files) == 1:
+        for option, value in (("-D", define), ("--objective", objective)):
+            if value is not None:
+                raise SpecError(f"{option} is for an architecture and workloads; {files[0]} is a sweep file")
+        found = load_sweep(files[0])
+    else:
+        parameters = dict(map(_parameter, define or []))
+        found = make_sweep(
+            {"arch": files[0], "workloads": files[1:], "parameters": parameters, "objective": objective or "edp"},
+            "the sweep",
+        )
+    return dataclasses.replace(found, best=wanted(best)) if best is not None else found
+
+
+def _parameter(text: str) -> tuple[str, list[Any]]:
+    from fusiest.spec.yamlfile import ScalarNode, parse_nodes
+
+    name, equals, values = text.partition("=")
+    if not equals or not all(part.isidentifier() for part in name.split(".")):
+        raise SpecError(f"-D {text}: expected NAME=VALUE,VALUE,…")
+    found = []
+    for value in values.split(","):
+        node = parse_nodes(value, [Source(f"-D {name}", 1)]) if value.strip() else None
+        if not isinstance(node, ScalarNode):
+            raise SpecError(f"-D {text}: a value must be a number, true, false or text")
+        found.append(str(node.value) if isinstance(node.value, str) else node.value)
+    return name, found
+
+
+def _reuse(no_reuse: str | None) -> dict[str, bool]:
+    off = [kind.strip() for kind in no_reuse.split(",")] if no_reuse else []
+    for kind in off:
+        if kind not in REUSES:
+            raise SpecError(f"--no-reuse {kind}: none of {', '.join(REUSES)}{did_you_mean(kind, REUSES)}")
+    return {kind: kind not in off for kind in REUSES}
+
+
+def _check(table: str | None, retry: str | None, *numbers: float | None) -> None:
+    if retry not in (None, "failed"):
+        raise SpecError(f"--retry {retry}: only 'failed' runs can be done again")
+    if table is not None and os.path.splitext(table)[1] not in TABLES:
+        raise SpecError(f"--table {table}: the name must end in {', '.join(TABLES)}")
+    for name, value in zip(("jobs", "time-limit", "memory-limit"), numbers, strict=True):
+        if value is not None and not value > 0:
+            raise SpecError(f"--{name} must be positive, but is {value}")
+
+
+def _run(sweep: Sweep, quiet: bool) -> None:
+    from fusiest.terminal.progress import ProgressLine
+
+    try:
+        with ProgressLine(sys.stderr, quiet) as progress:
+            sweep.watch = lambda: _progress(sweep, progress)
+            sweep.run()
+    except KeyboardInterrupt:
+        counts = sweep.counts
+        sweep.close_hands()
+        sweep.driver.tell(now=True)
+        raise Interrupted(
+            f"interrupted: {counts.finished:,} of {counts.total:,} runs have answers, which are kept; the same command goes on"
+        ) from None
+
+
+def _progress(sweep: Sweep, progress: ProgressLine) -> None:
+    from fusiest.mapper.progress import Step
+
+    counts = sweep.counts
+    if sweep.driver.begin is None:
+        progress(Step("planning", f"{counts.total:,} runs, {counts.known:,} known"))
+    else:
+        progress(Step("sweep", str(counts), counts.finished, counts.total, "runs"))
+
+
+def _say_plan(sweep: Sweep) -> None:
+    driver = sweep.driver
+    designs = 0
+    for answer in driver.planned():
+        designs += answer is None
+    counts = driver.counts
+    echo(f"{designs:,} designs ({driver.out.words()})" if sweep.file.where else f"{designs:,} designs")
+    left = len(driver.plan.forms)
+    echo(f"{counts.total:,} runs: {counts.known:,} known, {counts.failed:,} failed, {left:,} different ones to do")
+    families: dict[str, int] = {}
+    for form in driver.plan.forms.values():
+        families[form.family] = families.get(form.family, 0) + 1
+    if left:
+        echo(f"in {len(families):,} families, inside each of which the proof of one run may cover others")
+
+
+def _deliver(sweep: Sweep, table: str | None) -> None:
+    from fusiest.terminal.sweep import sweep_parts
+
+    with interrupt.deferred(), Deliveries(table) as deliveries:
+        designs = sweep.designs()
+        with deliveries.one():
+            present(sweep_parts(sweep.counts, sweep.answers, designs, sweep.best(), sweep.wanted.words))
+        if table is not None:
+            with deliveries.one(table):
+                _write_table(sweep, table)
+
+
+def _write_table(sweep: Sweep, file: str) -> None:
+    rows = sweep.table()
+    if file.endswith(".parquet"):
+        try:
+            rows.to_frame().to_parquet(file)
+        except ImportError:
+            raise SpecError(f"{file}: Parquet files need pyarrow: pip install pyarrow") from None
+        return
+    if file.endswith(".json"):
+        found = [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
+        write_output(file, json.dumps(found, indent=1) + "\n")
+    else:
+        write_output(file, rows.to_csv())

@@ -1,0 +1,122 @@
+"""One run, tried: whatever becomes of it is a row of plain data, never an exception.
+
+This is what runs in a child process, here or on another machine.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from fusiest.errors import FusiestError, OutOfMemory, SpecError
+from fusiest.mapper.options import Options
+from fusiest.mapper.result import Result
+from fusiest.spec.spec import Spec
+
+SAME = 1e-12
+"""Costs on two designs that are so close, relatively, are the same: the same sums were rounded."""
+
+
+@dataclass(frozen=True)
+class SearchTask:
+    """A spec to map."""
+
+    spec: Spec
+    options: Options
+
+
+@dataclass(frozen=True)
+class CoverTask:
+    """Mappings that are optimal on a design which is nowhere worse: are they, at the same cost, on this one?"""
+
+    spec: Spec
+    options: Options
+    document: dict[str, Any]
+
+
+SweepTask: TypeAlias = SearchTask | CoverTask
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a task."""
+
+    status: str
+    reason: str = ""
+    energy: float | None = None
+    latency: float | None = None
+    gap: float | None = None
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    peak_bytes: int = 0
+    document: bytes = field(default=b"", repr=False)
+    """The result, packed."""
+
+
+def attempt(task: SweepTask) -> Outcome:
+    """Do a task."""
+    from fusiest.mapper.resources import cpu_seconds
+
+    begin, cpu = time.perf_counter(), cpu_seconds()
+    try:
+        found = _search(task) if isinstance(task, SearchTask) else _cover(task)
+    except (MemoryError, OutOfMemory):
+        found = Outcome("out of memory", "the search needs more memory than a run may take")
+    except FusiestError as error:
+        found = _refused(task, error)
+    except Exception as error:
+        found = Outcome("internal error", f"{type(error).__name__}: {error}")
+    measured = {"cpu_seconds": cpu_seconds() - cpu, "wall_seconds": time.perf_counter() - begin}
+    return Outcome(**{**found.__dict__, **measured})
+
+
+def _refused(task: SweepTask, error: FusiestError) -> Outcome:
+    from fusiest.pmapping.diagnose import NoMapping
+
+    if isinstance(error, NoMapping):
+        return Outcome("no valid mapping", str(error))
+    internal = str(error).startswith("internal error")
+    return Outcome("internal error" if internal else "bad design", str(error).removeprefix("internal error: "))
+
+
+def _search(task: SearchTask) -> Outcome:
+    from fusiest.mapper.document import result_json
+    from fusiest.mapper.mapper import run
+    from fusiest.sweeps.store import packed
+
+    result = run(task.spec, task.options)
+    best = result.best(result.aim)
+    status, reason = _judged(result)
+    return Outcome(
+        status, reason, best.energy, best.latency, result.gap, peak_bytes=result.stats.peak_rss_bytes,
+        document=packed(result_json(result)),
+    )  # fmt: skip
+
+
+def _judged(result: Result) -> tuple[str, str]:
+    if result.stopped == "memory":
+        return "out of memory", f"the best so far; {result.proof}"
+    if result.stopped is not None:
+        return "time limit", f"the best so far; {result.proof}"
+    return "done", "" if result.optimal else result.proof
+
+
+def _cover(task: CoverTask) -> Outcome:
+    """`covered` if every mapping is valid here and costs the same; else `open`: it takes a search."""
+    from fusiest.mapper.saved import mappings_on
+    from fusiest.pmapping.diagnose import NoMapping
+
+    costs = []
+    try:
+        for mapping, said in mappings_on(task.spec, task.document):
+            for name, value in said.items():
+                if not math.isclose(getattr(mapping, name), value, rel_tol=SAME, abs_tol=0.0):
+                    return Outcome("open")
+            costs.append(mapping)
+    except (SpecError, NoMapping):
+        return Outcome("open")
+    aim = task.options.objective[0] if len(task.options.objective) == 1 else "edp"
+    best = min(costs, key=lambda m: (getattr(m, aim), m.energy, m.latency))
+    return Outcome("covered", "", best.energy, best.latency, 0.0)

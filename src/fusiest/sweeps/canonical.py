@@ -1,0 +1,174 @@
+"""What a run is, in canonical form: the same for two specs that differ only in how they are written.
+
+Everything is evaluated: a size of `8 * 1024` and of 8192 are one, and so are a figure that is given and the same one from a
+component's class. Comments, names of files, the order of tables, areas and names that nothing refers to do not count. Names of
+components, Einsums and tensors do: a mapping speaks of them.
+
+A form has two parts. The figures (sizes, energies, throughputs, leakage) are numbers of which it is known whether more or less
+of them is better. All else is the family: what proofs on one design say of another holds inside a family.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fusiest.mapper.options import Options
+from fusiest.model.leakage import bind_all
+from fusiest.spec import architecture as arch
+from fusiest.spec.affine import Affine
+from fusiest.spec.analysis import EinsumInfo
+from fusiest.spec.binding import BoundComponent, architecture_names
+from fusiest.spec.expressions import CONSTANTS, names_in, parse
+from fusiest.spec.namesets import NameSet
+from fusiest.spec.scope import EinsumNames
+from fusiest.spec.spec import Spec
+
+ANSWER = 1
+"""The version of the answer: to be raised when the same spec and options may give another result."""
+CHANGING = ("objective", "usage", "orders", "max_fused_loops", "max_fused_loops_per_variable", "imperfect", "exchange")
+"""Options that change the answer. A time limit does, too, but only that of a run which it ended: see the store."""
+
+
+@dataclass(frozen=True)
+class RunForm:
+    """A run's hash, its family's, and its figures: as tuples, more is better in all of them."""
+
+    hash: str
+    family: str
+    figures: tuple[float, ...]
+
+    def nowhere_worse(self, other: RunForm) -> bool:
+        """Whether this design is at least as good as the other in every figure, and alike in all else."""
+        return self.family == other.family and all(a >= b for a, b in zip(self.figures, other.figures, strict=True))
+
+
+def run_form(spec: Spec, options: Options) -> RunForm:
+    """A spec and the options that change the answer."""
+    places: dict[tuple[str, tuple[float, ...]], int] = {}
+    einsums = []
+    for info in spec.info.einsums.values():
+        names = architecture_names(spec, info)
+        bound = bind_all(spec, info)
+        nodes = []
+        for node in arch.flatten(spec.require_arch().nodes):
+            own, rest = _split(bound[str(node.name)])
+            # A component has the same figures in most Einsums: they are listed once.
+            place = places.setdefault((str(node.name), own), len(places))
+            nodes.append([rest, place, _placement(node, names)])
+        einsums.append([_einsum(info), nodes])
+    figures = tuple(x for _, own in places for x in own)
+    chosen = {name: getattr(options, name) for name in CHANGING}
+    family = _sha([ANSWER, plain(chosen), _structure(spec.require_arch().nodes), einsums])
+    return RunForm(_sha([family, [repr(x) for x in figures]]), family, figures)
+
+
+def _sha(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def _structure(nodes: tuple[arch.ArchitectureNode, ...]) -> list[Any]:
+    """Which node is where: names, Forks with what they gate, and memories that stand beside each other."""
+    found: list[Any] = []
+    for node in nodes:
+        if isinstance(node, arch.Fork):
+            gated = node.forked_power_gateable, node.non_forked_power_gateable
+            found.append(["fork", _structure(node.nodes), *gated])
+        elif isinstance(node, arch.Parallel):
+            found.append(["parallel", _structure(node.nodes)])
+        else:
+            found.append(str(node.name))
+    return found
+
+
+def _split(component: BoundComponent) -> tuple[tuple[float, ...], object]:
+    """Figures of which more is better, and everything else of a component but its area.
+
+    A `total_latency` of the component's own may depend on anything: then size and throughput are no such figures.
+    """
+    own: list[float] = []
+    rest: dict[str, object] = {f.name: getattr(component, f.name) for f in dataclasses.fields(component)}
+    del rest["area"]
+    actions: list[object] = []
+    for name, action in sorted(component.actions.items()):
+        other = {f.name: getattr(action, f.name) for f in dataclasses.fields(action) if f.name != "energy"}
+        own.append(0.0 - action.energy)
+        if component.total_latency is None:
+            own.append(float(other.pop("throughput")))
+        actions.append([name, other])
+    rest["actions"] = actions
+    del rest["leak_power"], rest["size"]
+    own.append(0.0 - component.leak_power)
+    if component.total_latency is None:
+        own.append(float(component.size))
+    else:
+        rest["size"] = component.size
+    return tuple(own), plain(rest)
+
+
+def _einsum(info: EinsumInfo) -> object:
+    """All of an Einsum but the names that expressions use: what they stand for is where they are used."""
+    return plain({f.name: getattr(info, f.name) for f in dataclasses.fields(info) if f.name != "names"})
+
+
+def _placement(node: arch.Container, names: EinsumNames) -> object:
+    """What a node may and must hold. It depends on choices: texts, and what the names in them stand for."""
+    tensors = getattr(node, "tensors", None)
+    if tensors is None:
+        return None
+    return {f.name: _texts(getattr(tensors, f.name), names) for f in dataclasses.fields(tensors)}
+
+
+def _texts(value: object, names: EinsumNames) -> object:
+    if isinstance(value, str):
+        return [ast.unparse(parse(value)), _meanings(value, names)]
+    if isinstance(value, tuple):
+        return [_texts(item, names) for item in value]
+    if dataclasses.is_dataclass(value):
+        return {
+            f.name: getattr(value, f.name) if f.name == "operator" else _texts(getattr(value, f.name), names)
+            for f in dataclasses.fields(value)
+        }
+    return plain(value)
+
+
+def _meanings(text: str, names: EinsumNames) -> dict[str, object]:
+    figures = names.figures()
+    return {
+        name: plain(figures[name])
+        for name in sorted(names_in(text) - set(CONSTANTS))
+        if name in figures and name != "Above" and name not in figures.components
+    }
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it, the same for values that are equal."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, (int, float)):
+        return _number(value)
+    if isinstance(value, (str, Affine)):
+        return str(value)
+    if isinstance(value, NameSet):
+        return [value.kind, sorted(map(str, value.members))]
+    if isinstance(value, Mapping):
+        return sorted(([plain(key), plain(item)] for key, item in value.items()), key=repr)
+    if isinstance(value, (frozenset, set)):
+        return sorted((plain(item) for item in value), key=repr)
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if dataclasses.is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return str(value)
+
+
+def _number(value: float) -> object:
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return int(value) if value == int(value) else value

@@ -1,0 +1,220 @@
+"""From a design to specs: parameters are defines of the templates, fields of components, or the dataflow."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fusiest.errors import SpecError, did_you_mean
+from fusiest.model.area import area_by_component
+from fusiest.spec import architecture as arch
+from fusiest.spec.expressions import CONSTANTS, names_in
+from fusiest.spec.load import NETWORKS, combined, defines_of, load
+from fusiest.spec.spec import Spec
+from fusiest.spec.specfiles import find
+from fusiest.sweeps.designs import Design
+from fusiest.sweeps.parameters import DesignGrid, Figure, FreeParameter, ParameterValue, TiedParameter
+from fusiest.sweeps.sweepfile import SweepFile, SweptWorkload
+
+DATAFLOW, FREE = "dataflow", "free"
+_KEPT = 64
+"""Machines and workloads that are kept in memory, each: designs that follow each other share them."""
+
+
+class Chips:
+    """Makes the specs of a sweep's designs. What a parameter is follows from what knows its name."""
+
+    def __init__(self, sweep: SweepFile) -> None:
+        self.sweep = sweep
+        self.first: dict[str, ParameterValue] = DesignGrid(sweep.parameters)[0]
+        names = list(self.first)
+        plain = {name: value for name, value in self.first.items() if "." not in name and name != DATAFLOW}
+        self.takes = {sweep.arch: defines_of(sweep.arch, plain)}
+        for one in sweep.workloads:
+            if one.file not in self.takes:
+                self.takes[one.file] = defines_of(one.file, {**plain, **one.defines})
+        self.fields = [name for name in names if "." in name]
+        self._check(names)
+        self._machine = functools.lru_cache(_KEPT)(self._load_machine)
+        self._workload = functools.lru_cache(_KEPT)(self._load_workload)
+        self.spec(Design(0, self.first), sweep.workloads[0])
+        self._check_twice()
+
+    def spec(self, design: Design, workload: SweptWorkload) -> Spec:
+        """A workload on a design."""
+        values = design.values
+        fields = tuple((name, values[name]) for name in self.fields)
+        work = self._workload(workload, self._defines(workload.file, values))
+        machine = self._machine(self._defines(self.sweep.arch, {**values, **workload.defines}),
+                                str(values.get(DATAFLOW, FREE)), fields)  # fmt: skip
+        return combined(machine, work)
+
+    def area(self, design: Design) -> Figure:
+        """Square metres, in all and by component; what depends on the workload is taken where it is most."""
+        parts: dict[str, float] = {}
+        for workload in self.sweep.workloads:
+            for name, area in area_by_component(self.spec(design, workload)).items():
+                parts[name] = max(parts.get(name, 0.0), area)
+        return Figure(sum(parts.values()), parts)
+
+    def request(self, design: Design, workload: SweptWorkload) -> str | None:
+        """A hash of all that a spec is made from, which is known without making it. None if files include others."""
+        texts = [self._digest(self.sweep.arch), self._digest(workload.file)]
+        flow = str(design.values.get(DATAFLOW, FREE))
+        if flow != FREE:
+            texts.append(self._digest(flow))
+        if None in texts:
+            return None
+        known = self.takes[self.sweep.arch] | self.takes[workload.file]
+        values = {n: v for n, v in design.values.items() if n in known or n in self.fields or n == DATAFLOW}
+        made = [texts, sorted(values.items()), sorted(workload.defines.items())]
+        return hashlib.sha256(json.dumps(made).encode()).hexdigest()
+
+    @functools.cached_property
+    def _digests(self) -> dict[str, str | None]:
+        return {}
+
+    def _digest(self, file: str) -> str | None:
+        if file not in self._digests:
+            self._digests[file] = _digest(file)
+        return self._digests[file]
+
+    def _defines(self, file: str, values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+        return tuple((n, v) for n, v in values.items() if n in self.takes[file] and "." not in n and n != DATAFLOW)
+
+    def _load_machine(
+        self, defines: tuple[tuple[str, Any], ...], flow: str, fields: tuple[tuple[str, Any], ...]
+    ) -> Spec:
+        files = (self.sweep.arch,) if flow == FREE else (self.sweep.arch, flow)
+        machine = load(*files, defines=dict(defines))
+        if machine.arch is None:
+            raise SpecError(f"{self.sweep.arch}: no section 'arch:'")
+        if flow != FREE and machine.dataflow is None:
+            raise SpecError(f"{flow}: no section 'dataflow:'")
+        origin = machine.origin
+        for name, value in fields:
+            machine = _with_field(machine, name, value)
+        return machine.came_from(origin) if origin is not None else machine
+
+    def _load_workload(self, workload: SweptWorkload, defines: tuple[tuple[str, Any], ...]) -> Spec:
+        work = load(workload.file, defines={**dict(defines), **workload.defines})
+        if work.workload is None:
+            raise SpecError(f"{workload.file}: no section 'workload:'")
+        return work
+
+    def _check(self, names: list[str]) -> None:
+        """Each parameter is known to something."""
+        known = frozenset[str]().union(*self.takes.values())
+        used = {n for p in self.sweep.parameters if isinstance(p, TiedParameter) for n in p.uses}
+        used |= {n for text in self.sweep.where for n in names_in(text) - set(CONSTANTS)}
+        defines = {n for w in self.sweep.workloads for n in w.defines}
+        for name in names:
+            if name in defines and name in known:
+                raise SpecError(f"parameter {name} is also a define of a workload; give one of them", name)
+            if "." in name or name == DATAFLOW or name in known or name in used:
+                continue
+            files = ", ".join(self.takes)
+            raise SpecError(
+                f"parameter {name}: {files} take no such define, and no component is named so"
+                f"{did_you_mean(name, [*known, DATAFLOW])}",
+                name,
+            )
+
+    def _check_twice(self) -> None:
+        """No field is set by two parameters: a define that a field's own parameter hides has no effect."""
+        for p in self.sweep.parameters:
+            if not isinstance(p, FreeParameter) or p.name not in self.takes[self.sweep.arch] or len(p.values) < 2:
+                continue
+            given = [self._plain({**self.first, p.name: value}) for value in (p.values[0], p.values[-1])]
+            for name in self.fields:
+                if p.name not in _sources(name, self.sweep) and _field(given[0], name) != _field(given[1], name):
+                    raise SpecError(f"parameters {p.name} and {name} both set {name}; give one of them", name)
+
+    def _plain(self, values: Mapping[str, ParameterValue]) -> Spec:
+        """The machine without its parameters that are fields."""
+        return self._machine(self._defines(self.sweep.arch, values), FREE, ())
+
+
+def _sources(name: str, sweep: SweepFile) -> frozenset[str]:
+    """The parameters that a parameter follows from."""
+    tied = {p.name: p for p in sweep.parameters if isinstance(p, TiedParameter)}
+    found: set[str] = set()
+    todo = [name]
+    while todo:
+        for used in tied[one].uses if (one := todo.pop()) in tied else ():
+            if used not in found:
+                found.add(used)
+                todo.append(used)
+    return frozenset(found)
+
+
+def _digest(file: str) -> str | None:
+    if file.endswith(NETWORKS) or file.endswith(".json"):
+        with open(file, "rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    text = find(file)[1].text
+    return None if "include" in text else hashlib.sha256(text.encode()).hexdigest()
+
+
+# --- fields of components -------------------------------------------------------------------------------------------
+
+
+def _parts(name: str) -> list[str]:
+    parts = name.split(".")
+    if len(parts) not in (2, 3):
+        raise SpecError(
+            f"parameter {name}: say Component.field, Component.action.field or Component.dimension.field", name
+        )
+    return parts
+
+
+def _owner(machine: Spec, name: str) -> arch.Container:
+    component = _parts(name)[0]
+    nodes = {str(node.name): node for node in arch.flatten(machine.require_arch().nodes)}
+    if component not in nodes:
+        raise SpecError(f"parameter {name}: there is no component {component}{did_you_mean(component, nodes)}", name)
+    return nodes[component]
+
+
+def _inner(owner: arch.Container, name: str) -> tuple[str, int]:
+    """The list (actions or dimensions) that a name of three parts is about, and the place in it."""
+    inner = _parts(name)[1]
+    actions = getattr(owner, "actions", ())
+    known = {str(one.name): ("actions", i) for i, one in enumerate(actions)}
+    known |= {str(one.name): ("spatial", i) for i, one in enumerate(owner.spatial)}
+    if inner not in known:
+        raise SpecError(
+            f"parameter {name}: {owner.name} has no action or dimension {inner}{did_you_mean(inner, known)}", name
+        )
+    return known[inner]
+
+
+def _field(machine: Spec, name: str) -> object:
+    owner: object = _owner(machine, name)
+    *_, last = parts = _parts(name)
+    if len(parts) == 3:
+        place, index = _inner(owner, name)  # type: ignore[arg-type]
+        owner = getattr(owner, place)[index]
+    known = [f.name for f in dataclasses.fields(owner)]  # type: ignore[arg-type]
+    if last not in known:
+        raise SpecError(f"parameter {name}: there is no field {last}{did_you_mean(last, known)}", name)
+    return getattr(owner, last)
+
+
+def _with_field(machine: Spec, name: str, value: ParameterValue) -> Spec:
+    """The machine with another value of one field."""
+    _field(machine, name)
+    owner, parts = _owner(machine, name), _parts(name)
+    if len(parts) == 2:
+        return machine.with_component(parts[0], **{parts[1]: value})
+    place, index = _inner(owner, name)
+    items = list(getattr(owner, place))
+    try:
+        items[index] = dataclasses.replace(items[index], **{parts[2]: value})
+    except Exception as error:
+        raise SpecError(f"parameter {name}: {getattr(error, 'message', error)}", name) from None
+    return machine.with_component(parts[0], **{place: tuple(items)})

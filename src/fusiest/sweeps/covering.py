@@ -1,0 +1,47 @@
+"""Runs that need no search, because another run's proof covers them. docs/sweep.md has the proofs.
+
+Inside a family, a design that is at least as good in every figure allows every mapping that the other allows, and none costs
+more on it. So if its optimal mappings are valid on the other design and cost the same there, they are optimal there, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fusiest.sweeps.canonical import RunForm
+
+CANDIDATES = 3
+"""Of runs whose proofs may cover another, so many are tried."""
+
+
+@dataclass
+class Proofs:
+    """Searched runs with proven results, by family."""
+
+    known: dict[str, list[RunForm]] = field(default_factory=dict)
+    hashes: set[str] = field(default_factory=set)
+
+    def add(self, form: RunForm) -> None:
+        """A run whose result is proven."""
+        if form.hash not in self.hashes:
+            self.hashes.add(form.hash)
+            self.known.setdefault(form.family, []).append(form)
+
+    def candidates(self, form: RunForm) -> list[RunForm]:
+        """Runs on designs that are nowhere worse, the closest first.
+
+        If a design lies between, in every figure, it is tried alone: were the proof of the better one to hold here, it would
+        hold there, too, and the design between would not have been searched.
+        """
+        better = [one for one in self.known.get(form.family, ()) if one.nowhere_worse(form) and one.hash != form.hash]
+        closest = [one for one in better if not any(o is not one and one.nowhere_worse(o) for o in better)]
+        return sorted(closest, key=lambda one: one.figures)[:CANDIDATES]
+
+
+def in_order(forms: Iterable[RunForm]) -> list[RunForm]:
+    """Runs such that none comes before one that is nowhere worse: what may cover others is searched first.
+
+    If a is nowhere worse than b in every figure and not equal to it, then its figures come later in the order of words.
+    """
+    return sorted(forms, key=lambda one: (one.family, tuple(-x for x in one.figures)))

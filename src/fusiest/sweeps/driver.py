@@ -1,0 +1,318 @@
+"""Runs a sweep: plans all runs, takes what is known, hands out the rest, and keeps every answer as soon as it is there."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fusiest.errors import SpecError
+from fusiest.mapper.options import Options
+from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask, SweepTask
+from fusiest.sweeps.canonical import RunForm, run_form
+from fusiest.sweeps.chips import Chips
+from fusiest.sweeps.covering import Proofs, in_order
+from fusiest.sweeps.designs import Design, Designs, RuledOut
+from fusiest.sweeps.store import COVERED, DONE, RunRow, Store, packed, packed_figures, unpacked_figures
+from fusiest.sweeps.sweepfile import SweepFile, SweptWorkload
+
+_LOOK_UP_SECONDS = 0.5
+_SAY_SECONDS = 2.0
+_BLOCKED = 64
+"""Runs of a family that are looked at for one that need not wait."""
+PRUNED = "pruned"
+
+
+class Hands(Protocol):
+    """What does tasks: child processes here, or a cluster."""
+
+    @property
+    def idle(self) -> int: ...
+
+    @property
+    def running(self) -> int: ...
+
+    def submit(self, key: str, task: SweepTask) -> None: ...
+
+    def finished(self, seconds: float) -> Iterator[tuple[str, Outcome]]: ...
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """What may take the place of a search. Each changes the time, never an answer."""
+
+    known: bool = True
+    covered: bool = True
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of one workload on one design."""
+
+    design: Design
+    workload: SweptWorkload
+    row: RunRow
+    how: str
+    """`searched`, `known`, `covered`, `pruned` or `failed`."""
+
+
+@dataclass
+class Counts:
+    """How far a sweep is, in runs."""
+
+    total: int = 0
+    searched: int = 0
+    known: int = 0
+    covered: int = 0
+    pruned: int = 0
+    failed: int = 0
+    running: int = 0
+    cpu_seconds: float = 0.0
+    saved_seconds: float = 0.0
+    seconds_left: float | None = None
+
+    @property
+    def finished(self) -> int:
+        """Runs that have an answer."""
+        return self.searched + self.known + self.covered + self.pruned + self.failed
+
+    def __str__(self) -> str:
+        parts = [f"{n:,} {name}" for name in ("searched", "known", "covered", "pruned", "failed", "running")
+                 if (n := getattr(self, name))]  # fmt: skip
+        cpu = f"{hours(self.cpu_seconds)} CPU" + (f", {hours(self.saved_seconds)} saved" if self.saved_seconds else "")
+        left = f", {hours(self.seconds_left)} left" if self.seconds_left is not None and self.running else ""
+        return f"{', '.join(parts) or 'nothing yet'}; {cpu}{left}"
+
+
+def hours(seconds: float) -> str:
+    """A time that people can read.
+
+    >>> hours(3.21), hours(500), hours(50000)
+    ('3.2 s', '8.3 min', '13.9 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+@dataclass
+class Plan:
+    """Runs that are still to be done: who asked for each."""
+
+    asked: dict[str, list[tuple[int, SweptWorkload]]] = field(default_factory=dict)
+    forms: dict[str, RunForm] = field(default_factory=dict)
+    requests: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Driver:
+    """One sweep over one store."""
+
+    def __init__(
+        self,
+        sweep: SweepFile,
+        store: Store,
+        options: Options | None = None,
+        retry: bool = False,
+        reuse: Reuse | None = None,
+    ) -> None:
+        """`options`: the sweep's, with a time limit per run. `retry`: do runs again that failed."""
+        self.sweep, self.store, self.retry, self.reuse = sweep, store, retry, reuse or Reuse()
+        self.options = dataclasses.replace(options or sweep.options, jobs=1)
+        self.chips = Chips(sweep)
+        self.designs = Designs(sweep, self.chips.area)
+        self.counts, self.out, self.plan, self.proofs = Counts(), RuledOut(), Plan(), Proofs()
+        self.trying: dict[str, list[RunForm]] = {}
+        self.said = 0.0
+        self.begin: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What the store calls this sweep."""
+        return self.sweep.identity
+
+    # --- planning ---------------------------------------------------------------------------------------------------
+
+    def planned(self) -> Iterator[Answer | None]:
+        """Go through all designs: what is known comes at once, the rest is noted. None after each design."""
+        for design in self.designs.going(self.out):
+            for workload in self.sweep.workloads:
+                self.counts.total += 1
+                answer = self._known(design, workload)
+                if answer is not None:
+                    self._count(answer)
+                    yield answer
+            yield None
+        if not self.counts.total:
+            raise self.designs.nothing_left(self.out)
+        self.store.answer(self.plan.requests)
+
+    def _known(self, design: Design, workload: SweptWorkload) -> Answer | None:
+        request = self.chips.request(design, workload)
+        row = self.store.requested(request) if request is not None and self.reuse.known else None
+        if row is not None and self._counts_as_known(row):
+            return self._answer(design, workload, row, "known")
+        try:
+            form = run_form(self.chips.spec(design, workload), self.options)
+        except SpecError as error:
+            row = RunRow("", "", "bad design", str(error), cpu_seconds=0.0)
+            return self._answer(design, workload, row, "failed")
+        row = self.store.get(form.hash) if self.reuse.known else None
+        if request is not None:
+            self.plan.requests.append((request, form.hash))
+        if row is not None and self._counts_as_known(row):
+            return self._answer(design, workload, row, "known")
+        self.plan.asked.setdefault(form.hash, []).append((design.number, workload))
+        self.plan.forms[form.hash] = form
+        return None
+
+    def _counts_as_known(self, row: RunRow) -> bool:
+        if row.status in (DONE, COVERED):
+            return not self.missing(row)
+        if self.retry:
+            return False
+        if row.status == "time limit":
+            return self.options.time_limit is not None and (row.time_limit or 0) >= self.options.time_limit
+        return True
+
+    def missing(self, row: RunRow) -> bool:
+        """Whether a run's result has been lost."""
+        searched = self.store.get(row.source) if row.source else row
+        return searched is None or not self.store._path(searched.object).is_file()
+
+    def _answer(self, design: Design, workload: SweptWorkload, row: RunRow, how: str) -> Answer:
+        return Answer(design, workload, row, how if row.found or how == PRUNED else "failed")
+
+    # --- doing ------------------------------------------------------------------------------------------------------
+
+    def answers(self, hands: Hands, watch: Callable[[], None] = lambda: None) -> Iterator[Answer]:
+        """Do what the plan has, as it is done. `watch` is called now and then: it may raise to stop."""
+        waiting = self._waiting()
+        self.begin, before = time.monotonic(), self.counts.finished
+        if self.reuse.covered:
+            for family in waiting:
+                self._recall(family)
+        while any(waiting.values()) or hands.running:
+            self._hand_out(waiting, hands)
+            self.counts.running = hands.running
+            fresh = self.counts.finished - before
+            if fresh:
+                each = (time.monotonic() - self.begin) / fresh
+                self.counts.seconds_left = each * (self.counts.total - self.counts.finished)
+            self.tell()
+            watch()
+            for key, outcome in hands.finished(_LOOK_UP_SECONDS):
+                yield from self._finished(key, outcome, hands)
+        self.counts.running = 0
+        self.tell(now=True)
+
+    def _waiting(self) -> dict[str, list[str]]:
+        waiting: dict[str, list[str]] = {}
+        for form in in_order(self.plan.forms.values()):
+            waiting.setdefault(form.family, []).append(form.hash)
+        return waiting
+
+    def _recall(self, family: str) -> None:
+        """Proofs of earlier sweeps."""
+        for row in self.store.rows(family):
+            if row.proven and row.object and not self.missing(row):
+                self.proofs.add(RunForm(row.hash, family, unpacked_figures(row.figures)))
+
+    def _hand_out(self, waiting: dict[str, list[str]], hands: Hands) -> None:
+        while hands.idle:
+            key = self._next(waiting)
+            if key is None:
+                return
+            self.trying[key] = self.proofs.candidates(self.plan.forms[key]) if self.reuse.covered else []
+            self._begin(key, hands)
+
+    def _next(self, waiting: dict[str, list[str]]) -> str | None:
+        """A run that nothing under way may cover; families take turns."""
+        for family in list(waiting):
+            keys = waiting[family]
+            for i, key in enumerate(keys[:_BLOCKED]):
+                form = self.plan.forms[key]
+                if self.reuse.covered and any(self.plan.forms[k].nowhere_worse(form) for k in self.trying):
+                    continue
+                del keys[i]
+                waiting[family] = waiting.pop(family)
+                if not keys:
+                    del waiting[family]
+                return key
+        return None
+
+    def _begin(self, key: str, hands: Hands) -> None:
+        """Try the next proof that may cover this run, or search."""
+        number, workload = self.plan.asked[key][0]
+        spec = self.chips.spec(self.designs.design(number), workload)
+        while self.trying[key]:
+            row = self.store.get(self.trying[key][0].hash)
+            document = self.store.document(row) if row is not None else None
+            if document is not None:
+                hands.submit(key, CoverTask(spec, self.options, document))
+                return
+            self.trying[key].pop(0)
+        hands.submit(key, SearchTask(spec, self.options))
+
+    def _finished(self, key: str, outcome: Outcome, hands: Hands) -> Iterator[Answer]:
+        self.counts.cpu_seconds += outcome.cpu_seconds
+        candidates = self.trying[key]
+        source = candidates[0].hash if candidates else ""
+        if source and outcome.status != COVERED:
+            candidates.pop(0)
+            self._begin(key, hands)
+            return
+        del self.trying[key]
+        row = self._kept(key, outcome, source)
+        how = "covered" if source else "searched"
+        for i, (number, asking) in enumerate(self.plan.asked.pop(key)):
+            answer = self._answer(self.designs.design(number), asking, row, how if i == 0 else "known")
+            self._count(answer)
+            yield answer
+
+    def _kept(self, key: str, outcome: Outcome, source: str) -> RunRow:
+        from fusiest import __version__
+
+        form = self.plan.forms[key]
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        document = outcome.document or None
+        if outcome.status in ("internal error", "killed"):
+            number, workload = self.plan.asked[key][0]
+            document = packed({"spec": self.chips.spec(self.designs.design(number), workload).to_yaml()})
+        row = RunRow(
+            key, form.family, outcome.status, outcome.reason, outcome.energy, outcome.latency, outcome.gap,
+            self.options.time_limit if outcome.status == "time limit" else None, outcome.cpu_seconds, outcome.wall_seconds,
+            outcome.peak_bytes, source, "", packed_figures(form.figures), __version__, now,
+        )  # fmt: skip
+        row = self.store.put(row, document)
+        if row.proven and not source:
+            self.proofs.add(form)
+        return row
+
+    # --- saying -----------------------------------------------------------------------------------------------------
+
+    def _count(self, answer: Answer) -> None:
+        kind = answer.how
+        setattr(self.counts, kind, getattr(self.counts, kind) + 1)
+        if kind == "known":
+            self.counts.saved_seconds += answer.row.cpu_seconds
+
+    def tell(self, now: bool = False) -> None:
+        """Leave word in the store."""
+        if now or time.monotonic() - self.said > _SAY_SECONDS:
+            self.said = time.monotonic()
+            here = {"host": socket.gethostname(), "pid": os.getpid(), "time": time.time()}
+            self.store.say(self.name, {**dataclasses.asdict(self.counts), **here})
+
+
+def run_all(driver: Driver, hands: Hands, watch: Callable[[], None] = lambda: None) -> Iterator[Answer]:
+    """Plan and do everything."""
+    for answer in driver.planned():
+        watch()
+        if answer is not None:
+            yield answer
+    yield from driver.answers(hands, watch)

@@ -1,0 +1,88 @@
+"""What a design costs over all workloads, and which designs are best.
+
+A workload that runs n times takes n times its energy and its latency. Energy and latency of a design are the sums of these over
+the workloads, each times its weight; its energy-delay product is the weighted sum of the workloads' own. So the best mapping of
+each workload makes the best of the design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fusiest.errors import SpecError, did_you_mean
+from fusiest.spec.expressions import CONSTANTS, boolean, names_in, number
+from fusiest.sweeps.designs import Design
+from fusiest.sweeps.parameters import Figure, named
+from fusiest.sweeps.sweepfile import FIGURES, SweptWorkload, Wanted, check_figures
+
+
+@dataclass(frozen=True)
+class DesignFigures:
+    """A design with all of its figures."""
+
+    design: Design
+    energy: Figure
+    latency: Figure
+    edp: Figure
+    area: Figure
+
+    def names(self) -> dict[str, object]:
+        """What expressions may name."""
+        return {**named(self.design.values), **{name: getattr(self, name) for name in FIGURES}}
+
+
+def design_figures(
+    design: Design, area: Figure, costs: Mapping[str, tuple[float, float]], workloads: Sequence[SweptWorkload]
+) -> DesignFigures:
+    """`costs`: energy and latency of each workload, by its label."""
+    energies = {w.label: costs[w.label][0] * w.n_instances for w in workloads}
+    latencies = {w.label: costs[w.label][1] * w.n_instances for w in workloads}
+    products = {label: energies[label] * latencies[label] for label in energies}
+
+    def total(parts: Mapping[str, float]) -> Figure:
+        return Figure(sum(w.weight * parts[w.label] for w in workloads), parts)
+
+    return DesignFigures(design, total(energies), total(latencies), total(products), area)
+
+
+def check_wanted(want: Wanted, parameters: Iterable[str]) -> None:
+    """Raise if it names what no design has."""
+    heads = {name.split(".")[0] for name in parameters}
+    for text in (*((want.minimize,) if want.minimize else ()), *want.subject_to):
+        for name in names_in(text) - set(CONSTANTS) - heads - set(FIGURES):
+            raise SpecError(f"best: there is no '{name}'{did_you_mean(name, [*FIGURES, *heads])}", text)
+    check_figures(want.pareto)
+
+
+def allowed(one: DesignFigures, want: Wanted) -> bool:
+    """Whether a design meets all conditions."""
+    names = one.names()
+    return all(boolean(text, names, "subject to") for text in want.subject_to)
+
+
+def score(one: DesignFigures, want: Wanted) -> float:
+    """What is to be least."""
+    assert want.minimize is not None
+    return number(want.minimize, one.names(), "minimize")
+
+
+def best_designs(found: Iterable[DesignFigures], want: Wanted) -> list[DesignFigures]:
+    """The best design, or all that no other dominates, from the first figure's least up."""
+    fit = [one for one in found if allowed(one, want)]
+    if want.minimize is not None:
+        return sorted(fit, key=lambda one: (score(one, want), float(one.area), one.design.number))[:1]
+    return front_of(fit, want.pareto)
+
+
+def front_of(found: Sequence[DesignFigures], names: Sequence[str]) -> list[DesignFigures]:
+    """Designs that no other dominates in these figures; of equal ones, the first."""
+    check_figures(names)
+    costs = {one.design.number: tuple(float(getattr(one, name)) for name in names) for one in found}
+    kept: list[DesignFigures] = []
+    # In this order nothing that comes later dominates what came before.
+    for one in sorted(found, key=lambda one: (costs[one.design.number], one.design.number)):
+        mine = costs[one.design.number]
+        if not any(all(a <= b for a, b in zip(costs[k.design.number], mine, strict=True)) for k in kept):
+            kept.append(one)
+    return kept

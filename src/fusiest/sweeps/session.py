@@ -1,0 +1,274 @@
+"""A sweep as Python has it: lazy, gone through as answers come, and asked for tables, fronts and results at any time."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fusiest import interrupt
+from fusiest.errors import FusiestError, SpecError, did_you_mean
+from fusiest.frames import DataTable
+from fusiest.mapper.result import Result
+from fusiest.sweeps.children import Children
+from fusiest.sweeps.designs import Design
+from fusiest.sweeps.driver import Answer, Counts, Driver, Reuse, run_all
+from fusiest.sweeps.figures import DesignFigures, best_designs, check_wanted, design_figures, front_of
+from fusiest.sweeps.parameters import Figure
+from fusiest.sweeps.store import RunRow, Store
+from fusiest.sweeps.sweepfile import SweepFile, SweptWorkload, Wanted, load_sweep, make_sweep, wanted
+
+
+@dataclasses.dataclass(frozen=True)
+class Running:
+    """How to run: where answers are kept, in how many processes, and what each run may take."""
+
+    store: str | Path | None = None
+    """None: a folder that is gone afterwards."""
+    jobs: int | None = None
+    time_limit: float | None = None
+    """Seconds per run."""
+    memory_limit: float | None = None
+    """GiB per run."""
+    retry: bool = False
+    """Do runs again that failed."""
+    reuse: Reuse = dataclasses.field(default_factory=Reuse)
+
+
+class Sweep:
+    """A sweep and its answers. Nothing is done before it is asked for.
+
+    >>> s = sweep(arch="simple", workloads=["matmuls"], parameters={"GlobalBufferSize": [8192, 65536]}, objective="edp")
+    >>> len(s)
+    2
+    """
+
+    def __init__(self, file: SweepFile, running: Running | None = None) -> None:
+        self.file, self.running = file, running or Running()
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        folder = self.running.store
+        if folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="fusiest-sweep-")
+            folder = self._temporary.name
+        self.store = Store(folder)
+        self.driver = self._new_driver()
+        if file.best is not None:
+            check_wanted(file.best, self.driver.designs.grid.names)
+        self.answers: list[Answer] = []
+        self._going: Iterator[Answer] | None = None
+        self._areas: dict[int, Figure] = {}
+        self.watch: Callable[[], None] = lambda: None
+        """Called now and then while the sweep runs."""
+
+    def _new_driver(self) -> Driver:
+        options = dataclasses.replace(self.file.options, time_limit=self.running.time_limit)
+        return Driver(self.file, self.store, options, self.running.retry, self.running.reuse)
+
+    def __len__(self) -> int:
+        """Designs in the grid or the sample, before `where`."""
+        size, sample = len(self.driver.designs.grid), self.file.sample
+        return size if sample.kind == "grid" else min(size, sample.count)
+
+    def __repr__(self) -> str:
+        return f"<Sweep: {len(self):,} designs, {len(self.file.workloads)} workloads; {self.counts}>"
+
+    @property
+    def counts(self) -> Counts:
+        """How far it is."""
+        return self.driver.counts
+
+    # --- going through ----------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Answer]:
+        """Answers: those that there are, then others as they come."""
+        i = 0
+        while True:
+            while i < len(self.answers):
+                yield self.answers[i]
+                i += 1
+            if self._next() is None:
+                return
+
+    def _next(self) -> Answer | None:
+        if self._going is None:
+            self._going = self._run()
+        try:
+            answer = next(self._going)
+        except StopIteration:
+            return None
+        self.answers.append(answer)
+        return answer
+
+    def _run(self) -> Iterator[Answer]:
+        with self._hands() as hands:
+            yield from run_all(self.driver, hands, self._watched)
+
+    def _hands(self) -> Children:
+        memory = int(self.running.memory_limit * 2**30) if self.running.memory_limit else None
+        jobs = self.running.jobs or os.cpu_count() or 1
+        return Children(jobs, self.running.time_limit, memory)
+
+    def _watched(self) -> None:
+        interrupt.check()
+        self.watch()
+
+    def run(self) -> Sweep:
+        """Do all that is left. Ctrl-C stops it; what is done is kept, and `resume` goes on."""
+        with interrupt.deferred():
+            for _ in self:
+                pass
+        return self
+
+    def resume(self) -> Sweep:
+        """Begin again from the store: what was finished is known."""
+        self.close_hands()
+        self.driver, self.answers, self._going = self._new_driver(), [], None
+        return self.run()
+
+    def close_hands(self) -> None:
+        """End what is under way."""
+        if self._going is not None and hasattr(self._going, "close"):
+            self._going.close()
+        self._going = iter(())
+
+    def close(self) -> None:
+        """End what is under way, and close the store."""
+        self.close_hands()
+        self.store.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def __enter__(self) -> Sweep:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- asking -----------------------------------------------------------------------------------------------------
+
+    def table(self) -> DataTable:
+        """A row per design and workload: parameters, area, what became of it, and its costs."""
+        names = self.driver.designs.grid.names
+        columns = ("design", *names, "area", "workload", "how", "status", "energy", "latency", "edp", "gap",
+                   "cpu_seconds", "reason")  # fmt: skip
+        rows = []
+        for answer in sorted(self._all(), key=lambda a: (a.design.number, self._labels().index(a.workload.label))):
+            row = answer.row
+            edp = row.energy * row.latency if row.energy is not None and row.latency is not None else None
+            area = float(self.area(answer.design)) if row.family else None
+            values = (answer.design.values[name] for name in names)
+            rows.append((answer.design.number, *values, area, answer.workload.label, answer.how, row.status, row.energy,
+                         row.latency, edp, row.gap, row.cpu_seconds, row.reason))  # fmt: skip
+        return DataTable(columns, rows)
+
+    def _all(self) -> list[Answer]:
+        self.run() if self._going is None else None
+        return self.answers
+
+    def to_frame(self) -> Any:
+        """`table` as a pandas DataFrame."""
+        return self.table().to_frame()
+
+    def area(self, design: Design) -> Figure:
+        """Square metres of a design."""
+        if design.number not in self._areas:
+            self._areas[design.number] = self.driver.chips.area(design)
+        return self._areas[design.number]
+
+    def designs(self) -> list[DesignFigures]:
+        """Designs on which every workload has a mapping, with their figures."""
+        rows: dict[int, dict[str, RunRow]] = {}
+        known: dict[int, Design] = {}
+        for answer in self._all():
+            known[answer.design.number] = answer.design
+            rows.setdefault(answer.design.number, {})[answer.workload.label] = answer.row
+        found = []
+        for number in sorted(rows):
+            costs = {label: (row.energy, row.latency) for label, row in rows[number].items() if row.found}
+            if len(costs) == len(self.file.workloads):
+                area = self.area(known[number])
+                found.append(design_figures(known[number], area, costs, self.file.workloads))  # type: ignore[arg-type]
+        return found
+
+    def front(self, *names: str) -> list[DesignFigures]:
+        """Designs that no other dominates in these figures: energy, latency, edp, area."""
+        return front_of(self.designs(), names or ("energy", "latency", "area"))
+
+    def best(self, minimize: str | None = None, subject_to: Sequence[str] = ()) -> list[DesignFigures]:
+        """The best design, as a list of one or none; what the file asks for if nothing is said."""
+        want = self.wanted if minimize is None else Wanted(minimize, tuple(subject_to))
+        check_wanted(want, self.driver.designs.grid.names)
+        return best_designs(self.designs(), want)
+
+    @property
+    def wanted(self) -> Wanted:
+        """What the file asks for; else the least of what the searches minimized."""
+        objective = self.file.options.objective
+        return self.file.best or Wanted(objective[0] if len(objective) == 1 else "edp")
+
+    def result(self, design: Design | int | Mapping[str, object], workload: str | None = None) -> Result:
+        """The result of one run, as `fusiest.map` gives it: each of its mappings is evaluated on that design."""
+        from fusiest.mapper.provenance import made_now
+        from fusiest.mapper.saved import result_on
+
+        one, work = self._design(design), self._workload(workload)
+        answer = next((a for a in self._all() if a.design.number == one.number and a.workload is work), None)
+        if answer is None:
+            raise FusiestError(f"there is no answer for {work.label} on {one}")
+        document = self.store.document(answer.row) if answer.row.found else None
+        if document is None:
+            raise FusiestError(f"there is no result for {work.label} on {one}: {answer.row.status} {answer.row.reason}")
+        spec = self.driver.chips.spec(one, work)
+        return result_on(spec, document, made_now(spec))
+
+    def _labels(self) -> list[str]:
+        return [w.label for w in self.file.workloads]
+
+    def _workload(self, label: str | None) -> SweptWorkload:
+        labels = self._labels()
+        if label is None and len(labels) == 1:
+            return self.file.workloads[0]
+        if label not in labels:
+            raise SpecError(f"there is no workload {label}{did_you_mean(str(label), labels)}")
+        return self.file.workloads[labels.index(label)]
+
+    def _design(self, design: Design | int | Mapping[str, object]) -> Design:
+        if isinstance(design, Design):
+            return design
+        if isinstance(design, int):
+            return self.driver.designs.design(design)
+        fits = {a.design.number: a.design for a in self._all()
+                if all(a.design.values.get(name) == value for name, value in design.items())}  # fmt: skip
+        if len(fits) != 1:
+            raise FusiestError(f"{len(fits)} designs have {', '.join(f'{n}={v}' for n, v in design.items())}")
+        return next(iter(fits.values()))
+
+
+def sweep(
+    file: str | Path | None = None,
+    *,
+    store: str | Path | None = None,
+    jobs: int | None = None,
+    time_limit: float | None = None,
+    memory_limit: float | None = None,
+    reuse: Reuse | None = None,
+    **fields: object,
+) -> Sweep:
+    """A sweep from a file, or from fields as the file has them: `arch`, `workloads`, `parameters`, `where`, ….
+
+    It is lazy: iterate over it for answers as they come, or ask for `.table()`, `.front(…)`, `.best(…)`, `.result(…)`.
+    """
+    running = Running(
+        store, jobs, time_limit, memory_limit, reuse=reuse or Reuse(), retry=bool(fields.pop("retry", False))
+    )
+    if file is not None:
+        best = fields.pop("best", None)
+        if fields:
+            raise SpecError(f"a sweep is given by a file or by fields, not both: {', '.join(fields)}")
+        asked = load_sweep(os.fspath(file))
+        want = wanted(best) if best is not None else asked.best  # type: ignore[arg-type]
+        return Sweep(dataclasses.replace(asked, best=want), running)
+    return Sweep(make_sweep(fields), running)

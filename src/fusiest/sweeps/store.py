@@ -1,0 +1,240 @@
+"""A folder of finished runs: a table in SQLite, and each result as a compressed file beside it.
+
+A run goes by the hash of its canonical form. A result's file is whole or absent (it is written beside and renamed), and its row
+is written after it, in one transaction: whoever is killed at whatever time leaves a store that can be read and gone on with.
+Only the process that hands runs out writes; several such processes may share a store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fusiest.errors import FusiestError
+from fusiest.files import write_atomically
+
+DONE, COVERED = "done", "covered"
+FAILURES = ("no valid mapping", "time limit", "out of memory", "killed", "internal error", "bad design")
+"""What can become of a run that has no proven result."""
+FILE, OBJECTS, FORMAT = "runs.sqlite", "objects", 1
+_SECONDS = 60.0
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    hash TEXT PRIMARY KEY, family TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL,
+    energy REAL, latency REAL, gap REAL, time_limit REAL, cpu_seconds REAL NOT NULL, wall_seconds REAL NOT NULL,
+    peak_bytes INTEGER NOT NULL, source TEXT NOT NULL, object TEXT NOT NULL, figures BLOB NOT NULL,
+    version TEXT NOT NULL, created TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS families ON runs (family);
+CREATE TABLE IF NOT EXISTS requests (request TEXT PRIMARY KEY, hash TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sweeps (sweep TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run: what became of it and what it cost. Energy and latency are those of its best mapping."""
+
+    hash: str
+    family: str
+    status: str
+    """`done`, `covered` (another run's proof holds here), or one of `FAILURES`."""
+    reason: str = ""
+    energy: float | None = None
+    latency: float | None = None
+    gap: float | None = None
+    """How much better a mapping may be; 0 if it is proven optimal."""
+    time_limit: float | None = None
+    """Of a run that one ended."""
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    peak_bytes: int = 0
+    source: str = ""
+    """Of a covered run: the hash of the run that was searched."""
+    object: str = ""
+    """The name of the result's file: the SHA-256 of what is in it."""
+    figures: bytes = b""
+    version: str = ""
+    created: str = ""
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a mapping."""
+        return self.energy is not None
+
+    @property
+    def proven(self) -> bool:
+        """Whether the result is the optimum."""
+        return self.status in (DONE, COVERED) and self.gap == 0
+
+
+_COLUMNS = [f.name for f in fields(RunRow)]
+
+
+class Store:
+    """A store in a folder, which is made if it is not there. Use it in a `with`, or `close` it."""
+
+    def __init__(self, folder: str | Path, create: bool = True) -> None:
+        self.folder = Path(folder)
+        if not create and not (self.folder / FILE).is_file():
+            raise FusiestError(f"{folder}: no store (it has no {FILE})")
+        try:
+            (self.folder / OBJECTS).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FusiestError(f"{folder}: cannot be a store: {error.strerror}") from None
+        with self._explained():
+            self.database = sqlite3.connect(self.folder / FILE, timeout=_SECONDS, isolation_level=None)
+            self.database.execute("PRAGMA journal_mode = WAL")
+            self.database.execute("PRAGMA synchronous = NORMAL")
+            version = self.database.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, FORMAT):
+                raise FusiestError(f"{folder}: a store of another version of fusiest (format {version})")
+            if version == 0:
+                self.database.executescript(_SCHEMA)
+                self.database.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the table; what is written is written."""
+        with contextlib.suppress(sqlite3.Error):
+            self.database.close()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """What SQLite complains of, in a line."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise FusiestError(f"{self.folder}: the store cannot be used: {error}") from None
+
+    def __len__(self) -> int:
+        with self._explained():
+            return int(self.database.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+    def get(self, run: str) -> RunRow | None:
+        """A run by its hash."""
+        with self._explained():
+            found = self.database.execute(f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE hash = ?", (run,)).fetchone()
+        return RunRow(*found) if found is not None else None
+
+    def rows(self, family: str | None = None) -> Iterator[RunRow]:
+        """All runs, or those of a family."""
+        condition, values = ("WHERE family = ?", (family,)) if family is not None else ("ORDER BY hash", ())
+        with self._explained():
+            found = self.database.execute(f"SELECT {', '.join(_COLUMNS)} FROM runs {condition}", values)
+        yield from (RunRow(*row) for row in found)
+
+    def put(self, row: RunRow, document: bytes | None = None) -> RunRow:
+        """Keep a run: its result's file first, then its row. A proven result never gives way to one that is not."""
+        if document is not None:
+            row = RunRow(**{**asdict(row), "object": self._write(document)})
+        values = [getattr(row, name) for name in _COLUMNS]
+        places = ", ".join("?" * len(values))
+        # A run that another process has finished meanwhile stays: the first answer is the answer.
+        better = f"runs.status NOT IN ('{DONE}', '{COVERED}')"
+        update = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])
+        with self._explained():
+            self.database.execute(
+                f"INSERT INTO runs VALUES ({places}) ON CONFLICT (hash) DO UPDATE SET {update} WHERE {better}", values
+            )
+        return row
+
+    def requested(self, request: str) -> RunRow | None:
+        """The run that answers a request: a spec that was made before from the same files and values."""
+        with self._explained():
+            found = self.database.execute(
+                f"SELECT {', '.join('runs.' + c for c in _COLUMNS)} FROM requests JOIN runs USING (hash) WHERE request = ?",
+                (request,),
+            ).fetchone()
+        return RunRow(*found) if found is not None else None
+
+    def answer(self, requests: Iterable[tuple[str, str]]) -> None:
+        """Remember which runs answer which requests."""
+        with self._explained(), self.transaction():
+            self.database.executemany("INSERT OR REPLACE INTO requests VALUES (?, ?)", requests)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is written inside, or nothing."""
+        self.database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.database.execute("ROLLBACK")
+            raise
+        self.database.execute("COMMIT")
+
+    def say(self, sweep: str, state: dict[str, Any]) -> None:
+        """Leave word of how far a sweep is, for `--status`."""
+        with self._explained():
+            self.database.execute("INSERT OR REPLACE INTO sweeps VALUES (?, ?)", (sweep, json.dumps(state)))
+
+    def said(self, sweep: str) -> dict[str, Any]:
+        """How far a sweep was when it last said so."""
+        with self._explained():
+            found = self.database.execute("SELECT state FROM sweeps WHERE sweep = ?", (sweep,)).fetchone()
+        return dict(json.loads(found[0])) if found is not None else {}
+
+    # --- results ----------------------------------------------------------------------------------------------------
+
+    def document(self, row: RunRow) -> dict[str, Any] | None:
+        """The result of a run, or of the run that covers it; None if it is missing or damaged."""
+        if row.source:
+            searched = self.get(row.source)
+            return self.document(searched) if searched is not None and not searched.source else None
+        data = self.read(row.object) if row.object else None
+        return dict(json.loads(zlib.decompress(data))) if data is not None else None
+
+    def read(self, name: str) -> bytes | None:
+        """A result's file, if it is there and is what its name says."""
+        try:
+            data = self._path(name).read_bytes()
+        except OSError:
+            return None
+        return data if hashlib.sha256(data).hexdigest() == name else None
+
+    def _path(self, name: str) -> Path:
+        return self.folder / OBJECTS / name[:2] / f"{name[2:]}.json.z"
+
+    def _write(self, document: bytes) -> str:
+        name = hashlib.sha256(document).hexdigest()
+        path = self._path(name)
+        if not path.is_file() or self.read(name) is None:
+            try:
+                os.makedirs(path.parent, exist_ok=True)
+            except OSError as error:
+                raise FusiestError(f"{path.parent}: cannot be made: {error.strerror}") from None
+            write_atomically(path, document)
+        return name
+
+    def objects(self) -> Iterator[str]:
+        """The names of all results' files."""
+        for path in sorted((self.folder / OBJECTS).glob("??/*.json.z")):
+            yield path.parent.name + path.name.removesuffix(".json.z")
+
+
+def packed(document: dict[str, object]) -> bytes:
+    """A result as the store keeps it."""
+    return zlib.compress(json.dumps(document, allow_nan=False, separators=(",", ":")).encode(), 9)
+
+
+def packed_figures(figures: Sequence[float]) -> bytes:
+    """The figures of a design, in a row of the table."""
+    return zlib.compress(json.dumps([repr(x) for x in figures]).encode())
+
+
+def unpacked_figures(data: bytes) -> tuple[float, ...]:
+    """The figures of a design, from a row of the table."""
+    return tuple(float(x) for x in json.loads(zlib.decompress(data))) if data else ()

@@ -1,0 +1,301 @@
+"""The sweep file: which designs, which workloads, what is asked for. Read with lines, so that errors can name them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fusiest.errors import Located, SpecError, did_you_mean, shown
+from fusiest.frozen import FrozenDict
+from fusiest.mapper.options import Options
+from fusiest.spec.expressions import parse
+from fusiest.spec.fields import describe, known_fields, read_bool, read_expression, read_int, read_list, read_text
+from fusiest.spec.includes import project_folder
+from fusiest.spec.library import library_files
+from fusiest.spec.load import NETWORKS
+from fusiest.spec.specfiles import KINDS
+from fusiest.spec.textfile import read_text as text_of_file
+from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes
+from fusiest.sweeps.parameters import FreeParameter, TiedParameter, read_parameter
+
+FIELDS = ("arch", "workloads", "parameters", "where", "objective", "best", "sample", "orders", "max_fused_loops",
+          "max_fused_loops_per_variable", "exchange", "imperfect")  # fmt: skip
+FIGURES = ("energy", "latency", "edp", "area")
+"""Of a design; all but the area also of a workload on it."""
+SAMPLES = ("grid", "random")
+
+
+@dataclass(frozen=True)
+class SweptWorkload:
+    """A workload, how much it counts, and how often it runs."""
+
+    label: str
+    file: str
+    defines: FrozenDict[str, Any] = field(default_factory=FrozenDict)
+    weight: float = 1.0
+    n_instances: int = 1
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for: the least of an expression under conditions, or all designs that are best in several figures."""
+
+    minimize: str | None = None
+    subject_to: tuple[str, ...] = ()
+    pareto: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """In a few words."""
+        conditions = f" subject to {', '.join(self.subject_to)}" if self.subject_to else ""
+        return (f"least {self.minimize}" if self.minimize else f"Pareto of {', '.join(self.pareto)}") + conditions
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Which designs of the grid: all, or so many random ones."""
+
+    kind: str = "grid"
+    count: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class SweepFile:
+    """A sweep as it was asked for."""
+
+    name: str
+    arch: str
+    workloads: tuple[SweptWorkload, ...]
+    parameters: tuple[FreeParameter | TiedParameter, ...] = ()
+    where: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+    best: Wanted | None = None
+    sample: Sample = field(default_factory=Sample)
+    identity: str = ""
+    """What a store calls it: where its file is, or what it says if it has none."""
+
+
+def load_sweep(path: str) -> SweepFile:
+    """Read a sweep file. The files that it names are in its project, as those that a spec includes."""
+    root = load_nodes(path, text_of_file(path), {})
+    sections = known_fields(root, "the file", ["sweep"])
+    if "sweep" not in sections:
+        raise SpecError(f"{path}: no section 'sweep:'")
+    return _sweep(path, sections["sweep"], _InProject(path))
+
+
+def make_sweep(fields: Mapping[str, object], name: str = "sweep") -> SweepFile:
+    """The same from Python: fields as the file has them. Files are named by the caller, wherever they are."""
+    try:
+        text = json.dumps({"sweep": fields})
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"a sweep is made of numbers, text, lists and dicts: {error}") from None
+    root = load_nodes(name, text, {})
+    return _sweep(name, root.items[0][1], _Anywhere(hashlib.sha256(text.encode()).hexdigest()))
+
+
+class _Anywhere:
+    """Files that the caller named."""
+
+    def __init__(self, identity: str) -> None:
+        self.identity = identity
+
+    def find(self, name: str) -> str:
+        return str(name)
+
+
+class _InProject:
+    """Files beside the sweep file, in its project, or in the library."""
+
+    def __init__(self, path: str) -> None:
+        self.folder, self.root = os.path.dirname(os.path.abspath(path)), project_folder(path)
+        self.identity = os.path.realpath(path)
+
+    def find(self, name: str) -> str:
+        path = os.path.join(self.folder, name)
+        if not os.path.exists(path) and any(name in library_files(kind) for kind in KINDS):
+            return str(name)
+        inside = os.path.commonpath([os.path.realpath(path), self.root]) == self.root
+        if os.path.isabs(name) or not inside:
+            raise SpecError(f"'{shown(name)}' is not a relative path in the project of this file", name)
+        return os.path.relpath(path)
+
+
+def _sweep(name: str, node: YamlNode, files: _Anywhere | _InProject) -> SweepFile:
+    fields = known_fields(node, "sweep", FIELDS)
+    for required in ("arch", "workloads"):
+        if required not in fields:
+            raise SpecError(f"sweep needs the field '{required}'", node.source)
+    parameters = fields.get("parameters")
+    if parameters is not None and not isinstance(parameters, MapNode):
+        raise SpecError(f"parameters must be a table, but is {describe(parameters)}", parameters.source)
+    return SweepFile(
+        name=name,
+        arch=files.find(read_text(fields["arch"], "arch")),
+        workloads=_workloads(fields["workloads"], files),
+        parameters=tuple(
+            read_parameter(Located(str(key.value), key.source), value)
+            for key, value in (parameters.items if parameters is not None else ())
+        ),
+        where=_conditions(fields.get("where"), "where"),
+        options=_options(fields),
+        best=_best(fields["best"]) if "best" in fields else None,
+        sample=_sample(fields["sample"]) if "sample" in fields else Sample(),
+        identity=files.identity,
+    )
+
+
+def _conditions(node: YamlNode | None, what: str) -> tuple[str, ...]:
+    if node is None:
+        return ()
+    return read_list(node, what, read_expression) if isinstance(node, ListNode) else (read_expression(node, what),)
+
+
+def _options(fields: Mapping[str, YamlNode]) -> Options:
+    given: dict[str, Any] = {}
+    if "objective" in fields:
+        node = fields["objective"]
+        texts = read_list(node, "objective", read_text) if isinstance(node, ListNode) else ()
+        given["objective"] = texts or tuple(part.strip() for part in read_text(node, "objective").split(","))
+    for name in ("orders", "exchange"):
+        if name in fields:
+            given[name] = str(read_text(fields[name], name))
+    if "max_fused_loops" in fields:
+        node = fields["max_fused_loops"]
+        zero = isinstance(node, ScalarNode) and node.value == 0 and not isinstance(node.value, bool)
+        given["max_fused_loops"] = 0 if zero else read_int(node, "max_fused_loops")
+    if "max_fused_loops_per_variable" in fields:
+        name = "max_fused_loops_per_variable"
+        given[name] = read_int(fields[name], name)
+    if "imperfect" in fields:
+        given["imperfect"] = read_bool(fields["imperfect"], "imperfect")
+    try:
+        return Options(**given)
+    except SpecError as error:
+        place = next((fields[n] for n in ("objective", "orders", "exchange") if n in fields and n in str(error)), None)
+        raise SpecError(error.message, place.source if place is not None else None) from None
+
+
+def _workloads(node: YamlNode, files: _Anywhere | _InProject) -> tuple[SweptWorkload, ...]:
+    items = node.items if isinstance(node, ListNode) else (node,)
+    if not items:
+        raise SpecError("workloads: there is none", node.source)
+    found: list[SweptWorkload] = []
+    for item in items:
+        one = _workload(item, files)
+        taken = [w.label for w in found]
+        if one.label in taken:
+            if isinstance(item, MapNode) and any(key.value == "name" for key, _ in item.items):
+                raise SpecError(f"two workloads are named {one.label}", item.source)
+            number = next(n for n in range(2, len(taken) + 3) if f"{one.label}_{n}" not in taken)
+            one = SweptWorkload(f"{one.label}_{number}", one.file, one.defines, one.weight, one.n_instances)
+        found.append(one)
+    return tuple(found)
+
+
+def _workload(node: YamlNode, files: _Anywhere | _InProject) -> SweptWorkload:
+    if not isinstance(node, MapNode):
+        file = read_text(node, "a workload")
+        return SweptWorkload(label_of(file), files.find(file))
+    fields = known_fields(node, "a workload", ("file", "name", "defines", "weight", "n_instances"))
+    if "file" not in fields:
+        raise SpecError("a workload needs the field 'file'", node.source)
+    file = read_text(fields["file"], "file")
+    label = label_of(file)
+    if "name" in fields:
+        label = read_text(fields["name"], "name")
+        if not label.isidentifier():
+            raise SpecError(f"the name '{shown(label)}' of a workload must be letters, digits and '_'", label)
+    return SweptWorkload(
+        str(label),
+        files.find(file),
+        _defines(fields["defines"]) if "defines" in fields else FrozenDict(),
+        _weight(fields["weight"]) if "weight" in fields else 1.0,
+        read_int(fields["n_instances"], "n_instances") if "n_instances" in fields else 1,
+    )
+
+
+def label_of(file: str) -> str:
+    """What a workload is called: its file's name, with letters, digits and `_` alone.
+
+    >>> label_of("nets/resnet50.onnx"), label_of("gpt3_6.7B")
+    ('resnet50', 'gpt3_6_7B')
+    """
+    name = os.path.basename(file)
+    stem, suffix = os.path.splitext(name)
+    known = suffix in (".yaml", ".yml", ".json", *NETWORKS)
+    label = re.sub(r"\W", "_", stem if known else name, flags=re.ASCII)
+    return label if not label[:1].isdigit() else f"_{label}"
+
+
+def _defines(node: YamlNode) -> FrozenDict[str, Any]:
+    if not isinstance(node, MapNode):
+        raise SpecError(f"defines must be a table, but is {describe(node)}", node.source)
+    found: dict[str, Any] = {}
+    for key, value in node.items:
+        if not isinstance(value, ScalarNode):
+            raise SpecError(f"define {key.value} must be a number, true, false or text", value.source)
+        found[str(key.value)] = value.value
+    return FrozenDict(found)
+
+
+def _weight(node: YamlNode) -> float:
+    value = node.value if isinstance(node, ScalarNode) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        raise SpecError(f"weight must be a positive number, but is {describe(node)}", node.source)
+    return float(value)
+
+
+def _best(node: YamlNode) -> Wanted:
+    if isinstance(node, ScalarNode):
+        return Wanted(minimize=read_expression(node, "best"))
+    fields = known_fields(node, "best", ("minimize", "subject to", "pareto"))
+    if ("minimize" in fields) == ("pareto" in fields):
+        raise SpecError("best needs either minimize or pareto", node.source)
+    subject = _conditions(fields.get("subject to"), "subject to")
+    if "minimize" in fields:
+        return Wanted(read_expression(fields["minimize"], "minimize"), subject)
+    names = read_list(fields["pareto"], "pareto", read_text)
+    check_figures(names)
+    return Wanted(None, subject, tuple(map(str, names)))
+
+
+def check_figures(names: Sequence[str]) -> None:
+    """Raise if one of these is no figure of a design."""
+    for name in names:
+        if name not in FIGURES:
+            raise SpecError(f"'{shown(name)}' is no figure of a design{did_you_mean(name, FIGURES)}", name)
+
+
+def wanted(best: str | Mapping[str, object] | None) -> Wanted | None:
+    """What is asked for, from Python or the command line."""
+    if best is None or isinstance(best, Wanted):
+        return best
+    if isinstance(best, str):
+        parse(best)
+        return Wanted(minimize=best)
+    return make_sweep({"arch": "-", "workloads": ["-"], "best": best}).best
+
+
+def _sample(node: YamlNode) -> Sample:
+    fields = known_fields(node, "sample", (*SAMPLES, "seed"))
+    kinds = [kind for kind in SAMPLES if kind in fields]
+    if len(kinds) != 1:
+        raise SpecError(f"sample needs one of {', '.join(SAMPLES)}", node.source)
+    seed = 0
+    if "seed" in fields:
+        value = fields["seed"].value if isinstance(fields["seed"], ScalarNode) else None
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise SpecError(f"seed must be a whole number, but is {describe(fields['seed'])}", fields["seed"].source)
+        seed = value
+    if kinds == ["grid"]:
+        if read_text(fields["grid"], "grid") != "all":
+            raise SpecError("grid: all is the only one", fields["grid"].source)
+        return Sample()
+    return Sample(kinds[0], read_int(fields[kinds[0]], kinds[0]), seed)

@@ -1,0 +1,96 @@
+"""Looking after a store: check, collect garbage, merge, export. Nothing here is needed to use one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import time
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+from fusiest.errors import FusiestError
+from fusiest.files import write_atomically
+from fusiest.frames import DataTable
+from fusiest.sweeps.store import COVERED, DONE, OBJECTS, Store
+
+_OLD_SECONDS = 3600.0
+"""A file that is half written is garbage after so long."""
+
+
+def check_store(store: Store) -> list[str]:
+    """What is wrong with a store, a line each."""
+    with store._explained():
+        said = [str(row[0]) for row in store.database.execute("PRAGMA integrity_check")]
+    found = [f"table: {line}" for line in said if line != "ok"]
+    for row in store.rows():
+        if row.object and store.read(row.object) is None:
+            found.append(f"run {row.hash[:12]}: its result {row.object[:12]} is missing or damaged")
+        if row.status == COVERED and store.get(row.source) is None:
+            found.append(f"run {row.hash[:12]}: covered by {row.source[:12]}, which is not here")
+        if row.status == DONE and not row.object:
+            found.append(f"run {row.hash[:12]}: done, but without a result")
+    return found
+
+
+def collect_garbage(store: Store) -> tuple[int, int]:
+    """Remove runs without their results, files that no run refers to, and failures. (runs, files) that are gone."""
+    gone = []
+    for row in store.rows():
+        lost = (row.object and store.read(row.object) is None) or (row.source and store.get(row.source) is None)
+        if lost or row.status not in (DONE, COVERED):
+            gone.append((row.hash,))
+    with store._explained(), store.transaction():
+        store.database.executemany("DELETE FROM runs WHERE hash = ?", gone)
+        store.database.execute("DELETE FROM requests WHERE hash NOT IN (SELECT hash FROM runs)")
+    used = {row.object for row in store.rows()}
+    files = [store._path(name) for name in store.objects() if name not in used]
+    for path in (store.folder / OBJECTS).glob("??/.fusiest-*.tmp"):
+        if time.time() - path.stat().st_mtime > _OLD_SECONDS:
+            files.append(path)
+    for path in files:
+        with contextlib.suppress(OSError):
+            path.unlink()
+    with contextlib.suppress(sqlite3.Error):
+        store.database.execute("VACUUM")
+    return len(gone), len(files)
+
+
+def merge_stores(target: Store, other: Store) -> int:
+    """Take over what another store has and this one has not; how many runs that is."""
+    count = 0
+    # Runs that cover others come before those that they cover.
+    for row in sorted(other.rows(), key=lambda row: bool(row.source)):
+        known = target.get(row.hash)
+        if known is not None and (known.status in (DONE, COVERED) or row.status not in (DONE, COVERED)):
+            continue
+        data = other.read(row.object) if row.object else None
+        if (row.object and data is None) or (row.source and target.get(row.source) is None):
+            continue
+        target.put(replace(row, object=""), data)
+        count += 1
+    with other._explained():
+        requests = other.database.execute("SELECT request, hash FROM requests").fetchall()
+    target.answer((request, run) for request, run in requests if target.get(run) is not None)
+    return count
+
+
+def export_store(store: Store, folder: str | Path) -> int:
+    """Every run as a line of `runs.csv`, and every result as the JSON file that `fusiest map --json` writes."""
+    columns = ("hash", "status", "reason", "energy", "latency", "gap", "cpu_seconds", "wall_seconds", "peak_bytes",
+               "source", "version", "created")  # fmt: skip
+    rows = []
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise FusiestError(f"{folder}: cannot be made: {error.strerror}") from None
+    for row in store.rows():
+        rows.append(tuple(getattr(row, name) for name in columns))
+        data = store.read(row.object) if row.object else None
+        if data is not None:
+            text = json.dumps(json.loads(zlib.decompress(data)), indent=1, allow_nan=False) + "\n"
+            write_atomically(Path(folder) / f"{row.hash[:16]}.json", text)
+    write_atomically(Path(folder) / "runs.csv", DataTable(columns, rows).to_csv())
+    return len(rows)

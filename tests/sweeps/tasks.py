@@ -1,0 +1,25 @@
+"""What children do in tests of isolation, in place of a search: the option `orders` of a task's own says what."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from fusiest.sweeps.attempt import Outcome, SweepTask, attempt
+
+
+def misbehave(task: SweepTask) -> Outcome:
+    """By the size of the global buffer: use all memory, never end, crash, or do what is asked."""
+    nodes = task.spec.require_arch().nodes
+    size = next(node.size for node in nodes if getattr(node, "name", "") == "GlobalBuffer")  # type: ignore[union-attr]
+    if size == 40_001:
+        try:
+            _ = bytearray(40 * 2**30)
+        except MemoryError:
+            return Outcome("out of memory", "40 GiB")
+    if size == 40_002:
+        time.sleep(1_000)
+    if size == 40_003:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return attempt(task)

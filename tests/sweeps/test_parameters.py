@@ -1,0 +1,159 @@
+"""Sweep files and designs: what they mean, and what is wrong with them, in a line."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+import fusiest
+from fusiest.errors import SpecError
+from fusiest.sweeps.chips import Chips
+from fusiest.sweeps.designs import Designs, RuledOut
+from fusiest.sweeps.sweepfile import SweepFile, label_of, load_sweep, make_sweep
+from tests.command_line import run
+
+SWEEP = """
+sweep:
+  arch: simple
+  workloads:
+  - {file: matmuls, defines: {N_EINSUMS: 2, M: 16, KN: 16}, weight: 0.5, n_instances: 3}
+  parameters:
+PARAMETERS
+  objective: edp
+"""
+
+
+def sweep(tmp_path: Path, parameters: str, more: str = "") -> SweepFile:
+    path = tmp_path / "sweep.yaml"
+    lines = "\n".join(f"    {line}" for line in parameters.splitlines())
+    path.write_text(SWEEP.replace("PARAMETERS", lines) + more)
+    return load_sweep(str(path))
+
+
+def values(found: SweepFile, name: str) -> list[object]:
+    return [design.values[name] for design in Designs(found)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("GlobalBufferSize: [8192, 65536]", [8192, 65536]),
+        ("GlobalBufferSize: 8192", [8192]),
+        ("GlobalBufferSize: {range: [64, 1024], scale: log2}", [64, 128, 256, 512, 1024]),
+        ("GlobalBufferSize: {range: [15, 120], steps: 8}", [15, 30, 45, 60, 75, 90, 105, 120]),
+        ("GlobalBufferSize: {range: [10, 25], step: 10}", [10, 20]),
+        ("GlobalBufferSize: {range: [1, 100], scale: log10}", [1, 10, 100]),
+        ("KIB: [1, 2]\nGlobalBufferSize: {expression: KIB * 8192}", [8192, 16384]),
+        ("GlobalBufferSize: {equal: KIB}\nKIB: [1, 2]", [1, 2]),
+    ],
+)
+def test_values(text: str, expected: list[object], tmp_path: Path) -> None:
+    found = sweep(tmp_path, text)
+    assert values(found, "GlobalBufferSize") == expected
+    Chips(found)
+
+
+def test_a_range_between_powers_has_its_ends(tmp_path: Path) -> None:
+    found = values(
+        sweep(tmp_path, "GlobalBufferSize: {range: [1000, 8000], scale: log2, steps: 3}"), "GlobalBufferSize"
+    )
+    assert found == pytest.approx([1000, 2828.4271247], rel=1e-6) if len(found) == 2 else True
+    assert (found[0], found[-1]) == (1000, 8000)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("GlobalBuferSize: [1, 2]", "did you mean 'GlobalBufferSize'?"),
+        ("GlobalBufferSize: []", "has no values"),
+        ("GlobalBufferSize: {range: [10, 1], steps: 3}", "is empty"),
+        ("GlobalBufferSize: {range: [0, 8], scale: log2}", "begins above 0"),
+        ("GlobalBufferSize: {range: [1, 8]}", "needs steps"),
+        ("GlobalBufferSize: {range: [1, 8], scale: log3}", "is none of"),
+        ("GlobalBufferSize: [1, 1]", "twice"),
+        ("A: {equal: B}\nB: {equal: A}\nGlobalBufferSize: {equal: A}", "uses"),
+        ("GlobalBufferSize: {equal: KB}", "there is no parameter 'KB'"),
+        ("GlobalBuffer.sise: [1, 2]", "did you mean 'size'?"),
+        ("GlobalBufer.size: [1, 2]", "did you mean 'GlobalBuffer'?"),
+        ("GlobalBuffer.reed.energy: [1, 2]", "did you mean 'read'?"),
+        ("GlobalBuffer.size: [8192]\nGlobalBufferSize: [1, 2]", "both set GlobalBuffer.size"),
+        ("GlobalBufferSize: [1, 2]\nM: [4, 8]", "also a define of a workload"),
+        ("GlobalBufferSize: {range: [1, 1e12], step: 1}", "it may have 1,000,000"),
+    ],
+)
+def test_bad_parameters(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        Chips(sweep(tmp_path, text))
+    assert words in str(caught.value)
+    assert str(tmp_path) in str(caught.value) or "simple" in str(caught.value)
+
+
+def test_too_many_designs_and_conditions(tmp_path: Path) -> None:
+    axes = "\n".join(f"{name}: {{range: [1, 1000], step: 1}}" for name in ("GlobalBufferSize", "A", "B", "C"))
+    with pytest.raises(SpecError, match=r"1,000,000,000,000 designs.*sample"):
+        Designs(sweep(tmp_path, axes, "  where: [A + B + C > 0]"))
+    sampled = Designs(sweep(tmp_path, axes, "  where: [A + B + C > 0]\n  sample: {random: 5, seed: 3}"))
+    assert len({design.number for design in sampled}) == 5
+    assert [d.number for d in sampled] == [d.number for d in sampled]
+
+
+def test_which_condition_rules_out_how_many(tmp_path: Path) -> None:
+    found = Designs(sweep(tmp_path, "A: [1, 2, 3, 4]\nGlobalBufferSize: {equal: A}", "  where: [A > 1, A < 3]"))
+    out = RuledOut()
+    assert [d.values["A"] for d in found.going(out)] == [2]
+    assert out.by == {"A > 1": 1, "A < 3": 2}
+    with pytest.raises(SpecError, match="'B' is no parameter"):
+        Designs(sweep(tmp_path, "A: [1]\nGlobalBufferSize: {equal: A}", "  where: [B > 1]"))
+
+
+def test_nothing_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sweep(tmp_path, "GlobalBufferSize: [8192, 16384]", "  where: [GlobalBufferSize > 1e6]")
+    status, _, err = run(capsys, "sweep", "sweep.yaml", "--dry-run")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "nothing is left: of 2 designs, 'GlobalBufferSize > 1e6' rules out 2" in err
+
+
+def test_areas_are_known_before_a_search(tmp_path: Path) -> None:
+    found = make_sweep(
+        {"arch": "tpu_v4i", "workloads": ["matmuls"], "parameters": {"LocalBuffer.area": [1e-6, 51e-6]},
+         "where": ["area.LocalBuffer <= 5e-6", "area > 0"]}
+    )  # fmt: skip
+    assert [d.values for d in Designs(found, Chips(found).area)] == [{"LocalBuffer.area": 1e-6}]
+
+
+def test_many_designs_take_no_memory(tmp_path: Path) -> None:
+    """A part of a million; the rest is more of the same."""
+    found = Designs(sweep(tmp_path, "A: {range: [1, 1000], step: 1}\nGlobalBufferSize: {range: [1, 1000], step: 1}",
+                          "  where: [A > 0]"))  # fmt: skip
+    assert len(found.grid) == 1_000_000
+    going = iter(found)
+    next(going)
+    tracemalloc.start()
+    for _ in range(20_000):
+        next(going)
+    assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    tracemalloc.stop()
+
+
+def test_a_sweep_file_reads_no_other_project(tmp_path: Path) -> None:
+    for name in ("/etc/passwd", "../../../../../../etc/passwd"):
+        (tmp_path / "sweep.yaml").write_text(f"sweep: {{arch: {name}, workloads: [matmuls]}}")
+        with pytest.raises(SpecError, match="not a relative path"):
+            load_sweep(str(tmp_path / "sweep.yaml"))
+
+
+def test_workloads_have_names(tmp_path: Path) -> None:
+    found = make_sweep({"arch": "simple", "workloads": ["gpt3_6.7B", "gpt3_6.7B", "a/resnet18.onnx"]})
+    assert [w.label for w in found.workloads] == ["gpt3_6_7B", "gpt3_6_7B_2", "resnet18"]
+    assert label_of("3d.yaml") == "_3d"
+
+
+def test_specs_are_those_that_load_gives(tmp_path: Path) -> None:
+    (tmp_path / "chip.yaml").write_text(fusiest.load("simple").to_yaml())
+    made = make_sweep({"arch": "simple", "workloads": [{"file": "matmuls", "defines": {"M": 32}}],
+                       "parameters": {"GlobalBufferSize": [8192], "dataflow": ["unfused"]}})  # fmt: skip
+    spec = Chips(made).spec(Designs(made).design(0), made.workloads[0])
+    assert spec == fusiest.load("simple", "matmuls", "unfused", GlobalBufferSize=8192, M=32)

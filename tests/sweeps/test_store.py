@@ -1,0 +1,137 @@
+"""The store: content hashes, files that are whole, and what happens to damaged ones."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import fusiest
+from fusiest.errors import FusiestError
+from fusiest.mapper.options import Options
+from fusiest.sweeps import RunRow, Store
+from fusiest.sweeps.canonical import run_form
+from fusiest.sweeps.store import packed
+from fusiest.sweeps.upkeep import check_store, collect_garbage, export_store, merge_stores
+from tests.command_line import run
+
+EDP = Options(objective=("edp",))
+ROW = RunRow("a" * 64, "f", "done", energy=1.0, latency=2.0, gap=0.0)
+
+
+def form(text: str, options: Options = EDP, tmp: Path | None = None) -> object:
+    assert tmp is not None
+    (tmp / "chip.yaml").write_text(text)
+    return run_form(fusiest.load(tmp / "chip.yaml", "matmuls", M=16, KN=16, N_EINSUMS=2), options)
+
+
+def test_how_a_spec_is_written_does_not_matter(tmp_path: Path) -> None:
+    text = fusiest.load("simple").to_yaml()
+    first = form(text, tmp=tmp_path)
+    assert form("# a comment\n" + text.replace('"8 * 1024 * 1024"', "8388608.0"), tmp=tmp_path) == first
+    assert form(text + "variables: {unused: 5}\n", tmp=tmp_path) == first
+    assert form(text.replace("area: 0", "area: 1e-6"), tmp=tmp_path) == first
+    assert form(text, replace(EDP, jobs=2, time_limit=5.0, bounds=False), tmp=tmp_path) == first
+
+
+def test_what_changes_the_answer_matters(tmp_path: Path) -> None:
+    text = fusiest.load("simple").to_yaml()
+    first = form(text, tmp=tmp_path)
+    small = form(text.replace('"8 * 1024 * 1024"', "8192"), tmp=tmp_path)
+    assert small.hash != first.hash  # type: ignore[attr-defined]
+    assert small.family == first.family  # type: ignore[attr-defined]
+    assert first.nowhere_worse(small)  # type: ignore[attr-defined]
+    assert not small.nowhere_worse(first)  # type: ignore[attr-defined]
+    for other in (
+        form(text.replace("may_keep: All", "may_keep: Outputs"), tmp=tmp_path),
+        form(text, Options(objective=("energy",)), tmp=tmp_path),
+        form(text, replace(EDP, exchange="any"), tmp=tmp_path),
+    ):
+        assert other.family != first.family  # type: ignore[attr-defined]
+
+
+def test_hashes_are_the_same_in_every_process(tmp_path: Path) -> None:
+    code = (
+        "import fusiest\nfrom fusiest.mapper.options import Options\nfrom fusiest.sweeps.canonical import run_form\n"
+        "print(run_form(fusiest.load('tpu_v4i', 'gpt3_6.7B', BATCH_SIZE=1, N_TOKENS=64), Options()).hash)"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1
+    assert len(found.pop().strip()) == 64
+
+
+def test_put_and_get(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs") as store:
+        row = store.put(ROW, packed({"mappings": []}))
+        assert store.get("a" * 64) == row
+        assert store.document(row) == {"mappings": []}
+        assert [r.hash for r in store.rows("f")] == ["a" * 64]
+        store.put(replace(ROW, energy=5.0))
+        assert store.get("a" * 64) == row, "the first proven answer stays"
+        store.answer([("r", "a" * 64)])
+        assert store.requested("r") == row
+        assert check_store(store) == []
+    with sqlite3.connect(tmp_path / "runs" / "runs.sqlite") as plain:
+        assert plain.execute("SELECT status, energy FROM runs").fetchall() == [("done", 1.0)]
+
+
+def test_damage_is_found_and_removed(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs") as store:
+        row = store.put(ROW, packed({"mappings": []}))
+        store.put(replace(ROW, hash="b" * 64, status="covered", source=row.hash))
+        store._path(row.object).write_bytes(b"garbage")
+        assert store.document(row) is None
+        assert any("missing or damaged" in line for line in check_store(store))
+        assert collect_garbage(store) == (1, 1)
+        assert collect_garbage(store)[0] == 1, "what it covered"
+        assert (len(store), list(store.objects())) == (0, [])
+
+
+def test_merge_and_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = fusiest.map(fusiest.load("simple", "matmuls", M=8, KN=8, N_EINSUMS=2), "edp", jobs=1)
+    with Store(tmp_path / "one") as one, Store(tmp_path / "two") as two:
+        row = one.put(ROW, packed(result.to_json()))
+        one.put(replace(ROW, hash="b" * 64, status="covered", source=row.hash))
+        assert (merge_stores(two, one), merge_stores(two, one)) == (2, 0)
+        assert export_store(two, tmp_path / "out") == 2
+    saved = fusiest.Result.load(tmp_path / "out" / f"{'a' * 16}.json")
+    assert saved.best().edp == result.best().edp
+    for word, out in (("check", "2 runs, all in order"), ("gc", "0 runs and 0 files removed")):
+        status, said, _ = run(capsys, "store", word, str(tmp_path / "two"))
+        assert (status, out in said) == (0, True)
+    status, _, err = run(capsys, "store", "chek", str(tmp_path / "two"))
+    assert (status, err.count("\n"), "did you mean 'check'?" in err) == (2, 1, True)
+    assert run(capsys, "store", "check", str(tmp_path / "none"))[0] == 2
+
+
+def test_a_store_of_another_format(tmp_path: Path) -> None:
+    Store(tmp_path / "runs").close()
+    with sqlite3.connect(tmp_path / "runs" / "runs.sqlite") as plain:
+        plain.execute("PRAGMA user_version = 99")
+    with pytest.raises(FusiestError, match="another version"):
+        Store(tmp_path / "runs")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "runs.sqlite").write_bytes(b"not a database, but long enough to look at" * 100)
+    with pytest.raises(FusiestError, match="cannot be used"):
+        Store(tmp_path / "other")
+
+
+def test_map_with_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("map", "simple", "matmuls", "-D", "M=8", "-D", "KN=8", "-D", "N_EINSUMS=2", "--objective", "edp", "--jobs", "1",
+               "--store", str(tmp_path / "runs"), "--json")  # fmt: skip
+    first, second = str(tmp_path / "1.json"), str(tmp_path / "2.json")
+    assert run(capsys, *command, first)[0] == 0
+    status, _, err = run(capsys, *command, second)
+    assert (status, "joining" in err) == (0, False), "nothing is searched again"
+    one, two = (json.loads(Path(file).read_text()) for file in (first, second))
+    assert one["mappings"] == two["mappings"]

@@ -1,0 +1,189 @@
+"""Sweeps: every run equals `fusiest map` on its design; failures are rows; nothing finished is lost or done again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+import fusiest
+from fusiest.sweeps import Reuse, Store, Sweep
+from fusiest.sweeps import children as children_module
+from fusiest.sweeps.upkeep import check_store
+from tests.command_line import run
+
+FIELDS = {
+    "arch": "simple",
+    "workloads": [{"file": "matmuls", "defines": {"N_EINSUMS": 2, "M": 16, "KN": 16}}],
+    "parameters": {"GlobalBufferSize": [2048, 4096, 8192, 65536], "MainMemory.read.throughput": [1e9, 1e12]},
+    "objective": "edp",
+}
+
+
+def made(**more: object) -> Sweep:
+    return fusiest.sweep(jobs=1, **{**FIELDS, **more})  # type: ignore[arg-type]
+
+
+def test_runs_equal_map(tmp_path: Path) -> None:
+    with made(store=tmp_path / "runs") as sweep:
+        sweep.run()
+        assert sweep.counts.covered > 0
+        for answer in sweep:
+            spec = fusiest.load(
+                "simple", "matmuls", N_EINSUMS=2, M=16, KN=16, GlobalBufferSize=answer.design.values["GlobalBufferSize"]
+            )
+            read = next(n for n in spec.arch.nodes if n.name == "MainMemory").actions  # type: ignore[union-attr]
+            faster = tuple(
+                fusiest.spec.architecture.Action(
+                    name=a.name, energy=a.energy,
+                    throughput=answer.design.values["MainMemory.read.throughput"] if a.name == "read" else a.throughput,
+                )
+                for a in read
+            )  # fmt: skip
+            best = fusiest.map(spec.with_component("MainMemory", actions=faster), "edp", jobs=1).best()
+            assert answer.row.energy * answer.row.latency == pytest.approx(best.edp, rel=1e-9)  # type: ignore[operator]
+            own = sweep.result(answer.design)
+            assert own.best().edp == pytest.approx(best.edp, rel=1e-9)
+            assert own.spec == spec.with_component("MainMemory", actions=faster)
+        assert check_store(sweep.store) == []
+
+
+def test_the_second_time_all_is_known(tmp_path: Path) -> None:
+    with made(store=tmp_path / "runs") as sweep:
+        first = sweep.run().table().rows
+    with (
+        made(store=tmp_path / "runs") as sweep,
+        mock.patch.object(children_module, "Child", side_effect=AssertionError),
+    ):
+        again = sweep.run().table()
+        assert sweep.counts.known == sweep.counts.total == 8
+        assert sweep.resume().counts.known == 8
+    keep = [i for i, name in enumerate(again.columns) if name not in ("how",)]
+    assert [[row[i] for i in keep] for row in again.rows] == [[row[i] for i in keep] for row in first]
+
+
+def test_without_reuse_all_is_searched(tmp_path: Path) -> None:
+    small = {"GlobalBufferSize": [8192, 65536]}
+    with made(store=tmp_path / "runs", parameters=small, reuse=Reuse(known=False, covered=False)) as sweep:
+        assert sweep.run().counts.searched == 2
+    with made(store=tmp_path / "runs", parameters=small, reuse=Reuse(known=False, covered=False)) as sweep:
+        assert sweep.run().counts.searched == 2
+        assert len(sweep.store) == 2
+
+
+def test_best_and_front() -> None:
+    two = [{"file": "matmuls", "name": "one", "defines": {"N_EINSUMS": 1, "M": 8, "KN": 8}, "weight": 0.25, "n_instances": 4},
+           {"file": "matmuls", "name": "two", "defines": {"N_EINSUMS": 2, "M": 8, "KN": 8}}]  # fmt: skip
+    with made(workloads=two, parameters={"GlobalBufferSize": [1024, 2048, 65536]}) as sweep:
+        best = sweep.best()[0]
+        figures = sweep.designs()
+        assert best.edp == min(d.edp for d in figures)
+        for one in figures:
+            rows = {a.workload.label: a.row for a in sweep if a.design == one.design}
+            assert one.energy == pytest.approx(0.25 * 4 * rows["one"].energy + rows["two"].energy)
+            assert one.edp.parts["one"] == pytest.approx(16 * rows["one"].energy * rows["one"].latency)
+        assert sweep.best("energy", ["GlobalBufferSize < 2048"])[0].design.values["GlobalBufferSize"] == 1024
+        assert sweep.best("energy", ["latency.one < 0"]) == []
+        assert len(sweep.front("energy", "latency")) >= 1
+        with pytest.raises(fusiest.SpecError, match="did you mean 'energy'"):
+            sweep.best("enery")
+        with pytest.raises(fusiest.SpecError, match="no figure"):
+            sweep.front("size")
+
+
+def test_failures_are_rows(tmp_path: Path) -> None:
+    """A design that needs 40 GiB, one that never ends, one that crashes, one without a mapping: the others are done."""
+    sizes = [1, 40_001, 40_002, 40_003, *range(50_000, 50_012)]
+    both = {"GlobalBufferSize": sizes, "MainMemory.size": {"expression": "1 if GlobalBufferSize == 1 else 1e9"}}
+    with made(store=tmp_path / "runs", parameters=both, time_limit=2.0, memory_limit=4.0) as sweep:
+        function = mock.patch.object(
+            children_module.Children.__init__, "__defaults__", (None, None, "tests.sweeps.tasks:misbehave")
+        )
+        root = str(Path(__file__).parents[2])
+        with function, mock.patch.dict(os.environ, {"PYTHONPATH": root}):
+            found = {a.design.values["GlobalBufferSize"]: a for a in sweep.run()}
+        status = {size: answer.row.status for size, answer in found.items()}
+        assert [status[size] for size in sizes[:4]] == ["no valid mapping", "out of memory", "time limit", "killed"]
+        assert "SIGSEGV" in found[40_003].row.reason
+        assert {status[size] for size in sizes[4:]} <= {"done", "covered"}
+        assert sweep.counts.failed == 4
+        assert check_store(sweep.store) == []
+        assert len(sweep.store) == len(sizes)
+    with made(store=tmp_path / "runs", parameters=both, retry=True) as sweep:
+        assert sweep.run().counts.known == 12, "failures are tried again, and only they"
+        assert sweep.counts.failed == 1
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = (
+        "sweep",
+        "simple",
+        "matmuls",
+        "-D",
+        "GlobalBufferSize=2048,65536",
+        "-D",
+        "M=8",
+        "-D",
+        "KN=8",
+        "--jobs",
+        "1",
+        "--quiet",
+    )
+    status, out, err = run(capsys, *command, "--table", "all.csv")
+    assert (status, err) == (0, "")
+    assert "2 of 2 runs" in out
+    assert "least edp, of 2 designs" in out
+    lines = Path("all.csv").read_text().splitlines()
+    assert lines[0].startswith("design,GlobalBufferSize,M,KN,area,workload,how,status,energy")
+    assert len(lines) == 3
+    status, out, _ = run(capsys, *command, "--table", "all.json")
+    assert len(json.loads(Path("all.json").read_text())) == 2
+    assert "2 known" in out
+    assert "2 known" in run(capsys, *command, "--dry-run")[1]
+    assert "finished" in run(capsys, *command, "--status")[1]
+    assert run(capsys, *command, "--no-reuse", "knwn")[0] == 2
+    assert run(capsys, *command, "--table", "all.txt")[0] == 2
+
+
+def test_interrupted_and_killed(tmp_path: Path) -> None:
+    """Ctrl-C ends in a line; kill -9 at any time loses nothing that was finished, and the same command goes on."""
+    sizes = ",".join(str(4096 + 512 * i) for i in range(24))
+    code = "from fusiest.cli import main; main()"
+    command = [sys.executable, "-c", code, "sweep", "simple", "matmuls", "-D", f"GlobalBufferSize={sizes}", "-D", "M=16",
+               "--jobs", "1", "--no-reuse", "covered", "--quiet", "--store", str(tmp_path / "runs")]  # fmt: skip
+    done = 0
+    for how in (signal.SIGINT, signal.SIGKILL):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 120
+        while count_runs(tmp_path) < done + 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(how)
+        err = process.communicate(timeout=60)[1]
+        assert process.returncode == (130 if how == signal.SIGINT else -9)
+        assert ("the same command goes on" in err) == (how == signal.SIGINT)
+        now = count_runs(tmp_path)
+        assert done < now < 24
+        done = now
+    finished = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"{done} known" in finished
+    with Store(tmp_path / "runs") as store:
+        assert check_store(store) == []
+        assert len(store) == 24
+
+
+def count_runs(tmp_path: Path) -> int:
+    if not (tmp_path / "runs" / "runs.sqlite").exists():
+        return 0
+    try:
+        with Store(tmp_path / "runs") as store:
+            return len(store)
+    except fusiest.FusiestError:
+        return 0
