@@ -91,7 +91,7 @@ fusiest.map(fusiest.load("tpu_v4i", "gpt3_6.7B", N_TOKENS=16), orders="given", j
 moment = sys.argv.pop()
 
 def limit(self, step):
-    if str(step).startswith(moment):
+    if str(step).startswith(moment) and resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
         pages = int(open("/proc/self/statm").read().split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (20 << 20),) * 2)
 

@@ -1,4 +1,4 @@
-"""Ctrl-C: noted while compiled code runs, and answered where a search can stop.
+"""What ends a search early: Ctrl-C, a time limit, a memory limit; each answered where a search can stop.
 
 An exception that a signal raises in the middle of compiled code, or while compiled modules are imported, ends as somebody
 else's error or gets lost. So nothing is raised inside `deferred`: a search calls `check` between its steps.
@@ -11,12 +11,43 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
 from types import FrameType
 
 EXIT_STATUS = 130
 _AT_ONCE_SECONDS = 0.3
 """Programs that start us may pass on a Ctrl-C that we have got already: so soon after the first, it is the same one."""
+
+
+_SECONDS_BETWEEN_LOOKS = 0.05
+"""At the memory in use: that takes longer than a look at the clock."""
+
+
+class OutOfTime(Exception):
+    """The time limit was reached."""
+
+
+@dataclass
+class _Limits:
+    deadline: float | None
+    memory: float | None
+    """Bytes."""
+    in_use: Callable[[], float]
+    next_look: float = 0.0
+
+    def check(self) -> None:
+        now = time.perf_counter()
+        if self.deadline is not None and now > self.deadline:
+            raise OutOfTime
+        if self.memory is not None and now > self.next_look:
+            self.next_look = now + _SECONDS_BETWEEN_LOOKS
+            if self.in_use() > self.memory:
+                raise MemoryError
+
+
+_LIMITS: ContextVar[_Limits | None] = ContextVar("limits", default=None)
 
 
 class _Note:
@@ -34,10 +65,28 @@ class _Note:
 
 
 def check() -> None:
-    """Stop here if Ctrl-C was pressed."""
-    if _Note.asked and not _Note.finishing:
+    """Stop here if Ctrl-C was pressed, or a limit is passed."""
+    if _Note.finishing:
+        return
+    if _Note.asked:
         _Note.asked = False
         raise KeyboardInterrupt
+    limits = _LIMITS.get()
+    if limits is not None:
+        limits.check()
+
+
+@contextlib.contextmanager
+def limited(
+    deadline: float | None = None, memory: float | None = None, in_use: Callable[[], float] = lambda: 0.0
+) -> Iterator[None]:
+    """A block in which `check` raises OutOfTime after a moment of `time.perf_counter`, and MemoryError once more than so many
+    bytes are in use. Limits of a block around it do not count inside."""
+    token = _LIMITS.set(_Limits(deadline, memory, in_use))
+    try:
+        yield
+    finally:
+        _LIMITS.reset(token)
 
 
 def taken() -> bool:

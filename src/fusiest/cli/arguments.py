@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -109,3 +110,15 @@ def require(spec: Spec, files: tuple[str, ...], *sections: str) -> None:
     for section in sections:
         if getattr(spec, section) is None:
             raise SpecError(f"{', '.join(dict.fromkeys(files))}: no section '{section}:'")
+
+
+def read_size(text: str) -> float:
+    """Bytes, with a unit or without.
+
+    >>> read_size("1.5G"), read_size("500 MB"), read_size("4096")
+    (1610612736.0, 524288000.0, 4096.0)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
+    if match is None or not float(match[1]):
+        raise SpecError(f"'{text}' is no size; give a number of bytes, or such as 8G or 500M")
+    return float(match[1]) * 1024.0 ** ("kmgt".index(match[2].lower()) + 1 if match[2] else 0)

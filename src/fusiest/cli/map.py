@@ -23,6 +23,7 @@ from fusiest.cli.arguments import (
     check_outputs,
     given,
     read_defines,
+    read_size,
     require,
 )
 from fusiest.cli.completion import complete, one_of
@@ -95,6 +96,13 @@ def map_command(
             metavar="SECONDS", help="then, or as soon after as one is known, the best mapping so far, with its gap"
         ),
     ] = None,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="of all processes together, such as 8G or 500M: then the best mapping so far; default: 75% of the machine's",
+        ),
+    ] = None,
     mapper: Annotated[
         str | None,
         typer.Option(
@@ -152,6 +160,7 @@ def map_command(
         imperfect=imperfect,
         jobs=jobs,
         time_limit=time_limit,
+        memory_limit=read_size(memory_limit) if memory_limit is not None else None,
     )
     for option, value in (("seed", seed), ("budget", budget)):
         if value is not None and mapper is None:

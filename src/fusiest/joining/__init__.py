@@ -11,7 +11,7 @@ from fusiest.joining.compatibility import EMPTY, EinsumView, OpenCompatibility, 
 from fusiest.joining.holders import ledger
 from fusiest.joining.incumbents import Incumbents, KnownCosts
 from fusiest.joining.joints import Joint
-from fusiest.joining.passes import Bounds, JoinPass, Level, NoBounds, OutOfTime, State, first_level, levels
+from fusiest.joining.passes import Bounds, JoinPass, Level, NoBounds, State, first_level, levels
 from fusiest.joining.problem import Group, JoinProblem, Potential, join_problem, potential
 from fusiest.joining.rows import PartialRows, Switches
 from fusiest.joining.stretches import seam_bounds
@@ -33,7 +33,6 @@ __all__ = [
     "LowerBounds",
     "NoBounds",
     "OpenCompatibility",
-    "OutOfTime",
     "PartialRows",
     "Pick",
     "Potential",

@@ -26,10 +26,6 @@ Check = Callable[[], None]
 """Called often; raises to stop a pass."""
 
 
-class OutOfTime(Exception):
-    """The time limit was reached."""
-
-
 class Bounds(Protocol):
     """What remaining Einsums need at least."""
 

@@ -53,6 +53,7 @@ class JoinProblem:
     switches: Switches = ALL_PARTS
     _joints: dict[object, tuple[Joint, ...]] = field(default_factory=dict, repr=False, compare=False)
     """Remembered, as many partial mappings have the same compatibility."""
+    _live: dict[frozenset[str], frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -69,8 +70,12 @@ class JoinProblem:
 
     def live(self, finished: frozenset[str]) -> frozenset[str]:
         """Tensors used by an Einsum of the set and by one outside it."""
-        users, einsums = self.workload.users, self.workload.einsums
-        return frozenset(t for e in finished for t in einsums[e].accesses if any(u not in finished for u in users[t]))
+        known = self._live.get(finished)
+        if known is None:
+            used = {t for e in finished for t in self.workload.einsums[e].accesses}
+            users = self.workload.users
+            known = self._live[finished] = frozenset(t for t in used if not finished.issuperset(users[t]))
+        return known
 
     def live_around(self, finished: frozenset[str], einsum: str) -> LiveTensors:
         """Tensors that matter when an Einsum is joined to these."""

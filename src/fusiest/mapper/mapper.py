@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import concurrent.futures
 import time
+from collections.abc import Mapping as TypingMapping
 from typing import Literal
 
 import numpy as np
 
 from fusiest import interrupt
 from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
-from fusiest.joining import JoinProblem, Switches, join_problem, picks, trace
+from fusiest.joining import JoinProblem, Switches, join_problem, trace
 from fusiest.looptree.nodes import LoopTree
+from fusiest.mapper.anytime import Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
 from fusiest.mapper.diagnose import why_not_joined
 from fusiest.mapper.notebook import notebook_progress
 from fusiest.mapper.options import Options, hinting
 from fusiest.mapper.progress import Progress
-from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes
+from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.result import Mapping, Result, Stats
-from fusiest.mapper.search import Search
-from fusiest.mapper.tables import explore_all
+from fusiest.mapper.search import Proof, Search
+from fusiest.mapper.tables import Explorer, make_explorer
 from fusiest.model.evaluate import evaluate
 from fusiest.pmapping.collector import collector_paused
 from fusiest.pmapping.diagnose import NoMapping
@@ -44,6 +46,7 @@ def map(
     exchange: str = "finished",
     jobs: int | None = None,
     time_limit: float | None = None,
+    memory_limit: float | None = None,
     coarse: bool = True,
     bounds: bool = True,
     grouping: bool = True,
@@ -58,7 +61,8 @@ def map(
     `orders`: "all" orders of Einsums that respect dependencies, or only the "given" one.
     `max_fused_loops`, `max_fused_loops_per_variable`: of a pmapping. `imperfect`: also tiles that do not divide.
     `exchange`: Einsums use only tensors that are "finished", or "any".
-    `jobs`: processes; by default as many as there are cores. `time_limit`: seconds.
+    `jobs`: processes; by default as many as there are cores. `time_limit`: seconds; then the best so far.
+    `memory_limit`: bytes, of all processes together; by default three quarters of what the machine has.
     `coarse`, `bounds`, `grouping`, `consolidation`: parts of the search, which change the time and never the result.
     `progress` hears of every step; by default, a notebook shows them; False: nobody.
     Any `concurrent.futures.Executor` can take the place of local processes.
@@ -78,6 +82,7 @@ def map(
         exchange=exchange,
         jobs=jobs,
         time_limit=time_limit,
+        memory_limit=memory_limit,
         coarse=coarse,
         bounds=bounds,
         grouping=grouping,
@@ -110,32 +115,61 @@ def run(
 
 
 def _run(spec: Spec, options: Options, say: Progress, executor: concurrent.futures.Executor | None) -> Result:
-    """The chain."""
+    """The chain. With a time limit it begins with mappings that are not fused, which can be had at once."""
     begin, cpu = time.perf_counter(), cpu_seconds()
-    deadline = begin + options.time_limit if options.time_limit is not None else None
     if options.usage is not None:
         check_usage(spec, options.usage)
-    tables = explore_all(spec, options, executor, say)
-    stats = _table_stats(spec, options, tables, time.perf_counter() - begin)
-    problem = _grouped(spec, options, tables)
-    search = Search(problem, options, stats.orders == "all", say, stats, deadline)
-    proof = search.run()
+    explorer = make_explorer(spec, options, executor, say)
+    alone = explore_alone(explorer) if options.time_limit is not None else {}
+    known = unfused_candidates(explorer, alone) if alone else []
+    clock = Clock(begin, options.time_limit if known else None)
+    exploration = explore_in_time(explorer, clock, alone if known else {})
+    if exploration is None:
+        raise MemoryError
+    stats = _table_stats(spec, options, exploration.tables, time.perf_counter() - begin)
+    alone_is_all = known and not exploration.fused
+    problem = known[0].problem if alone_is_all else grouped(spec, options, exploration.tables)
+    deadline = 0.0 if alone_is_all or exploration.stopped == "interrupt" else clock.at(1.0)
+    search = Search(problem, options, stats.orders == "all", say, stats, deadline, known)
+    proof = _search(search, explorer, exploration)
     if not search.candidates:
         raise why_not_joined(problem)
-    mappings = []
-    with interrupt.finishing():
-        for candidate in search.best():
-            joins = picks(problem, candidate.history, candidate.row)
-            tree, order = trace(problem, joins), tuple(pick.einsum for pick in joins)
-            costs = candidate.costs
-            mappings.append(checked_mapping(spec, order, tree, costs.energy, costs.latency, options.finished))
+    mappings = traced(spec, search)
     stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
     stats.peak_rss_bytes = peak_rss_bytes()
-    mappings.sort(key=lambda m: (m.energy, m.latency))
     return Result(spec, options.objective, mappings, proof.optimal, proof.gap, stats, proof.stopped, options)
 
 
-def _table_stats(spec: Spec, options: Options, tables: dict[str, Table], seconds: float) -> Stats:
+def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Proof:
+    """Join what was explored. If memory does not suffice for a single mapping, there are those that are not fused."""
+    stopped = exploration.stopped
+    try:
+        with interrupt.limited(None, explorer.options.most_memory, rss_bytes):
+            proof = search.run()
+        if not stopped or not search.candidates:
+            return proof
+    except MemoryError:
+        stopped = "memory"
+    # The exception is gone here, and with it all that the search had in hand.
+    if not search.candidates:
+        search.candidates += unfused_candidates(explorer, explore_alone(explorer))
+    if not search.candidates:
+        raise MemoryError
+    return Proof(False, search.gap_above(exploration.least(explorer.spec, search.incumbents.weights)), stopped)
+
+
+def traced(spec: Spec, search: Search) -> list[Mapping]:
+    """The best mappings as LoopTrees, each evaluated by the model, which must agree."""
+    mappings = []
+    with interrupt.finishing():
+        for candidate in search.best():
+            joins, costs = candidate.joins(), candidate.costs
+            tree, order = trace(candidate.problem, joins), tuple(pick.einsum for pick in joins)
+            mappings.append(checked_mapping(spec, order, tree, costs.energy, costs.latency, search.options.finished))
+    return sorted(mappings, key=lambda m: (m.energy, m.latency))
+
+
+def _table_stats(spec: Spec, options: Options, tables: TypingMapping[str, Table], seconds: float) -> Stats:
     """How large the tables are, and which orders can be looked at: all, unless there are too many sets of finished Einsums."""
     orders = options.orders
     if orders == "all" and count_down_sets(spec, MOST_DOWN_SETS) > MOST_DOWN_SETS:
@@ -149,7 +183,7 @@ def _table_stats(spec: Spec, options: Options, tables: dict[str, Table], seconds
     )
 
 
-def _grouped(spec: Spec, options: Options, tables: dict[str, Table]) -> JoinProblem:
+def grouped(spec: Spec, options: Options, tables: TypingMapping[str, Table]) -> JoinProblem:
     """The tables, ready to be joined."""
     problem = join_problem(spec, tables, options.finished, Switches(options.grouping, options.consolidation))
     return problem.watching(options.usage) if options.usage is not None else problem

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from fusiest.errors import SpecError, did_you_mean
+from fusiest.mapper.resources import machine_memory
 from fusiest.objective import OBJECTIVES, Objective, objective_of
 
+_SHARE_OF_MEMORY = 0.75
 EXCHANGES = ("finished", "any")
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,6 +34,8 @@ class Options:
     """Whether Einsums use only what is `finished`, or `any` tensor: then the costs are right, but not the values."""
     jobs: int | None = None
     time_limit: float | None = None
+    memory_limit: float | None = None
+    """Bytes, of all processes together; by default three quarters of what the machine has."""
     coarse: bool = True
     bounds: bool = True
     grouping: bool = True
@@ -44,6 +49,16 @@ class Options:
         return self.exchange == "finished"
 
     @property
+    def processes(self) -> int:
+        """How many may be at work."""
+        return self.jobs if self.jobs is not None else os.cpu_count() or 1
+
+    @property
+    def most_memory(self) -> float:
+        """Bytes that all of them may have in use together."""
+        return self.memory_limit if self.memory_limit is not None else _SHARE_OF_MEMORY * machine_memory()
+
+    @property
     def minimized(self) -> Objective:
         """The objective, as the search knows it."""
         return objective_of(self.objective)
@@ -54,7 +69,7 @@ class Options:
             raise SpecError(f"orders '{self.orders}' is neither all nor given")
         if self.exchange not in EXCHANGES:
             raise SpecError(f"exchange '{self.exchange}' is not known{did_you_mean(self.exchange, EXCHANGES)}")
-        for name in ("jobs", "time_limit", "max_fused_loops", "max_fused_loops_per_variable"):
+        for name in ("jobs", "time_limit", "memory_limit", "max_fused_loops", "max_fused_loops_per_variable"):
             value = getattr(self, name)
             if value is not None and not value >= (1 if name in ("jobs", "max_fused_loops_per_variable") else 0):
                 raise SpecError(f"{name} must not be {value}")

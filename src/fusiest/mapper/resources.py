@@ -1,9 +1,12 @@
-"""What a search has used of the machine: processor time, and memory at most."""
+"""What a search uses of the machine: processor time, and memory; and how much of that there is."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import time
+from pathlib import Path
 
 try:
     import resource
@@ -26,3 +29,28 @@ def peak_rss_bytes() -> int:
     unit = 1 if sys.platform == "darwin" else 1024
     whos = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return max(resource.getrusage(who).ru_maxrss for who in whos) * unit
+
+
+def rss_bytes() -> float:
+    """Memory that this process has in use; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+def machine_memory() -> float:
+    """Bytes that processes can have in use here: what the machine has, or a container is given; inf if that is not known."""
+    found = [float("inf")]
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            found.append(float(Path(limit).read_text()))
+        except (OSError, ValueError):  # there is none, or it is "max"
+            continue
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # Windows
+        found.append(float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE"))
+    return min(found)
+
+
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

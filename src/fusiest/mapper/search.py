@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fusiest import interrupt
+from fusiest.interrupt import OutOfTime
 from fusiest.joining import (
     Bounds,
     Coarse,
@@ -21,7 +22,7 @@ from fusiest.joining import (
     JoinProblem,
     KnownCosts,
     Level,
-    OutOfTime,
+    Pick,
     Potential,
     State,
     first_level,
@@ -35,6 +36,7 @@ from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.result import FunnelStep, Stats, Stop
 from fusiest.objective import CLOSE, NOTHING, Least
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.show import si
 
 FIRST_PASS = Coarse()
 WORTHWHILE_EINSUMS = 12
@@ -47,8 +49,13 @@ class Candidate(NamedTuple):
     """A complete mapping: what it costs, and how to find its LoopTree."""
 
     costs: KnownCosts
+    problem: JoinProblem
     history: History
     row: int
+
+    def joins(self) -> list[Pick]:
+        """The joins that led to it."""
+        return picks(self.problem, self.history, self.row)
 
 
 class Proof(NamedTuple):
@@ -69,6 +76,7 @@ class Search:
     say: Progress
     stats: Stats
     deadline: float | None = None
+    """From then on the search ends, if a mapping is known."""
     candidates: list[Candidate] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -82,6 +90,8 @@ class Search:
         self.incumbents = Incumbents(
             objective, weights=weights, watched=self.problem.memories.index(watched) if watched is not None else None
         )
+        for candidate in self.candidates:
+            self.incumbents = self.incumbents.with_point(candidate.costs)
         self.bounds: Bounds = self.costs.bounds(self.problem)
         self.frontier: Level = first_level(self.problem)
 
@@ -103,6 +113,18 @@ class Search:
             return proof._replace(stopped=stopped) if stopped == "interrupt" or not proof.optimal else proof
         except MemoryError:
             return Proof(False, 1.0, stopped)
+
+    def look(self) -> None:
+        """Only a first pass."""
+        self._first_pass()
+
+    def best_words(self) -> str:
+        """The best mapping so far, in words."""
+        if not self.candidates:
+            return ""
+        energy, latency, _ = self._known()
+        i = int(np.argmin(self.options.minimized.score(energy, latency)))
+        return f"best so far: {si(energy[i], 'J')}, {si(latency[i], 's')}"
 
     def best(self) -> list[Candidate]:
         """The candidates that a result is made of: all of a front, else the best one."""
@@ -126,10 +148,10 @@ class Search:
 
         It takes the listed order: good enough for mappings to beat, and far fewer joins.
         """
-        coarse = FIRST_PASS if self.options.coarse else None
+        coarse, known = FIRST_PASS if self.options.coarse else None, len(self.candidates)
         while coarse is not None:
             cut_nothing = self._join(self._pass(coarse))
-            if self.candidates or cut_nothing:
+            if len(self.candidates) > known or cut_nothing:
                 return cut_nothing and not self.all_orders
             coarse = coarse.finer()
         return False
@@ -159,7 +181,7 @@ class Search:
         self.stats.funnel.append(step)
         self.stats.most_survivors = max(self.stats.most_survivors, step.kept)
         left = f"{step.kept:,} partial mappings" if step.kept or not self.candidates else "nothing better is left"
-        self.say(Step(phase, left, finished, total))
+        self.say(Step(phase, "; ".join(filter(None, (left, self.best_words()))), finished, total))
 
     def _note(self, state: State, history: History) -> None:
         """Complete mappings become candidates, and what partial ones have to beat."""
@@ -168,7 +190,7 @@ class Search:
         usage = np.zeros(len(rows)) if watched is None else rows.usage()[:, watched]
         for row in pareto_rows(np.zeros(len(rows), np.int64), np.column_stack([rows.energy, rows.latency, usage])):
             costs = KnownCosts(float(rows.energy[row]), float(rows.latency[row]), float(usage[row]))
-            self.candidates.append(Candidate(costs, history, int(row)))
+            self.candidates.append(Candidate(costs, self.problem, history, int(row)))
             self.incumbents = self.incumbents.with_point(costs)
 
     def _bound_stretches(self) -> None:
@@ -176,7 +198,7 @@ class Search:
         few = len(self.problem.order) < WORTHWHILE_EINSUMS
         if few or not self.options.bounds or not self.candidates or self.options.usage:
             return
-        self.say(Step("bounding stretches of Einsums"))
+        self.say(Step("bounding stretches of Einsums", self.best_words()))
         objective = self.options.minimized
         energy, latency, _ = self._known()
         best = self.candidates[int(np.argmin(objective.score(energy, latency)))]
@@ -185,8 +207,7 @@ class Search:
             self.costs = potential(self.problem, weights)
             self.bounds = self.costs.bounds(self.problem)
             self.incumbents = replace(self.incumbents, weights=weights)
-        joins = picks(self.problem, best.history, best.row)
-        unfused = {pick.finished for pick in joins if not pick.before.zones}
+        unfused = {pick.finished for pick in best.joins() if not pick.before.zones}
         self.bounds = seam_bounds(self.problem, self.costs, objective, self.all_orders, unfused, self._check)
 
     def _check(self) -> None:
@@ -218,6 +239,12 @@ class Search:
                 for bound in bounds[pareto_rows(np.zeros(len(bounds), np.int64), bounds)]:
                     worst = max(worst, float(_ratio(known, bound).max(axis=1).min()))
         return 1 - 1 / worst
+
+    def gap_above(self, least: Least) -> float:
+        """The same, if all that is known of mappings is what they cost at least."""
+        known, nothing = self._compared(*self._known()), np.zeros(1)
+        bound = self._compared(nothing, nothing, nothing, least)[0]
+        return 1 - 1 / max(1.0, float(_ratio(known, bound).max(axis=1).min()))
 
     def _known(self) -> Floats:
         """Energy, latency and usage of all candidates, one row each."""

@@ -1,19 +1,21 @@
-"""Exploring all Einsums of a workload: identical ones once, the others in parallel processes."""
+"""Exploring the Einsums of a workload: identical ones once, the others in parallel processes."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
 import functools
-import os
+import multiprocessing
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from fusiest import interrupt, workers
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
+from fusiest.mapper.resources import rss_bytes
 from fusiest.pmapping.diagnose import why_none
 from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.identical import common_key, renamed_table
@@ -33,60 +35,110 @@ def explore_all(
     counted: bool = False,
 ) -> dict[str, Table]:
     """The table of every Einsum, by name in listed order. `counted`: tables say how many candidates each group had."""
-    representative = _representatives(spec, options, say)
-    distinct = list(dict.fromkeys(representative.values()))
+    explorer = make_explorer(spec, options, executor, say)
     found: dict[str, Table] = {}
+    explorer.explore(found, asked_of(options, counted))
+    return explorer.named(found)
+
+
+def asked_of(options: Options, counted: bool = False) -> Asked:
+    """What options ask of the search for pmappings."""
     limits = FusedLimits(options.max_fused_loops, options.max_fused_loops_per_variable)
-    asked = Asked(limits, options.imperfect, options.usage is not None, options.finished, counted)
-    explored = functools.partial(_explored, spec, asked)
-
-    def begin(name: str) -> None:
-        say(Step("exploring", name, len(found), len(distinct)))
-
-    with contextlib.closing(_explore(explored, distinct, options.jobs, executor, begin)) as exploring:
-        for name, table in exploring:
-            if not len(table):
-                raise why_none(spec, name, asked)
-            found[name] = table
-            words = f"{name} has {len(table):,} pmappings in {len(table.groups):,} forms"
-            say(Step("exploring", words, len(found), len(distinct)))
-    return {
-        name: found[first] if first == name else renamed_table(spec, found[first], name)
-        for name, first in representative.items()
-    }
+    return Asked(limits, options.imperfect, options.usage is not None, options.finished, counted)
 
 
-def _explored(spec: Spec, asked: Asked, einsum: str) -> Table:
-    return explore(spec, einsum, asked)
-
-
-def _representatives(spec: Spec, options: Options, say: Progress) -> dict[str, str]:
-    """For each Einsum, the first one that differs from it only by names."""
+def make_explorer(
+    spec: Spec, options: Options, executor: concurrent.futures.Executor | None, say: Progress
+) -> Explorer:
+    """Who explores the Einsums of a spec; here it is found out which of them differ only by names."""
     first_of: dict[object, str] = {}
-    found: dict[str, str] = {}
+    representative: dict[str, str] = {}
     for count, name in enumerate(spec.info.einsums):
         interrupt.check()
         say(Step("preparing", name, count, len(spec.info.einsums)))
-        found[name] = first_of.setdefault(common_key(spec, name, options.finished), name)
-    return found
+        representative[name] = first_of.setdefault(common_key(spec, name, options.finished), name)
+    return Explorer(spec, options, executor, say, representative)
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """Explores the Einsums of a spec."""
+
+    spec: Spec
+    options: Options
+    executor: concurrent.futures.Executor | None
+    say: Progress
+    representative: Mapping[str, str]
+    """For each Einsum, the first one that differs from it only by names."""
+
+    @functools.cached_property
+    def distinct(self) -> list[str]:
+        """Einsums to explore."""
+        return list(dict.fromkeys(self.representative.values()))
+
+    def explore(self, found: dict[str, Table], asked: Asked, deadline: float | None = None) -> None:
+        """Add the tables of distinct Einsums to those that are there. What ends it early leaves what was found by then.
+
+        An Einsum without pmappings is an error, unless this is only a quick look.
+        """
+        missing = [name for name in self.distinct if name not in found]
+        with (
+            interrupt.limited(deadline, self.options.most_memory, rss_bytes),
+            contextlib.closing(self._tables(asked, missing, found, deadline is not None)) as tables,
+        ):
+            for name, table in tables:
+                if not len(table):
+                    if asked.beam is None:
+                        raise why_none(self.spec, name, asked)
+                    continue
+                found[name] = table
+                words = f"{name} has {len(table):,} pmappings in {len(table.groups):,} compatibilities"
+                self.say(Step("exploring", words, len(found), len(self.distinct)))
+
+    def named(self, found: Mapping[str, Table]) -> dict[str, Table]:
+        """The table of every Einsum."""
+        return {
+            name: found[first] if first == name else renamed_table(self.spec, found[first], name)
+            for name, first in self.representative.items()
+        }
+
+    def _tables(self, asked: Asked, names: list[str], found: Mapping[str, Table], limited: bool) -> Tables:
+        """Tables as they are done. With a time limit all in processes: they can be ended in the middle of compiled code."""
+        processes, memory = self.options.processes, self.options.most_memory
+        explored = functools.partial(_explored, self.spec, asked, memory / processes)
+
+        def begin(name: str) -> None:
+            self.say(Step("exploring", name, len(found), len(self.distinct)))
+
+        at_once = limited and asked.beam is None
+        return _explore(explored, names, processes, self.executor, begin, at_once)
+
+
+def _explored(spec: Spec, asked: Asked, memory: float, einsum: str) -> Table:
+    """`memory`: how much of it a worker may take. A process that hands out work has its own limits."""
+    if multiprocessing.parent_process() is None:
+        return explore(spec, einsum, asked)
+    with interrupt.limited(None, memory, rss_bytes):
+        return explore(spec, einsum, asked)
 
 
 def _explore(
     explore: Callable[[str], Table],
     names: list[str],
-    jobs: int | None,
+    processes: int,
     executor: concurrent.futures.Executor | None,
     begin: Callable[[str], None] = lambda name: None,
+    at_once: bool = False,
 ) -> Tables:
+    """Here, as long as that is quicker than to start processes; or `at_once` in processes."""
     if executor is not None:
         yield from _submit(executor, explore, names)
         return
-    processes = jobs if jobs is not None else os.cpu_count() or 1
     start = time.perf_counter()
     names = list(names)
     while names:
-        worth = time.perf_counter() - start > _WORTH_A_PROCESS_SECONDS
-        if processes > 1 and len(names) > 1 and worth:
+        worth = processes > 1 and len(names) > 1 and time.perf_counter() - start > _WORTH_A_PROCESS_SECONDS
+        if at_once or worth:
             yield from _in_processes(workers.make_pool(min(processes, len(names))), explore, names)
             return
         name = names.pop(0)
@@ -100,21 +152,26 @@ def _in_processes(
     """If memory runs out, or a worker is killed, what is missing is explored here. If we are interrupted, all end."""
     missing = dict.fromkeys(names)
     try:
-        for name, table in _submit(pool, explore, names):
+        with interrupt.deferred():  # workers are started here, and must not begin with an exception
+            futures = {pool.submit(explore, name): name for name in names}
+        for name, future in workers.in_order_of_completion(futures):
+            table = future.result()
             del missing[name]
             yield name, table
     except (BrokenProcessPool, MemoryError, OSError):
         workers.end(pool)
-        for name in missing:
+        for name in list(missing):
             yield name, explore(name)
+            del missing[name]
     finally:
-        if missing:
+        if missing:  # futures are left alone: a pool whose workers are killed must find none that is cancelled
             workers.end(pool)
         else:
             pool.shutdown()
 
 
 def _submit(executor: concurrent.futures.Executor, explore: Callable[[str], Table], names: list[str]) -> Tables:
+    """By an executor of somebody else's: what is not begun is cancelled, if we are stopped."""
     with interrupt.deferred():  # workers are started here, and must not begin with an exception
         futures = {executor.submit(explore, name): name for name in names}
     try:

@@ -19,7 +19,15 @@ from fusiest.pmapping.meeting import can_fuse, meeting_memories
 from fusiest.pmapping.nest import Nest, Rules
 from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.placement import Placement, placements
-from fusiest.pmapping.plain import beside, constrained_variables, free_pairs, is_plain, near_pairs, top_fits
+from fusiest.pmapping.plain import (
+    beside,
+    constrained_variables,
+    free_pairs,
+    is_plain,
+    near_pairs,
+    shares_outermost,
+    top_fits,
+)
 from fusiest.pmapping.problem import Problem, make_problem
 from fusiest.pmapping.searched import TablePiece, searched
 from fusiest.pmapping.sizes import bind_sized
@@ -50,6 +58,10 @@ class Asked:
     rules: Rules = field(default_factory=Rules)
     cutoff: Cutoff | None = None
     """Only pmappings that are not beaten by these costs are of interest."""
+    beam: int | None = None
+    """A quick look: of each state only so many rows go on. What is found is valid, not always the best."""
+    apart: bool = False
+    """Only pmappings that share nothing on chip: what Einsums share is in the outermost memory."""
 
 
 def pmappings(
@@ -105,11 +117,13 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
     agreed = agreed_loops(spec, path.einsum.name, asked.finished)
     possible = [placement for placement in placements(spec, path) if top_fits(path, placement)]
-    chains = asked.imperfect or asked.general
+    if asked.apart:
+        possible = [placement for placement in possible if shares_outermost(path, placement, shared)]
+    chains = (asked.imperfect and asked.beam is None) or asked.general
     together = beside(spec, path)
     free = frozenset(pair for placement in possible for pair in free_pairs(path, placement, together))
     plain = [placement for placement in possible if not chains and is_plain(problem, placement, free)]
-    if len(plain) < len(possible):
+    if len(plain) < len(possible) and (asked.beam is None or not plain):
         fallback = GeneralSearch(
             spec, problem, tracked, shared, frozenset(agreed), together, asked.limits, asked.rules, asked.imperfect
         )
@@ -119,8 +133,8 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
     if plain:
         nest = Nest(problem, shared, asked.rules, near_pairs(path, free), together)
         space = lattice_space(spec, nest, plain, frozenset(tracked))
-        alone = not asked.usage and not can_fuse(spec)
-        for search in _explore_alone(space) if alone else [Lattice(space, asked.cutoff)]:
+        alone = not asked.usage and not can_fuse(spec) and asked.beam is None
+        for search in _explore_alone(space) if alone else [Lattice(space, asked.cutoff, asked.beam)]:
             search.run()
             yield from searched(search, tracked, asked.limits, agreed, asked.counted)
 

@@ -78,6 +78,12 @@ def top_fits(path: Path, placement: Placement) -> bool:
     return True
 
 
+def shares_outermost(path: Path, placement: Placement, shared: frozenset[str]) -> bool:
+    """Whether all that Einsums share is in the outermost memory."""
+    outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
+    return all(placement.holders(tensor, path)[0] == outermost for tensor in shared)
+
+
 def constrained_variables(spec: Spec, path: Path) -> tuple[frozenset[frozenset[str]], frozenset[str]]:
     """Sets of variables that a constraint names as a whole, and variables that one names singly."""
     wholes: set[frozenset[str]] = set()

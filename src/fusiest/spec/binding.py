@@ -7,6 +7,7 @@ A `Path` lists the nodes from the outermost down to the compute. What depends on
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -131,8 +132,19 @@ class Path:
         return next(i for i, c in enumerate(self.components) if c.name == name)
 
 
+_BOUND: weakref.WeakKeyDictionary[Spec, dict[tuple[str, str], Path]] = weakref.WeakKeyDictionary()
+"""Paths that were bound, by Einsum and compute, for as long as their spec is in use."""
+
+
 def bind(spec: Spec, einsum: str, compute: str) -> Path:
     """Evaluate the nodes on the path of a compute for an Einsum."""
+    known = _BOUND.setdefault(spec, {})
+    if (einsum, compute) not in known:
+        known[einsum, compute] = _bind(spec, einsum, compute)
+    return known[einsum, compute]
+
+
+def _bind(spec: Spec, einsum: str, compute: str) -> Path:
     architecture = spec.require_arch()
     nodes = path_nodes(architecture.nodes, compute)
     if nodes is None:

@@ -1,0 +1,144 @@
+"""Exploring in limited time and memory: first without fusing, then exactly, then coarsely what is still missing.
+
+Each Einsum's best alone is a valid whole, and quickly found. So whatever ends the search, and whenever, there is an answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from fusiest.interrupt import OutOfTime
+from fusiest.joining import Switches, join_problem
+from fusiest.mapper.progress import Step
+from fusiest.mapper.result import Stats, Stop
+from fusiest.mapper.search import Candidate, Search
+from fusiest.mapper.tables import Explorer, asked_of
+from fusiest.objective import Least, Weights
+from fusiest.pmapping.explore import paths
+from fusiest.pmapping.table import Table
+from fusiest.spec.binding import Path
+from fusiest.spec.spec import Spec
+
+FIRST_LOOK, COARSE_LOOK = 300, 2_000
+"""Rows of a state that go on, where Einsums are explored without fusing, and coarsely."""
+_EXPLORING, _COARSELY = 0.6, 0.8
+"""Shares of the time after which exploring goes on only coarsely, and ends."""
+LEAST_SECONDS = 1.2
+"""A time limit below this counts as this: so much is left after two seconds that no limit can do without."""
+
+
+class Clock(NamedTuple):
+    """When the search began, and how long it may take."""
+
+    begin: float
+    seconds: float | None
+
+    def at(self, share: float) -> float | None:
+        """The moment at which this share of the time is over."""
+        return None if self.seconds is None else self.begin + share * max(self.seconds, LEAST_SECONDS)
+
+    def is_past(self, share: float) -> bool:
+        """Whether this share of the time is over."""
+        moment = self.at(share)
+        return moment is not None and time.perf_counter() > moment
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """Tables of all Einsums, and what ended it early."""
+
+    tables: Mapping[str, Table]
+    exact: frozenset[str]
+    """Einsums of which all pmappings that matter are known."""
+    stopped: Stop | None = None
+    fused: bool = True
+    """Whether more is known than what is there without fusing."""
+
+    def least(self, spec: Spec, weights: Weights) -> Least:
+        """What all Einsums cost at least: in exact tables what is there, else what computing alone takes."""
+        energy = latency = 0.0
+        for name, table in self.tables.items():
+            if name in self.exact:
+                energy += min(float(rows.energy.min()) for rows in table.groups.values())
+                latency += min(float(rows.latency.min()) for rows in table.groups.values())
+            else:
+                own = [_least_of_computing(path) for path in paths(spec, name)]
+                energy += min(e for e, _ in own)
+                latency += min(seconds for _, seconds in own)
+        return Least(energy, latency, weights.energy * energy + weights.latency * latency)
+
+
+def explore_in_time(explorer: Explorer, clock: Clock, alone: Mapping[str, Table]) -> Exploration | None:
+    """Exactly, as far as time and memory go; then coarsely; what is missing then is taken from `alone`.
+
+    `alone`: what a mapping is known of. None if there is no table of some Einsum.
+    """
+    asked = asked_of(explorer.options)
+    exact: dict[str, Table] = {}
+    stopped: Stop
+    try:
+        if clock.is_past(_EXPLORING):
+            raise OutOfTime
+        explorer.explore(exact, asked, clock.at(_EXPLORING))
+        return Exploration(explorer.named(exact), frozenset(explorer.representative))
+    except OutOfTime:
+        stopped = "time limit"
+    except MemoryError:
+        stopped = "memory"
+    except KeyboardInterrupt:
+        if not alone:
+            raise
+        stopped = "interrupt"
+    found = dict(exact)
+    if stopped != "interrupt" and not clock.is_past(_COARSELY):
+        explorer.say(Step("exploring", "coarsely", len(found), len(explorer.distinct)))
+        with contextlib.suppress(OutOfTime, MemoryError):
+            explorer.explore(found, replace(asked, beam=COARSE_LOOK), clock.at(_COARSELY))
+    fused = bool(found)
+    if len(found) < len(explorer.distinct):
+        found = {**(alone or explore_alone(explorer)), **found}
+    if len(found) < len(explorer.distinct):
+        return None
+    known = frozenset(name for name, first in explorer.representative.items() if first in exact)
+    return Exploration(explorer.named(found), known, stopped, fused)
+
+
+def explore_alone(explorer: Explorer) -> dict[str, Table]:
+    """Good pmappings of each Einsum that share nothing on chip with others, as far as there are any."""
+    found: dict[str, Table] = {}
+    explorer.explore(found, replace(asked_of(explorer.options), beam=FIRST_LOOK, apart=True))
+    return found
+
+
+def unfused_candidates(explorer: Explorer, alone: Mapping[str, Table]) -> list[Candidate]:
+    """Mappings of the whole without fusing, as good as a quick look has them; none if there are none."""
+    if len(alone) < len(explorer.distinct):
+        return []
+    options = explorer.options
+    switches = Switches(options.grouping, options.consolidation)
+    problem = join_problem(explorer.spec, explorer.named(alone), options.finished, switches)
+    if options.usage is not None:
+        problem = problem.watching(options.usage)
+    search = Search(problem, options, False, lambda step: None, Stats())
+    search.look()
+    explorer.say(Step("unfused", search.best_words() or "there is no mapping"))
+    return search.candidates
+
+
+def _least_of_computing(path: Path) -> tuple[float, float]:
+    """Energy and latency of an Einsum's operations, on as many computes as there are."""
+    info, compute = path.einsum, path.compute
+    if info.is_copy_operation:
+        return 0.0, 0.0
+    action = compute.actions["compute"]
+    calls = float(np.prod([float(bound) for bound in info.bounds.values()])) * action.actions_scale * info.n_instances
+    computes = math.prod(max(1, d.most) for component in path.components for d in component.dimensions)
+    seconds = calls / action.throughput / computes if compute.total_latency is None else 0.0
+    return calls * action.energy, seconds

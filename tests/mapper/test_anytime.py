@@ -1,0 +1,177 @@
+"""A valid mapping at any time: unfused first, coarsely what is missing, a gap that contains the best."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import event, given
+
+import fusiest
+from fusiest import interrupt
+from fusiest.interrupt import OutOfTime
+from fusiest.mapper import anytime, mapper, resources, tables
+from fusiest.mapper.anytime import Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
+from fusiest.mapper.options import Options
+from fusiest.mapper.tables import Explorer, make_explorer
+from fusiest.pmapping.explore import Asked
+from fusiest.pmapping.table import Table
+from fusiest.spec.spec import Spec
+from tests.mapper.test_exhaustive_workload import covers, found, run
+from tests.values import check_values
+from tests.workload_strategies import WorkloadCase, workload_cases
+
+EXPLORE = Explorer.explore
+CHAIN = {"N_EINSUMS": 3, "M": 64, "KN": 64}
+
+
+def explorer_of(spec: Spec, **options: object) -> Explorer:
+    return make_explorer(spec, Options(jobs=1, **options), None, lambda step: None)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def _no_exact_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time is always up when Einsums are explored exactly."""
+    explore = Explorer.explore
+
+    def out_of_time(self: Explorer, found: dict[str, Table], asked: Asked, deadline: float | None = None) -> None:
+        if asked.beam is None:
+            raise OutOfTime
+        explore(self, found, asked)
+
+    monkeypatch.setattr(Explorer, "explore", out_of_time)
+
+
+@pytest.mark.usefixtures("_no_exact_tables")
+@run(15)
+@given(case=workload_cases())
+def test_with_coarse_tables_mappings_are_valid_and_the_gap_contains_the_best(case: WorkloadCase) -> None:
+    try:
+        limited = fusiest.map(case.spec, orders=case.orders, jobs=1, time_limit=60)
+    except fusiest.NoMapping:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Explorer, "explore", EXPLORE)
+        front = found(case)
+    if not front:
+        return
+    event("stopped" if limited.stopped else "all was found")
+    check_values(case.spec, limited.mappings)
+    known = np.array([(m.energy, m.latency) for m in limited.mappings])
+    for m in limited.mappings:
+        assert covers(front, (m.energy, m.latency))
+    for point in front:  # of some mapping that is known, 1 - gap times both costs is not more
+        assert (known * (1 - limited.gap) <= np.array(point) * (1 + 1e-9)).all(axis=1).any()
+
+
+@pytest.mark.usefixtures("_no_exact_tables")
+def test_coarse_tables_are_worth_having() -> None:
+    """The bound from computing alone is no proof, but fusing is found."""
+    spec = fusiest.load("simple", "matmuls", **CHAIN)
+    limited, unfused = (
+        fusiest.map(spec, "energy", jobs=1, time_limit=60),
+        fusiest.load("simple", "matmuls", "unfused", **CHAIN),
+    )
+    assert (limited.optimal, limited.stopped) == (False, "time limit")
+    assert limited.mappings[0].energy < 0.9 * best_energy(unfused)
+    assert 0 < limited.gap < 1
+
+
+def best_energy(spec: Spec) -> float:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Explorer, "explore", EXPLORE)
+        return fusiest.map(spec, "energy", jobs=1).mappings[0].energy
+
+
+def test_unfused_mappings_are_those_of_the_unfused_dataflow() -> None:
+    spec = fusiest.load("simple", "matmuls", **CHAIN)
+    explorer = explorer_of(spec, objective=("energy",))
+    candidates = unfused_candidates(explorer, explore_alone(explorer))
+    best = min(candidate.costs.energy for candidate in candidates)
+    assert best == pytest.approx(best_energy(fusiest.load("simple", "matmuls", "unfused", **CHAIN)), rel=1e-9)
+    assert all(not pick.before.zones for candidate in candidates for pick in candidate.joins())
+
+
+def test_no_time_at_all_is_enough_for_an_unfused_mapping(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anytime, "LEAST_SECONDS", 0.0)
+    spec = fusiest.load("tpu_v4i", "gpt3_6.7B", BATCH_SIZE=8, N_TOKENS=1024)
+    result = fusiest.map(spec, "edp", jobs=1, time_limit=0)
+    assert (len(result.mappings), result.stopped, result.optimal) == (1, "time limit", False)
+
+
+def test_what_is_explored_exactly_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time is up after the first of two Einsums that differ: its table is exact, that of the other coarse."""
+    spec = fusiest.load("tpu_v4i", "gpt3_6.7B", BATCH_SIZE=1, N_TOKENS=64)
+    explorer = explorer_of(spec)
+    explore = tables.explore
+    asked_for: list[tuple[str, int | None]] = []
+
+    def first_only(spec: Spec, einsum: str, asked: Asked) -> Table:
+        if asked.beam is None and asked_for:
+            raise OutOfTime
+        asked_for.append((einsum, asked.beam))
+        return explore(spec, einsum, asked)
+
+    monkeypatch.setattr(tables, "explore", first_only)
+    explored = explore_in_time(explorer, Clock(0.0, None), {"I": Table("", (), {}, [], 0)})
+    assert isinstance(explored, Exploration)
+    assert (explored.exact, explored.stopped) == ({"I"}, "time limit")
+    assert asked_for[0] == ("I", None)
+    assert {beam for _, beam in asked_for[1:]} == {anytime.COARSE_LOOK}
+    assert list(explored.tables) == list(spec.info.einsums)
+
+
+def test_the_least_of_computing_by_hand() -> None:
+    """Two products of 64 x 64 x 64 at 1 pJ and 1 ns an operation, on one compute; nothing else is counted."""
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=2, M=64, KN=64)
+    table: Mapping[str, Table] = dict.fromkeys(spec.info.einsums, Table("", (), {}, [], 0))
+    least = Exploration(table, frozenset()).least(spec, anytime.Weights(0.0, 0.0))
+    exact = fusiest.map(spec, "energy", jobs=1).mappings[0]
+    compute = spec.require_arch().nodes[-1]
+    assert least.energy == pytest.approx(exact.evaluation.energy_by_component()[compute.name], rel=1e-12)
+    assert 0 < least.latency <= exact.latency
+
+
+def test_limits() -> None:
+    with interrupt.limited(deadline=time.perf_counter() + 60):
+        interrupt.check()
+        with interrupt.limited(memory=10, in_use=lambda: 11), pytest.raises(MemoryError):
+            interrupt.check()
+        with interrupt.limited(deadline=0.0):
+            with pytest.raises(OutOfTime):
+                interrupt.check()
+            with interrupt.finishing():
+                interrupt.check()
+        interrupt.check()
+
+
+def test_memory_in_use() -> None:
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("no figures here")
+    before = resources.rss_bytes()
+    block = np.ones(1 << 23)
+    assert block.nbytes * 0.9 < resources.rss_bytes() - before < block.nbytes * 2
+    assert before < resources.machine_memory() < 1 << 50
+
+
+def test_a_memory_limit_ends_with_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exploring and joining take too much; what is not fused does not."""
+    in_use = {"bytes": 0.0}
+    monkeypatch.setattr(tables, "rss_bytes", lambda: in_use["bytes"])
+    monkeypatch.setattr(mapper, "rss_bytes", lambda: in_use["bytes"])
+    explore = tables.explore
+
+    def growing(spec: Spec, einsum: str, asked: Asked) -> Table:
+        in_use["bytes"] = 0.0 if asked.apart else 2e9
+        interrupt._LIMITS.get().next_look = 0.0  # type: ignore[union-attr]
+        interrupt.check()
+        return explore(spec, einsum, asked)
+
+    monkeypatch.setattr(tables, "explore", growing)
+    spec = fusiest.load("simple", "matmuls", **CHAIN)
+    result = fusiest.map(spec, "energy", jobs=1, memory_limit=1e9)
+    assert (result.stopped, result.optimal, len(result.mappings)) == ("memory", False, 1)
+    assert result.gap > 0
