@@ -25,7 +25,7 @@ def complete(capsys: Capture, monkeypatch: pytest.MonkeyPatch, words: str) -> li
     [
         ("fusiest ev", ["evaluate"]),
         ("fusiest map tp", ["tpu_v4i"]),
-        ("fusiest map tpu_v4i resnet18_", ["resnet18_downsample"]),
+        ("fusiest map tpu_v4i resnet18_", ["resnet18_block", "resnet18_downsample"]),
         ("fusiest evaluate simple matmuls fused_matm", ["fused_matmuls_to_simple"]),
         ("fusiest show tpu_v4i gpt3_1", ["gpt3_175B", "gpt3_175B_kv_cache"]),
         ("fusiest map simple matmuls --objective ed", ["edp"]),
