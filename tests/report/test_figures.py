@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from fusiest.errors import FusiestError
-from fusiest.report.chart import Bars, Series
+from fusiest.report.chart import Bars, Cloud, Line, Points, Series
 from fusiest.report.data import all_charts
-from fusiest.report.figures import picture, write_charts
+from fusiest.report.figures import _STYLE, drawn, picture, write_charts
+from fusiest.report.placing import placed
 from tests.report.subjects import tradeoff
 
 
@@ -69,3 +70,30 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(FusiestError, match="fusiest\\[charts\\]"):
         write_charts({}, tmp_path)
+
+
+def test_nothing_in_a_file_is_cut_off_or_covers_another() -> None:
+    """Names of ticks, points and series are inside the picture; those of an axis, and those of points, do not meet."""
+    mpl, agg = pytest.importorskip("matplotlib"), pytest.importorskip("matplotlib.backends.backend_agg")
+    points = {f"Einsum{i}": (2.0 ** (3 * i), 1e14) for i in range(5)}
+    lines = [
+        Line(name=f"peak of a rather long compute {i}", color="found", xs=[1e-3, 1e5], ys=[10.0**i] * 2)
+        for i in (11, 14)
+    ]
+    clouds = [Cloud(name=f"by MainMemory{i} traffic, 614 GB/s", color="found", labels=list(points), xs=[x for x, _ in points.values()],
+                    ys=[1e14] * 5) for i in range(2)]  # fmt: skip
+    spans = [((o.xs[0], o.ys[0]), (o.xs[1], o.ys[1])) for o in lines]
+    chart = Points(title="R", x_axis="x", x_unit="op/B", y_axis="y", y_unit="op/s", clouds=clouds, lines=lines, log_x=True,
+                   log_y=True, notes=placed(points, list(points.values()), spans))  # fmt: skip
+    with mpl.rc_context(_STYLE):
+        figure = drawn(chart)
+        agg.FigureCanvasAgg(figure).draw()
+    axes = figure.axes[0]
+    (legend,) = figure.legends
+    inside = figure.bbox.padded(1)
+    for texts in (axes.get_xticklabels(), axes.texts, legend.get_texts()):
+        boxes = [text.get_window_extent() for text in texts if text.get_text()]
+        assert len(boxes) > 1
+        assert all(inside.contains(box.x0, box.y0) and inside.contains(box.x1, box.y1) for box in boxes)
+        for i, one in enumerate(boxes):
+            assert not any(one.overlaps(other) for other in boxes[:i])

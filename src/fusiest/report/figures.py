@@ -14,7 +14,7 @@ from fusiest.report.chart import Bars, Chart, Graph, Heat, Points
 from fusiest.report.graphs import PIXEL, ROOM, draw_graph
 from fusiest.report.layout import Arrangement, arranged, check_dukpy
 from fusiest.report.palette import colour
-from fusiest.report.ticks import binary_ticks, legend_columns, log_ticks, words
+from fusiest.report.ticks import binary_ticks, legend_columns, log_ticks, with_room, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,6 +66,16 @@ def picture(chart: Chart, form: str, arrangement: Arrangement | None = None) -> 
     import io
 
     import matplotlib as mpl
+
+    with mpl.rc_context(_STYLE):
+        stream = io.BytesIO()
+        still = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[form]
+        drawn(chart, arrangement).savefig(stream, format=form, dpi=_DOTS_PER_INCH, metadata=still)
+    return stream.getvalue()
+
+
+def drawn(chart: Chart, arrangement: Arrangement | None = None) -> Figure:
+    """One chart as Matplotlib's figure, in the style that is set."""
     from matplotlib.figure import Figure
 
     if isinstance(chart, Graph):
@@ -73,15 +83,11 @@ def picture(chart: Chart, form: str, arrangement: Arrangement | None = None) -> 
         size = arrangement.width * PIXEL, arrangement.height * PIXEL + 0.7
     else:
         size = _size(chart)
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.add_subplot()
-        axes.set_title(chart.title, loc="left", fontweight="bold", fontsize=10)
-        _draw(chart, axes, figure, arrangement)
-        stream = io.BytesIO()
-        still = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[form]
-        figure.savefig(stream, format=form, dpi=_DOTS_PER_INCH, metadata=still)
-    return stream.getvalue()
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(chart.title, loc="left", fontweight="bold", fontsize=10)
+    _draw(chart, axes, figure, arrangement)
+    return figure
 
 
 def _size(chart: Bars | Heat | Points) -> tuple[float, float]:
@@ -118,7 +124,10 @@ def _ticks(axis: Any, unit: str) -> None:
 
     low, high = sorted(axis.get_view_interval())
     if axis.get_scale() == "log":
-        axis.set_major_locator(FixedLocator(binary_ticks(low, high) if unit == "B" else log_ticks(low, high)))
+        ticks = binary_ticks(low, high) if unit == "B" else log_ticks(low, high)
+        if axis.axis_name == "x":
+            ticks = with_room(ticks, unit, axis.axes.figure.get_figwidth() * axis.axes.get_position().width)
+        axis.set_major_locator(FixedLocator(ticks))
         axis.set_minor_locator(NullLocator())
     elif unit == "B" and high > low:
         axis.set_major_locator(MultipleLocator(2.0 ** math.ceil(math.log2((high - low) / 5))))

@@ -13,6 +13,8 @@ def words(value: float, unit: str) -> str:
 
     >>> words(0.0021, "J"), words(2048, "B"), words(64, "B"), words(12.5, "%"), words(14232, ""), words(12345.6, "op/B")
     ('2.1 mJ', '2 KiB', '64 B', '12.5%', '14.23k', '12,350 op/B')
+    >>> words(0.1, "op/B")
+    '0.1 op/B'
     """
     if unit == "B":
         return bits(value * 8) if value >= 1024 else f"{value:.4g} B"
@@ -20,7 +22,7 @@ def words(value: float, unit: str) -> str:
         return f"{value:.3g}%"
     if unit == "":
         return si(value, "").replace(" ", "")
-    if unit == "op/B" and 1 <= value < 1e6:
+    if unit == "op/B" and 1e-3 <= value < 1e6:
         return f"{float(f'{value:.4g}'):,.10g} {unit}"
     return si(value, unit)
 
@@ -55,6 +57,18 @@ def binary_ticks(low: float, high: float) -> list[float]:
     return [2.0**k for k in range(first, last + 1) if k % math.ceil((last - first + 1) / 8) == 0]
 
 
+def with_room(ticks: Sequence[float], unit: str, width: float) -> list[float]:
+    """Every tick of an axis, or every second, third, …: so that their words, on one line, do not meet in these inches.
+
+    >>> with_room([0.1, 1, 10, 100, 1000, 10000], "op/B", 3.5), with_room([1, 2, 5], "s", 3.5)
+    ([0.1, 10, 1000], [1, 2, 5])
+    """
+    letter = 0.08
+    each = width / max(len(ticks), 1)
+    step = math.ceil((1 + max((len(words(tick, unit)) for tick in ticks), default=0)) * letter / each)
+    return list(ticks[:: max(step, 1)])
+
+
 def _round_up(value: float) -> float:
     """1, 2 or 5 times a power of ten."""
     size = 10.0 ** math.floor(math.log10(value))
@@ -62,15 +76,16 @@ def _round_up(value: float) -> float:
 
 
 def legend_columns(labels: Sequence[str], width: float) -> int:
-    """As many as fit in these inches; a legend is filled column by column.
+    """As many as fit in these inches; a legend is filled column by column, the first ones with one more.
 
     >>> legend_columns(["a"] * 9, 5), legend_columns(["a rather long name of a series"] * 4, 5), legend_columns(["x" * 200], 5)
-    (6, 3, 1)
+    (6, 2, 1)
     """
-    letter, handle = 0.05, 0.42
+    letter, handle = 0.055, 0.42
     for count in range(min(len(labels), 6), 1, -1):
-        rows = math.ceil(len(labels) / count)
-        widths = [max(map(len, labels[i : i + rows])) * letter + handle for i in range(0, len(labels), rows)]
-        if sum(widths) <= width:
+        rows, longer = divmod(len(labels), count)
+        ends = [(i + 1) * rows + min(i + 1, longer) for i in range(count)]
+        columns = [labels[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        if sum(max(map(len, column)) * letter + handle for column in columns) <= width:
             return count
     return 1
