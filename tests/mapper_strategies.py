@@ -262,8 +262,9 @@ class Drawer:
         one = dice.one_of(ways)
         mixed = FrozenDict({dice.one_of(list(self.target.accesses)): dice.one_of(ways), "Other": one})
         dimensions = self.dimensions(15)
-        kept = arch.Tensors(keep="Above" if dice.chance(30) else f"Above & ({self.tensors()})",
-                            may_keep="Above" if dice.chance(25) else None)  # fmt: skip
+        kept = arch.Tensors(
+            keep="All" if dice.chance(30) else self.tensors(), may_keep="All" if dice.chance(25) else None
+        )
         self.nodes.append(
             arch.TollStation(
                 name=f"Toll{self.tolls}",

@@ -297,7 +297,8 @@ class TreeDrawer:
                 v = one.variables[einsum.name]
                 replicated = one.dimension is not None and gaps[i] == 0
                 common = all(user.name in one.variables for user in self.draft.users(tensor))
-                if replicated and (tensor in self.draft.persistent or not common or not einsum.full(tensor, v)):
+                fits = common and (einsum.full(tensor, v) or self._replicable(tensor, einsum))
+                if replicated and (tensor in self.draft.persistent or not fits):
                     one.dimension = None  # above the backing holder: would recompute, or miss what others left there
                     return True
                 for j in range(i + 1, len(loops)):
@@ -311,6 +312,10 @@ class TreeDrawer:
                         one.dimension = None  # moved past a holder to just above the next: past the other loop, too
                         return True
         return False
+
+    def _replicable(self, tensor: str, einsum: DraftEinsum) -> bool:
+        """An input that one Einsum uses: each instance of a fanout may have its own."""
+        return not einsum.copy and tensor not in self.draft.produced and len(self.draft.users(tensor)) == 1
 
     def _gaps(self, path: list[DraftNode], tensor: str, as_written: bool = False) -> list[int]:
         """For each loop of a path, how many of the tensor's holders stand above it in the tensor's nest."""

@@ -234,7 +234,8 @@ def _tensor_nest(access: Access, loops: list[NestLoop], holders: list[Holder], p
     gaps = tuple(tuple(loop for loop, g in zip(loops, gap_of, strict=True) if g == gap) for gap in range(len(own) + 1))
     nest = TensorNest(access, tuple(own), gaps)
     for loop in gaps[0]:
-        if loop.variable not in access.fully_relevant and loop.iterations > 1:
+        replicates = loop.is_spatial and access.tensor in path.einsum.replicable
+        if loop.variable not in access.fully_relevant and loop.iterations > 1 and not replicates:
             raise SpecError(
                 f"Einsum {path.einsum.name}: the {loop} stands above the outermost holder of {access.tensor} but does "
                 f"not index it fully, so {access.tensor} would be recomputed; hold {access.tensor} above that loop",

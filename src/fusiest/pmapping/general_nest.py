@@ -168,14 +168,15 @@ class Skeleton:
         return backing.tensor not in self.facts.shared or variable not in self.sets(backing).no_fused_loops
 
     def may_spread(self, variable: str, dimension: int) -> bool:
-        """Whether a Spatial loop over a variable may use a dimension: tensors backed below it must be split by it."""
+        """Whether a Spatial loop over a variable may use a dimension: it splits tensors backed below it, or replicates them."""
         level, d = self.dimensions[dimension]
         if any(variable in self.facts.relevant[t] for t in d.reuse):
             return False
         for holder in (*self.top, *self.holders):
             if holder.backing and holder.level >= level:
-                persistent = holder.tensor in self.path.einsum.persistent
-                if not self._may_fuse(variable, holder) or persistent or variable not in self.facts.full[holder.tensor]:
+                info = self.path.einsum
+                fits = variable in self.facts.full[holder.tensor] or holder.tensor in info.replicable
+                if not self._may_fuse(variable, holder) or holder.tensor in info.persistent or not fits:
                     return False
         return True
 

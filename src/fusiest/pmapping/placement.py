@@ -99,9 +99,5 @@ class _PathChoices:
 
 
 def _is_complete(placement: Placement, path: Path) -> bool:
-    """Every tensor is held in a memory, and passes no Toll before its first memory."""
-    for tensor in path.einsum.accesses:
-        memories = placement.holders(tensor, path)
-        if not memories or any(toll < memories[0] for toll in placement.tolls(tensor, path)):
-            return False
-    return True
+    """Every tensor is held in a memory."""
+    return all(placement.holders(tensor, path) for tensor in path.einsum.accesses)

@@ -119,15 +119,13 @@ def _once_beside(placement: ReferencePlacement) -> bool:
 def _placement(
     path: Path, chosen: Mapping[int, tuple[PlacementSets, frozenset[str]]], beside: Mapping[int, frozenset[int]]
 ) -> ReferencePlacement | None:
-    """None where a tensor is held nowhere, or passes a Toll before any memory holds it."""
+    """None where a tensor is held nowhere."""
     outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
     holders, tolls = [], []
     first: dict[str, int] = {}
     for level, (_, own) in chosen.items():
         for tensor in sorted(own):
             if path.components[level].kind == "toll":
-                if tensor not in first:
-                    return None
                 tolls.append(HolderAt(tensor, level))
                 continue
             backing = first.setdefault(tensor, level) == level

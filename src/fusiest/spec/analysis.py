@@ -85,6 +85,8 @@ class EinsumInfo:
     """Everything that an expression may refer to in this Einsum: sets, tensors, renames, variables."""
     shared_out: FrozenDict[str, SharedOut] = field(default_factory=FrozenDict)
     """Of its tensors, those that several Einsums make."""
+    replicable: frozenset[str] = frozenset()
+    """Inputs that no other Einsum uses: instances of a fanout may have one copy each. A copy Einsum has none."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +230,9 @@ def _resolve(
         is_copy_operation=einsum.is_copy_operation,
         operation=einsum.computes,
         names=names.extended(rebound, universe),
+        replicable=frozenset(
+            t for t in accesses if t != output and len(users[t]) == 1 and not einsum.is_copy_operation
+        ),
     )
 
 

@@ -117,8 +117,8 @@ class Tensors(Generic[S, T]):
     keep: Annotated[
         S,
         f.SET,
-        "Must be held here. The name of an outer memory is the set it holds; `Above` is the union of all of them. "
-        "Default Nothing.",
+        "Must be held here; of a Toll: is charged if a memory above holds it. The name of an outer memory is the set it "
+        "holds; `Above` is the union of all of them. Default Nothing.",
     ] = _NOT_GIVEN
     may_keep: Annotated[S, f.SET, "May be held here. Default: All if `keep` is absent, else Nothing."] = _NOT_GIVEN
     back: Annotated[S, f.SET, "Must be held here and in no memory above. Default Nothing."] = _NOT_GIVEN

@@ -1,6 +1,7 @@
 """Which tensors a memory or Toll must, may and must not hold, evaluated for one Einsum.
 
-The sets depend on what outer memories were chosen to hold: `names` carries those choices.
+The sets depend on what outer memories were chosen to hold: `names` carries those choices. What passes a Toll comes from
+further out: its sets are about tensors that a memory above it holds, and say nothing of others.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ def placement_sets(node: arch.Memory | arch.TollStation, names: EinsumNames, abo
 
     back = members(tensors.back, "back")
     keep = members(tensors.keep, "keep") | back
+    may_keep = members(tensors.may_keep, "may_keep", names.universe.tensors if tensors.keep is None else ()) - keep
+    if isinstance(node, arch.TollStation):
+        keep, may_keep = keep & above, may_keep & above
     options = tuple(
         tuple(members(part, "tensor_order_options") for part in option) for option in tensors.tensor_order_options
     )
@@ -50,7 +54,7 @@ def placement_sets(node: arch.Memory | arch.TollStation, names: EinsumNames, abo
             )
     return arch.Tensors(
         keep=keep,
-        may_keep=members(tensors.may_keep, "may_keep", names.universe.tensors if tensors.keep is None else ()) - keep,
+        may_keep=may_keep,
         back=back,
         tile_shape=tuple(bind_comparison(c, names) for c in tensors.tile_shape),
         no_refetch_from_above=members(tensors.no_refetch_from_above, "no_refetch_from_above"),
