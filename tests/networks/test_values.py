@@ -13,7 +13,7 @@ from tests.networks.random_graphs import DRAWS, random_graph
 from tests.proving import PROVE
 
 CHUNK = 25
-CHUNKS = 200 if PROVE else 13
+CHUNKS = 80 if PROVE else 5
 OPTIONS = [{}, {}, {"softmax": "online"}, {"softmax": "deferred"}, {"elementwise": "keep"}]
 
 
