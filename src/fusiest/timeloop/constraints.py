@@ -1,43 +1,270 @@
-"""Timeloop's constraints as those of a spec."""
+"""Timeloop's constraints as those of a spec, none of which excludes what Timeloop's would let through.
+
+What is kept and spatial factors are constraints of memories and fanouts. Here no level has loops of its own, so a temporal factor is one of
+extents at a holder, and only where it fixes the extent: in dimensions that are alone in their rank for every tensor that the memory may
+hold, as there no holder moves past their loops. All else is left free, which can only add mappings; the remarks say so.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fusiest.timeloop.directives import Directive
-from fusiest.timeloop.levels import TimeloopLevel, find_level
+from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.timeloop.directives import Directive, DirectiveFactor
+from fusiest.timeloop.levels import TimeloopLevel, fanout, find_level
 from fusiest.timeloop.problem import TimeloopProblem
+from fusiest.timeloop.sections import names_of
+
+_REFUSED = ("default_max_factor", "remainders")
 
 
 @dataclass(slots=True)
 class LevelLimits:
-    """Lines of YAML: what a memory keeps, and what the loops on each axis of the fanout below it must obey."""
+    """What a memory must and may keep, and lines of YAML: its constraints, and those of each axis of the fanout below it."""
 
-    tensors: list[str] = field(default_factory=list)
+    keep: list[str] = field(default_factory=list)
+    may_keep: list[str] = field(default_factory=list)
+    tile_shape: list[str] = field(default_factory=list)
     axes: dict[str, list[str]] = field(default_factory=dict)
+    ordered: bool = True
+    """Whether what it holds stands below all that outer memories hold."""
+
+    @property
+    def held(self) -> set[str]:
+        """All that may be here."""
+        return {*self.keep, *self.may_keep}
+
+
+class _Limiting:
+    """Reads all directives; factors are by level, kind and dimension."""
+
+    def __init__(self, directives: list[Directive], problem: TimeloopProblem, levels: list[TimeloopLevel]) -> None:
+        self.problem, self.levels = problem, levels
+        self.remarks: list[str] = []
+        self.free_orders: list[str] = []
+        self.factors: dict[tuple[int, str, str], DirectiveFactor] = {}
+        self.keep: list[set[str]] = [set() for _ in levels]
+        self.bypass: list[set[str]] = [set() for _ in levels]
+        self.spatial: dict[int, Directive] = {}
+        for directive in directives:
+            self._read(directive)
+
+    def _read(self, directive: Directive) -> None:
+        number = find_level(self.levels, directive.target, directive.source, directive.kind)
+        more = directive.more
+        for key in _REFUSED:
+            if key in more:
+                raise SpecError(f"{directive.target}: the constraint {key} is not supported", directive.source)
+        if directive.kind == "dataspace":
+            self._read_kept(directive, number)
+            return
+        if directive.kind == "temporal":
+            for key in (
+                "no_reuse",
+                "no_temporal_reuse",
+                "maximize_dims",
+                "min_parallelism",
+                "no_multicast_no_reduction",
+            ):
+                if key in more:
+                    raise SpecError(
+                        f"{directive.target}: the temporal constraint {key} is not supported", directive.source
+                    )
+            ones = {f.dimension for f in directive.factors if (f.operator, f.value) in (("==", 1), ("<=", 1))}
+            if len([d for d in self._order(directive) if d in self.problem.sizes and d not in ones]) > 1:
+                self.free_orders.append(self.levels[number].name)
+        else:
+            self.spatial[number] = directive
+        for factor in self._all_factors(directive):
+            place = (number, directive.kind, factor.dimension)
+            if self.factors.setdefault(place, factor) != factor:
+                raise SpecError(f"{directive.target}: {factor.dimension} has two factors", directive.source)
+
+    def _read_kept(self, directive: Directive, number: int) -> None:
+        more = directive.more
+        only = names_of(more.get("keep_only"), "keep_only", directive.source)
+        keep = {self.problem.space(name, directive.source).name for name in (*directive.keep, *only)}
+        bypass = {self.problem.space(name, directive.source).name for name in directive.bypass}
+        if only:
+            bypass |= {space.name for space in self.problem.spaces} - keep
+        if keep & bypass:
+            raise SpecError(f"{directive.target}: {min(keep & bypass)} is both kept and bypassed", directive.source)
+        self.keep[number] |= keep
+        self.bypass[number] |= bypass
+
+    def _all_factors(self, directive: Directive) -> Iterator[DirectiveFactor]:
+        """Factors that are given, and those that others imply."""
+        more, sizes = directive.more, self.problem.sizes
+        given = {factor.dimension for factor in directive.factors}
+        for factor in directive.factors:
+            if factor.dimension not in sizes:
+                if factor.value > 1 and factor.operator == "==":
+                    raise SpecError(
+                        f"{directive.target}: {shown(factor.dimension)} cannot have the factor {factor.value}"
+                        f"{did_you_mean(factor.dimension, sizes)}", directive.source,
+                    )  # fmt: skip
+            elif factor.value == 0:
+                self.remarks.append(
+                    f"{directive.target}: the factor {factor.dimension}=0, all that is left, is not fixed here"
+                )
+            else:
+                yield factor
+        ones = set(sizes) - given if "factors_only" in more else set()
+        if directive.kind == "temporal":
+            for name in names_of(
+                more.get("no_iteration_over_dataspaces"), "no_iteration_over_dataspaces", directive.source
+            ):
+                ones |= self.problem.space(name, directive.source).dimensions - given
+        yield from (DirectiveFactor(dimension, "==", 1) for dimension in sorted(ones))
+
+    def _order(self, directive: Directive) -> list[str]:
+        gone = [f.dimension for f in directive.factors if f.dimension not in self.problem.sizes]
+        return directive.order([*self.problem.sizes, *gone], strict=False)
+
+    # What becomes of it.
+
+    def limits(self) -> list[LevelLimits]:
+        """Per level."""
+        found, applied = [], set[tuple[int, str]]()
+        for number, level in enumerate(self.levels):
+            limits = LevelLimits()
+            if level.kind == "memory":
+                names = [space.name for space in self.problem.spaces]
+                limits.keep = [n for n in names if n in self.keep[number] or number == 0]
+                limits.may_keep = [n for n in names if n not in limits.keep and n not in self.bypass[number]]
+                if number:
+                    limits.tile_shape = self._extents(number, [*limits.keep, *limits.may_keep], applied)
+            limits.axes = self._axes(number)
+            found.append(limits)
+        self._tell(applied)
+        return found
+
+    def _extents(self, number: int, held: list[str], applied: set[tuple[int, str]]) -> list[str]:
+        spaces = [space for space in self.problem.spaces if space.name in held]
+        fixed: dict[tuple[str, int], list[str]] = {}
+        for dimension, size in self.problem.sizes.items():
+            if not spaces or not all(dimension in space.alone for space in spaces):
+                continue
+            inner, outer = (
+                self._product(dimension, range(number, len(self.levels))),
+                self._product(dimension, range(number)),
+            )
+            if inner is not None:
+                fixed.setdefault(inner, []).append(dimension)
+                applied |= {(n, dimension) for n in range(number, len(self.levels))}
+            if outer is not None and outer[0] == "==" and outer[1] > 1:
+                fixed.setdefault(("==", -(-size // outer[1])), []).append(dimension)
+                applied |= {(n, dimension) for n in range(number)}
+        return self._comparisons(fixed)
+
+    def _comparisons(self, grouped: dict[tuple[str, int], list[str]]) -> list[str]:
+        found = []
+        for (operator, value), dimensions in grouped.items():
+            names = " | ".join(self.problem.variables[d] for d in dict.fromkeys(dimensions))
+            found.append(f"{{expression: {names}, operator: '{operator}', value: {value}}}")
+        return found
+
+    def _product(self, dimension: str, numbers: range) -> tuple[str, int] | None:
+        """All factors of a dimension in these levels, if all are fixed or limited from above."""
+        operator, product = "==", 1
+        for number in numbers:
+            kinds = ["temporal"] if self.levels[number].kind == "memory" else []
+            kinds += ["spatial"] if fanout(self.levels, number) != (1, 1) else []
+            for kind in kinds:
+                factor = self.factors.get((number, kind, dimension))
+                if factor is None or factor.operator == ">=":
+                    return None
+                operator = factor.operator if factor.operator == "<=" else operator
+                product *= factor.value
+        return operator, product
+
+    def _tell(self, applied: set[tuple[int, str]]) -> None:
+        """What is not applied."""
+        for number, level in enumerate(self.levels):
+            left = [
+                f"{d}{'=' if f.operator == '==' else f.operator}{f.value}"
+                for (n, kind, d), f in self.factors.items()
+                if n == number and kind == "temporal" and (n, d) not in applied and level.kind == "memory"
+            ]
+            if left:
+                self.remarks.append(f"not fixed, but searched: temporal factors of {level.name} ({', '.join(left)})")
+        if self.free_orders:
+            self.remarks.append(f"not fixed, but searched: the order of loops of {', '.join(self.free_orders)}")
+
+    def _axes(self, number: int) -> dict[str, list[str]]:
+        """Lines for each axis of the fanout below a level."""
+        directive = self.spatial.get(number)
+        axes = {axis: n for axis, n in zip("XY", fanout(self.levels, number), strict=True) if n > 1}
+        if directive is None or not axes:
+            return {}
+        # Timeloop's front end lists dimensions that are fixed to 1 before the others, and splits then.
+        listed = self._order(directive)
+        ones = {f.dimension for f in directive.factors if (f.operator, f.value) == ("==", 1)}
+        order = [
+            *(
+                d
+                for d in (*self.problem.gone, *self.problem.sizes)
+                if d not in listed and (d in ones or d in self.problem.gone)
+            ),
+            *listed,
+        ]
+        found: dict[str, list[str]] = {}
+        for axis in axes:
+            away = [] if directive.split is None else [
+                d for d in self.problem.sizes if (d in order[: directive.split]) != (axis == "X")
+            ]  # fmt: skip
+            bounds = self._bounds(number, away, len(axes) > 1 and directive.split is None)
+            found[axis] = ["loop_bounds:", *(f"- {bound}" for bound in bounds)] if bounds else []
+            found[axis] += self._reuse(directive)
+        return found
+
+    def _bounds(self, number: int, away: list[str], shared: bool) -> list[str]:
+        """Comparisons of one axis. A factor that two axes share limits each of them."""
+        grouped: dict[tuple[str, int], list[str]] = {}
+        if away:
+            grouped["==", 1] = list(away)
+        for (n, kind, dimension), factor in self.factors.items():
+            if n != number or kind != "spatial" or dimension in away:
+                continue
+            operator = factor.operator
+            if shared and factor.value > 1:
+                self.remarks.append(
+                    f"{self.levels[n].name}: {dimension} may be spread {factor.value} times along X and along Y each"
+                )
+                operator = "<="
+            grouped.setdefault((operator, factor.value), []).append(dimension)
+        return self._comparisons(grouped)
+
+    def _reuse(self, directive: Directive) -> list[str]:
+        """Multicast that is forbidden, tensors that must be multicast, and how much of the fanout must be in use."""
+        more, lines = directive.more, list[str]()
+        single = names_of(more.get("no_reuse"), "no_reuse", directive.source)
+        single += names_of(more.get("no_multicast_no_reduction"), "no_multicast_no_reduction", directive.source)
+        if single:
+            lines.append(f"may_reuse: ~({self._set(single, directive)})")
+        never = names_of(more.get("no_iteration_over_dataspaces"), "no_iteration_over_dataspaces", directive.source)
+        if never:
+            lines.append(f"reuse: {self._set(never, directive)}")
+        if "maximize_dims" in more:
+            lines.append("min_usage: 1")
+        elif isinstance(more.get("min_parallelism"), (int, float)):
+            lines.append(f"min_usage: {more['min_parallelism']}")
+        return lines
+
+    def _set(self, names: list[str], directive: Directive) -> str:
+        return " | ".join(dict.fromkeys(self.problem.space(name, directive.source).name for name in names))
 
 
 def read_limits(
     directives: list[Directive], problem: TimeloopProblem, levels: list[TimeloopLevel]
 ) -> tuple[list[LevelLimits], list[str]]:
-    """Per level, and what could not be applied."""
-    keep: list[set[str]] = [set() for _ in levels]
-    bypass: list[set[str]] = [set() for _ in levels]
-    for directive in directives:
-        number = find_level(levels, directive.target, directive.source)
-        if directive.kind == "dataspace":
-            keep[number] |= {problem.space(name, directive.source).name for name in directive.keep}
-            bypass[number] |= {problem.space(name, directive.source).name for name in directive.bypass}
-    found = []
-    for number, level in enumerate(levels):
-        limits = LevelLimits()
-        if level.kind == "memory":
-            free = [s.name for s in problem.spaces if s.name not in keep[number] | bypass[number]]
-            parts = [f"keep: {_set(sorted(keep[number]))}", f"may_keep: {_set(free)}"]
-            limits.tensors.append("tensors: {keep: All}" if number == 0 else f"tensors: {{{', '.join(parts)}}}")
-        found.append(limits)
-    return found, []
+    """Per level, and remarks on what is not applied."""
+    limiting = _Limiting(directives, problem, levels)
+    limits = limiting.limits()
+    return limits, list(dict.fromkeys(limiting.remarks))
 
 
-def _set(names: list[str]) -> str:
+def set_text(names: list[str]) -> str:
+    """A set of tensors as an expression."""
     return " | ".join(names) or "Nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from fusiest.errors import InvalidMapping, SpecError
 from fusiest.spec.load import load_texts
 from fusiest.spec.spec import Spec
 from fusiest.timeloop.constraints import read_limits
-from fusiest.timeloop.differences import Counted, Mapped, counted
+from fusiest.timeloop.differences import OVERLAP, WHY, Counted, Mapped, counted
 from fusiest.timeloop.directives import Directive, read_directive
 from fusiest.timeloop.energies import LevelEnergies, read_tables
 from fusiest.timeloop.levels import TimeloopLevel, read_levels
@@ -18,7 +19,7 @@ from fusiest.timeloop.problem import TimeloopProblem, read_problem
 from fusiest.timeloop.report import TimeloopReport
 from fusiest.timeloop.sections import TimeloopFiles, number_of, read_files, tables_in
 from fusiest.timeloop.statistics import read_statistics
-from fusiest.timeloop.write import Machinery, architecture_lines, workload_lines
+from fusiest.timeloop.write import Machinery, architecture_lines, free_orders, workload_lines
 
 CYCLE = 1e-9
 """Seconds, where no file says what a cycle takes."""
@@ -49,8 +50,10 @@ def import_timeloop(files: Sequence[str]) -> TimeloopImport:
     mapping = _directives(sections, "mapping")
     nest = read_nest(mapping, problem, levels) if mapping else None
     limits, remarks = read_limits([*inside, *_directives(sections, "constraints")], problem, levels)
+    if nest is not None:
+        free_orders(nest, levels, limits)
     machine = Machinery(levels, energies, limits, _cycle(levels, variables))
-    lines = [f"# From Timeloop's {', '.join(files)}.", *architecture_lines(machine), ""]
+    lines = [*(f"# From {os.path.basename(file)}." for file in files), *architecture_lines(machine), ""]
     lines += workload_lines(problem, levels[0].bits)
     if nest is not None:
         lines += ["", *mapping_lines(nest.tree(problem, levels))]
@@ -70,6 +73,9 @@ def _compared(mapped: Mapped, sections: TimeloopFiles, remarks: list[str]) -> Co
     if len(texts) > 1:
         raise SpecError(f"{texts[1][0]}: statistics are given twice")
     statistics = read_statistics(*texts[0]) if texts else None
+    if statistics is None and mapped.nest.lost:
+        where = ", ".join(f"{mapped.levels[n].name} {space}" for n, space in sorted(mapped.nest.lost))
+        remarks.append(f"overlap: {WHY[OVERLAP]}: {where}; Timeloop's own numbers may be lower there")
     try:
         return counted(mapped, statistics)
     except InvalidMapping as error:

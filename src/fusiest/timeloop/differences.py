@@ -82,14 +82,14 @@ def counted(mapped: Mapped, statistics: TimeloopStatistics | None) -> Counted:
             if (number, space.theirs) not in mapped.nest.holders:
                 continue
             sent = _sent_up(mapped, number, space)
-            slid = any(_slides(mapped.nest, n, space) for n in (number, _below(mapped.nest, number, space)))
+            lost = any((n, space.theirs) in mapped.nest.lost for n in (number, _below(mapped.nest, number, space)))
             for action in ("read", "write"):
                 here = einsum.actions.get((level.name, space.name, action), 0.0) * level.block
                 expected = there = here - (sent if action == "read" else 0.0)
                 if statistics is not None:
                     table = statistics.reads if action == "read" else statistics.writes
                     there = table.get((level.theirs, space.theirs), 0.0)
-                why = SENT_UP if math.isclose(there, expected) and sent else OVERLAP if slid and there < here else ""
+                why = SENT_UP if math.isclose(there, expected) and sent else OVERLAP if lost and there < here else ""
                 counts.append(CountedHere(level.name, space.theirs, action, here, there, why))
     cycles = _cycles_there(mapped, einsum, counts)
     energy = _energy_there(mapped, evaluation, counts, cycles)
@@ -99,14 +99,6 @@ def counted(mapped: Mapped, statistics: TimeloopStatistics | None) -> Counted:
 def _below(nest: TimeloopNest, number: int, space: DataSpace) -> int | None:
     """The next level in that keeps the data space."""
     return next((n for n, t in sorted(nest.holders) if t == space.theirs and n > number), None)
-
-
-def _slides(nest: TimeloopNest, number: int | None, space: DataSpace) -> bool:
-    """Whether a loop above the level's holder slides a window over the data space."""
-    if number is None:
-        return False
-    above = nest.loops[: nest.holders[number, space.theirs]]
-    return any(loop.dimension in space.dimensions - space.alone and loop.axis is None for loop in above)
 
 
 def _sent_up(mapped: Mapped, number: int, space: DataSpace) -> float:

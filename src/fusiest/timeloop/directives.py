@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from fusiest.errors import SpecError, shown
@@ -17,6 +17,7 @@ KINDS = {
     "temporal": "temporal",
     "spatial": "spatial",
     "bypass": "dataspace",
+    "bypassing": "dataspace",
     "datatype": "dataspace",
     "dataspace": "dataspace",
 }
@@ -49,11 +50,11 @@ class Directive:
     split: int | None = None
     keep: tuple[str, ...] = ()
     bypass: tuple[str, ...] = ()
-    more: FileTable | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
     """Everything else that it says."""
 
-    def order(self, dimensions: Sequence[str]) -> list[str]:
-        """The dimensions that the permutation lists, innermost first."""
+    def order(self, dimensions: Sequence[str], strict: bool = True) -> list[str]:
+        """The dimensions that the permutation lists, innermost first. Those of size 1 are gone, which constraints may name."""
         given = self.permutation
         if given is None:
             return []
@@ -61,7 +62,7 @@ class Directive:
             names_of(given, "permutation", self.source) if isinstance(given, list) else _split_names(given, dimensions)
         )
         for name in found:
-            if name not in dimensions:
+            if name not in dimensions and strict:
                 raise SpecError(f"{self.target}: permutation: there is no dimension '{shown(name)}'", self.source)
         if len(set(found)) != len(found):
             raise SpecError(f"{self.target}: permutation: a dimension is listed twice", self.source)

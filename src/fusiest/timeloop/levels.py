@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fusiest.errors import SpecError, did_you_mean, shown
@@ -21,6 +21,7 @@ _PLACE = re.compile(r"inter_(.+)_spatial\Z")
 _WIDTHS = ("width", "memory_width")
 _DEPTHS = ("depth", "memory_depth", "entries")
 _BITS = ("datawidth", "word_bits")
+_STORES = ("dram", "sram", "regfile", "buffer", "storage", "register", "memory", "cache", "spad", "latch")
 _REFUSED = {"sparse_optimizations": None, "network_read": None, "network_fill": None, "network_drain": None,
             "network_update": None, "multiple_buffering": 1, "cluster_size": 1, "allow_overbooking": False}  # fmt: skip
 """Attributes that are not supported, and the value with which they say nothing."""
@@ -83,8 +84,11 @@ def read_levels(section: Any, variables: Mapping[str, object]) -> tuple[list[Tim
     return _checked(found, architecture), directives
 
 
-def find_level(levels: list[TimeloopLevel], name: str, at: Any = None) -> int:
-    """The level that a target means: a name given twice means the one that was there first, but for `inter_…_spatial`."""
+def find_level(levels: list[TimeloopLevel], name: str, at: Any, kind: str) -> int:
+    """The level that a target means; what is said of the spatial loops of a component that is spread belongs above it."""
+    for number, level in enumerate(levels):
+        if kind == "spatial" and level.theirs == f"inter_{name}_spatial":
+            return number
     for number, level in enumerate(levels):
         if level.called(name):
             return number
@@ -97,19 +101,22 @@ def _from_subtree(table: FileTable, above: dict[str, Any], count: int) -> Iterat
         entry.only(
             f"component {entry.get('name')}", "name", "class", "subclass", "attributes", "required_actions", "enabled"
         )
+        if entry.get("enabled") is False:
+            continue
         name, n = _counted(entry)
-        attributes = {**above, **(entry.get("attributes") or {})}
-        total = n * count
-        x = attributes.pop("meshX", None) if "meshX" in (entry.get("attributes") or {}) else None
-        mesh_x = whole_of(x, f"{name}: meshX", {}, entry.source) if x is not None else total
+        own = table_of(entry.get("attributes") or FileTable({}, entry.source), f"attributes of {name}")
+        attributes = {**above, **own}
+        given = own.get("instances")
+        total = n * count if given is None else whole_of(given, f"{name}: instances", attributes, entry.source)
+        mesh_x = whole_of(own.get("meshX", total), f"{name}: meshX", attributes, entry.source)
         if total % mesh_x:
             raise SpecError(f"{name}: meshX {mesh_x} does not divide its {total} instances", entry.source)
         yield _level(name, entry, attributes, (mesh_x, total // mesh_x))
     for entry in tables_in(table.get("subtree") or [], "subtree", table.source):
         entry.only(f"subtree {entry.get('name')}", "name", "attributes", "local", "subtree", "version", "class")
         _, n = _counted(entry)
-        own = {k: v for k, v in (entry.get("attributes") or {}).items() if k not in ("meshX", "meshY")}
-        yield from _from_subtree(entry, {**above, **own}, count * n)
+        inherited = {k: v for k, v in (entry.get("attributes") or {}).items() if k not in ("meshX", "meshY")}
+        yield from _from_subtree(entry, {**above, **inherited}, count * n)
 
 
 def _counted(entry: FileTable) -> tuple[str, int]:
@@ -135,13 +142,17 @@ def _from_nodes(nodes: Any, above: _Above, directives: list[Directive], parent: 
     """Tagged form: each node is the parent of the next."""
     for entry in tables_in(nodes, "nodes", parent.source):
         if entry.tag in ("!Parallel", "!Hierarchical", "!Pipelined"):
-            for level in _from_nodes(entry.get("nodes"), above, directives, entry):
-                yield level
-                above = _Above(above.attributes, level.mesh) if entry.tag == "!Hierarchical" else above
+            inner: list[Directive] = []
+            branches = list(_from_nodes(entry.get("nodes"), above, inner, entry))
+            yield from branches
+            directives += _in_one_branch(inner) if entry.tag == "!Parallel" else inner
+            above = _Above(above.attributes, branches[-1].mesh) if entry.tag == "!Hierarchical" and branches else above
             continue
         if entry.tag not in ("!Component", "!Container"):
             raise SpecError(f"architecture: a node {entry.tag or 'without a tag'} is not supported", entry.source)
         name = name_in(entry, "name", "a node")
+        if entry.get("enabled") is False:
+            continue
         what = f"node {name}"
         entry.only(what, "name", "class", "subclass", "attributes", "spatial", "constraints", "required_actions", "enabled",
                    "power_gated_at", "area_scale", "energy_scale")  # fmt: skip
@@ -164,6 +175,19 @@ def _from_nodes(nodes: Any, above: _Above, directives: list[Directive], parent: 
             _add(constraints, "dataspace", str(name), directives)
         # What a container says is for all below it; a component's attributes are its own.
         above = _Above(attributes if entry.tag == "!Container" else above.attributes, mesh)
+
+
+def _in_one_branch(directives: list[Directive]) -> list[Directive]:
+    """What one of parallel memories must keep passes by the others."""
+    kept = {d.target: d.keep for d in directives if d.kind == "dataspace"}
+    found = []
+    for directive in directives:
+        if directive.kind == "dataspace":
+            others = {name for target, names in kept.items() if target != directive.target for name in names}
+            bypass = {*directive.bypass, *others} - {*directive.keep}
+            directive = replace(directive, bypass=tuple(sorted(bypass)))
+        found.append(directive)
+    return found
 
 
 def _add(constraints: FileTable, kind: str, target: str, directives: list[Directive]) -> None:
@@ -203,6 +227,11 @@ def _checked(found: list[TimeloopLevel], architecture: FileTable) -> list[Timelo
     """The innermost is the compute; names are different, and every fanout is whole."""
     if len(found) < 2:
         raise SpecError("the architecture needs a memory and a compute", architecture.source)
+    for level in found[:-1]:
+        kind_of = str(level.attributes.get("class", ""))
+        known = any(word in kind_of.lower() for word in _STORES) or level.amount((*_DEPTHS, *_WIDTHS)) is not None
+        if level.kind == "memory" and not known:
+            raise SpecError(f"{level.name}: the class '{shown(kind_of)}' is not known to be a memory", level.source)
     last = found[-1]
     levels = [*found[:-1], TimeloopLevel(last.name, last.theirs, "compute", last.mesh, last.source, last.attributes)]
     if levels[0].kind != "memory":

@@ -6,6 +6,7 @@ that moves a window over the tensor it goes as well, if that loop is the first i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,8 @@ class LevelMapping:
 
     temporal: list[tuple[str, int]] = field(default_factory=list)
     spatial: list[tuple[str, int, str]] = field(default_factory=list)
+    last: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The shorter last pass of imperfect factors, by kind and dimension."""
     kept: frozenset[str] = frozenset()
 
 
@@ -44,6 +47,8 @@ class TimeloopNest:
     kept: tuple[frozenset[str], ...]
     holders: dict[tuple[int, str], int]
     """(level, data space) -> the number of loops above the holder."""
+    lost: frozenset[tuple[int, str]]
+    """Holders of windows whose overlap Timeloop keeps, or sends to neighbours at once, and that cannot be had here."""
 
     def tree(self, problem: TimeloopProblem, levels: list[TimeloopLevel]) -> LoopTree:
         """The same as a LoopTree."""
@@ -53,7 +58,7 @@ class TimeloopNest:
             here = [key for key, at in self.holders.items() if at == position]
             # Space for a window is taken below the loop that slides it, if no other holder stands between.
             last = self.loops[position].dimension if position < len(self.loops) else ""
-            slides = {t: last in space.dimensions - space.alone for t, space in spaces.items()}
+            slides = {t: position > 0 and last in space.dimensions - space.alone for t, space in spaces.items()}
             for sliding in (False, True):
                 for number, level in enumerate(levels):
                     held = [spaces[t].name for n, t in here if n == number and slides[t] == sliding]
@@ -84,20 +89,25 @@ def read_nest(directives: list[Directive], problem: TimeloopProblem, levels: lis
     everything = frozenset(space.theirs for space in problem.spaces)
     mapped = [LevelMapping(kept=everything if level.kind == "memory" else frozenset()) for level in levels]
     for directive in directives:
-        number = find_level(levels, directive.target, directive.source)
+        number = find_level(levels, directive.target, directive.source, directive.kind)
         level, mine = levels[number], mapped[number]
         if directive.kind == "dataspace":
             mine.kept = _kept(directive, level, problem, everything)
-        elif level.kind == "compute":
+            continue
+        if level.kind == "compute":
             raise SpecError(f"{level.name} is the compute and has no loops", directive.source)
-        elif directive.kind == "temporal":
-            mine.temporal = [(d, n) for d, n in _ordered(directive, problem)]
+        if any((directive.kind, f.dimension) in mine.last for f in directive.factors):
+            raise SpecError(f"{level.name} has two {directive.kind} entries in the mapping", directive.source)
+        mine.last |= {(directive.kind, f.dimension): f.last or f.value for f in directive.factors}
+        if directive.kind == "temporal":
+            mine.temporal = _ordered(directive, problem)
         else:
             mine.spatial = _spread(directive, problem, levels, number)
     if mapped[0].kept != everything:
         raise SpecError(f"mapping: {levels[0].name}, the outermost level, must keep every data space")
     loops = _loops(mapped, problem)
-    return TimeloopNest(loops, tuple(m.kept for m in mapped), _placed(loops, mapped, problem))
+    holders, lost = _placed(loops, mapped, problem)
+    return TimeloopNest(loops, tuple(m.kept for m in mapped), holders, lost)
 
 
 def _kept(
@@ -187,9 +197,16 @@ def _loops(mapped: list[LevelMapping], problem: TimeloopProblem) -> tuple[Factor
             raise SpecError(_mismatch(loop.dimension, found, problem))
         extents[loop.dimension] = loop.tile
     for dimension, extent in extents.items():
-        if extent != 1:
+        total = 1 + sum((_last(loop, mapped) - 1) * loop.tile for loop in found if loop.dimension == dimension)
+        if extent != 1 or total != problem.sizes[dimension]:
             raise SpecError(_mismatch(dimension, found, problem))
     return tuple(found)
+
+
+def _last(loop: FactorLoop, mapped: list[LevelMapping]) -> int:
+    """Iterations of the last pass of a loop."""
+    kind = "temporal" if loop.axis is None else "spatial"
+    return mapped[loop.level].last.get((kind, loop.dimension)) or loop.iterations
 
 
 def _mismatch(dimension: str, loops: list[FactorLoop], problem: TimeloopProblem) -> str:
@@ -199,43 +216,101 @@ def _mismatch(dimension: str, loops: list[FactorLoop], problem: TimeloopProblem)
 
 def _placed(
     loops: tuple[FactorLoop, ...], mapped: list[LevelMapping], problem: TimeloopProblem
-) -> dict[tuple[int, str], int]:
-    """Where each holder stands; a holder never leaves the one of an outer level behind."""
+) -> tuple[dict[tuple[int, str], int], frozenset[tuple[int, str]]]:
+    """Where each holder stands, and which of them cannot stand where Timeloop's overlap would be kept."""
     found: dict[tuple[int, str], int] = {}
+    lost: set[tuple[int, str]] = set()
     for space in problem.spaces:
         for number, mine in enumerate(mapped):
-            if space.theirs in mine.kept:
-                first = next((i for i, loop in enumerate(loops) if loop.level >= number), len(loops))
-                found[number, space.theirs] = _moved_up(first, loops, space) if number else 0
-    return found
+            if space.theirs not in mine.kept:
+                continue
+            first = next((i for i, loop in enumerate(loops) if loop.level >= number), len(loops))
+            stands, kept = _moved_up(first, loops, space)
+            found[number, space.theirs] = stands if number else 0
+            if number and not (kept and _unicast(loops[:first], space) and not _returns(first, stands, loops, space)):
+                lost.add((number, space.theirs))
+    return found, frozenset(lost)
 
 
-def _moved_up(position: int, loops: tuple[FactorLoop, ...], space: DataSpace) -> int:
-    """Above the loops just above it that leave its tile as it is, or above the one that slides a window."""
+def _moved_up(position: int, loops: tuple[FactorLoop, ...], space: DataSpace) -> tuple[int, bool]:
+    """Above the loops just above it that leave its tile as it is, or above the one that slides a window; and whether it could.
+
+    Timeloop steps a loop once and takes the other steps to be alike. So it keeps the overlap from one pass of a loop to the
+    next only if the loop has two iterations, and the next loop out goes on in the same dimension.
+    """
     extents = dict.fromkeys(space.dimensions, 1)
     for loop in loops[position:]:
         if loop.dimension in extents:
             extents[loop.dimension] *= loop.iterations
     spread: set[str] = set()
-    stands, stayed = position, False
+    stands, stayed, sliding = position, False, ""
     for at in reversed(range(position)):
         loop = loops[at]
         if loop.axis is not None:
             spread.add(loop.dimension)
-            continue
-        if loop.dimension not in space.dimensions:
+        elif loop.dimension not in space.dimensions:
+            if sliding:
+                break
             stands, stayed = at, True
-            continue
-        if not stayed and loop.dimension not in spread and _overlaps(loop, space, extents):
-            stands = at
-        break
-    return stands
+        elif stayed or (sliding and loop.dimension != sliding) or not _overlaps(loop, space, extents, bool(sliding)):
+            break
+        elif loop.dimension in spread:
+            return stands, False
+        else:
+            stands, sliding = at, loop.dimension
+            if loop.iterations != 2:
+                break
+    return stands, True
 
 
-def _overlaps(loop: FactorLoop, space: DataSpace, extents: dict[str, int]) -> bool:
-    """Whether neighbouring tiles of this loop have something in common."""
-    if loop.dimension in space.alone:
+def _returns(position: int, stands: int, loops: tuple[FactorLoop, ...], space: DataSpace) -> bool:
+    """Whether a loop further out happens to move the tile on just as the innermost loop did, so that Timeloop keeps the overlap.
+
+    When a loop steps, those inside of it go back from the one step that Timeloop has taken.
+    """
+    temporal = [(at, loop) for at, loop in enumerate(loops[:position]) if loop.axis is None]
+    if not temporal:
         return False
+    steps = [_step(loop, space) for _, loop in temporal]
+    widths = [1 + sum(abs(a) * (tile - 1) for tile, a in _tiles(rank, loops[position:])) for rank in space.ranks]
+    if any(abs(step) >= width for step, width in zip(steps[-1], widths, strict=True)):
+        return False
+    back = [0] * len(space.ranks)
+    for (at, _), step in zip(reversed(temporal), reversed(steps), strict=True):
+        moved = [mine - inner for mine, inner in zip(step, back, strict=True)]
+        if at < stands and at != temporal[-1][0] and moved == steps[-1]:
+            return True
+        back = [inner + mine for inner, mine in zip(back, step, strict=True)]
+    return False
+
+
+def _step(loop: FactorLoop, space: DataSpace) -> list[int]:
+    """How far one step of a loop moves a tile, per rank."""
+    return [rank.get(loop.dimension, 0) * loop.tile for rank in space.ranks]
+
+
+def _tiles(rank: dict[str, int], inner: tuple[FactorLoop, ...]) -> list[tuple[int, int]]:
+    """Extent and coefficient of each dimension of a rank below a point."""
+    return [(math.prod(loop.iterations for loop in inner if loop.dimension == d), a) for d, a in rank.items()]
+
+
+def _unicast(above: tuple[FactorLoop, ...], space: DataSpace) -> bool:
+    """Whether no two instances of one fanout have the same window by different indices, as `p + r` has."""
+    spatial = [loop for loop in above if loop.axis is not None]
+    return not any(
+        one.level == other.level
+        and one.dimension != other.dimension
+        and {one.dimension, other.dimension} <= rank.keys()
+        for one in spatial
+        for other in spatial
+        for rank in space.ranks
+    )
+
+
+def _overlaps(loop: FactorLoop, space: DataSpace, extents: dict[str, int], known: bool) -> bool:
+    """Whether neighbouring tiles of this loop have something in common; it is known if they do in the loop inside of it."""
+    if loop.dimension in space.alone or known:
+        return known
     rank = next(rank for rank in space.ranks if loop.dimension in rank)
     width = 1 + sum(abs(a) * (extents[d] - 1) for d, a in rank.items())
     return abs(rank[loop.dimension]) * loop.tile < width

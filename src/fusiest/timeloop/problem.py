@@ -58,6 +58,8 @@ class TimeloopProblem:
     sizes: dict[str, int]
     variables: dict[str, str]
     spaces: tuple[DataSpace, ...]
+    gone: tuple[str, ...] = ()
+    """Dimensions of size 1, which are left out."""
 
     @property
     def output(self) -> DataSpace:
@@ -93,7 +95,7 @@ def read_problem(section: Any) -> TimeloopProblem:
     for key in ("densities", "commonDensity"):
         if instance.get(key) not in (None, {}, [], 1, 1.0):
             raise SpecError(f"problem.instance: {key} are not supported: tensors are dense", instance.source)
-    sizes = {d: whole_of(instance.get(d), f"the size of {d}", {}, instance.source) for d in dimensions}
+    sizes = {d: whole_of(instance.get(d), f"the size of {d}", instance, instance.source) for d in dimensions}
     if not sizes:
         raise SpecError("the problem has no dimensions", problem.source)
     if isinstance(shape, FileTable):
@@ -186,7 +188,7 @@ def _named(
             raise SpecError(f"'{shown(text)}' cannot be a name: only letters, digits and underscores", problem.source)
     word = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
     einsum = word if NAME.match(word) and word not in RESERVED else "Problem"
-    return TimeloopProblem(einsum, used, variables, tuple(named))
+    return TimeloopProblem(einsum, used, variables, tuple(named), tuple(d for d in sizes if d not in used))
 
 
 def _tensor_name(name: str, others: list[str]) -> str:

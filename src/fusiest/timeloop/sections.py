@@ -19,7 +19,16 @@ from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_
 
 SECTIONS = ("architecture", "problem", "mapping", "constraints", "ERT", "ART", "variables")
 CONSTRAINTS = ("architecture_constraints", "mapspace_constraints", "mapspace", "constraints")
-PASSED_OVER = ("compound_components", "components", "mapper", "globals", "dumped_by_timeloop_front_end", "definitions")
+PASSED_OVER = (
+    "compound_components",
+    "components",
+    "mapper",
+    "globals",
+    "dumped_by_timeloop_front_end",
+    "definitions",
+    "ERT_summary",
+    "ART_summary",
+)
 """Sections that say nothing about the result: energies come from the table, and the search has options of its own."""
 
 
@@ -69,10 +78,9 @@ def read_files(files: Sequence[str]) -> TimeloopFiles:
 
 def _place_section(found: TimeloopFiles, key: str, value: Any) -> None:
     if key in CONSTRAINTS:
-        if isinstance(value, FileTable) and "targets" not in value:
-            value.only(key, "version", "template")
-            return
-        targets = value["targets"] if isinstance(value, FileTable) else value
+        targets = value.get("targets", value.get("constraints")) if isinstance(value, FileTable) else value
+        if isinstance(value, FileTable):
+            value.only(key, "version", "template", "targets", "constraints")
         found.found.setdefault("constraints", []).append(targets)
     elif key in SECTIONS:
         found.found.setdefault(key, []).append(value)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fusiest.timeloop.constraints import LevelLimits
+from fusiest.timeloop.constraints import LevelLimits, set_text
 from fusiest.timeloop.energies import PICOJOULE, SQUARE_MICROMETRE, LevelEnergies
 from fusiest.timeloop.levels import TimeloopLevel, fanout
-from fusiest.timeloop.nest import place_name
+from fusiest.timeloop.nest import TimeloopNest, place_name
 from fusiest.timeloop.problem import DataSpace, TimeloopProblem
 
 
@@ -26,10 +26,14 @@ class Machinery:
 def architecture_lines(machine: Machinery) -> list[str]:
     """The section `arch`."""
     lines = ["arch:", "  nodes:"]
+    groups = beside_each_other(machine.levels, machine.limits)
     for number, level in enumerate(machine.levels):
         limits = machine.limits[number]
+        group = next((group for group in groups if number in group), [])
+        if group and number == group[0]:
+            lines += ["  - !Parallel", "    nodes:"]
         if level.kind == "memory":
-            lines += _memory(level, limits, machine)
+            lines += [f"{'  ' if group else ''}{line}" for line in _memory(level, limits, machine)]
         elif level.kind == "compute":
             lines += _compute(level, machine)
         axes = fanout(machine.levels, number)
@@ -43,13 +47,39 @@ def architecture_lines(machine: Machinery) -> list[str]:
     return lines
 
 
+def beside_each_other(levels: list[TimeloopLevel], limits: list[LevelLimits]) -> list[list[int]]:
+    """Neighbouring memories that never hold the same: Timeloop has them in a row, but none is above another."""
+    groups: list[list[int]] = []
+    for number, level in enumerate(levels):
+        mine = limits[number].held
+        if level.kind != "memory" or number == 0 or not mine:
+            continue
+        last = groups[-1] if groups else []
+        near = bool(last) and last[-1] == number - 1 and levels[number - 1].mesh == level.mesh
+        if near and all(not mine & limits[other].held for other in last):
+            last.append(number)
+        else:
+            groups.append([number])
+    return [group for group in groups if len(group) > 1]
+
+
+def free_orders(nest: TimeloopNest, levels: list[TimeloopLevel], limits: list[LevelLimits]) -> None:
+    """Lift the order of memories where the mapping at hand has an inner one's tile above an outer one's of another tensor."""
+    groups = beside_each_other(levels, limits)
+    for (outer, one), above in nest.holders.items():
+        for (inner, other), below in nest.holders.items():
+            apart = not any(outer in group and inner in group for group in groups)
+            if outer < inner and one != other and below < above and apart:
+                limits[inner].ordered = False
+
+
 def _memory(level: TimeloopLevel, limits: LevelLimits, machine: Machinery) -> list[str]:
     given = machine.energies.get(level.theirs, LevelEnergies())
     block, values = level.block, level.values
     size = "inf" if values is None else f"{values} * {level.bits}"
     lines = ["  - !Memory", f"    name: {level.name}", f"    size: {size}", f"    bits_per_value: {level.bits}",
              f"    bits_per_action: {block * level.bits}"]  # fmt: skip
-    lines += [f"    {line}" for line in limits.tensors]
+    lines += _kept(limits)
     lines.append("    actions:")
     shared = level.amount(("shared_bandwidth",))
     for action in ("read", "write"):
@@ -61,6 +91,21 @@ def _memory(level: TimeloopLevel, limits: LevelLimits, machine: Machinery) -> li
     if shared is None:
         lines.append("    total_latency: max(a.n_calls / a.throughput for a in actions)  # separate ports")
     return [*lines, *_standing(given, given.actions.get("leak", 0.0), machine)]
+
+
+def _kept(limits: LevelLimits) -> list[str]:
+    """What the memory keeps, and what its tiles must obey."""
+    parts = [f"keep: {set_text(limits.keep)}", f"may_keep: {set_text(limits.may_keep)}"]
+    if not limits.ordered:
+        parts.append("force_memory_hierarchy_order: false")
+    if not limits.tile_shape:
+        return [f"    tensors: {{{', '.join(parts)}}}"]
+    return [
+        "    tensors:",
+        *(f"      {part}" for part in parts),
+        "      tile_shape:",
+        *(f"      - {line}" for line in limits.tile_shape),
+    ]
 
 
 def _compute(level: TimeloopLevel, machine: Machinery) -> list[str]:
