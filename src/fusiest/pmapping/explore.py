@@ -30,7 +30,7 @@ from fusiest.pmapping.plain import (
 )
 from fusiest.pmapping.problem import Problem, make_problem
 from fusiest.pmapping.searched import TablePiece, searched
-from fusiest.pmapping.sizes import bind_sized
+from fusiest.pmapping.sizes import bind_limited
 from fusiest.pmapping.spatial import best_usages, fanouts
 from fusiest.pmapping.table import Compatibility, FusedLimits, Origin, Rows, Table, group_sizes, merge_rows
 from fusiest.spec.binding import Path, computes
@@ -86,7 +86,7 @@ def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
     pieces: dict[Compatibility, list[Rows]] = {}
     origins: list[Origin] = []
     explored = 0
-    for path in paths(spec, einsum):
+    for path in paths(spec, einsum, asked.usage):
         for piece in explore_path(spec, path, asked):
             check()
             piece.rows.origin[:] = len(origins)
@@ -98,9 +98,9 @@ def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
     return Table(einsum, meeting_memories(spec, asked.usage), groups, origins, explored, candidates)
 
 
-def paths(spec: Spec, einsum: str) -> list[Path]:
-    """The computes that can run an Einsum, each with what lies above it."""
-    found = [bind_sized(spec, einsum, compute) for compute in computes(spec.require_arch())]
+def paths(spec: Spec, einsum: str, usage: bool = False) -> list[Path]:
+    """The computes that can run an Einsum, each with what lies above it. `usage`: space counts in any case."""
+    found = [bind_limited(spec, einsum, compute, usage) for compute in computes(spec.require_arch())]
     return [path for path in found if path.compute.enabled or path.einsum.is_copy_operation]
 
 

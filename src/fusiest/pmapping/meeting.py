@@ -6,14 +6,16 @@ import functools
 import math
 
 from fusiest.pmapping.placement import placements
-from fusiest.pmapping.sizes import bind_sized
+from fusiest.pmapping.sizes import ample_memories, bind_sized
 from fusiest.spec.binding import computes
 from fusiest.spec.spec import Spec
 
 
 def meeting_memories(spec: Spec, usage: bool) -> tuple[str, ...]:
-    """Memories whose space Einsums share; none if they do not meet on chip and usage is not asked for."""
-    return shared_memories(spec) if usage or can_fuse(spec) else ()
+    """Memories whose space Einsums share and that could be full; none if Einsums do not meet on chip. With `usage` all."""
+    if usage:
+        return shared_memories(spec)
+    return tuple(m for m in shared_memories(spec) if m not in ample_memories(spec)) if can_fuse(spec) else ()
 
 
 @functools.lru_cache(maxsize=4)

@@ -22,17 +22,49 @@ def bind_sized(spec: Spec, einsum: str, compute: str) -> Path:
     return replace(path, components=tuple(components)) if large else path
 
 
+def bind_limited(spec: Spec, einsum: str, compute: str, usage: bool) -> Path:
+    """The same, with sizes only where they can be a limit, unless `usage` counts."""
+    path = bind_sized(spec, einsum, compute)
+    ample = frozenset[str]() if usage else ample_memories(spec)
+    components = (replace(c, size=math.inf) if c.name in ample else c for c in path.components)
+    return replace(path, components=tuple(components)) if ample else path
+
+
 @functools.lru_cache(maxsize=4)
 def large_enough(spec: Spec) -> dict[str, float]:
     """Memories that have a size for some Einsums and none for others, each with more bits than it could ever hold."""
-    sizes: dict[str, list[float]] = {}
-    needs: dict[str, dict[str, float]] = {}
+    sizes = _sizes(spec)
+    mixed = {m: own for m, own in sizes.items() if math.inf in own and min(own) < math.inf}
+    return {m: max(most_bits(spec)[m], *(size for size in own if size < math.inf)) for m, own in mixed.items()}
+
+
+@functools.lru_cache(maxsize=4)
+def ample_memories(spec: Spec) -> frozenset[str]:
+    """Memories of limited size into which everything fits that they could ever hold: space in them is no concern."""
+    most = most_bits(spec)
+    return frozenset(m for m, own in _sizes(spec).items() if most[m] <= min(own) < math.inf)
+
+
+def _sizes(spec: Spec) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for einsum in spec.info.einsums:
+        for compute in computes(spec.require_arch()):
+            for c in bind(spec, einsum, compute).components:
+                if c.kind == "memory":
+                    found.setdefault(c.name, []).append(c.size)
+    return found
+
+
+def most_bits(spec: Spec) -> dict[str, float]:
+    """Per memory, what all tensors of all Einsums take.
+
+    At any time a memory holds of each Einsum each tensor at most once, and no tile is larger than the whole.
+    """
+    found: dict[str, dict[str, float]] = {}
     for einsum, info in spec.info.einsums.items():
         for compute in computes(spec.require_arch()):
             for c in bind(spec, einsum, compute).components:
                 if c.kind == "memory":
-                    sizes.setdefault(c.name, []).append(c.size)
                     bits = sum(footprint(a, info.bounds) * c.bits_per_value[t] for t, a in info.accesses.items())
-                    needs.setdefault(c.name, {})[einsum] = bits * info.n_instances
-    mixed = {m: own for m, own in sizes.items() if math.inf in own and min(own) < math.inf}
-    return {m: max(sum(needs[m].values()), *(size for size in own if size < math.inf)) for m, own in mixed.items()}
+                    found.setdefault(c.name, {})[einsum] = bits * info.n_instances
+    return {m: sum(own.values()) for m, own in found.items()}
