@@ -33,7 +33,7 @@ def test_random_graphs(chunk: int) -> None:
             continue  # nothing but views and cuts
         compared += 1
         used += drawn.used
-    assert compared > 0.8 * CHUNK
+    assert compared >= 0.7 * CHUNK
     assert len(used) > 15
 
 
