@@ -43,6 +43,14 @@ def test_text_is_included_with_the_values_of_the_template(tmp_path: Path) -> Non
     assert bounds(fusiest.load(tmp_path / "a.yaml", K=5)) == {"m": 3, "k": 5}
 
 
+def test_what_is_missing_is_named_where_it_is_needed(tmp_path: Path) -> None:
+    """M is set from N, which nobody gives: that is what is missing, in the included file as well."""
+    write(tmp_path, a="{% set M = N %}\n{{ include_text('b.yaml') }}", b=WORKLOAD)
+    with pytest.raises(SpecError, match=r"b.yaml:3: N is not defined; give it with -D N=VALUE"):
+        fusiest.load(tmp_path / "a.yaml")
+    assert bounds(fusiest.load(tmp_path / "a.yaml", N=2))["m"] == 2
+
+
 def test_nodes_are_included_by_path(tmp_path: Path) -> None:
     top = """
 {{ add_to_path('../parts') }}

@@ -320,14 +320,21 @@ class Architecture:
             raise FieldError("nodes", "the architecture has no !Compute")
 
 
+_NOT_SUPPORTED = {
+    "!Array": "instances of a node are its 'spatial', or that of a !Container above it",
+    "!Network": "what a link costs is a !Toll, where data goes over several hops with that many 'actions_scale'",
+    "!Pipeline": "Einsums run one after the other",
+}
+
+
 def _read_nodes(node: YamlNode, what: str) -> tuple[ArchitectureNode, ...]:
     f.no_tag(node, what)
     if not isinstance(node, ListNode):
         raise SpecError(f"{what} must be a list, but is {f.describe(node)}", node.source)
     found: list[ArchitectureNode] = []
     for item in node.items:
-        if item.tag in ("!Array", "!Network", "!Pipeline"):
-            raise SpecError(f"{item.tag} is not supported", item.source)
+        if item.tag in _NOT_SUPPORTED:
+            raise SpecError(f"{item.tag} is not supported; {_NOT_SUPPORTED[item.tag]}", item.source)
         if item.tag == "!Hierarchical":
             found += _read_nodes(f.only_fields(item, item.tag, "nodes")["nodes"], "nodes")
         else:

@@ -207,7 +207,10 @@ def read_given(node: YamlNode, kind: Any, what: str) -> FrozenDict[str, Any]:
     no_tag(node, what)
     known = fields_of(kind)
     nodes = known_fields(node, what, known)
-    return FrozenDict({name: known[name].reader.read(value, name) for name, value in nodes.items()})
+    values = {name: known[name].reader.read(value, name) for name, value in nodes.items()}
+    for name, value in values.items():
+        build(node, functools.partial(_check_field, kind, name, value), {}, nodes)
+    return FrozenDict(values)
 
 
 def read_tagless(node: YamlNode, kind: Any, what: str) -> Any:
@@ -233,7 +236,7 @@ def tag_of(kind: type[Any]) -> str:
     return str(getattr(kind, "TAG", f"!{kind.__name__}"))
 
 
-def build(node: YamlNode, kind: type[Any], values: dict[str, Any], nodes: dict[str, YamlNode]) -> Any:
+def build(node: YamlNode, kind: Callable[..., Any], values: dict[str, Any], nodes: dict[str, YamlNode]) -> Any:
     """Construct an object, adding the line to what its own checks complain of."""
     try:
         return kind(**values)
@@ -287,21 +290,25 @@ def fields_of(kind: Any) -> dict[str, Field]:
 def check_fields(owner: object) -> None:
     """Refuse numbers that their fields cannot have; what is still an expression is checked when it is evaluated."""
     kind: Any = type(owner)
-    for name, limits in _limits(kind):
-        value = getattr(owner, name)
-        for key, one in value.items() if isinstance(value, FrozenDict) else ((None, value),):
-            wrong = None
-            if isinstance(one, str):
-                wrong = limits.wrong_unit(name, one)
-            elif isinstance(one, (int, float)) and not isinstance(one, bool):
-                wrong = limits.complaint(name, one)
-            if wrong:
-                raise FieldError(name, wrong, key)
+    for name in _limits(kind):
+        _check_field(kind, name, getattr(owner, name))
+
+
+def _check_field(kind: Any, name: str, value: object) -> None:
+    limits = _limits(kind).get(name)
+    for key, one in value.items() if isinstance(value, FrozenDict) else ((None, value),):
+        wrong = None
+        if limits is not None and isinstance(one, str):
+            wrong = limits.wrong_unit(name, one)
+        elif limits is not None and isinstance(one, (int, float)) and not isinstance(one, bool):
+            wrong = limits.complaint(name, one)
+        if wrong:
+            raise FieldError(name, wrong, key)
 
 
 @functools.cache
-def _limits(kind: Any) -> list[tuple[str, Limits]]:
-    return [(name, field.limits) for name, field in fields_of(kind).items() if field.limits is not None]
+def _limits(kind: Any) -> dict[str, Limits]:
+    return {name: field.limits for name, field in fields_of(kind).items() if field.limits is not None}
 
 
 def _notes(hint: Any) -> Iterable[object]:

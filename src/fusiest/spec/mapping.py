@@ -29,7 +29,9 @@ def _read_nodes(node: YamlNode, what: str) -> tuple[looptree.Node, ...]:
         if child.tag == "!Nested":
             raise SpecError("!Nested is a branch of !Sequential and stands nowhere else", child.source)
         if child.tag == "!Pipeline":
-            raise SpecError("!Pipeline is not supported", child.source)
+            raise SpecError(
+                "!Pipeline is not supported; Einsums run one after the other, which !Sequential says", child.source
+            )
     return tuple(_read_node(child) for child in children)
 
 

@@ -77,7 +77,8 @@ def marked(
             pieces.append(piece)
         known = {**template.defaults, **defined, **context.vars}
         for name in sorted((template.used & known.keys()) - FUNCTIONS.keys() - functions.keys(), key=text.find):
-            values.setdefault(name, known[name])
+            if not isinstance(known[name], jinja2.Undefined):
+                values.setdefault(name, known[name])
     except (
         SpecError,
         jinja2.TemplateError,

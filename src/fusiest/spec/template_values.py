@@ -42,6 +42,8 @@ def plain(value: Any, name: str) -> Any:
         return {str(key): plain(one, name) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(one, name) for one in value]
+    if isinstance(value, jinja2.Undefined):  # what a file that includes this one has not got: whoever needs it is told
+        return value
     value = value.item() if operators.is_array(value) and not getattr(value, "ndim", 1) else value
     if not isinstance(value, _SCALARS):
         raise SpecError(f"the define {name} must be a number, text, list or table, but is a {type(value).__name__}")
