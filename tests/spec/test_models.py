@@ -55,6 +55,13 @@ def bound(found: Spec, einsum: str = "B") -> dict[str, BoundComponent]:
     return bind_all(found, found.info.einsums[einsum])
 
 
+def test_a_conversion_is_one_of_a_value() -> None:
+    """However many bits the value has, with the class and without it."""
+    for found in (spec(), load_texts({"filled.yaml": dump(filled(spec()))}, {})):
+        for einsum in ("B", "C"):
+            assert bound(found, einsum)["Converter"].values_per_action("read", einsum) == 1
+
+
 def test_an_action_moves_one_bit_unless_it_says_more() -> None:
     """Energy in proportion to bits, throughput in inverse proportion."""
     whole = estimate("SRAM", size=524_288, width=64, tech_node=22e-9, voltage=0.85)

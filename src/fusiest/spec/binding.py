@@ -324,11 +324,14 @@ def _bind_action(
 
     bits_per_action = _first_per_tensor(node, action, "bits_per_action", info, names)
     values = _first_per_tensor(node, action, "values_per_action", info, names)
+    per_value = not isinstance(node, arch.ComputeUnit) and names.models is not None and names.models.per_value(node)
     for tensor, bits in bits_per_value.items():
-        values.setdefault(tensor, bits_per_action.get(tensor, 1) / bits)
+        default = bits if per_value else 1
+        values.setdefault(tensor, bits_per_action.get(tensor, default) / bits)
         if not values[tensor] >= SMALLEST:
             raise SpecError(f"bits_per_action of {node.name} {name} is too small for {tensor}", action.name)
-    same = _same_bits(node, action, names, [values[tensor] * bits for tensor, bits in bits_per_value.items()])
+    moved = [values[tensor] * bits for tensor, bits in bits_per_value.items()]
+    same = None if per_value else _same_bits(node, action, names, moved)
     rates = (both_scales("throughput_scale"), _inverse(both_scales("latency_scale")), parallel)
     return BoundAction(
         name=name,

@@ -272,6 +272,10 @@ def _filled(node: arch.Component, contexts: list[_Context]) -> arch.Architecture
         own = next((a for a in node.actions if a.name == name), arch.Action(name=name))
         energy, throughput = value(f"{name}.energy"), value(f"{name}.throughput")
         actions.append(replace(own, energy=energy, throughput=throughput, latency=None))
+    models = contexts[0].names.models
+    sized = [getattr(own, what) for own in (node, *node.actions) for what in ("values_per_action", "bits_per_action")]
+    if not isinstance(node, arch.ComputeUnit) and not any(sized) and models is not None and models.per_value(node):
+        node = replace(node, values_per_action=1)
     return replace(
         node, component_class=None, attributes=FrozenDict(), area=value("area"), leak_power=value("leak_power"),
         actions=tuple(actions),

@@ -52,6 +52,15 @@ class ComponentModels:
             self._known[node.name] = found
         return found
 
+    def per_value(self, node: arch.Component) -> bool:
+        """Whether an action of the component's class, such as a conversion, is one of a value, however many bits that has."""
+        if node.component_class in (None, DUMMY):
+            return False
+        from fusiest.components import find_class
+
+        assert node.component_class is not None
+        return not find_class(node.component_class, self.classes).moves_bits
+
     def check(self, node: arch.Component) -> None:
         """Raise what is wrong with the component's class or attributes, as far as that is known without an Einsum."""
         one, texts, constant = self._described(node)
