@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fusiest.cli.completion import one_of
 from fusiest.cli.output import echo
 from fusiest.errors import SpecError
-from fusiest.reproduce.names import ALL, EXPERIMENTS
+from fusiest.reproduce.names import ALL, CIM, EXPERIMENTS
+
+if TYPE_CHECKING:
+    from fusiest.reproduce.pieces import Study
 
 
 def reproduce_command(
@@ -34,6 +38,13 @@ def reproduce_command(
         typer.Option(metavar="H", help="start runs of baselines for so long, then write what there is; 0: start none"),
     ] = None,
     jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
+    published: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--published", metavar="FILE", help="cim: files of published values, in place of the bundled ones"
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="cim: print all values, and write no files")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Repeat the paper's experiments: tables, figures, and a summary with our numbers beside the paper's.
@@ -48,6 +59,8 @@ def reproduce_command(
             raise SpecError(f"{option} must be positive, but is {value}")
     if hours is not None and not hours >= 0:
         raise SpecError(f"hours must not be negative, but is {hours}")
+    if (published or json) and name != CIM:
+        raise SpecError("--published and --json are options of cim")
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     with ProgressLine(sys.stderr, quiet) as progress:
         progress(Step("loading the compiled search (compiled once, on first use)"))
@@ -55,6 +68,25 @@ def reproduce_command(
         from fusiest.reproduce.run import reproduce
 
         study = Study(Path(out), quick, jobs or os.cpu_count() or 1, times, runs, progress, hours)
-        written = reproduce(name, study)
-    for file in written:
-        echo(str(file))
+        lines = _chips(study, published or [], json) if name == CIM else [str(f) for f in reproduce(name, study)]
+    for line in lines:
+        echo(line)
+
+
+def _chips(study: Study, files: list[str], as_json: bool) -> list[str]:
+    """Published values of chips: those of files, or else all that come with fusiest."""
+    from fusiest.reproduce.cim import TITLE, compare, output
+    from fusiest.reproduce.cim_published import bundled_values, values_of_file
+
+    values = [value for file in files for value in values_of_file(file)] if files else bundled_values()
+    if not as_json:
+        from fusiest.report.figures import check_matplotlib
+
+        check_matplotlib()
+    found = compare(values, study.say)
+    if as_json:
+        return [dumps([one.to_json() for one in found], indent=1)]
+    from fusiest.reproduce.output import write
+
+    shown = output(found)
+    return [str(file) for file in write(study, CIM, TITLE, shown)] + ["", shown.summary.split("\n\n")[0]]

@@ -16,13 +16,12 @@ if TYPE_CHECKING:
         key,
     )
     from fusiest.components.histograms import average, bit_probabilities, is_signed, magnitude
-    from fusiest.components.providers import register_provider
     from fusiest.components.registry import all_classes, built_in, estimate, find_class
     from fusiest.components.scaling import area_scale, energy_scale
 
 __all__ = ["ActionCost", "Attribute", "AttributeValue", "Attributes", "ComponentClass", "Estimate", "Figures",
            "all_classes", "area_scale", "average", "bit_probabilities", "built_in", "energy_scale", "estimate",
-           "find_class", "is_signed", "key", "magnitude", "register_provider"]  # fmt: skip
+           "find_class", "is_signed", "key", "magnitude"]  # fmt: skip
 
 _MODULES = {
     "classes": (
@@ -36,8 +35,7 @@ _MODULES = {
         "key",
     ),
     "histograms": ("average", "bit_probabilities", "is_signed", "magnitude"),
-    "providers": ("register_provider",),
-    "registry": ("all_classes", "built_in", "energy_scale", "estimate", "find_class"),
+    "registry": ("all_classes", "built_in", "estimate", "find_class"),
     "scaling": ("area_scale", "energy_scale"),
 }
 _LATER = {name: module for module, names in _MODULES.items() for name in names}

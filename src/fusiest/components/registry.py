@@ -1,4 +1,4 @@
-"""Which classes there are: built in, of providers (the library), and plug-ins by entry point `fusiest.components`.
+"""Which classes there are: built in, of the library's files, and plug-ins by entry point `fusiest.components`.
 
 A plug-in is a package that names a `ComponentClass`, or a list of them, under that entry point. Plug-ins are looked for
 only when no other class has the name, so that one that is installed changes no file that worked without it.
@@ -11,7 +11,6 @@ from functools import lru_cache
 
 from fusiest.components import arithmetic, cells, converters, ladders, memories, wires
 from fusiest.components.classes import ComponentClass, Estimate, key
-from fusiest.components.providers import PROVIDERS
 from fusiest.errors import SpecError, did_you_mean, shown
 
 ENTRY_POINT = "fusiest.components"
@@ -79,7 +78,9 @@ def _built_in_by_key() -> dict[str, ComponentClass]:
 
 @lru_cache(maxsize=1)
 def _provided() -> tuple[ComponentClass, ...]:
-    return tuple(one for provider in PROVIDERS for one in provider())
+    from fusiest.spec.library import library_classes  # files are read by what is built on this
+
+    return tuple(library_classes())
 
 
 def _provided_by_key() -> dict[str, ComponentClass]:

@@ -10,5 +10,6 @@ EXPERIMENTS = {
     "energy-breakdown": "its energy by component and by kind of tensor",
     "fusion-sets": "which Einsums it fuses, and their computational intensity",
     "ablation": "what each part of the search is good for",
+    "cim": "nine compute-in-memory chips against what was published of them",
 }
-ALL = "all"
+ALL, CIM = "all", "cim"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from fusiest.components import register_provider
 from fusiest.errors import SpecError
 from fusiest.spec.component_classes import WrittenClass, compiled
 from fusiest.spec.fields import read_list, read_tagless
@@ -68,6 +67,3 @@ def library_classes() -> list[ComponentClass]:
             written = read_list(node, "component_classes", lambda n, what: read_tagless(n, WrittenClass, what))
             found += compiled(written, group=first_comment(text) or name).values()
     return found
-
-
-register_provider(library_classes)
