@@ -12,7 +12,7 @@ from fusiest.mapper.mapper import run as search
 from fusiest.mapper.options import Options
 from fusiest.reproduce.cim import compare, output
 from fusiest.reproduce.cim_chips import CHIPS, EXCEPTIONS
-from fusiest.reproduce.cim_published import Condition, Published, bundled_values, values_of_file
+from fusiest.reproduce.cim_published import ChipCondition, Published, bundled_values, values_of_file
 from fusiest.spec.load import load_texts
 from fusiest.spec.specfiles import find
 from tests.command_line import run
@@ -37,7 +37,7 @@ def test_every_published_value_is_within_a_tenth() -> None:
     assert text.count("sets a constant") == sum(one.published.sets for one in found)
 
 
-def model(chip: str, quantity: str, unit: str, component: str = "", **conditions: Condition) -> float:
+def model(chip: str, quantity: str, unit: str, component: str = "", **conditions: ChipCondition) -> float:
     return compare([Published(chip, "", quantity, component, conditions, 1.0, unit)])[0].model
 
 

@@ -17,7 +17,7 @@ from fusiest.mapper.progress import Step
 from fusiest.model.area import area_by_component
 from fusiest.model.leakage import bind_all, instances
 from fusiest.reproduce.cim_chips import CHIPS, EXCEPTIONS, Chip
-from fusiest.reproduce.cim_published import Condition, Published, bundled_values
+from fusiest.reproduce.cim_published import ChipCondition, Published, bundled_values
 from fusiest.reproduce.output import Output, table
 from fusiest.reproduce.pieces import Study
 from fusiest.reproduce.searching import searched
@@ -78,7 +78,7 @@ class Filled:
 
 def compare(values: Sequence[Published], say: Callable[[Step], None] = lambda step: None) -> list[Compared]:
     """Every value beside the model's; a chip at the same conditions is mapped once."""
-    known: dict[tuple[str, tuple[tuple[str, Condition], ...]], Filled] = {}
+    known: dict[tuple[str, tuple[tuple[str, ChipCondition], ...]], Filled] = {}
     found: list[Compared] = []
     for value in values:
         chip = _chip(value)
@@ -103,7 +103,7 @@ def _chip(value: Published) -> Chip:
     return CHIPS[value.chip]
 
 
-def _check_conditions(value: Published, defines: dict[str, Condition]) -> None:
+def _check_conditions(value: Published, defines: dict[str, ChipCondition]) -> None:
     known = undeclared(library_text(f"arches/cim/{value.chip}.yaml"), value.chip)
     for name in defines:
         if name not in known:
@@ -112,7 +112,7 @@ def _check_conditions(value: Published, defines: dict[str, Condition]) -> None:
             )
 
 
-def filled_chip(name: str, defines: dict[str, Condition]) -> Filled:
+def filled_chip(name: str, defines: dict[str, ChipCondition]) -> Filled:
     """The chip at these conditions, mapped with work that fills it."""
     spec = peak_spec(name, defines)
     best = searched(spec, Options(objective=("edp",), jobs=1)).best("edp")
@@ -126,7 +126,7 @@ def filled_chip(name: str, defines: dict[str, Condition]) -> Filled:
     return Filled(energies, area_by_component(spec), conversions, best.latency, float(evaluation.points), arrays)
 
 
-def peak_spec(name: str, defines: dict[str, Condition]) -> Spec:
+def peak_spec(name: str, defines: dict[str, ChipCondition]) -> Spec:
     """The chip's file, and work of the size that its fanouts have."""
     chip = CHIPS[name]
     bits = dict(zip(("input_bits", "weight_bits", "output_bits"), chip.bits, strict=True))
@@ -140,7 +140,7 @@ def peak_spec(name: str, defines: dict[str, Condition]) -> Spec:
     return _with_work(name, chip, sizes | bits, defines)
 
 
-def _with_work(name: str, chip: Chip, sizes: dict[str, int], defines: dict[str, Condition]) -> Spec:
+def _with_work(name: str, chip: Chip, sizes: dict[str, int], defines: dict[str, ChipCondition]) -> Spec:
     file, text = find(f"cim/{name}")
     return load_texts({file: text, "<work>": chip.workload.format(**sizes)}, defines)
 
@@ -220,7 +220,7 @@ def summary(found: Sequence[Compared]) -> str:
     return "\n".join([*text, "", table(names, values)])
 
 
-def _shown(conditions: dict[str, Condition]) -> str:
+def _shown(conditions: dict[str, ChipCondition]) -> str:
     return ", ".join(f"{name} {value}" for name, value in conditions.items())
 
 

@@ -11,9 +11,9 @@ from importlib import resources
 from fusiest.errors import Source, SpecError, did_you_mean, shown
 from fusiest.spec.fields import known_fields, read_list, read_text
 from fusiest.spec.textfile import read_text as text_of_file
-from fusiest.spec.yamlfile import MapNode, Node, ScalarNode, load_nodes
+from fusiest.spec.yamlfile import MapNode, ScalarNode, YamlNode, load_nodes
 
-Condition = int | float | bool | str
+ChipCondition = int | float | bool | str
 QUANTITIES = {
     "area": "m^2", "power": "W", "latency": "s", "throughput": "OPS", "throughput_per_area": "OPS/m^2", "ops_per_joule": "OPS/W",
     "energy_per_mac": "J/MAC", "energy_per_array": "J", "converts_per_mac": "converts/MAC",
@@ -31,7 +31,7 @@ class Published:
     figure: str
     quantity: str
     component: str
-    conditions: dict[str, Condition]
+    conditions: dict[str, ChipCondition]
     value: float
     unit: str
     sets: bool = False
@@ -86,7 +86,7 @@ def bundled_values() -> list[Published]:
     ]
 
 
-def _condition(pair: str) -> tuple[str, Condition]:
+def _condition(pair: str) -> tuple[str, ChipCondition]:
     name, _, text = pair.partition("=")
     if text in ("true", "false"):
         return name, text == "true"
@@ -112,7 +112,7 @@ def values_of_file(file: str) -> list[Published]:
     return [replace(one, sets=one.key in known) for one in found]
 
 
-def _published(node: Node, what: str, chip: str) -> Published:
+def _published(node: YamlNode, what: str, chip: str) -> Published:
     fields = known_fields(node, what, ("figure", "quantity", "component", "conditions", "value", "unit"))
     for name in ("quantity", "value", "unit"):
         if name not in fields:
@@ -138,11 +138,11 @@ def _published(node: Node, what: str, chip: str) -> Published:
     return found
 
 
-def _text(node: Node | None) -> str:
+def _text(node: YamlNode | None) -> str:
     return "" if node is None else str(read_text(node, "text"))
 
 
-def _number(node: Node) -> float:
+def _number(node: YamlNode) -> float:
     value = node.value if isinstance(node, ScalarNode) else None
     try:
         found = float(value) if not isinstance(value, bool) else math.nan  # type: ignore[arg-type]
@@ -153,12 +153,12 @@ def _number(node: Node) -> float:
     return found
 
 
-def _conditions(node: Node | None) -> dict[str, Condition]:
+def _conditions(node: YamlNode | None) -> dict[str, ChipCondition]:
     if node is None:
         return {}
     if not isinstance(node, MapNode):
         raise SpecError("conditions must be a table, {voltage: 0.8, …}", at=node.source)
-    found: dict[str, Condition] = {}
+    found: dict[str, ChipCondition] = {}
     for key, value in node.items:
         if not isinstance(value, ScalarNode) or value.value is None:
             raise SpecError(f"condition {shown(key.value)} must be a number, true, false or text", at=key.source)
