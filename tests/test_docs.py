@@ -138,3 +138,21 @@ def test_every_field_of_a_result_is_documented() -> None:
 def test_component_classes_are_up_to_date() -> None:
     generator = _generator("generate_components")
     assert generator.FILE.read_text(encoding="utf-8") == generator.page(), "run python docs/generate_components.py"
+
+
+def test_contributors_find_every_place_of_a_constraint() -> None:
+    """The list is on two pages, word for word but for where links lead; and every file that it names is there."""
+    lists = []
+    for page, end in ((ROOT / "CONTRIBUTING.md", "## Proving"), (ROOT / "docs" / "extending.md", "## An objective")):
+        text = page.read_text(encoding="utf-8")
+        lists.append(text[text.index("1. **Say it**") : text.index(end)].replace("docs/algorithm.md", "algorithm.md"))
+    assert lists[0] == lists[1]
+    source = Path(fusiest.__file__).parent
+    for page in (
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "docs" / "extending.md",
+        ROOT / "docs" / "house.md",
+        *sorted((ROOT / "docs" / "decisions").iterdir()),
+    ):
+        for name in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page.read_text(encoding="utf-8")):
+            assert (source / name).exists() or (ROOT / name).exists(), f"{page.name}: {name}"
