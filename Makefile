@@ -38,7 +38,7 @@ docs: $(VENV)/.installed
 
 # The random proofs at nightly size: thousands of cases against the simulator and the exhaustive mappers.
 prove: $(VENV)/.installed
-	FUSIEST_PROVE=1 $(BIN)/python -m pytest -n 2 tests/model tests/pmapping tests/mapper tests/baselines tests/networks
+	FUSIEST_PROVE=1 $(BIN)/python -m pytest -n 2 tests/model tests/pmapping tests/mapper tests/baselines tests/networks tests/sweeps/test_random_sweeps.py
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

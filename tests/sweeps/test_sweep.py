@@ -187,3 +187,19 @@ def count_runs(tmp_path: Path) -> int:
             return len(store)
     except fusiest.FusiestError:
         return 0
+
+
+def test_bounds_rule_designs_out(tmp_path: Path) -> None:
+    """Slow memories and conditions on parameters cannot be best: they are not searched, and the best is the same."""
+    slow = {"MainMemory.read.throughput": [1e6, 1e7, 1e12], "GlobalBufferSize": [8192, 65536]}
+    want = {"minimize": "edp", "subject to": ["GlobalBufferSize > 8192", "latency <= 1"]}
+    with made(parameters=slow, best=want) as sweep:
+        best = sweep.run().best()[0]
+        assert sweep.counts.pruned >= 4
+        reasons = {a.row.reason for a in sweep if a.how == "pruned"}
+        assert "not GlobalBufferSize > 8192" in reasons
+        assert any("at least, and" in reason for reason in reasons)
+    assert best.design.values == {"MainMemory.read.throughput": 1e12, "GlobalBufferSize": 65536}
+    with made(parameters=slow, best=want, reuse=Reuse(bounds=False)) as sweep:
+        assert sweep.run().counts.pruned == 0
+        assert sweep.best()[0].edp == best.edp

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fusiest.sweeps import Sweep, SweepFile
     from fusiest.terminal.progress import ProgressLine
 
-REUSES = ("known", "covered")
+REUSES = ("known", "covered", "bounds")
 TABLES = (".csv", ".json", ".parquet")
 
 
@@ -58,7 +58,7 @@ def sweep_command(
         str | None, typer.Option(metavar="failed", help="do runs again that failed", autocompletion=one_of("failed"))
     ] = None,
     no_reuse: Annotated[
-        str | None, typer.Option(metavar="KINDS", help="search although it is not needed: known, covered")
+        str | None, typer.Option(metavar="KINDS", help="search although it is not needed: known, covered, bounds")
     ] = None,
     best: Annotated[
         str | None, typer.Option(metavar="WHAT", help="the least of this; in place of what the file asks for")

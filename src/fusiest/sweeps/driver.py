@@ -14,10 +14,13 @@ from typing import Protocol
 from fusiest.errors import SpecError
 from fusiest.mapper.options import Options
 from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask, SweepTask
+from fusiest.sweeps.bounds import LeastCosts, least_costs
 from fusiest.sweeps.canonical import RunForm, run_form
 from fusiest.sweeps.chips import Chips
 from fusiest.sweeps.covering import Proofs, in_order
 from fusiest.sweeps.designs import Design, Designs, RuledOut
+from fusiest.sweeps.prospects import Prospects
+from fusiest.sweeps.pruning import Pruner
 from fusiest.sweeps.store import COVERED, DONE, RunRow, Store, packed, packed_figures, unpacked_figures
 from fusiest.sweeps.sweepfile import SweepFile, SweptWorkload
 
@@ -48,6 +51,8 @@ class Reuse:
 
     known: bool = True
     covered: bool = True
+    bounds: bool = True
+    """Designs that cannot be what the file asks for are not searched."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,8 @@ class Plan:
     asked: dict[str, list[tuple[int, SweptWorkload]]] = field(default_factory=dict)
     forms: dict[str, RunForm] = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
+    least: dict[str, LeastCosts] = field(default_factory=dict)
+    """What each run takes at least, if bounds are of use."""
 
 
 class Driver:
@@ -127,6 +134,8 @@ class Driver:
         self.designs = Designs(sweep, self.chips.area)
         self.counts, self.out, self.plan, self.proofs = Counts(), RuledOut(), Plan(), Proofs()
         self.trying: dict[str, list[RunForm]] = {}
+        pruner = Pruner(sweep.best) if sweep.best is not None and self.reuse.bounds else None
+        self.prospects = Prospects(pruner, sweep.workloads, self.chips.area) if pruner and pruner.useful else None
         self.said = 0.0
         self.begin: float | None = None
 
@@ -157,7 +166,8 @@ class Driver:
         if row is not None and self._counts_as_known(row):
             return self._answer(design, workload, row, "known")
         try:
-            form = run_form(self.chips.spec(design, workload), self.options)
+            spec = self.chips.spec(design, workload)
+            form = run_form(spec, self.options)
         except SpecError as error:
             row = RunRow("", "", "bad design", str(error), cpu_seconds=0.0)
             return self._answer(design, workload, row, "failed")
@@ -168,6 +178,10 @@ class Driver:
             return self._answer(design, workload, row, "known")
         self.plan.asked.setdefault(form.hash, []).append((design.number, workload))
         self.plan.forms[form.hash] = form
+        if self.prospects is not None:
+            if form.hash not in self.plan.least:
+                self.plan.least[form.hash] = least_costs(spec)
+            self.prospects.expect(design, workload, self.plan.least[form.hash])
         return None
 
     def _counts_as_known(self, row: RunRow) -> bool:
@@ -197,7 +211,7 @@ class Driver:
             for family in waiting:
                 self._recall(family)
         while any(waiting.values()) or hands.running:
-            self._hand_out(waiting, hands)
+            yield from self._hand_out(waiting, hands)
             self.counts.running = hands.running
             fresh = self.counts.finished - before
             if fresh:
@@ -214,6 +228,12 @@ class Driver:
         waiting: dict[str, list[str]] = {}
         for form in in_order(self.plan.forms.values()):
             waiting.setdefault(form.family, []).append(form.hash)
+        if self.prospects is not None:
+            # Best first; of equally good ones, what may cover others.
+            scores = {key: min(self.prospects.score(n) for n, _ in asked) for key, asked in self.plan.asked.items()}
+            for keys in waiting.values():
+                keys.sort(key=lambda key: scores[key])
+            waiting = dict(sorted(waiting.items(), key=lambda item: scores[item[1][0]]))
         return waiting
 
     def _recall(self, family: str) -> None:
@@ -222,13 +242,30 @@ class Driver:
             if row.proven and row.object and not self.missing(row):
                 self.proofs.add(RunForm(row.hash, family, unpacked_figures(row.figures)))
 
-    def _hand_out(self, waiting: dict[str, list[str]], hands: Hands) -> None:
+    def _hand_out(self, waiting: dict[str, list[str]], hands: Hands) -> Iterator[Answer]:
         while hands.idle:
             key = self._next(waiting)
             if key is None:
                 return
+            pruned = list(self._pruned(key))
+            if pruned:
+                yield from pruned
+                continue
             self.trying[key] = self.proofs.candidates(self.plan.forms[key]) if self.reuse.covered else []
             self._begin(key, hands)
+
+    def _pruned(self, key: str) -> Iterator[Answer]:
+        """Answers that need no search, because no design that asks for this run can be what the file asks for."""
+        asked = self.plan.asked[key]
+        reasons = [self.prospects.reason(number) for number, _ in asked] if self.prospects is not None else [None]
+        if None in reasons:
+            return
+        form = self.plan.forms[key]
+        for (number, workload), reason in zip(self.plan.asked.pop(key), reasons, strict=True):
+            row = RunRow(key, form.family, PRUNED, str(reason))
+            answer = Answer(self.designs.design(number), workload, row, PRUNED)
+            self._count(answer)
+            yield answer
 
     def _next(self, waiting: dict[str, list[str]]) -> str | None:
         """A run that nothing under way may cover; families take turns."""
@@ -298,6 +335,8 @@ class Driver:
     def _count(self, answer: Answer) -> None:
         kind = answer.how
         setattr(self.counts, kind, getattr(self.counts, kind) + 1)
+        if self.prospects is not None and answer.row.energy is not None and answer.row.latency is not None:
+            self.prospects.learn(answer.design, answer.workload, answer.row.energy, answer.row.latency)
         if kind == "known":
             self.counts.saved_seconds += answer.row.cpu_seconds
 

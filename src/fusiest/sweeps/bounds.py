@@ -1,0 +1,131 @@
+"""What a workload takes at least on a design, in a millisecond: every point computed once, every outer tensor moved once.
+
+Each bound holds for every mapping; docs/sweep.md says why. They are for ruling designs out before a search, not for judging mappings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusiest.model.leakage import bind_all
+from fusiest.spec import architecture as arch
+from fusiest.spec.analysis import Access, EinsumInfo
+from fusiest.spec.binding import BoundComponent, BoundDimension, architecture_names
+from fusiest.spec.placement import placement_sets
+from fusiest.spec.spec import Spec
+
+
+@dataclass(frozen=True)
+class LeastCosts:
+    """Joules, seconds and joule-seconds that no mapping goes below."""
+
+    energy: float = 0.0
+    latency: float = 0.0
+    edp: float = 0.0
+
+
+def least_costs(spec: Spec) -> LeastCosts:
+    """Of all mappings of a spec. What is computed and what is moved take time at once: the longer counts."""
+    energy = compute = 0.0
+    moved: dict[str, _Traffic] = {}
+    for info in spec.info.einsums.values():
+        bound = bind_all(spec, info)
+        least = _computing(spec, info, bound)
+        energy += least.energy
+        compute += least.latency
+        _moving(spec, info, bound, moved)
+    energy += sum(one.energy for one in moved.values())
+    latency = max(compute, sum(one.seconds for one in moved.values()))
+    # Rounding may go either way in sums of many terms.
+    energy, latency = energy * (1 - 1e-12), latency * (1 - 1e-12)
+    return LeastCosts(energy, latency, energy * latency)
+
+
+def _computing(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent]) -> LeastCosts:
+    """Every point is one action of some compute that can run the Einsum, on at most all instances at once."""
+    if info.is_copy_operation:
+        return LeastCosts()
+    points = math.prod(info.bounds.values())
+    found = []
+    nodes = spec.require_arch().nodes
+    for name in arch.computes(spec.require_arch()):
+        one = bound[name]
+        if not one.enabled:
+            continue
+        path = arch.path_nodes(nodes, name) or []
+        units = math.prod(max(1, d.most) for node in path for d in bound[str(node.name)].dimensions)
+        action = one.actions["compute"]
+        steps = -(-points // units) * action.actions_scale
+        seconds = steps / action.throughput if one.total_latency is None else 0.0
+        found.append((points * action.actions_scale * action.energy * info.n_instances, seconds * info.n_instances))
+    if not found:
+        return LeastCosts()
+    return LeastCosts(min(joules for joules, _ in found), min(seconds for _, seconds in found))
+
+
+@dataclass
+class _Traffic:
+    """Of one tensor at the outermost memory: values that are moved at least, and what one costs at least."""
+
+    values: int = 0
+    joules: float = math.inf
+    each: float = math.inf
+
+    @property
+    def energy(self) -> float:
+        return self.values * self.joules if math.isfinite(self.joules) else 0.0
+
+    @property
+    def seconds(self) -> float:
+        return self.values * self.each if math.isfinite(self.each) else 0.0
+
+
+def _moving(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent], moved: dict[str, _Traffic]) -> None:
+    """What must be kept in the outermost memory is read there once if nobody makes it, and written there once if somebody does.
+
+    Which Einsum moves it is open: the cheapest of those that use the tensor counts, for the most that one of them needs.
+    """
+    nodes = spec.require_arch().nodes
+    paths = [arch.path_nodes(nodes, name) or [] for name in arch.computes(spec.require_arch())]
+    firsts = {next(str(n.name) for n in path if isinstance(n, arch.Memory)) for path in paths}
+    outer = next(n for n in arch.flatten(nodes) if isinstance(n, arch.Memory))
+    memory = bound[str(outer.name)]
+    if firsts != {str(outer.name)} or not memory.enabled or memory.total_latency is not None:
+        return
+    keep = placement_sets(outer, architecture_names(spec, info), frozenset()).keep
+    for tensor, access in info.accesses.items():
+        makers, users = spec.info.producers.get(tensor, ()), spec.info.users[tensor]
+        action = memory.actions["write" if access.output else "read"]
+        everywhere = all(not spec.info.einsums[user].is_copy_operation for user in users)
+        once = len(makers) == (1 if access.output else 0) and tensor not in info.persistent and everywhere
+        if not once or info.n_instances != 1:
+            moved[tensor] = _Traffic(0, 0.0, 0.0)
+            continue
+        actions = action.actions_scale / action.values_per_action[tensor]
+        instances = math.prod(max(1, d.most) for d in _above(nodes, outer, bound))
+        one = moved.setdefault(tensor, _Traffic())
+        one.values = max(one.values, _distinct(access, info.bounds)) if tensor in keep else one.values
+        one.joules = min(one.joules, actions * action.energy)
+        one.each = min(one.each, actions / action.throughput / instances)
+
+
+def _above(
+    nodes: tuple[arch.ArchitectureNode, ...], memory: arch.Memory, bound: Mapping[str, BoundComponent]
+) -> list[BoundDimension]:
+    """The fanout dimensions at and above a memory."""
+    found: list[BoundDimension] = []
+    for node in arch.flatten(nodes):
+        found.extend(bound[str(node.name)].dimensions)
+        if node is memory:
+            break
+    return found
+
+
+def _distinct(access: Access, bounds: Mapping[str, int]) -> int:
+    """Elements that are touched, at least: in each rank, as many as the largest variable in it has values."""
+    found = 1
+    for affine in access.ranks.values():
+        found *= max((bounds[v] for v, a in affine.coefficients.items() if a), default=1)
+    return found

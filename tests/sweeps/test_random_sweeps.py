@@ -1,0 +1,181 @@
+"""Random small sweeps: every answer equals `fusiest map` on its design, with each kind of reuse on or off."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fusiest
+from fusiest.mapper.result import Result
+from fusiest.pmapping.diagnose import NoMapping
+from fusiest.spec.architecture import flatten
+from fusiest.sweeps import Reuse, Store
+from fusiest.sweeps.attempt import Outcome, SweepTask, attempt
+from fusiest.sweeps.bounds import least_costs
+from fusiest.sweeps.driver import Answer, Driver, run_all
+from fusiest.sweeps.figures import best_designs, design_figures
+from fusiest.sweeps.parameters import Figure
+from fusiest.sweeps.sweepfile import make_sweep
+from tests.proving import PROVE, cases
+
+compared: Counter[str] = Counter()
+
+
+class Here:
+    """Does tasks in this process, one at a time."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, Outcome]] = []
+
+    @property
+    def idle(self) -> int:
+        return 1 - len(self.done)
+
+    @property
+    def running(self) -> int:
+        return len(self.done)
+
+    def submit(self, key: str, task: SweepTask) -> None:
+        self.done.append((key, attempt(task)))
+
+    def finished(self, seconds: float) -> Iterator[tuple[str, Outcome]]:
+        done, self.done = self.done, []
+        yield from done
+
+
+CHIP = """
+arch:
+  nodes:
+  - !Memory
+    name: DRAM
+    size: inf
+    tensors: {keep: ~Intermediates, may_keep: All}
+    leak_power: %(leak)s
+    actions: [{name: read, energy: 8, throughput: %(speed)s}, {name: write, energy: 9, throughput: %(speed)s}]
+  - !Memory
+    name: GLB
+    size: %(size)s
+    tensors: {keep: ~DRAM, may_keep: All}
+    leak_power: 0
+    actions: [{name: read, energy: 1, throughput: 64}, {name: write, energy: 1, throughput: 64}]%(latency)s
+  - !Container
+    name: PE
+    spatial: [{name: X, fanout: %(fanout)s}]
+  - !Compute
+    name: MAC
+    leak_power: 0
+    actions: [{name: compute, energy: 0.5, throughput: 4}]
+"""
+PARAMETERS = {
+    "GLB.size": [256, 600, 1500, 4000], "DRAM.read.throughput": [2, 9, 40], "DRAM.write.energy": [9, 30],
+    "GLB.read.throughput": [3, 64], "GLB.leak_power": [0, 0.5], "PE.X.fanout": [1, 4], "MAC.compute.energy": [0.5, 2],
+}  # fmt: skip
+OBJECTIVES = ("edp", "energy", "latency", "energy,latency")
+
+
+@given(data=st.data())
+@cases(6, 200)
+def test_every_run_equals_map(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("sweep")
+    one = data.draw
+    latency = "\n    total_latency: max(a.n_calls / a.throughput for a in actions) + 1e-3 * size"
+    values = {"leak": one(st.sampled_from([0, 0.1])), "speed": one(st.sampled_from([2, 20])), "size": 2000,
+              "latency": one(st.sampled_from(["", "", latency])), "fanout": one(st.integers(1, 4))}  # fmt: skip
+    (folder / "spec.yaml").write_text(CHIP % values)
+    objective = one(st.sampled_from(OBJECTIVES))
+    names = one(st.lists(st.sampled_from(sorted(PARAMETERS)), min_size=1, max_size=2, unique=True))
+    shape = {
+        "N_EINSUMS": one(st.integers(1, 3)),
+        "M": one(st.sampled_from([4, 6, 12])),
+        "KN": one(st.sampled_from([4, 6, 8])),
+    }
+    fields = {"arch": str(folder / "spec.yaml"), "workloads": [{"file": "matmuls", "defines": shape}], "objective": objective,
+              "parameters": {name: PARAMETERS[name] for name in names}}  # fmt: skip
+    truth: dict[int, Result | None] = {}
+    # Without covering, answers are what the searches say that they are compared with: only to prove.
+    for reuse in (Reuse(), Reuse(covered=False), Reuse(known=False)) if PROVE else (Reuse(),):
+        for answer in run(fields, reuse, folder / f"runs{reuse.covered}{reuse.known}"):
+            if answer.design.number not in truth:
+                truth[answer.design.number] = mapped(folder, answer, objective, shape)
+            check(answer, truth[answer.design.number])
+    pruned_best(fields, folder, truth)
+
+
+def run(fields: dict[str, object], reuse: Reuse, folder: Path) -> list[Answer]:
+    with Store(folder) as store:
+        return list(run_all(Driver(make_sweep(fields), store, reuse=reuse), Here()))
+
+
+def mapped(folder: Path, answer: Answer, objective: str, shape: dict[str, int]) -> Result | None:
+    """What `fusiest map` says, of a spec in which values were changed by hand."""
+    spec = fusiest.load(folder / "spec.yaml", "matmuls", defines=shape)
+    for name, value in answer.design.values.items():
+        component, *inner, field = name.split(".")
+        node: Any = next(n for n in flatten(spec.require_arch().nodes) if n.name == component)
+        changed: dict[str, Any] = {field: value}
+        if inner:
+            place = "spatial" if inner[0] == "X" else "actions"
+            items = [dataclasses.replace(a, **changed) if a.name == inner[0] else a for a in getattr(node, place)]
+            changed = {place: tuple(items)}
+        spec = spec.with_component(component, **changed)
+    try:
+        return fusiest.map(spec, objective, jobs=1)
+    except NoMapping:
+        return None
+
+
+def check(answer: Answer, result: Result | None) -> None:
+    row = answer.row
+    compared[answer.how] += 1
+    if result is None:
+        assert row.status == "no valid mapping", row
+        return
+    assert row.energy is not None, row
+    assert row.latency is not None
+    best = result.best(result.aim)
+    for name in ("energy", "latency"):
+        assert getattr(row, name) == pytest.approx(getattr(best, name), rel=1e-9), (name, row)
+    least = least_costs(result.spec)
+    for mapping in result.mappings:
+        assert least.energy <= mapping.energy
+        assert least.latency <= mapping.latency
+        assert least.edp <= mapping.edp
+
+
+def pruned_best(fields: dict[str, object], folder: Path, truth: dict[int, Result | None]) -> None:
+    """With bounds, the best is the same as of all results."""
+    aim = "edp" if fields["objective"] == "energy,latency" else str(fields["objective"])
+    for best in ({"minimize": aim}, {"pareto": ["energy", "latency"]})[: 2 if PROVE else 1]:
+        made = make_sweep({**fields, "best": best})
+        assert made.best is not None
+        found = {
+            a.design.number: a
+            for a in run({**fields, "best": best}, Reuse(covered=False), folder / f"best{len(best)}{aim}{min(best)}")
+        }
+        compared["pruned"] += sum(a.how == "pruned" for a in found.values())
+        label = made.workloads[0].label
+        designs = {n: a.design for n, a in found.items()}
+        area = Figure(0.0, {})
+        costs = {n: (r.best(r.aim).energy, r.best(r.aim).latency) for n, r in truth.items() if r is not None}
+        own = {n: (a.row.energy, a.row.latency) for n, a in found.items() if a.row.found}
+        every = [design_figures(designs[n], area, {label: c}, made.workloads) for n, c in costs.items()]
+        mine = [design_figures(designs[n], area, {label: c}, made.workloads) for n, c in own.items()]  # type: ignore[dict-item]
+        expected, got = best_designs(every, made.best), best_designs(mine, made.best)
+        key = [(float(d.energy), float(d.latency)) for d in expected]
+        assert [pytest.approx(k, rel=1e-9) for k in key] == [(float(d.energy), float(d.latency)) for d in got]
+
+
+def test_enough_was_compared() -> None:
+    """Runs after the test above, in the same process."""
+    if compared["searched"]:
+        assert compared["covered"] > 0
+        assert compared["searched"] > 5
+        assert compared["pruned"] > 0 or not PROVE
+        print(dict(compared))
