@@ -32,6 +32,8 @@ def result_json(result: Result) -> dict[str, object]:
         "optimal": result.optimal,
         "gap": result.gap,
         "stopped": result.stopped,
+        "domain": result.domain,
+        "advice": result.advice,
         **_area(result.spec),
         "mappings": [_mapping(result.spec, m) for m in result.mappings],
         **_spec(result.spec),

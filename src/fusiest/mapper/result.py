@@ -156,6 +156,20 @@ class Result:
         return sum(area_by_component(self.spec).values()) or None
 
     @property
+    def domain(self) -> list[str]:
+        """The mappings among which the best ones were looked for, in phrases: what the optimum is over."""
+        from fusiest.mapper.domain import domain
+
+        return domain(self.spec, self.options, self.stats.orders) if self.searched else []
+
+    @property
+    def advice(self) -> list[str]:
+        """What may be worth trying beyond that."""
+        from fusiest.pmapping.notes import search_notes
+
+        return list(search_notes(self.spec, self.options.imperfect)) if self.searched else []
+
+    @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended the search."""
         return self.stopped == "interrupt"

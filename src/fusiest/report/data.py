@@ -64,6 +64,8 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
         "searched": result.searched,
         "optimal": result.optimal,
         "gap": result.gap,
+        "domain": result.domain,
+        "advice": result.advice,
         "best": subject.best,
         "usage": result.options.usage,
         "points": _points(result, result),

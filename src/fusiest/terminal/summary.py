@@ -48,6 +48,8 @@ def _headline(result: Result) -> Text:
     text.append(f"  ({result.stats.wall_seconds:.2f} s, {sum(result.stats.pmappings.values()):,} pmappings)", "dim")
     if result.stats.orders.startswith("given ("):
         text.append(f"\nOrder of Einsums: {result.stats.orders}", "yellow")
+    if result.searched:
+        text.append(f"\n{'Optimal among' if result.optimal else 'Searched'}: {'; '.join(result.domain)}", "dim")
     return text
 
 

@@ -42,7 +42,8 @@ function drawFound() {
       DATA.optimal ? (sized() ? "no mapping is better at its size" : "no mapping is better") : "at most so much better is possible", `found in ${quantity(DATA.stats.wall_seconds, "s")}`),
   );
   const facts = [
-    ...!DATA.searched ? [] : [["Objective", objectiveWords()], ["Shown", shownWords()]],
+    ...!DATA.searched ? [] : [["Objective", objectiveWords()], ["Shown", shownWords()], [DATA.optimal ? "Optimal among" : "Searched", DATA.domain.join("; ")]],
+    ...DATA.advice.map((text) => ["Worth a try", text]),
     ...view.warnings.map((text) => ["Warning", text]),
     ["Order of Einsums", shortened(view.order).join(" → ")],
     ...unfusedWords(other),

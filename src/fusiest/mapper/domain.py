@@ -1,0 +1,55 @@
+"""What an optimum is over. "Proven" means little to a reader who does not know which mappings were looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fusiest.mapper.options import Options
+from fusiest.spec.architecture import Memory, beside, computes, flatten
+from fusiest.spec.binding import bind
+from fusiest.spec.spec import Spec
+
+_MOST_NAMES = 4
+
+
+def domain(spec: Spec, options: Options, orders: str) -> list[str]:
+    """The mappings among which the best ones were looked for, in a few phrases. `orders`: of Einsums, as searched."""
+    return [
+        "tiles that divide or not" if options.imperfect else "tiles that divide",
+        _hierarchy(spec),
+        *_least_usage(spec),
+        *_fused_loops(options),
+        "tensors used when they are finished" if options.finished else "tensors used finished or not",
+        "all orders of Einsums" if orders == "all" else "Einsums in the order given",
+    ]
+
+
+def _hierarchy(spec: Spec) -> str:
+    """Whether memories stand in the architecture's order."""
+    nodes = spec.require_arch().nodes
+    loose = [n for n in flatten(nodes) if isinstance(n, Memory) and not n.tensors.force_memory_hierarchy_order]
+    free = dict.fromkeys([*(str(name) for name in beside(nodes)), *(str(node.name) for node in loose)])
+    return f"holders in the order of memories{f', but for {_names(list(free))}' if free else ''}"
+
+
+def _least_usage(spec: Spec) -> Iterator[str]:
+    """Spatial dimensions that must be used at least so far."""
+    found: dict[str, None] = {}
+    for name in spec.info.einsums:
+        for compute in computes(spec.require_arch()):
+            for component in bind(spec, name, compute).components:
+                found.update({f"{d.component} {d.name}": None for d in component.dimensions if d.min_usage > 0})
+    if found:
+        yield f"`min_usage` of {_names(list(found))}"
+
+
+def _fused_loops(options: Options) -> Iterator[str]:
+    each = options.max_fused_loops_per_variable
+    yield f"at most {'one fused loop' if each == 1 else f'{each} fused loops'} per rank variable"
+    if options.max_fused_loops is not None:
+        yield f"at most {options.max_fused_loops} per Einsum"
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
