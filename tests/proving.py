@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import collections
+import functools
 import os
+from collections.abc import Callable
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 
@@ -18,3 +22,26 @@ def cases(examples: int, proving: int) -> settings:
         suppress_health_check=list(HealthCheck),
         print_blob=PROVE,
     )
+
+
+TALLY: collections.Counter[str] = collections.Counter()
+"""What the cases of the random test that runs came to."""
+
+
+def floors(examples: int, **shares: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator for a random test: at least 90% as many cases as asked for must have been compared, and of these such shares
+    must have been of a kind that TALLY has."""
+
+    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(test)
+        def counted(*arguments: Any, **given: Any) -> None:
+            TALLY.clear()
+            test(*arguments, **given)
+            wanted = test._hypothesis_internal_use_settings.max_examples if PROVE else examples  # type: ignore[attr-defined]
+            assert TALLY["compared"] >= 0.9 * wanted, dict(TALLY)
+            for kind, share in shares.items():
+                assert TALLY[kind] >= share * TALLY["compared"], dict(TALLY)
+
+        return counted
+
+    return decorate

@@ -276,7 +276,7 @@ def _glb_size(dice: Dice, grower: Grower, uneven: bool) -> arch.Value:
     if dice.chance(10):
         return math.inf
     whole = sum(math.prod(sizes) for sizes in grower.sizes.values())
-    most = max(4, whole * 2 // 3 if dice.chance(30) else whole // 3)
+    most = max(4, whole * 2 // 3 if dice.chance(30) else whole // 2)
     size = 8 * dice.number(3, most)
     if not uneven:
         return size
@@ -319,7 +319,7 @@ def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool, uneven: b
             size=8 * dice.number(whole // 2, whole) if dice.chance(10) else math.inf,
             tensors=arch.Tensors(keep=keep, may_keep=may_keep),
             skip_initial_output_write=not dice.chance(10),
-            **_figures(dice, [20, 20, 5, 1], "read", "write"),  # type: ignore[arg-type]
+            **_figures(dice, [20, 20, 20, 5, 1], "read", "write"),  # type: ignore[arg-type]
         )
     )
     if above:
@@ -330,7 +330,7 @@ def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool, uneven: b
         size=_glb_size(dice, grower, uneven),
         tensors=arch.Tensors(
             keep=keep,
-            may_keep="All" if dice.chance(60) else None,
+            may_keep="All" if dice.chance(75) else None,
             no_fused_loops=f"{dice.one_of(list(grower.sizes))}.rank_variables" if dice.chance(8) else "Nothing",
         ),
         skip_initial_output_write=not dice.chance(10),

@@ -66,6 +66,8 @@ def _fields(node: arch.ArchitectureNode | arch.Dimension | arch.Action | Node | 
 
 
 def _flow(value: object) -> str:
+    if isinstance(value, arch.Container | arch.Fork | arch.Parallel):  # a node inside another
+        return f"{tag_of(type(value))} {_flow(_fields(value))}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _flow(_fields(value))  # type: ignore[arg-type]
     if isinstance(value, Mapping):
