@@ -27,7 +27,7 @@ workload:
 
 
 @dataclass(frozen=True)
-class Part:
+class ChipPart:
     """What a published name means: components of the file. A published power or area may be that of one of several."""
 
     components: tuple[str, ...]
@@ -39,7 +39,7 @@ class Part:
 class Chip:
     """What fills a chip, and its parts."""
 
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, ChipPart] = field(default_factory=dict)
     bits: tuple[int, int, int] = (8, 8, 8)
     """Of input, weight and output, where conditions do not say."""
     workload: str = MATRIX
@@ -47,9 +47,9 @@ class Chip:
     """How many of what is published the file has."""
 
 
-def _parts(power_per: int = 1, area_per: int = 1, **names: str) -> dict[str, Part]:
+def _parts(power_per: int = 1, area_per: int = 1, **names: str) -> dict[str, ChipPart]:
     """Parts by name (`_` is a space), each with its components, separated by spaces."""
-    return {name.replace("_", " "): Part(tuple(text.split()), power_per, area_per) for name, text in names.items()}
+    return {name.replace("_", " "): ChipPart(tuple(text.split()), power_per, area_per) for name, text in names.items()}
 
 
 _TILE = "Router Sigmoid MaxPool TileShiftAdd TileRegister EDRAM Bus"
@@ -57,9 +57,9 @@ _UNIT = "InputRegister OutputRegister DAC ShiftAdd ADC SampleHold Cells"
 TILES, UNITS = 168, 168 * 12
 
 
-def _isaac() -> dict[str, Part]:
-    def part(components: str, per: int) -> Part:
-        return Part(tuple(components.split()), per, per)
+def _isaac() -> dict[str, ChipPart]:
+    def part(components: str, per: int) -> ChipPart:
+        return ChipPart(tuple(components.split()), per, per)
 
     tile = {
         "edram buffer 64kb 4 banks 256b bus (per tile)": "EDRAM", "edram-to-ima bus 384 wires (per tile)": "Bus",
@@ -93,7 +93,7 @@ CHIPS: dict[str, Chip] = {
         workload=CONVOLUTION,
     ),
     "colonnade_jssc_2021": Chip(
-        {**_parts(bitcell_array="Columns Cells", drivers="Drivers", bl_decoder="Decoder"), "ctrl+reg": Part(("Control",))}
+        {**_parts(bitcell_array="Columns Cells", drivers="Drivers", bl_decoder="Decoder"), "ctrl+reg": ChipPart(("Control",))}
     ),
     "isaac_isca_2016": Chip(_isaac(), bits=(16, 16, 16)),
     "jia_jssc_2020": Chip(
@@ -106,7 +106,7 @@ CHIPS: dict[str, Chip] = {
             **_parts(576, wmus="WavelengthUnit", weight_dacs="WeightDAC", weight_modulator="WeightModulator"),
             **_parts(600, dac="InputDAC WeightDAC"),
             **_parts(packet_io_in="PacketIn", packet_io_out="PacketOut"),
-            "packet i/o (each of two)": Part(("PacketIn",)),
+            "packet i/o (each of two)": ChipPart(("PacketIn",)),
         }
     ),
     "neurram_nature_2022": Chip(
