@@ -77,6 +77,54 @@ def test_a_stride_leaves_gaps(tmp_path: Path) -> None:
     assert actions["DRAM", "Input", "read"] * 8 == 16 * 3  # windows of 3, 4 apart
 
 
+def test_instances_of_a_cluster_share_an_access(tmp_path: Path) -> None:
+    clustered = PROCESSED.replace("depth: 32, width: 8,", "depth: 32, width: 16, cluster_size: 2,")
+    one, other = (import_timeloop(write(tmp_path, PROBLEM, text, TABLES, MAPPING)) for text in (PROCESSED, clustered))
+    first, second = (next(iter(fusiest.evaluate(found.spec).einsums.values())) for found in (one, other))
+    assert first.actions == second.actions
+    assert second.energies["Register", "Input", "read"] == pytest.approx(
+        first.energies["Register", "Input", "read"] / 2
+    )
+
+
+def test_nothing_beside_parallel_memories(tmp_path: Path) -> None:
+    register = NODES[NODES.index("  - !Component\n    name: Register") : NODES.index("  - !Component {name: MAC")]
+    inner = "\n".join(f"  {line}" for line in register.splitlines())
+    nothing = "    - !Nothing {constraints: {dataspace: {keep: [Inputs]}}}"
+    kept = inner + "\n      constraints: {dataspace: {keep: [Weights]}}"
+    text = NODES.replace(register, f"  - !Parallel\n    nodes:\n{kept}\n{nothing}\n")
+    assert "{keep: Weights, may_keep: Output}" in import_timeloop(write(tmp_path, PROBLEM, text, TABLES)).yaml
+
+
+OLD = """
+architecture:
+  version: 0.3
+  subtree:
+  - name: system
+    local:
+    - {name: DRAM, class: DRAM, attributes: {width: 64, block-size: 8, word-bits: 8}}
+    subtree:
+    - name: chip
+      attributes: {global_cycle_seconds: 2e-9}
+      subtree:
+      - name: PE[0..3]
+        local:
+        - name: Register
+          class: storage
+          attributes: {memory_depth: 32, memory_width: 8, word-bits: 8, read_bandwidth: 4, write_bandwidth: 1}
+        - {name: MAC, class: compute, attributes: {datawidth: 8}}
+"""
+
+
+def test_version_0_3(tmp_path: Path) -> None:
+    """Nested subtrees; the fanout belongs to the level above it."""
+    problem = PROBLEM.replace("data_spaces", "data-spaces").replace("read_write", "read-write")
+    mapping = MAPPING.replace("inter_PE_spatial", "DRAM").replace('"R=3"', "R=3 K=1").replace("RKP}", '"R K P"}')
+    old = import_timeloop(write(tmp_path, problem, OLD, TABLES, mapping)).yaml
+    new = import_timeloop(write(tmp_path, PROBLEM, PROCESSED, TABLES, MAPPING)).yaml
+    assert old.replace("DRAM_array", "PE") == new
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files, target, report = (
         write(tmp_path, PROBLEM, PROCESSED, TABLES, MAPPING),

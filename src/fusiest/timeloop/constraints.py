@@ -27,8 +27,6 @@ class LevelLimits:
     may_keep: list[str] = field(default_factory=list)
     tile_shape: list[str] = field(default_factory=list)
     axes: dict[str, list[str]] = field(default_factory=dict)
-    ordered: bool = True
-    """Whether what it holds stands below all that outer memories hold."""
 
     @property
     def held(self) -> set[str]:
@@ -119,8 +117,7 @@ class _Limiting:
         yield from (DirectiveFactor(dimension, "==", 1) for dimension in sorted(ones))
 
     def _order(self, directive: Directive) -> list[str]:
-        gone = [f.dimension for f in directive.factors if f.dimension not in self.problem.sizes]
-        return directive.order([*self.problem.sizes, *gone], strict=False)
+        return directive.order([*self.problem.sizes, *self.problem.gone], strict=False)
 
     # What becomes of it.
 

@@ -19,7 +19,7 @@ from fusiest.timeloop.problem import TimeloopProblem, read_problem
 from fusiest.timeloop.report import TimeloopReport
 from fusiest.timeloop.sections import TimeloopFiles, number_of, read_files, tables_in
 from fusiest.timeloop.statistics import read_statistics
-from fusiest.timeloop.write import Machinery, architecture_lines, free_orders, workload_lines
+from fusiest.timeloop.write import Machinery, architecture_lines, out_of_order, workload_lines
 
 CYCLE = 1e-9
 """Seconds, where no file says what a cycle takes."""
@@ -50,8 +50,12 @@ def import_timeloop(files: Sequence[str]) -> TimeloopImport:
     mapping = _directives(sections, "mapping")
     nest = read_nest(mapping, problem, levels) if mapping else None
     limits, remarks = read_limits([*inside, *_directives(sections, "constraints")], problem, levels)
-    if nest is not None:
-        free_orders(nest, levels, limits)
+    lifted = out_of_order(nest, levels, limits) if nest is not None else []
+    if lifted:
+        remarks.append(
+            f"{', '.join(lifted)}: the mapping has tiles here above those of an outer memory; map searches such mappings, too, "
+            "if force_memory_hierarchy_order is false here, but for longer"
+        )
     machine = Machinery(levels, energies, limits, _cycle(levels, variables))
     lines = [*(f"# From {os.path.basename(file)}." for file in files), *architecture_lines(machine), ""]
     lines += workload_lines(problem, levels[0].bits)
@@ -93,6 +97,11 @@ def _about_energies(levels: list[TimeloopLevel], energies: dict[str, LevelEnergi
         given = _given(level, energies).actions
         if level.kind == "compute" and given.get("leak"):
             remarks.append(f"{level.name}: Timeloop does not count the leakage of a compute; its leak_power is 0")
+        if level.kind == "memory" and level.cluster > 1:
+            remarks.append(
+                f"{level.name}: {level.cluster} instances share an access and its energy, whether all are in use or not; "
+                "Timeloop shares it among those in use"
+            )
         write, update = given.get("write"), given.get("update")
         if level.kind == "memory" and write is not None and update is not None and write != update:
             remarks.append(

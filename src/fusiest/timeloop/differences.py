@@ -121,6 +121,14 @@ def _instances(mapped: Mapped, level: str) -> int:
     return math.prod(loop.iterations for loop in mapped.nest.loops if loop.axis is not None and loop.level < number)
 
 
+def _paid(mapped: Mapped, name: str) -> int:
+    """Instances whose accesses cost energy: all of a cluster, once one of them is in use, and Timeloop uses as many clusters as it can."""
+    level = next(level for level in mapped.levels if level.name == name)
+    many = _instances(mapped, name)
+    clusters = math.prod(level.mesh) // level.cluster
+    return many if level.cluster == 1 else max(1, min(many, clusters)) * level.cluster
+
+
 def _cycles_there(mapped: Mapped, einsum: EinsumEvaluation, counts: list[CountedHere]) -> float:
     """The steps of the loops, or what the busiest port needs for its share of the counts."""
     needed = [float(einsum.steps)]
@@ -146,6 +154,6 @@ def _energy_there(mapped: Mapped, evaluation: Evaluation, counts: list[CountedHe
         n = einsum.actions.get(key, 0.0)
         if n:
             many = _instances(mapped, count.level)
-            accesses = math.ceil(count.there / many / blocks[count.level] - 1e-9) * many
+            accesses = math.ceil(count.there / many / blocks[count.level] - 1e-9) * _paid(mapped, count.level)
             total += (accesses - n) * einsum.energies[key] / n
     return total

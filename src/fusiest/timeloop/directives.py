@@ -120,8 +120,6 @@ def _factor(dimension: str, operator: str, value: str, last: str | None) -> Dire
 
 
 def _split_names(text: Any, dimensions: Sequence[str]) -> list[str]:
-    """`RP`, `R P` or `R,P`: letters stand for themselves unless the text has separators or is itself a dimension."""
+    """`R,P`, `R P`, `RP` or `NPQR SCK`: what is no dimension is a row of letters."""
     words = [word for word in re.split(r"[,\s]+", str(text)) if word]
-    if len(words) == 1 and words[0] not in dimensions:
-        return list(words[0])
-    return words
+    return words if all(word in dimensions for word in words) else [letter for word in words for letter in word]

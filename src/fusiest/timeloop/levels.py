@@ -19,11 +19,12 @@ from fusiest.timeloop.sections import FileTable, name_in, number_of, table_of, t
 _RANGE = re.compile(r"(.*?)\[\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*\]\Z", re.S)
 _PLACE = re.compile(r"inter_(.+)_spatial\Z")
 _WIDTHS = ("width", "memory_width")
-_DEPTHS = ("depth", "memory_depth", "entries")
-_BITS = ("datawidth", "word_bits")
+_DEPTHS = ("depth", "memory_depth")
+_BITS = ("word_bits", "datawidth")
+NOTHING = "!Nothing"
 _STORES = ("dram", "sram", "regfile", "buffer", "storage", "register", "memory", "cache", "spad", "latch")
 _REFUSED = {"sparse_optimizations": None, "network_read": None, "network_fill": None, "network_drain": None,
-            "network_update": None, "multiple_buffering": 1, "cluster_size": 1, "allow_overbooking": False}  # fmt: skip
+            "network_update": None, "multiple_buffering": 1, "allow_overbooking": False}  # fmt: skip
 """Attributes that are not supported, and the value with which they say nothing."""
 
 
@@ -56,18 +57,25 @@ class TimeloopLevel:
         return int(self.amount(_BITS) or 16)
 
     @property
+    def cluster(self) -> int:
+        """Instances that share one wide access."""
+        return int(self.amount(("cluster_size",)) or 1)
+
+    @property
     def block(self) -> int:
-        """Values that one access moves."""
+        """Values that one access moves, of one instance."""
         given, width = self.amount(("block_size", "n_words")), self.amount(_WIDTHS)
-        return int(given or max((width or self.bits) // self.bits, 1))
+        return int(given or max((width or 0) // (self.bits * self.cluster), 1))
 
     @property
     def values(self) -> int | None:
         """Values that it can hold; None for no limit."""
-        depth, size = self.amount(_DEPTHS), self.amount(("sizeKB",))
-        if depth is None and size is not None:
-            return int(size * 1024 * 8 // self.bits)
-        return None if depth is None else int(depth * self.block)
+        depth, entries, size = self.amount(_DEPTHS), self.amount(("entries",)), self.amount(("sizeKB",))
+        if depth is not None:
+            return int(depth * self.block)
+        if entries is not None:
+            return int(entries)
+        return None if size is None else int(size * 1024 * 8 // self.bits)
 
 
 def read_levels(section: Any, variables: Mapping[str, object]) -> tuple[list[TimeloopLevel], list[Directive]]:
@@ -148,6 +156,10 @@ def _from_nodes(nodes: Any, above: _Above, directives: list[Directive], parent: 
             directives += _in_one_branch(inner) if entry.tag == "!Parallel" else inner
             above = _Above(above.attributes, branches[-1].mesh) if entry.tag == "!Hierarchical" and branches else above
             continue
+        if entry.tag == "!Nothing":  # a branch that stores nothing: what it keeps passes by the others
+            constraints = table_of(entry.get("constraints") or FileTable({}, entry.source), "constraints")
+            _add(constraints, "dataspace", NOTHING, directives)
+            continue
         if entry.tag not in ("!Component", "!Container"):
             raise SpecError(f"architecture: a node {entry.tag or 'without a tag'} is not supported", entry.source)
         name = name_in(entry, "name", "a node")
@@ -186,7 +198,8 @@ def _in_one_branch(directives: list[Directive]) -> list[Directive]:
             others = {name for target, names in kept.items() if target != directive.target for name in names}
             bypass = {*directive.bypass, *others} - {*directive.keep}
             directive = replace(directive, bypass=tuple(sorted(bypass)))
-        found.append(directive)
+        if directive.target != NOTHING:
+            found.append(directive)
     return found
 
 
@@ -229,7 +242,10 @@ def _checked(found: list[TimeloopLevel], architecture: FileTable) -> list[Timelo
         raise SpecError("the architecture needs a memory and a compute", architecture.source)
     for level in found[:-1]:
         kind_of = str(level.attributes.get("class", ""))
-        known = any(word in kind_of.lower() for word in _STORES) or level.amount((*_DEPTHS, *_WIDTHS)) is not None
+        known = (
+            any(word in kind_of.lower() for word in _STORES)
+            or level.amount((*_DEPTHS, *_WIDTHS, "entries", "sizeKB")) is not None
+        )
         if level.kind == "memory" and not known:
             raise SpecError(f"{level.name}: the class '{shown(kind_of)}' is not known to be a memory", level.source)
     last = found[-1]

@@ -58,10 +58,10 @@ class TimeloopNest:
             here = [key for key, at in self.holders.items() if at == position]
             # Space for a window is taken below the loop that slides it, if no other holder stands between.
             last = self.loops[position].dimension if position < len(self.loops) else ""
-            slides = {t: position > 0 and last in space.dimensions - space.alone for t, space in spaces.items()}
+            slides = {t: last in space.dimensions - space.alone for t, space in spaces.items()}
             for sliding in (False, True):
                 for number, level in enumerate(levels):
-                    held = [spaces[t].name for n, t in here if n == number and slides[t] == sliding]
+                    held = [spaces[t].name for n, t in here if n == number and (n > 0 and slides[t]) == sliding]
                     if held:
                         nodes.append(Storage(tensors=tuple(held), component=level.name))
             if position < len(self.loops):
@@ -133,8 +133,8 @@ def _ordered(directive: Directive, problem: TimeloopProblem) -> list[tuple[str, 
         if factor.dimension in counts:
             raise SpecError(f"{directive.target}: {factor.dimension} has two factors", directive.source)
         counts[factor.dimension] = _count(factor, problem, directive)
-    known = [*problem.sizes, *(d for d in counts if d not in problem.sizes)]
-    order = directive.order(known)
+    known = list(problem.sizes)
+    order = directive.order([*known, *problem.gone])
     inside_out = [*order, *(d for d in known if d not in order)]
     return [(d, counts[d]) for d in reversed(inside_out) if counts.get(d, 1) > 1]
 
@@ -158,9 +158,7 @@ def _spread(
     """Spatial loops: the first `split` dimensions of the permutation run along X, the others along Y."""
     loops = _ordered(directive, problem)
     x, y = fanout(levels, number)
-    order = directive.order(
-        [*problem.sizes, *(f.dimension for f in directive.factors if f.dimension not in problem.sizes)]
-    )
+    order = directive.order([*problem.sizes, *problem.gone])
     if directive.split is None:
         along = {d: "X" for d, _ in loops}
         if x == 1 and y > 1:

@@ -63,14 +63,16 @@ def beside_each_other(levels: list[TimeloopLevel], limits: list[LevelLimits]) ->
     return [group for group in groups if len(group) > 1]
 
 
-def free_orders(nest: TimeloopNest, levels: list[TimeloopLevel], limits: list[LevelLimits]) -> None:
-    """Lift the order of memories where the mapping at hand has an inner one's tile above an outer one's of another tensor."""
+def out_of_order(nest: TimeloopNest, levels: list[TimeloopLevel], limits: list[LevelLimits]) -> list[str]:
+    """Memories that the mapping at hand has above an outer one's tile of another tensor."""
     groups = beside_each_other(levels, limits)
+    found = []
     for (outer, one), above in nest.holders.items():
         for (inner, other), below in nest.holders.items():
             apart = not any(outer in group and inner in group for group in groups)
             if outer < inner and one != other and below < above and apart:
-                limits[inner].ordered = False
+                found.append(levels[inner].name)
+    return list(dict.fromkeys(found))
 
 
 def _memory(level: TimeloopLevel, limits: LevelLimits, machine: Machinery) -> list[str]:
@@ -87,7 +89,9 @@ def _memory(level: TimeloopLevel, limits: LevelLimits, machine: Machinery) -> li
         rate = min((b for b in (bandwidth, shared) if b is not None), default=None)
         throughput = "inf" if rate is None else _number(rate / block / machine.cycle)
         energy = given.actions.get(action, given.actions.get("update", 0.0) if action == "write" else 0.0)
-        lines.append(f"    - {{name: {action}, energy: {_number(energy * PICOJOULE)}, throughput: {throughput}}}")
+        lines.append(
+            f"    - {{name: {action}, energy: {_number(energy * PICOJOULE / level.cluster)}, throughput: {throughput}}}"
+        )
     if shared is None:
         lines.append("    total_latency: max(a.n_calls / a.throughput for a in actions)  # separate ports")
     return [*lines, *_standing(given, given.actions.get("leak", 0.0), machine)]
@@ -96,8 +100,6 @@ def _memory(level: TimeloopLevel, limits: LevelLimits, machine: Machinery) -> li
 def _kept(limits: LevelLimits) -> list[str]:
     """What the memory keeps, and what its tiles must obey."""
     parts = [f"keep: {set_text(limits.keep)}", f"may_keep: {set_text(limits.may_keep)}"]
-    if not limits.ordered:
-        parts.append("force_memory_hierarchy_order: false")
     if not limits.tile_shape:
         return [f"    tensors: {{{', '.join(parts)}}}"]
     return [
