@@ -161,6 +161,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (MAPPING, ("P=16", "P=8"), "the factors of P are 8, but its size is 16"),
         (MAPPING, ("target: DRAM", "target: DRUM"), "no level 'DRUM'; did you mean 'DRAM'"),
         (MAPPING, ("type: spatial", "type: skew"), "the type 'skew' is not supported"),
+        (MAPPING, ("type: spatial", "type: [spatial]"), "the type '\\['spatial'\\]' is not supported"),
         (MAPPING, ("P=16", "P~16"), "'P~16' is not a factor"),
         (
             TABLES,

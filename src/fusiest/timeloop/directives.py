@@ -74,7 +74,7 @@ def read_directive(table: FileTable, kind: str | None = None, target: str | None
     if target is None:
         target = str(name_in(table, "target", "an entry of the mapping or the constraints"))
         given = table.get("type")
-        if given not in KINDS:
+        if not isinstance(given, str) or given not in KINDS:
             raise SpecError(f"{target}: the type '{shown(given)}' is not supported", table.source)
         kind = KINDS[given]
     table.only(f"{target}", *_FIELDS, *_CONSTRAINT_FIELDS)
