@@ -42,13 +42,17 @@ def shown(cell: dict[str, Any]) -> list[object]:
     ]
 
 
-def test_there_are_three() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["buffer-size", "dataflow-constraint", "first-mapping"]
+def test_there_are_four() -> None:
+    assert [path.stem for path in NOTEBOOKS] == ["buffer-size", "dataflow-constraint", "first-mapping", "network"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_stored_outputs_are_true(path: Path, runner: ModuleType) -> None:
     stored = runner.load(path)
+    if path.stem == "network":
+        from tests.networks.torch_models import torchvision
+
+        torchvision()
     again = runner.run(stored)
     for before, now in zip(stored["cells"], again["cells"], strict=True):
         if before["cell_type"] == "code":

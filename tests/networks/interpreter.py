@@ -49,6 +49,10 @@ def run_node(node: onnx.NodeProto, arrays: Sequence[Array | None], opset: int) -
     return found
 
 
+_LOGICAL = ("And", "Or", "Xor", "Not", "Where", "Cast", "CastLike")
+"""Operators that take true and false as such; for others they are numbers, as a cast, which is a view, would make them."""
+
+
 class Interpreter:
     """A network's Einsums on given inputs and weights."""
 
@@ -348,7 +352,8 @@ class Interpreter:
         arrays: list[Array | None] = [None] * (max(present) + 1)
         for i, argument in zip(present, arguments, strict=True):
             array = np.asarray(argument)
-            arrays[i] = array.astype(np.float64) if array.dtype.kind == "f" else array
+            number = array.dtype.kind == "f" or (array.dtype.kind == "b" and apply.operator not in _LOGICAL)
+            arrays[i] = array.astype(np.float64) if number else array
         if apply.operator == "Clip":
             arrays = [arrays[0], *(a.reshape(-1)[0] if a is not None else None for a in arrays[1:])]
         elif apply.operator not in ("CastLike",):

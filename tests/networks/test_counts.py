@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
 from fusiest.networks import from_onnx
+from tests.networks.builders import Numbers, model_of, node
 
 SHARED = Path(__file__).parents[3] / "shared" / "networks"
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -89,12 +91,33 @@ def counted(model: onnx.ModelProto) -> int:
         for info in (*inferred.value_info, *inferred.input, *inferred.output)
     }
     total = 0
-    for node in inferred.node:
-        if node.op_type == "Conv":
-            w, y = shapes[node.input[1]], shapes[node.output[0]]
+    for one in inferred.node:
+        if one.op_type == "Conv":
+            w, y = shapes[one.input[1]], shapes[one.output[0]]
             total += y[0] * y[1] * y[2] * y[3] * w[1] * w[2] * w[3]
-        elif node.op_type == "Gemm":
-            (n,) = (s for s in [shapes[node.output[0]][-1]])
-            w = shapes[node.input[1]]
-            total += shapes[node.output[0]][0] * w[0] * w[1] // n * n
+        elif one.op_type == "Gemm":
+            (n,) = (s for s in [shapes[one.output[0]][-1]])
+            w = shapes[one.input[1]]
+            total += shapes[one.output[0]][0] * w[0] * w[1] // n * n
     return total
+
+
+@pytest.mark.parametrize(("tokens", "share"), [(8, 4), (1, 1), (5, 3)])
+def test_experts(tokens: int, share: int) -> None:
+    """Each of four experts has as many tokens, though which ones depends on data."""
+    numbers = Numbers()
+    weights = {"gate": numbers(6, 4), "two": np.array([2]), "depth": np.array(4), "off_on": np.array([0.0, 1.0])}
+    weights |= {f"w{i}": numbers(6, 5) for i in range(4)} | {f"i{i}": np.array(i) for i in range(4)}
+    weights["row"] = np.array(0)
+    nodes = [
+        node("MatMul", ["x", "gate"], ["scores"], "router"), node("TopK", ["scores", "two"], ["best", "chosen"], "topk"),
+        node("OneHot", ["chosen", "depth", "off_on"], ["hot"], "hot"), node("Transpose", ["hot"], ["mask"], "turn", perm=[2, 0, 1]),
+    ]  # fmt: skip
+    for i in range(4):
+        nodes += [
+            node("Gather", ["mask", f"i{i}"], [f"m{i}"], f"mask{i}", axis=0), node("NonZero", [f"m{i}"], [f"z{i}"], f"find{i}"),
+            node("Gather", [f"z{i}", "row"], [f"t{i}"], f"tokens{i}", axis=0), node("Gather", ["x", f"t{i}"], [f"g{i}"], f"get{i}", axis=0),
+            node("MatMul", [f"g{i}", f"w{i}"], [f"y{i}"], f"expert{i}"),
+        ]  # fmt: skip
+    report = from_onnx(model_of(nodes, {"x": [tokens, 6]}, weights, ["y0", "y1", "y2", "y3"])).report
+    assert report.macs == tokens * 6 * 4 + 4 * share * 6 * 5

@@ -11,8 +11,9 @@ import onnx
 import pytest
 
 import fusiest
+from fusiest.networks import import_network
 from tests.networks.alike import shape_of
-from tests.networks.torch_models import Block, Cnn, torch, torchvision
+from tests.networks.torch_models import Block, Cnn, Experts, Groups, torch, torchvision
 
 # What torchvision lists: billions of multiply-accumulates, and parameters.
 LISTED = {
@@ -109,3 +110,25 @@ def test_the_module_stays_as_it_was() -> None:
     module = Cnn().train()
     fusiest.from_torch(module, (torch.randn(1, 3, 16, 16),))
     assert module.training
+
+
+def test_experts_share_the_tokens(tmp_path: Path) -> None:
+    """Which tokens an expert gets depends on data: each gets as many, in memory, in files and through ONNX."""
+    module, arguments = Experts(), (torch.randn(8, 16),)
+    with torch.no_grad():
+        program = torch.export.export(module.eval(), arguments)
+    torch.export.save(program, tmp_path / "experts.pt2")
+    specs = [fusiest.from_torch(program), fusiest.from_onnx(through_onnx(module, arguments, tmp_path / "net.onnx"))]
+    for report in [*(spec.report for spec in specs), import_network(tmp_path / "experts.pt2").report]:
+        assert report.macs == 8 * 16 * 4 + 4 * (8 * 2 // 4) * 2 * 16 * 32
+        assert any("equal share of the tokens" in cut.detail for cut in report.cuts)
+
+
+def test_products_of_groups() -> None:
+    """Rows that are sorted by expert: 12 rows for 4 experts, and 2 rows for 2 of them."""
+    for rows in (12, 2):
+        module, arguments = Groups(), (torch.randn(rows, 16), torch.tensor([0, 0, 0, rows], dtype=torch.int32))
+        with torch.no_grad():
+            program = torch.export.export(module.eval(), arguments)
+        report = fusiest.from_torch(program).report
+        assert (report.macs, report.cuts) == (rows * 16 * 32, ())

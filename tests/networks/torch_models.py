@@ -73,3 +73,33 @@ class Block(nn.Module):  # type: ignore[misc]
         x = x + self.out(y.transpose(1, 2).reshape(b, m, width))
         h = self.ln2(x)
         return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+class Experts(nn.Module):  # type: ignore[misc]
+    """A mixture of experts as a loop over them."""
+
+    def __init__(self, width: int = 16, inner: int = 32, experts: int = 4, chosen: int = 2) -> None:
+        super().__init__()
+        self.chosen, self.gate = chosen, nn.Linear(width, experts, bias=False)
+        layers = [(nn.Linear(width, inner, bias=False), nn.Linear(inner, width, bias=False)) for _ in range(experts)]
+        self.experts = nn.ModuleList(nn.Sequential(up, nn.SiLU(), down) for up, down in layers)
+
+    def forward(self, x: Any) -> Any:
+        weights, chosen = torch.topk(F.softmax(self.gate(x), -1), self.chosen, dim=-1)
+        mask = F.one_hot(chosen, len(self.experts)).permute(2, 1, 0)
+        out = torch.zeros_like(x)
+        for i, expert in enumerate(self.experts):
+            place, token = torch.where(mask[i])
+            out = out.index_add(0, token, expert(x[token]) * weights[token, place, None])
+        return out
+
+
+class Groups(nn.Module):  # type: ignore[misc]
+    """Rows times the weight of their group."""
+
+    def __init__(self, groups: int = 4) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(groups, 16, 32))
+
+    def forward(self, rows: Any, ends: Any) -> Any:
+        return torch._grouped_mm(rows.bfloat16(), self.weight.bfloat16(), ends)

@@ -98,6 +98,9 @@ def _prelu(call: AtenCall) -> None:
 
 @converts("where")
 def _where(call: AtenCall) -> None:
+    if call.get("other") is None:
+        call.several("NonZero", [call.tensor("condition")])
+        return
     call.node("Where", [call.tensor("condition"), call.operand("self"), call.operand("other")])
 
 
@@ -157,6 +160,25 @@ def _linear(call: AtenCall) -> None:
 @converts("matmul", "mm", "bmm", "dot", "mv")
 def _product(call: AtenCall) -> None:
     call.node("MatMul", [call.tensor("self", "input"), call.tensor("other", "mat2", "tensor", "vec")])
+
+
+@converts("_grouped_mm", "grouped_mm")
+def _experts(call: AtenCall) -> None:
+    """Rows, sorted by expert, times the expert's weight: every expert that works has an equal share of the rows."""
+    rows, weight = (call.tensor(name) for name in list(call.call.arguments)[:2])
+    (count, width), (experts, _, inner) = call.shape(rows), call.shape(weight)
+    working = min(experts, count)
+    if count % working:
+        call.several(call.call.target, [rows, weight])
+        return
+    each = (working, count // working)
+    if working < experts:
+        weight = call.node("Slice", [weight], (working, width, inner), starts=[0, 0, 0], steps=[1, 1, 1])
+    split = call.node("Reshape", [rows], (*each, width))
+    call.node("Reshape", [call.node("MatMul", [split, weight], (*each, inner))])
+
+
+ATEN["transformers.grouped_mm_fallback"] = _experts
 
 
 @converts("addmm", "addbmm", "baddbmm", "addmv")

@@ -7,7 +7,7 @@ few, as those of a shape or a scale.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -108,3 +108,13 @@ class NetworkGraph:
 def with_inputs(node: GraphNode, *inputs: str, **changes: Any) -> GraphNode:
     """The same node with other inputs."""
     return replace(node, inputs=inputs, **changes)
+
+
+def equal_share(shape: Sequence[int], chosen: int) -> int:
+    """Tokens of an expert, if all that work have as many: each row of scores, one for an expert, chooses some of them.
+
+    >>> equal_share((8, 4), 2), equal_share((1, 8), 2), equal_share((5, 4), 2)
+    (4, 1, 3)
+    """
+    choices = math.prod(shape[:-1]) * chosen
+    return -(-choices // max(1, min(shape[-1], choices)))

@@ -214,3 +214,9 @@ def resize(lowering: Lowering, node: GraphNode) -> None:
         return laid(view, shape)
 
     _viewed(lowering, node, enlarged)
+
+
+@lowers("NonZero")
+def nonzero(lowering: Lowering, node: GraphNode) -> None:
+    """How many are found depends on data. The readers of files take an equal share, where experts share tokens."""
+    lowering.cut(node, "what it finds depends on data; each expert is taken to have an equal share of the tokens")

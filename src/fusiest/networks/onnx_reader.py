@@ -17,7 +17,7 @@ from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.networks import shapes_of_moves  # noqa: F401  (enters its operators)
 from fusiest.networks.constants import values_of
 from fusiest.networks.elementwise import ELEMENTWISE_OPERATORS
-from fusiest.networks.graph import MAX_KEPT, ONNX_FLOATING, GraphNode, GraphValue, NetworkGraph
+from fusiest.networks.graph import MAX_KEPT, ONNX_FLOATING, GraphNode, GraphValue, NetworkGraph, equal_share
 from fusiest.networks.options import MAX_SIZE, ImportOptions
 from fusiest.networks.shapes import INFER, Operator, ShapeOf, UnknownShape, checked, same, together
 
@@ -29,6 +29,23 @@ SENSELESS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError
 """What attributes of another kind than expected lead to."""
 MAX_NODES = 50_000
 _UNSIGNED = frozenset([2, 4, 12, 13, 21])
+_CHOOSING = frozenset(
+    [
+        "TopK",
+        "Unsqueeze",
+        "Squeeze",
+        "Reshape",
+        "Transpose",
+        "Equal",
+        "Cast",
+        "OneHot",
+        "Gather",
+        "Slice",
+        "Split",
+        "Identity",
+    ]
+)
+"""From the experts that tokens chose to the tokens of an expert."""
 _LIKE_FIRST = frozenset(["RMSNormalization", "InstanceNormalization", "GroupNormalization", "BatchNormalization", "LRN", "Dropout",
                          "Identity", "Trilu", "CumSum", "Hardmax", "MeanVarianceNormalization", "LpNormalization", "ScatterElements",
                          "ScatterND", "Scatter", "TensorScatter", "ReverseSequence", "QuantizeLinear", "DequantizeLinear"])  # fmt: skip
@@ -88,6 +105,8 @@ class _Reader:
         self.graph = NetworkGraph(name)
         self.versions = {entry.domain or "ai.onnx": int(entry.version) for entry in model.opset_import}
         self.open: set[str] = set()
+        self.shares: dict[str, int] = {}
+        """Which experts tokens chose, and what is made of that: how many tokens each expert has."""
 
     def read(self) -> None:
         graph = self.model.graph
@@ -246,6 +265,9 @@ class _Reader:
         if function is None and op.kind in ELEMENTWISE_OPERATORS:
             function = together
         try:
+            share = self._share(op, node)
+            if op.kind == "NonZero" and share:
+                return [(len(op.shape()), share)]
             if function is None:
                 raise UnknownShape(f"the operator {shown(op.kind)} is not known")
             return function(op)
@@ -255,6 +277,16 @@ class _Reader:
                 raise SpecError(f"its shape is not in the file and does not follow: {error}") from None
             op.attributes["unresolved"] = str(error)
             return [shape for shape in found if shape is not None]
+
+    def _share(self, op: Operator, node: onnx.NodeProto) -> int:
+        """How many tokens each expert has, if this is about choosing experts."""
+        share = next((self.shares[name] for name in node.input if name in self.shares), 0)
+        k = op.inputs[1].data if op.kind == "TopK" and len(op.inputs) > 1 and op.inputs[1] is not None else None
+        if k is not None and k.size == 1 and op.shape():
+            share = equal_share(op.shape(), int(k.reshape(-1)[0]))
+        if share and op.kind in _CHOOSING:
+            self.shares.update((name, share) for name in node.output)
+        return share
 
     def _told(self, name: str) -> ShapeOf | None:
         """A shape that the file tells, if it does."""

@@ -12,11 +12,13 @@ import math
 import re
 import zipfile
 import zlib
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.networks.graph import equal_share
 from fusiest.networks.options import MAX_SIZE
 
 if TYPE_CHECKING:
@@ -117,6 +119,8 @@ class _FileReader:
         self.open: set[str] = set()
         module = model["graph_module"]
         self.program = TorchProgram(path)
+        self.shares: set[int] = set()
+        self.shares = set(self._shares(module["graph"]))
         self._signature(module["signature"])
         for call in self._calls(module["graph"]):
             self.program.calls.append(call)
@@ -187,7 +191,20 @@ class _FileReader:
         return found
 
     def _evaluated(self, text: str) -> int:
-        return evaluated(text, self.dims, self.open, self.path)
+        return evaluated(text, ChainMap(dict(self.dims), shared_out(text, self.shares)), self.open, self.path)
+
+    def _shares(self, graph: Any) -> Iterator[int]:
+        """Tokens of an expert, for each choice of experts."""
+        for node in graph["nodes"]:
+            if str(node["target"]).endswith("aten.topk.default"):
+                given = {one["name"]: one["arg"] for one in node["inputs"]}
+                sizes = graph["tensor_values"][given["self"]["as_tensor"]["name"]]["sizes"]
+                yield equal_share([self._size(size) for size in sizes], int(given["k"]["as_int"]))
+
+
+def shared_out(text: str, shares: set[int]) -> dict[str, int]:
+    """Sizes that depend on data, `u0`, `u1`, …, where experts share tokens: an equal share."""
+    return dict.fromkeys(re.findall(r"\bu\d+\b", text[:MAX_EXPRESSION]), *shares) if len(shares) == 1 else {}
 
 
 def evaluated(text: str, dims: Mapping[str, int], seen: set[str], path: str) -> int:
@@ -294,6 +311,7 @@ class _GraphWalker:
     def __init__(self, program: TorchProgram, dims: Mapping[str, int]) -> None:
         self.program, self.dims = program, dims
         self.placeholders: list[str] = []
+        self.shares: set[int] = set()
         self.items: dict[str, list[str]] = {}
         """Calls that give several tensors, and the names of these."""
 
@@ -317,7 +335,11 @@ class _GraphWalker:
             self.program.tensors[name] = TorchTensor(shape, bool(value.dtype.is_floating_point))
 
     def _size(self, size: Any) -> int:
-        return size if isinstance(size, int) else evaluated(str(size), self.dims, set(), self.program.name)
+        if isinstance(size, int):
+            return size
+        return evaluated(
+            str(size), ChainMap(dict(self.dims), shared_out(str(size), self.shares)), set(), self.program.name
+        )
 
     def _call(self, module: Any, node: Any, name: str, names: dict[str, str]) -> None:
         target = str(node.target)
@@ -336,6 +358,8 @@ class _GraphWalker:
             if not isinstance(value, (tuple, list)) and made:
                 names[node.name] = made[0]
             return
+        if target.startswith("aten.topk") and len(node.args) > 1 and isinstance(node.args[1], int):
+            self.shares.add(equal_share(self.program.tensors[names[node.args[0].name]].shape, node.args[1]))
         several = isinstance(value, (tuple, list))
         outputs = [f"{name}.{i}" for i in range(len(value))] if several else [name]
         for each, one in zip(outputs, value if several else [value], strict=True):
