@@ -117,10 +117,11 @@ class _LoopClass:
         self.fused = FusedRows(part.seed.layer, loops, rows, tiles, self._groups(loops, tiles))
         criteria = part.search.layers[part.seed.layer].criteria[rows]
         self.base = np.ascontiguousarray(criteria[:, part.columns].T)
-        self.space = self._space(criteria)
+        self.shapes: dict[LoopSet, Ints] = {}
         self.amounts: list[Floats] = []
         self.known: dict[tuple[int, LoopSet], int] = {}
         self.stacked: Floats | None = None
+        self.space = self._space(criteria)
 
     def _groups(self, loops: tuple[FusedLoop, ...], tiles: Ints) -> Ints:
         number = np.zeros(len(tiles), np.int64)
@@ -138,7 +139,7 @@ class _LoopClass:
             if column is not None:
                 space[i] = criteria[:, column]
             if m == part.seed.holder.memory:
-                footprint = self._footprint(part.seed.holder.tensor, self.structures.everything)
+                footprint = self.amounts[self._at(part.seed.holder.tensor, self.structures.everything) + FOOTPRINT]
                 space[i] -= footprint * self._bits(part.seed.holder)
         return space
 
@@ -148,31 +149,27 @@ class _LoopClass:
 
     # --- amounts ------------------------------------------------------------------------------------------------------
 
-    def _extents(self, above: LoopSet) -> list[Floats]:
+    def _shape(self, above: LoopSet) -> Ints:
+        """The tile shape below these loops."""
+        p = self.problem
+        shape = np.full(len(self.fused.rows), p.shapes - 1)
         innermost = {loop.variable: i for i, loop in enumerate(self.fused.loops) if above >> i & 1}
-        extents: list[Floats] = []
-        for variable in self.problem.variables:
-            whole = math.prod(self.problem.info.bounds[m] for m in variable.members if m not in innermost)
-            extent: Floats = np.array(float(whole))
-            for m in variable.members:
-                if m in innermost:
-                    extent = extent * self.fused.tiles[:, innermost[m]]
-            extents.append(extent)
-        return extents
-
-    def _footprint(self, tensor: int, above: LoopSet) -> Floats:
-        return self.problem.tensors[tensor].footprint(self._extents(above)) * np.ones(len(self.fused.rows))
+        for variable, stride in zip(p.variables, p.strides, strict=True):
+            own = [innermost[m] for m in variable.members if m in innermost]
+            if own:
+                whole = math.prod(p.info.bounds[m] for m in variable.members if m not in innermost)
+                extent = math.prod((self.fused.tiles[:, i] for i in own), start=whole)
+                shape += (np.searchsorted(variable.divisors, extent) - (variable.radix - 1)) * stride
+        return shape
 
     def _at(self, tensor: int, above: LoopSet) -> int:
         """Where the amounts (traffic, first pass, footprint) of a holder begin that has these loops above it."""
         key = tensor, above
         if key not in self.known:
-            p, extents = self.problem, self._extents(above)
-            footprint = self._footprint(tensor, above)
-            counts = [v.bound / e for v, e in zip(p.variables, extents, strict=True)]
-            first = math.prod((counts[v] for v in sorted(p.tensors[tensor].relevant)), start=footprint)
+            if above not in self.shapes:
+                self.shapes[above] = self._shape(above)
             self.known[key] = len(self.amounts)
-            self.amounts += [math.prod(counts, start=footprint), first, footprint]
+            self.amounts += list(self.problem.amounts[tensor][:, self.shapes[above]])
             self.stacked = None
         return self.known[key]
 
