@@ -11,7 +11,6 @@ import fusiest
 from fusiest.errors import SpecError
 from fusiest.mapper.mapper import map
 from fusiest.pmapping.explore import pmappings
-from fusiest.pmapping.notes import ordered_by_chance, search_notes
 from fusiest.report.machine import Machine
 from fusiest.report.mapped import component_rows
 from fusiest.show import show_text
@@ -182,25 +181,3 @@ def test_a_tensor_is_held_once() -> None:
     tree = load_text(MAPPING % "- !Storage {tensors: [A], component: WRF}").mapping
     with pytest.raises(SpecError, match="A is held in WRF and in IRF, which stand beside each other"):
         fusiest.evaluate(beside(), tree)
-
-
-# --- notes ----------------------------------------------------------------------------------------------------------------
-
-
-def test_chains_of_disjoint_memories_are_noted() -> None:
-    assert ordered_by_chance(chain(("IRF", "WRF", "ORF"))) == [("IRF", "WRF", "ORF")]
-    assert ordered_by_chance(beside()) == []
-    (note,) = search_notes(chain(("IRF", "ORF")), imperfect=False)
-    assert note.startswith("IRF and ORF hold different tensors but stand in a chain")
-
-
-def test_memories_that_may_hold_the_same_are_a_chain() -> None:
-    texts = [FILES["IRF"].replace("keep: A", "keep: A, may_keep: B"), FILES["WRF"]]
-    spec = load_text(PE % "\n  ".join(f"- !Memory {text}" for text in texts), PRODUCT)
-    assert ordered_by_chance(spec) == []
-
-
-def test_sizes_that_hardly_anything_divides_are_noted() -> None:
-    spec = load_text(PE % "- !Container {name: C}", PRODUCT.replace("M: 8", "M: 197"))
-    assert any("m = 197" in note and "--imperfect" in note for note in search_notes(spec, imperfect=False))
-    assert search_notes(spec, imperfect=True) == ()

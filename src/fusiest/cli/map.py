@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from fusiest.spec.spec import Spec
     from fusiest.terminal.progress import ProgressLine
 
+LONG_SECONDS = 10
+"""For exploring: then it is said which settings make it long."""
+
 
 def map_command(
     arch: ArchArgument,
@@ -235,11 +238,13 @@ def _deliver(
 ) -> None:
     """Files that take moments."""
     from fusiest.mapper.document import json_text
-    from fusiest.pmapping.notes import search_notes
+    from fusiest.pmapping.notes import search_notes, spatial_notes
     from fusiest.spec.dump import dump_mapping
 
     best = result.best(result.aim)
     note(search_notes(result.spec, result.options.imperfect))
+    if result.stopped or result.stats.exploring_seconds > LONG_SECONDS:
+        note(spatial_notes(result.spec))
     warn(map(str, best.evaluation.warnings))  # the mapping is in no file: its names would point into the workload
     if json_file is not None:
         with deliveries.one(json_file):

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 
+from fusiest.errors import SpecError
 from fusiest.pmapping.factors import primes
 from fusiest.pmapping.placement import placements
-from fusiest.pmapping.plain import are_apart, beside
+from fusiest.pmapping.plain import are_apart, beside, constrained_variables
+from fusiest.pmapping.problem import make_problem
 from fusiest.pmapping.sizes import bind_sized
+from fusiest.pmapping.spatial import fanouts
 from fusiest.spec.binding import Path, computes
 from fusiest.spec.spec import Spec
 
 _LARGE_PRIME = 16
 """A bound with a larger prime factor has few tiles that divide it."""
+_MANY_CHOICES, _FEWER = 1_000, 4
+"""Of Spatial loops; how many times fewer `min_usage` should leave to be worth a note."""
 
 
 def search_notes(spec: Spec, imperfect: bool) -> tuple[str, ...]:
@@ -80,3 +87,36 @@ def _imperfect_notes(spec: Spec) -> Iterator[str]:
         some = ", ".join(f"{v} = {bound}" for bound, v in list(found.items())[:3])
         more = ", …" if len(found) > 3 else ""
         yield f"few tiles divide {some}{more}; --imperfect also searches tiles that do not divide, and may find better"
+
+
+def spatial_notes(spec: Spec) -> tuple[str, ...]:
+    """Fanouts with very many choices of Spatial loops, where `min_usage` would leave few; the worst Einsum of each."""
+    worst: dict[str, tuple[int, int, str]] = {}
+    seen = set()
+    for einsum, info in spec.info.einsums.items():
+        alike = tuple(info.bounds.values()), tuple(len(a.ranks) for a in info.accesses.values())
+        if alike in seen or info.is_copy_operation:
+            continue
+        seen.add(alike)
+        for compute in computes(spec.require_arch()):
+            path = bind_sized(spec, einsum, compute)
+            if path.compute.enabled:
+                with contextlib.suppress(SpecError):  # too many to count
+                    for component, count, left in _choices(spec, path):
+                        worst[component] = max(worst.get(component, (0, 0, "")), (count, left, einsum))
+    return tuple(
+        f"{einsum} on {component}: {count:,} choices of Spatial loops, which take time; min_usage: 1 leaves {left:,}"
+        for component, (count, left, einsum) in worst.items()
+        if count >= _MANY_CHOICES and left * _FEWER <= count
+    )
+
+
+def _choices(spec: Spec, path: Path) -> Iterator[tuple[str, int, int]]:
+    """Per component with a fanout, how many choices there are, and would be if as much as possible were used."""
+    full = replace(path, components=tuple(
+        replace(c, dimensions=tuple(replace(d, min_usage=1) for d in c.dimensions)) for c in path.components
+    ))  # fmt: skip
+    constraints = constrained_variables(spec, path)
+    used = fanouts(make_problem(full, *constraints))
+    for level, fanout in fanouts(make_problem(path, *constraints)).items():
+        yield path.components[level].name, len(fanout), len(used[level])
