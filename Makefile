@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-browser test-torch check docs prove bench fuzz fuzz-networks vendor clean
+.PHONY: demo mutants test test-browser test-torch check docs prove bench fuzz fuzz-networks vendor clean
 
 # Maps one layer of GPT-3 6.7B onto a TPU v4i; the report, the mapping and the numbers are left in demo/.
 demo: $(VENV)/.installed
@@ -39,6 +39,10 @@ docs: $(VENV)/.installed
 # The random proofs at nightly size: thousands of cases against the simulator and the exhaustive mappers.
 prove: $(VENV)/.installed
 	FUSIEST_PROVE=1 $(BIN)/python -m pytest -n 2 tests/model tests/pmapping tests/mapper tests/baselines tests/networks tests/sweeps/test_random_sweeps.py
+
+# Wrong edits of the search and the model, one at a time: the tests must notice each.
+mutants: $(VENV)/.installed
+	$(BIN)/python -m mutants
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

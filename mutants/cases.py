@@ -1,0 +1,61 @@
+"""The mutants: a file of fusiest, what stands there once, what takes its place, and tests of which one must fail then."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """One edit."""
+
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+_MODEL = ("tests/model/test_golden.py", "tests/model/test_small_cases.py")
+_SPACE = ("tests/joining/test_space.py",)
+_ALIKE = ("tests/pmapping/test_alike.py",)
+_OBJECTIVE = ("tests/joining/test_objective.py",)
+_WORKLOADS = ("tests/mapper/test_exhaustive_workload.py::test_mapper_finds_the_front",)
+_EXCHANGE = ("tests/mapper/test_exchange.py",)
+_NESTS = ("tests/pmapping/test_exhaustive.py::test_search_finds_the_fronts",)
+
+MUTANTS = (
+    # --- the model
+    Mutant("model/visits.py", "1 + sum(abs(a) * (extents[v] - 1)", "1 + sum(a * (extents[v] - 1)",
+           ("tests/model/test_model_vs_simulator.py",)),
+    Mutant("model/accesses.py", "reads, writes = pulled - skipped,", "reads, writes = pulled,", _MODEL),
+    Mutant("model/occupancy.py", "        elif item.variable not in access.fully_relevant:\n            break\n", "",
+           ("tests/model/test_model_vs_simulator.py",)),
+    Mutant("model/occupancy.py", "        bits *= nest.einsum.n_instances\n", "        pass\n", _MODEL),
+    Mutant("model/exchange.py", "return max(rest, ahead * (user.bounds[variable] - 1) + rest) <= 0", "return rest <= 0",
+           ("tests/model/test_exchange.py", *_EXCHANGE)),
+    # --- one Einsum
+    Mutant("pmapping/meeting.py", "if t in spec.info.shared or t in info.persistent]", "if t in spec.info.shared]", _ALIKE),
+    Mutant("pmapping/identical.py", "        shared,\n        agreed,\n", "        shared,\n", _ALIKE),
+    Mutant("pmapping/identical.py", "        accesses,\n        shared,\n", "        accesses,\n", _ALIKE),
+    Mutant("pmapping/nest.py", "return self.rules.sink and not stretch.is_backing(holder)", "return self.rules.sink", _NESTS),
+    Mutant("pmapping/nest.py", "growing &= tensors[last.tensor].relevant | tensors[holder.tensor].partial",
+           "growing &= tensors[last.tensor].full", _NESTS),
+    # --- joining
+    Mutant("joining/space.py", "-self._largest(s.unsunk, s.place, rows)", "0 * self._largest(s.unsunk, s.place, rows)", _SPACE),
+    Mutant("joining/space.py", "bits - np.max(before, axis=0) if before else bits", "bits", _SPACE),
+    Mutant("joining/space.py", "np.maximum(self._largest((h.user,), h.place, rows) - before, 0.0)",
+           "self._largest((h.user,), h.place, rows)", _SPACE),
+    Mutant("joining/holders.py", "most[1, :, number] = np.maximum(most[1, :, number], total[:, i])",
+           "most[1, :, number] = total[:, i]", _SPACE),
+    Mutant("joining/joints.py", "return all(self.depth[b.tensor].zones == self.open_boundaries[b.zones] for b in self.before.backings)",
+           "return True", _WORKLOADS),
+    Mutant("joining/joints.py", "elif made is None or made == APART or not keeps_behind(", "elif made is None or not keeps_behind(",
+           _EXCHANGE),
+    Mutant("joining/incumbents.py", "better |= latency + more.latency", "better &= latency + more.latency", _OBJECTIVE),
+    Mutant("objective.py", "return np.minimum(total_energy * slowest, costliest * total_latency)",
+           "return np.maximum(total_energy * slowest, costliest * total_latency)", _OBJECTIVE),
+    Mutant("objective.py", 'ENERGY = Objective(("energy",), _energy, _latency,', 'ENERGY = Objective(("energy",), _energy, _energy,',
+           _OBJECTIVE),
+    # --- limits
+    Mutant("mapper/anytime.py", "    return calls * action.energy, seconds", "    return 2 * calls * action.energy, seconds",
+           ("tests/mapper/test_anytime.py::test_the_least_of_computing_by_hand",)),
+)  # fmt: skip

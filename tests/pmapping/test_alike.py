@@ -1,0 +1,67 @@
+"""Which Einsums are explored once for all, and where they meet on chip; each rule by a pair that it alone tells apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import fusiest
+from fusiest.pmapping.agreed import agreed_loops
+from fusiest.pmapping.identical import common_key
+from fusiest.pmapping.meeting import can_fuse
+from fusiest.spec.spec import Spec
+
+TEXT = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: KEPT, may_keep: All}}
+  - !Memory {name: Buf, size: 100000, component_class: Dummy, tensors: {keep: Nothing, may_keep: All}}
+  - !Compute {name: MAC, component_class: Dummy}
+workload:
+  bits_per_value: {All: 8}
+  persistent_tensors: PERSISTENT
+  rank_sizes: {M: 4, K: 4}
+  einsums:
+"""
+
+
+def spec_of(folder: Path, *einsums: str, kept: str = "Nothing", persistent: str = "Nothing") -> Spec:
+    file = folder / "spec.yaml"
+    text = TEXT.replace("KEPT", kept).replace("PERSISTENT", persistent)
+    file.write_text(text + "".join(f'  - "{einsum}"\n' for einsum in einsums))
+    return fusiest.load(str(file))
+
+
+def keys(spec: Spec) -> list[object]:
+    return [common_key(spec, name) for name in spec.info.einsums]
+
+
+def test_einsums_that_differ_only_by_names(tmp_path: Path) -> None:
+    first, second = keys(spec_of(tmp_path, "Z[m] = A[m]", "Y[m] = B[m]"))
+    assert first == second
+
+
+def test_a_shared_tensor_tells_einsums_apart(tmp_path: Path) -> None:
+    """Z goes on to X; Y goes nowhere. All else is the same: every memory may keep everything."""
+    first, second, _ = keys(spec_of(tmp_path, "Z[m] = A[m]", "Y[m] = B[m]", "X[m] = Z[m] * C[m]"))
+    assert first != second
+
+
+def test_loops_that_others_need_tell_einsums_apart(tmp_path: Path) -> None:
+    """A is read below a loop over k by another Einsum, and may have to be held above it; B is not."""
+    spec = spec_of(tmp_path, "Z[m] = A[m]", "Y[m] = B[m]", "X[m, k] = A[m] * C[k]", "V[m] = B[m] * D[m]")
+    assert agreed_loops(spec, "Z") == {"A": frozenset({"m"})}
+    assert agreed_loops(spec, "Y") == {}
+    first, second, *_ = keys(spec)
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("kept", "persistent", "expected"),
+    [("Nothing", "Nothing", True), ("Z", "Nothing", False), ("Z", "A", True), ("Z | A", "A", False)],
+)
+def test_where_einsums_meet_on_chip(tmp_path: Path, kept: str, persistent: str, expected: bool) -> None:
+    """Z, which both use, may be on chip; or A, which stays there all the time."""
+    spec = spec_of(tmp_path, "Z[m] = A[m]", "Y[m] = Z[m]", kept=kept, persistent=persistent)
+    assert can_fuse(spec) == expected
