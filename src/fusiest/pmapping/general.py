@@ -6,9 +6,7 @@ sums of products over variables (`general_terms`), so the variables are combined
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -22,7 +20,7 @@ from fusiest.pmapping.general_chains import Chains, make_chains, tile_shapes
 from fusiest.pmapping.general_combine import Combiner, Partial
 from fusiest.pmapping.general_limits import Limit, Usages, best_usages, limits, usage
 from fusiest.pmapping.general_nest import Facts, Held, Skeleton, Slot
-from fusiest.pmapping.general_orders import skeletons
+from fusiest.pmapping.general_orders import lowerings, skeletons
 from fusiest.pmapping.general_origin import GeneralOrigin, fused_loops
 from fusiest.pmapping.general_terms import Charges, Footprints, TermFactor, Terms, reservations
 from fusiest.pmapping.nest import Rules
@@ -96,7 +94,7 @@ class GeneralSearch:
         self._check_supported(placement)
         for skeleton in skeletons(self.facts, placement):
             slots = {v: skeleton.slots(v) for v in self.path.einsum.bounds}
-            for passed in _lowerings(skeleton, slots, self.limits.per_variable):
+            for passed in lowerings(skeleton, slots, self.limits.per_variable):
                 yield from _Nests(self, skeleton, slots, passed).pieces()
 
     def count(self, candidates: int) -> None:
@@ -129,34 +127,6 @@ class GeneralSearch:
                     f"shared tensor {tensor} of Einsum {self.path.einsum.name} may be backed in {components[backing].name}, "
                     f"below a fanout, {why}: not supported yet"
                 )
-
-
-def _lowerings(
-    skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], per_variable: int
-) -> Iterator[dict[int, frozenset[str]]]:
-    """Per holder, the variables whose loop right below it its reservation passes: fully relevant ones, then at most one
-    partially relevant. In an unfused gap all fully relevant ones stand first; a fused gap's order is part of the form."""
-    options: list[list[frozenset[str]]] = []
-    for place, holder in enumerate(skeleton.holders):
-        own = [v for v in slots if Slot(place + 1) in slots[v]]
-        full = [v for v in own if v in skeleton.facts.full[holder.tensor]]
-        partial = [frozenset([v]) for v in own if v in skeleton.facts.partial[holder.tensor]]
-        limited = math.isfinite(skeleton.path.components[holder.level].size)
-        if holder.backing or (not limited and place + 1 <= skeleton.last_fused):
-            options.append([frozenset()])
-        elif place + 1 > skeleton.last_fused:
-            options.append([frozenset(full) | last for last in partial or [frozenset[str]()]])
-        else:
-            moved = skeleton.sinks(place) and holder.tensor not in skeleton.facts.agreed
-            if moved and per_variable == 1 and place not in skeleton.dimension_gaps:
-                full = []
-            runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
-            options.append([run | last for run in runs for last in [frozenset[str](), *partial]])
-    for chosen in itertools.product(*options):
-        passed = dict(enumerate(chosen))
-        fused = Counter(v for place in range(skeleton.last_fused) for v in passed[place])
-        if all(count <= per_variable for count in fused.values()):
-            yield passed
 
 
 class _Nests:

@@ -1,9 +1,11 @@
-"""The orders that the holders of one placement may stand in, for the general search."""
+"""The orders that the holders of one placement may stand in, and the loops that space sinks through, for the general search."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fusiest.pmapping.general_nest import Facts, Held, Skeleton, Slot
@@ -88,3 +90,31 @@ def _option_met(top: Sequence[Held], order: Sequence[Held], level: int, sets: Pl
         if met and all(a <= b for a in outer for b in inner):
             return True
     return False
+
+
+def lowerings(
+    skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], per_variable: int
+) -> Iterator[dict[int, frozenset[str]]]:
+    """Per holder, the variables whose loop right below it its reservation passes: fully relevant ones, then at most one
+    partially relevant. In an unfused gap all fully relevant ones stand first; a fused gap's order is part of the form."""
+    options: list[list[frozenset[str]]] = []
+    for place, holder in enumerate(skeleton.holders):
+        own = [v for v in slots if Slot(place + 1) in slots[v]]
+        full = [v for v in own if v in skeleton.facts.full[holder.tensor]]
+        partial = [frozenset([v]) for v in own if v in skeleton.facts.partial[holder.tensor]]
+        limited = math.isfinite(skeleton.path.components[holder.level].size)
+        if holder.backing or (not limited and place + 1 <= skeleton.last_fused):
+            options.append([frozenset()])
+        elif place + 1 > skeleton.last_fused:
+            options.append([frozenset(full) | last for last in partial or [frozenset[str]()]])
+        else:
+            moved = skeleton.sinks(place) and holder.tensor not in skeleton.facts.agreed
+            if moved and per_variable == 1 and place not in skeleton.dimension_gaps:
+                full = []
+            runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
+            options.append([run | last for run in runs for last in [frozenset[str](), *partial]])
+    for chosen in itertools.product(*options):
+        passed = dict(enumerate(chosen))
+        fused = Counter(v for place in range(skeleton.last_fused) for v in passed[place])
+        if all(count <= per_variable for count in fused.values()):
+            yield passed
