@@ -314,6 +314,8 @@ class Interpreter:
         kind, given = apply.operator, apply.attributes
         if kind == "Constant":
             return np.asarray(given["value"])
+        if kind not in _LOGICAL:
+            arguments = [a.astype(float) if np.asarray(a).dtype.kind == "b" else a for a in arguments]
         if "over" in given:
             sizes = list(self.spec.info.einsums[self.names.einsums[einsum]].bounds.values())
             arguments = [np.broadcast_to(argument, sizes) for argument in arguments]
@@ -352,8 +354,7 @@ class Interpreter:
         arrays: list[Array | None] = [None] * (max(present) + 1)
         for i, argument in zip(present, arguments, strict=True):
             array = np.asarray(argument)
-            number = array.dtype.kind == "f" or (array.dtype.kind == "b" and apply.operator not in _LOGICAL)
-            arrays[i] = array.astype(np.float64) if number else array
+            arrays[i] = array.astype(np.float64) if array.dtype.kind == "f" else array
         if apply.operator == "Clip":
             arrays = [arrays[0], *(a.reshape(-1)[0] if a is not None else None for a in arrays[1:])]
         elif apply.operator not in ("CastLike",):
