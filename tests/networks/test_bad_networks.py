@@ -184,6 +184,10 @@ def test_programs_of_torch_with_changes(tmp_path: Path, capsys: pytest.CaptureFi
         copy = json.loads(json.dumps(whole))
         copy["graph_module"]["graph"]["tensor_values"][name]["sizes"][0] = {"as_int": 2**63}
         cases.append(copy)
+    for change in ("no such", {"a": 1}, 5, None):  # as the name of an output
+        copy = json.loads(json.dumps(whole))
+        copy["graph_module"]["signature"]["output_specs"][0]["user_output"]["arg"]["as_tensor"]["name"] = change
+        cases.append(copy)
     for case in cases:
         with zipfile.ZipFile(tmp_path / "net.pt2", "w") as file:
             file.writestr("net/models/model.json", json.dumps(case))

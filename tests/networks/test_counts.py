@@ -121,3 +121,17 @@ def test_experts(tokens: int, share: int) -> None:
         ]  # fmt: skip
     report = from_onnx(model_of(nodes, {"x": [tokens, 6]}, weights, ["y0", "y1", "y2", "y3"])).report
     assert report.macs == tokens * 6 * 4 + 4 * share * 6 * 5
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrences(kind: str, gates: int, layout: int) -> None:
+    """Five steps of a batch of two, forwards and backwards, width 3 to 4."""
+    numbers = Numbers()
+    weights = {"w": numbers(2, 4 * gates, 3), "r": numbers(2, 4 * gates, 4)}
+    nodes = [node(kind, ["x", "w", "r"], ["y"], "steps", hidden_size=4, layout=layout, direction="bidirectional")]
+    shape = [2, 5, 3] if layout else [5, 2, 3]
+    spec = from_onnx(model_of(nodes, {"x": shape}, weights, ["y"]))
+    assert spec.report.macs == 5 * 2 * 2 * 4 * gates * (3 + 4)
+    assert [e.n_instances for e in spec.info.einsums.values()] == [1, 5]
+    assert "run 5 times" in spec.report.cuts[0].detail

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fusiest.errors import SpecError
+from fusiest.errors import SpecError, shown
 from fusiest.networks.graph import GraphNode, GraphValue, NetworkGraph
 from fusiest.networks.torch_calls import TensorName, TorchCall, TorchProgram
 
@@ -220,4 +220,7 @@ def read_program(program: TorchProgram) -> NetworkGraph:
     """The graph of a program."""
     from fusiest.networks import aten, aten_moves  # noqa: F401  (enter their calls)
 
-    return TorchReader(program).read()
+    try:
+        return TorchReader(program).read()
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise SpecError(f"{program.name}: it makes no sense: {shown(repr(error))}") from None
