@@ -45,7 +45,7 @@ def test_files_beside_bundled_names(capsys: Capture, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     for name in ("simplest.yaml", "chip.yml", "notes.txt"):
         Path(name).touch()
-    assert complete(capsys, monkeypatch, "fusiest map sim") == ["simple", "simplest.yaml"]
+    assert complete(capsys, monkeypatch, "fusiest map simp") == ["simple", "simplest.yaml"]
     assert complete(capsys, monkeypatch, "fusiest map chip") == ["chip.yml"]
     assert complete(capsys, monkeypatch, "fusiest map notes") == []
 

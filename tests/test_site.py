@@ -11,7 +11,11 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = {path.relative_to(ROOT / "docs").with_suffix("") for path in (ROOT / "docs").rglob("*.md")}
+PAGES = {
+    path.relative_to(ROOT / "docs").with_suffix("")
+    for path in (ROOT / "docs").rglob("*.md")
+    if not path.name.endswith(".in.md")
+}
 NOTEBOOKS = {path.relative_to(ROOT / "docs").with_suffix("") for path in (ROOT / "docs").rglob("*.ipynb")}
 
 

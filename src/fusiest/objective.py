@@ -7,17 +7,21 @@ rest on that.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, NamedTuple
 
 from fusiest.errors import SpecError, did_you_mean
 
-CostArray: TypeAlias = npt.NDArray[np.float64]
-"""Energies or latencies, one per mapping."""
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import numpy as np
+    import numpy.typing as npt
+
+    CostArray: TypeAlias = npt.NDArray[np.float64]
+    """Energies or latencies, one per mapping."""
 CLOSE = 1e-9
 """Costs that differ by less, relatively, are the same."""
 
@@ -49,7 +53,7 @@ class Least(NamedTuple):
 
 
 NOTHING = Least(0.0, 0.0, 0.0)
-IMPOSSIBLE = Least(np.inf, np.inf, np.inf)
+IMPOSSIBLE = Least(math.inf, math.inf, math.inf)
 
 OBJECTIVES = ("energy", "latency", "edp")
 
@@ -85,6 +89,8 @@ class Objective:
         The product is least where energy or latency is: at a corner of what their own bounds and that of their weighted
         sum leave.
         """
+        import numpy as np  # not by those who only read options
+
         total_energy, total_latency = energy + more.energy, latency + more.latency
         if not self.is_product or not weights.energy or not weights.latency:
             return self.score(total_energy, total_latency)

@@ -58,11 +58,13 @@ def silence(stream: TextIO | None) -> None:
 
 
 def render(parts: list[Part], stream: TextIO) -> str:
-    """Text for the stream, with colours if it has any. Lines are left to the terminal to wrap; a pipe gets them whole.
+    """Text for the stream, with colours if it has any. Sentences wrap between words, other lines are left to the
+    terminal to wrap; a pipe gets them whole.
 
     `NO_COLOR` means no styles at all. Rich is imported here, as most commands do without it.
     """
     from rich.console import Console
+    from rich.text import Text
 
     from fusiest.terminal.grid import Grid, harmless
 
@@ -73,6 +75,10 @@ def render(parts: list[Part], stream: TextIO) -> str:
     console.width = _UNLIMITED
     with console.capture() as capture:
         for part in parts:
-            shown = part.fitting(console, available) if isinstance(part, Grid) else harmless(part)
-            console.print(shown, soft_wrap=True)
+            if isinstance(part, Text):
+                console.print(harmless(part), width=available)
+            else:
+                console.print(
+                    part.fitting(console, available) if isinstance(part, Grid) else harmless(part), soft_wrap=True
+                )
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
