@@ -60,10 +60,10 @@ def found(
     return [(m.energy, m.latency) for m in result.mappings]
 
 
-def expected(case: WorkloadCase, exchange: str = "finished") -> list[Point] | None:
+def expected(case: WorkloadCase, exchange: str = "finished", limits: WorkloadLimits = LIMITS) -> list[Point] | None:
     """The exhaustive front; None if there is too much to try."""
     try:
-        front = exhaustive_front(case.spec, case.orders, LIMITS, exchange)
+        front = exhaustive_front(case.spec, case.orders, limits, exchange)
     except (TooManyTrees, TooManyCombinations) as error:
         count(type(error).__name__)
         return None
@@ -129,10 +129,10 @@ def test_mapper_finds_the_front_where_it_once_did_not(name: str) -> None:
     check_front(WorkloadCase(load(FOUND / name)))
 
 
-def check_front(case: WorkloadCase, exchange: str = "finished") -> None:
+def check_front(case: WorkloadCase, exchange: str = "finished", limits: WorkloadLimits = LIMITS) -> None:
     """Cases that are too large to try everything are drawn again, smaller or not."""
     TALLY["drawn"] += 1
-    front = expected(case, exchange)
+    front = expected(case, exchange, limits)
     own = found(case, exchange=exchange) if front is not None else None
     if currently_in_test_context():
         assume(own is not None)
