@@ -12,9 +12,9 @@ from pathlib import Path
 
 from fusiest.errors import SpecError
 from fusiest.model.evaluate import evaluate as evaluate_mapping
-from fusiest.spec.dump import dump
-from fusiest.spec.expressions import NameSet, Record, Universe, evaluate
-from fusiest.spec.load import load_texts
+from fusiest.spec.dumping import dump
+from fusiest.spec.expressions import NameSet, Record, Universe, evaluate_expression
+from fusiest.spec.loading import load_texts
 from fusiest.spec.template import undeclared
 from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes
 
@@ -62,7 +62,7 @@ def _evaluate_all(root: YamlNode) -> None:
             todo.extend(part for pair in node.items for part in pair)
         elif isinstance(node, ScalarNode) and isinstance(node.value, str):
             try:
-                evaluate(node.value, NAMES)
+                evaluate_expression(node.value, NAMES)
             except SpecError as error:
                 _check_message(error)
 

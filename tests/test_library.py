@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import fusiest
+from fusiest.spec import Path, architecture_names, bind, bind_node
 from fusiest.spec.architecture import Memory, TollStation, computes, flatten
-from fusiest.spec.binding import Path, architecture_names, bind, bind_node
-from fusiest.spec.load import bundled
+from fusiest.spec.loading import bundled
 from fusiest.spec.placement import placement_sets
 from fusiest.spec.spec import Spec
 

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from fusiest.networks import from_onnx, from_torch
     from fusiest.pmapping.diagnose import NoMapping
     from fusiest.pmapping.remembered import pmappings
-    from fusiest.spec.dump import dump, dump_mapping
-    from fusiest.spec.load import load
-    from fusiest.spec.spec import Spec
+    from fusiest.spec import Spec, dump, dump_mapping, load
     from fusiest.sweeps.session import Sweep, sweep
 del TYPE_CHECKING
 
@@ -53,9 +51,7 @@ _HOMES = {
     "networks": ("from_onnx", "from_torch"),
     "pmapping.diagnose": ("NoMapping",),
     "pmapping.remembered": ("pmappings",),
-    "spec.dump": ("dump", "dump_mapping"),
-    "spec.load": ("load",),
-    "spec.spec": ("Spec",),
+    "spec": ("Spec", "dump", "dump_mapping", "load"),
     "sweeps.session": ("Sweep", "sweep"),
 }
 

@@ -14,13 +14,8 @@ from fusiest.looptree.pseudocode import pseudocode as draw_pseudocode
 from fusiest.looptree.svg import svg as draw_svg
 from fusiest.looptree.text import text as draw_text
 from fusiest.model.evaluate import check_size, check_tree
+from fusiest.spec import Access, EinsumInfo, Spec, SpecOrigin, Value, architecture_names, number, tag_of
 from fusiest.spec import architecture as arch
-from fusiest.spec.analysis import Access, EinsumInfo
-from fusiest.spec.binding import architecture_names
-from fusiest.spec.expressions import number
-from fusiest.spec.fields import Value, tag_of
-from fusiest.spec.origin import SpecOrigin
-from fusiest.spec.spec import Spec
 
 _PREFIXES = (
     (1e12, "T"),

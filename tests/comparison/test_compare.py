@@ -124,7 +124,7 @@ def test_by_chooses_from_a_front(tmp_path: Path) -> None:
     found = fusiest.evaluate(spec)
     best = document["mappings"][0]
     assert found.energy > best["energy"]
-    from fusiest.spec.dump import dump_mapping
+    from fusiest.spec.dumping import dump_mapping
 
     assert spec.mapping is not None
     figures = {name: getattr(found, name) for name in ("energy", "latency", "edp")}

@@ -13,7 +13,7 @@ import fusiest
 from fusiest.joining import Coarse, stretches
 from fusiest.joining.seams import SeamBounds
 from fusiest.mapper import search
-from fusiest.spec.dump import dump
+from fusiest.spec.dumping import dump
 from tests.load_text import load_text
 from tests.mapper.test_exchange import diamonds
 from tests.mapper.test_exhaustive_workload import found, run, same_front

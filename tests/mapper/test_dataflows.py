@@ -9,7 +9,7 @@ from fusiest.errors import SpecError
 from fusiest.looptree.nodes import Compute, LoopTree, Node, Storage, Temporal
 from fusiest.mapper.mapper import Mapping, NoMapping, map
 from fusiest.model.fusion import backing_memories, fused_sets
-from fusiest.spec.dump import dump
+from fusiest.spec.dumping import dump
 from tests.command_line import run
 from tests.load_text import load_text
 

@@ -22,7 +22,7 @@ from fusiest.reference.joined_tree import NoTree, joined_tree
 from fusiest.reference.simulator import simulate
 from fusiest.report import subject_of
 from fusiest.report.data import views
-from fusiest.spec.dump import dump
+from fusiest.spec.dumping import dump
 from tests.command_line import run as run_command
 from tests.drawing.dice import Dice
 from tests.load_text import load_text

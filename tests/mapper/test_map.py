@@ -16,8 +16,8 @@ import pytest
 import fusiest
 from fusiest.mapper import mapper, tables
 from fusiest.mapper.mapper import count_down_sets
-from fusiest.spec.dump import dump
-from fusiest.spec.load import load_texts
+from fusiest.spec.dumping import dump
+from fusiest.spec.loading import load_texts
 from tests.command_line import run
 from tests.load_text import load_text
 

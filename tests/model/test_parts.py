@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fusiest
 from fusiest.reference.simulator import simulate
-from fusiest.spec.load import load_texts
+from fusiest.spec.loading import load_texts
 from tests.model.test_model_vs_simulator import check_costs
 
 WORKLOAD = """

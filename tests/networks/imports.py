@@ -16,7 +16,7 @@ from fusiest.networks.names import NetNames, named
 from fusiest.networks.onnx_reader import read_onnx
 from fusiest.networks.options import ImportOptions
 from fusiest.networks.write import workload_yaml
-from fusiest.spec.load import load_texts
+from fusiest.spec.loading import load_texts
 from fusiest.spec.spec import Spec
 from tests.networks.interpreter import Interpreter, constant_values
 

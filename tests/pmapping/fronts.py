@@ -9,7 +9,7 @@ from fusiest.looptree.nodes import Node, Spatial, Temporal
 from fusiest.model.visits import footprint
 from fusiest.pmapping.table import Compatibility, FusedLoop, Holding, Rows, Table
 from fusiest.reference.exhaustive import PlainCompatibility, Pmapping
-from fusiest.spec.binding import bind, computes
+from fusiest.spec import bind, computes
 from fusiest.spec.spec import Spec
 
 Fronts = dict[PlainCompatibility, list[tuple[float, ...]]]

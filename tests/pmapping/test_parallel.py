@@ -14,7 +14,7 @@ from fusiest.pmapping.explore import pmappings
 from fusiest.report.machine import Machine
 from fusiest.report.mapped import component_rows
 from fusiest.show import show_text
-from fusiest.spec.dump import dump
+from fusiest.spec.dumping import dump
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import check_front
 from tests.mapper_strategies import ODD_SIZES, MapperCase, mapper_cases

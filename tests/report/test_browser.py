@@ -19,7 +19,7 @@ from fusiest.report import Subject, report_html
 from fusiest.report.comparison import comparison_html
 from fusiest.report.front import used_bytes
 from fusiest.show import si
-from fusiest.spec.load import load_texts
+from fusiest.spec.loading import load_texts
 from tests.report.subjects import chain_page, gpt3_page, page, slope, tradeoff
 
 CHROMIUM = shutil.which("chromium")

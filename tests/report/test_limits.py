@@ -16,7 +16,7 @@ from fusiest.report.data import all_charts, page_data
 from fusiest.report.limits import Rate, limits, rates, shares
 from fusiest.report.machine import Machine
 from fusiest.report.unfused import unfused_optimum
-from fusiest.spec.load import load_texts
+from fusiest.spec.loading import load_texts
 from tests.report.subjects import TRADEOFF, gpt3, tradeoff
 
 

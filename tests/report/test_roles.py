@@ -17,7 +17,7 @@ from fusiest.report.names import MOST_OF_A_ROLE, Names
 from fusiest.report.palette import PALETTES, PLAIN, colour
 from fusiest.report.roles import Role, energy_shares, tensor_roles
 from fusiest.report.view import mapping_charts
-from fusiest.spec.load import load_texts
+from fusiest.spec.loading import load_texts
 from tests.report.subjects import gpt3, tradeoff
 from tests.strategies import Case, cases
 

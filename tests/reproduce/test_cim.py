@@ -13,8 +13,7 @@ from fusiest.mapper.options import Options
 from fusiest.reproduce.cim import compare, output
 from fusiest.reproduce.cim_chips import CHIPS, EXCEPTIONS
 from fusiest.reproduce.cim_published import ChipCondition, Published, bundled_values, values_of_file
-from fusiest.spec.load import load_texts
-from fusiest.spec.specfiles import find
+from fusiest.spec import find_file, load_texts
 from tests.command_line import run
 
 SHARED = Path(__file__).parents[3] / "shared" / "components" / "published"
@@ -99,7 +98,7 @@ SMALLER: dict[str, dict[str, object]] = {"isaac_isca_2016": {"tiles": 1}, "neurr
 @pytest.mark.parametrize("chip", CHIPS)
 def test_layers_use_the_array_as_the_chip_does(chip: str, layer: str) -> None:
     """Rows add up, columns share inputs, and weights stay where they are until all inputs have passed."""
-    file, text = find(f"cim/{chip}")
+    file, text = find_file(f"cim/{chip}")
     spec = load_texts({file: text, "<layer>": layer.format(bits=8)}, SMALLER.get(chip, {}))
     best = search(spec, Options(objective=("edp",), jobs=1)).best("edp")
     (evaluation,) = best.evaluation.einsums.values()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fusiest.errors import SpecError
+from fusiest.spec import BoundComponent, BoundDimension, architecture_names, bind
 from fusiest.spec import architecture as arch
 from fusiest.spec import spec as spec_module
 from fusiest.spec.analysis import EinsumNames
-from fusiest.spec.binding import BoundComponent, BoundDimension, architecture_names, bind
 from fusiest.spec.placement import PlacementSets, placement_sets
 from fusiest.spec.spec import Spec
 from tests.load_text import load_text

@@ -13,8 +13,8 @@ import pytest
 
 from fusiest.components import estimate, find_class
 from fusiest.errors import SpecError
-from fusiest.spec.dump import dump
-from fusiest.spec.load import load_texts
+from fusiest.spec.dumping import dump
+from fusiest.spec.loading import load_texts
 from fusiest.spec.spec import Spec
 
 NODES = """

@@ -8,7 +8,7 @@ import pytest
 
 from fusiest.errors import SpecError
 from fusiest.spec.architecture import Memory, Tensors, WrittenTensors
-from fusiest.spec.dump import dump
+from fusiest.spec.dumping import dump
 from tests.load_text import load_text
 
 ARCH = """\

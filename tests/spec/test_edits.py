@@ -6,7 +6,7 @@ import pytest
 
 import fusiest
 from fusiest.spec.architecture import Component, Memory, flatten
-from fusiest.spec.load import load_texts
+from fusiest.spec.loading import load_texts
 
 
 def sizes(spec: fusiest.Spec) -> dict[str, object]:

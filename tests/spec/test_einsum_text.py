@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fusiest.errors import SpecError
 from fusiest.spec.binding import bind
-from fusiest.spec.dump import dump
+from fusiest.spec.dumping import dump
 from fusiest.spec.einsum_text import ParsedEinsum, parse_einsum
 from tests.load_text import load_text
 

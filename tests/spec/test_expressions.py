@@ -12,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusiest.errors import Located, Source, SpecError
-from fusiest.spec.expressions import NameSet, Record, Universe, boolean, by_set, evaluate, name_set, number, parse
+from fusiest.spec.expressions import (
+    NameSet,
+    Record,
+    Universe,
+    boolean,
+    by_set,
+    evaluate_expression,
+    name_set,
+    number,
+    parse_expression,
+)
 
 UNIVERSE = Universe(
     tensors={"A": frozenset("mk"), "B": frozenset("kn"), "Z": frozenset("mn")},
@@ -84,7 +94,7 @@ def members(text: str) -> str:
     ],
 )
 def test_value(text: str, expected: object) -> None:
-    value = evaluate(text, {**NAMES, "weight": UNIVERSE.of()})
+    value = evaluate_expression(text, {**NAMES, "weight": UNIVERSE.of()})
     assert value == expected
     assert type(value) is type(expected)
 
@@ -190,14 +200,14 @@ def test_set(text: str, expected: str) -> None:
 def test_refused(text: str, message: str) -> None:
     names = {**NAMES, "t": tuple(range(20))}
     with pytest.raises(SpecError) as caught:
-        evaluate(Located(text, Source("arch.yaml", 7)), names)
+        evaluate_expression(Located(text, Source("arch.yaml", 7)), names)
     assert message in str(caught.value)
     assert str(caught.value).startswith("arch.yaml:7: ")
     assert "\n" not in str(caught.value)
 
 
 def test_a_long_sum_is_not_deep() -> None:
-    assert evaluate("1" + "+1" * 900, {}) == 901
+    assert evaluate_expression("1" + "+1" * 900, {}) == 901
 
 
 def test_number_boolean_and_set_insist() -> None:
@@ -233,12 +243,12 @@ def test_by_set() -> None:
 def test_arrays_are_combined_element_by_element() -> None:
     reads, writes = np.array([6.0, 0.0]), np.array([1.0, 9.0])
     names = {"actions": [Record({"n": reads, "t": 2}), Record({"n": writes, "t": 1.0}), Record({"n": 2, "t": 1})]}
-    assert list(evaluate("max(a.n / a.t for a in actions)", names)) == [3, 9]  # type: ignore[call-overload]
-    assert list(evaluate("min(a.n / a.t for a in actions)", names)) == [1, 0]  # type: ignore[call-overload]
-    assert list(evaluate("sum(a.n * 2 - 1 for a in actions)", names)) == [15, 19]  # type: ignore[call-overload]
-    assert list(evaluate("ceil(x / 4) if x > 0 and not x > 7 else -1", {"x": reads})) == [2, -1]  # type: ignore[call-overload]
+    assert list(evaluate_expression("max(a.n / a.t for a in actions)", names)) == [3, 9]  # type: ignore[call-overload]
+    assert list(evaluate_expression("min(a.n / a.t for a in actions)", names)) == [1, 0]  # type: ignore[call-overload]
+    assert list(evaluate_expression("sum(a.n * 2 - 1 for a in actions)", names)) == [15, 19]  # type: ignore[call-overload]
+    assert list(evaluate_expression("ceil(x / 4) if x > 0 and not x > 7 else -1", {"x": reads})) == [2, -1]  # type: ignore[call-overload]
     with pytest.raises(SpecError, match="division by zero"):
-        evaluate("x / 0", {"x": reads})
+        evaluate_expression("x / 0", {"x": reads})
 
 
 def test_import_is_light() -> None:
@@ -247,7 +257,7 @@ def test_import_is_light() -> None:
 
 
 def test_parse_is_cached_and_located() -> None:
-    assert parse("1 + a") is parse(Located("1 + a", Source("f", 1)))
+    assert parse_expression("1 + a") is parse_expression(Located("1 + a", Source("f", 1)))
 
 
 INTEGERS = st.integers(0, 50).map(lambda value: (str(value), value))
@@ -265,7 +275,7 @@ def _combine(pairs: st.SearchStrategy[tuple[str, int]]) -> st.SearchStrategy[tup
 
 @given(st.recursive(INTEGERS, _combine, max_leaves=12))
 def test_arithmetic_is_exact(pair: tuple[str, int]) -> None:
-    assert evaluate(pair[0], {}) == pair[1]
+    assert evaluate_expression(pair[0], {}) == pair[1]
 
 
 @given(st.sets(st.sampled_from("ABZ")), st.sets(st.sampled_from("ABZ")))
@@ -287,7 +297,7 @@ FRAGMENTS = st.sampled_from(
 def test_any_text_is_a_value_or_an_error(text: str) -> None:
     message = ""
     try:
-        evaluate(text, NAMES)
+        evaluate_expression(text, NAMES)
     except SpecError as error:
         message = str(error)
     assert "\n" not in message
@@ -311,7 +321,7 @@ def test_any_text_is_a_value_or_an_error(text: str) -> None:
     ],
 )
 def test_lists_and_statistics(text: str, value: object) -> None:
-    assert evaluate(text, {}) == value
+    assert evaluate_expression(text, {}) == value
 
 
 @pytest.mark.parametrize(
@@ -335,4 +345,4 @@ def test_lists_and_statistics(text: str, value: object) -> None:
 )
 def test_lists_and_statistics_are_bounded(text: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        evaluate(text, {})
+        evaluate_expression(text, {})

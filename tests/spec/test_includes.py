@@ -10,7 +10,7 @@ import pytest
 import fusiest
 from fusiest.errors import SpecError, SpecWarning
 from fusiest.spec.includes import project_folder
-from fusiest.spec.load import load_texts
+from fusiest.spec.loading import load_texts
 
 ARCH = """
 arch:

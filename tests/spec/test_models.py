@@ -8,10 +8,10 @@ import pytest
 
 from fusiest.components import estimate
 from fusiest.errors import SpecError
-from fusiest.spec.binding import BoundComponent
+from fusiest.spec import BoundComponent
 from fusiest.spec.costs import ComponentCosts, filled
-from fusiest.spec.dump import dump
-from fusiest.spec.load import load_texts
+from fusiest.spec.dumping import dump
+from fusiest.spec.loading import load_texts
 from fusiest.spec.spec import Spec
 
 ARCH = """

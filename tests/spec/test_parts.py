@@ -7,7 +7,7 @@ import re
 import pytest
 
 import fusiest
-from fusiest.spec.load import load_texts
+from fusiest.spec.loading import load_texts
 from fusiest.spec.spec import Spec
 
 HEAD = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fusiest.errors import SpecError
-from fusiest.spec.binding import BoundComponent, architecture_names, bind
-from fusiest.spec.dump import dump
+from fusiest.spec import BoundComponent, architecture_names, bind
+from fusiest.spec.dumping import dump
 from fusiest.spec.spec import Spec
 from tests.load_text import load_text
 

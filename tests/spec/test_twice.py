@@ -8,7 +8,7 @@ import pytest
 
 import fusiest
 from fusiest.errors import SpecError, SpecWarning
-from fusiest.spec.dump import dump
+from fusiest.spec.dumping import dump
 from tests.load_text import load_text
 
 

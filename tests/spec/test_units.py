@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import fusiest
-from fusiest.spec.binding import Path, bind
-from fusiest.spec.load import load_texts
+from fusiest.spec import Path, bind
+from fusiest.spec.loading import load_texts
 from fusiest.spec.spec import Spec
 from fusiest.units import UNITS, read_quantity, without_units
 

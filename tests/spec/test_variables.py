@@ -6,8 +6,8 @@ import pytest
 
 from fusiest.errors import SpecError
 from fusiest.spec.binding import bind
-from fusiest.spec.dump import dump
-from fusiest.spec.load import load_texts
+from fusiest.spec.dumping import dump
+from fusiest.spec.loading import load_texts
 from fusiest.spec.spec import Spec
 from fusiest.spec.variables import Variables, split, value_of
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fusiest.errors import Located, Source, SpecError
 from fusiest.spec import fields, textfile, yamlfile
-from fusiest.spec.textfile import read_text
+from fusiest.spec.textfile import text_of_file
 from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes, parse_nodes
 
 
@@ -136,7 +136,7 @@ def test_refused(text: str, message: str) -> None:
 def test_an_alias_of_a_text_is_not_a_copy() -> None:
     ((_, items),) = load("a: [&a text, *a]").items
     assert isinstance(items, ListNode)
-    first, second = (fields.read_text(item, "a") for item in items.items)
+    first, second = (fields.text_of_file(item, "a") for item in items.items)
     assert first is second
 
 
@@ -155,7 +155,7 @@ def test_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_read_text(tmp_path: Path) -> None:
     good = tmp_path / "good.yaml"
     good.write_bytes("\ufeffa: é\r\nb: 1\r\n".encode())
-    assert read_text(good) == "a: é\nb: 1\n"
+    assert text_of_file(good) == "a: é\nb: 1\n"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_unreadable(tmp_path: Path, name: str, message: str) -> None:
     with (tmp_path / "large.yaml").open("wb") as file:
         file.truncate(100_000_000)
     with pytest.raises(SpecError) as caught:
-        read_text(str(tmp_path / name))
+        text_of_file(str(tmp_path / name))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -185,7 +185,7 @@ def test_binary_junk(tmp_path: Path) -> None:
     junk = tmp_path / "junk.yaml"
     junk.write_bytes(bytes(range(128)) * 10)
     with pytest.raises(SpecError, match="control character"):
-        load_nodes(str(junk), read_text(junk), {})
+        load_nodes(str(junk), text_of_file(junk), {})
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -194,7 +194,7 @@ def test_no_permission(tmp_path: Path) -> None:
     secret.write_text("a: 1")
     secret.chmod(0)
     with pytest.raises(SpecError, match="permission denied"):
-        read_text(secret)
+        text_of_file(secret)
 
 
 SCALARS = st.one_of(st.integers(-(10**9), 10**9), st.booleans(), st.none(), st.text("ab~{%#:-, '\"\n", max_size=8))

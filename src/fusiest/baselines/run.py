@@ -42,7 +42,7 @@ from fusiest.mapper.tables import explore_all
 from fusiest.pmapping.identical import common_key
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.table import Table
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 
 Advance = Callable[[float], None]
 """Go on until so many evaluations are spent."""

@@ -20,7 +20,7 @@ from fusiest.errors import FusiestError
 from fusiest.joining import JoinProblem, join_problem, ledger
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.table import Compatibility, Table, group_numbers
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 
 MOST_SHARED = 6
 """Tensors that one Einsum may share with others: rows are indexed by every subset of them."""

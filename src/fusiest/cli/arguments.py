@@ -12,7 +12,7 @@ import typer
 from fusiest.cli.completion import complete
 from fusiest.errors import Source, SpecError
 from fusiest.files import check_writable, is_replaceable
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 
 ArchArgument = Annotated[
     str,
@@ -67,7 +67,7 @@ STDOUT = "-"
 
 def read_defines(pairs: list[str] | None) -> dict[str, object]:
     """`NAME=VALUE` pairs, each value a YAML scalar."""
-    from fusiest.spec.yamlfile import ScalarNode, parse_nodes
+    from fusiest.spec import ScalarNode, parse_nodes
 
     defines: dict[str, object] = {}
     for pair in pairs or []:

@@ -10,7 +10,7 @@ def complete(*kinds: str) -> Callable[[str], list[str]]:
     """Bundled specs of these kinds and YAML files; with no match, the shell goes on to complete files by itself."""
 
     def names(incomplete: str) -> list[str]:
-        from fusiest.spec.load import bundled_names
+        from fusiest.spec import bundled_names
 
         known = [name for kind in kinds for name in bundled_names()[kind] if name.startswith(incomplete)]
         files = [

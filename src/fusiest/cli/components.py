@@ -58,13 +58,13 @@ def _read(pairs: list[str]) -> dict[str, object]:
 
 def _value(text: str) -> object:
     """A number with or without a unit, an expression, true or false, a list; anything else is text."""
-    from fusiest.spec.expressions import evaluate
+    from fusiest.spec import evaluate_expression
     from fusiest.units import quantity
 
     number = quantity(text)
     if number is not None:
         return number
     try:
-        return evaluate(text, {})
+        return evaluate_expression(text, {})
     except SpecError:
         return text

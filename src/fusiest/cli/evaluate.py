@@ -44,7 +44,7 @@ def evaluate_command(
     from fusiest.mapper.provenance import GIVEN, made_now
     from fusiest.mapper.saved import given_mapping
     from fusiest.model.evaluate import evaluate
-    from fusiest.spec.load import load
+    from fusiest.spec import load
     from fusiest.terminal.progress import ProgressLine
     from fusiest.terminal.summary import evaluation_parts
 

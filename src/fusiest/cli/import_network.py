@@ -62,7 +62,7 @@ def import_command(
     last: Annotated[str | None, typer.Option("--to", metavar="NODE", help="import up to this node")] = None,
 ) -> None:
     """Turn a network into a workload, or Timeloop's files into a spec, and say what became of them."""
-    from fusiest.spec.load import NETWORKS
+    from fusiest.spec import NETWORKS
 
     for file in (output, report, json_file):
         if file is not None and file != "-":

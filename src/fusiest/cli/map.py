@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fusiest.baselines.options import BaselineOptions
     from fusiest.mapper.options import Options
     from fusiest.mapper.result import Result
-    from fusiest.spec.spec import Spec
+    from fusiest.spec import Spec
     from fusiest.terminal.progress import ProgressLine
 
 LONG_SECONDS = 10
@@ -144,7 +144,7 @@ def map_command(
     """Find every energy-latency-optimal fused mapping."""
     from fusiest.baselines.options import BaselineOptions
     from fusiest.mapper.options import Options
-    from fusiest.spec.load import load
+    from fusiest.spec import load
     from fusiest.terminal.progress import ProgressLine
     from fusiest.terminal.summary import result_parts
 
@@ -239,7 +239,7 @@ def _deliver(
     """Files that take moments."""
     from fusiest.mapper.document import json_text
     from fusiest.pmapping.notes import search_notes, spatial_notes
-    from fusiest.spec.dump import dump_mapping
+    from fusiest.spec import dump_mapping
 
     best = result.best(result.aim)
     note(search_notes(result.spec, result.options.imperfect))

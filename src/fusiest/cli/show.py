@@ -39,9 +39,7 @@ def show_command(
 ) -> None:
     """Show an architecture, a workload or a mapping."""
     from fusiest.show import mapping_svg, show_text
-    from fusiest.spec.costs import filled
-    from fusiest.spec.dump import dump
-    from fusiest.spec.load import load
+    from fusiest.spec import dump, filled, load
     from fusiest.terminal.components import costs_text
 
     check_outputs(specs, svg=svg, yaml=yaml)
@@ -56,7 +54,7 @@ def show_command(
 
 def list_command() -> None:
     """List the bundled architectures, workloads and mappings."""
-    from fusiest.spec.load import bundled
+    from fusiest.spec import bundled
 
     for kind, names in bundled().items():
         echo(f"{kind}:")

@@ -118,7 +118,7 @@ def _asked(files: list[str], define: list[str] | None, objective: str | None, be
 
 
 def _parameter(text: str) -> tuple[str, list[Any]]:
-    from fusiest.spec.yamlfile import ScalarNode, parse_nodes
+    from fusiest.spec import ScalarNode, parse_nodes
 
     name, equals, values = text.partition("=")
     if not equals or not all(part.isidentifier() for part in name.split(".")):

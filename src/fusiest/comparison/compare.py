@@ -12,7 +12,7 @@ from fusiest.comparison.saved import Saved
 from fusiest.looptree.text import outline
 from fusiest.model.area import area_by_component
 from fusiest.model.fusion import backing_memories
-from fusiest.spec.dump import dump
+from fusiest.spec import dump
 
 _NAME = re.compile(r"([ -]*)name: (.*)")
 

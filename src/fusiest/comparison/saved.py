@@ -8,8 +8,7 @@ from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.result import Result
 from fusiest.mapper.saved import load_best
 from fusiest.model.evaluate import Evaluation
-from fusiest.spec.resultfile import known_objective
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec, known_objective
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def _built_in_by_key() -> dict[str, ComponentClass]:
 
 @lru_cache(maxsize=1)
 def _provided() -> tuple[ComponentClass, ...]:
-    from fusiest.spec.library import library_classes  # files are read by what is built on this
+    from fusiest.spec import library_classes
 
     return tuple(library_classes())
 

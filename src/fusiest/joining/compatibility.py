@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from fusiest.pmapping.table import Backing, Compatibility, Holding
-from fusiest.spec.analysis import EinsumInfo, Stepping
+from fusiest.spec import EinsumInfo, Stepping
 
 Steppings = frozenset[tuple[str, Stepping]]
 """Tensors, each with how a loop steps one of its ranks."""

@@ -28,7 +28,7 @@ from fusiest.joining.holders import (
 )
 from fusiest.model.exchange import keeps_behind
 from fusiest.pmapping.table import Backing, Compatibility, FusedLoop, Holding
-from fusiest.spec.analysis import Stepping
+from fusiest.spec import Stepping
 
 PERSISTENT = -1
 """In place of a number of zones: a tensor that takes its space throughout the workload."""

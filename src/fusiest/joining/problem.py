@@ -22,8 +22,7 @@ from fusiest.model.visits import footprint
 from fusiest.objective import IMPOSSIBLE, NO_WEIGHTS, Least, Weights
 from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.table import Compatibility, Origin, Rows, Table
-from fusiest.spec.analysis import WorkloadInfo
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec, WorkloadInfo
 
 _MOST_JOINTS = 100_000
 """Ways of joining that are remembered."""

@@ -14,9 +14,7 @@ from fusiest.joining.rows import Charge
 from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.sizes import bind_sized
 from fusiest.pmapping.table import Rows
-from fusiest.spec.analysis import WorkloadInfo
-from fusiest.spec.binding import bind, computes
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec, WorkloadInfo, bind, computes
 
 
 def memory_sizes(spec: Spec, memories: tuple[str, ...]) -> dict[str, Floats]:

@@ -32,7 +32,7 @@ from fusiest.joining.seams import Seam, SeamBounds, SeamStretch, buckets
 from fusiest.objective import ENERGY, Least, Objective, Weights
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.table import Backing, Rows, merge_rows
-from fusiest.spec.affine import Affine
+from fusiest.spec import Affine
 
 _LEAST_EINSUMS = 2
 _LEAST_FUSED_EINSUMS = 12

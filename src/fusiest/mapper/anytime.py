@@ -23,8 +23,7 @@ from fusiest.mapper.tables import Explorer, asked_of
 from fusiest.objective import Least, Weights
 from fusiest.pmapping.explore import paths
 from fusiest.pmapping.table import Table
-from fusiest.spec.binding import Path
-from fusiest.spec.spec import Spec
+from fusiest.spec import Path, Spec
 
 FIRST_LOOK, COARSE_LOOK = 300, 2_000
 """Rows of a state that go on, where Einsums are explored without fusing, and coarsely."""

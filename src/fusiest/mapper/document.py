@@ -12,9 +12,7 @@ from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.model.area import area_by_component
 from fusiest.model.evaluate import Evaluation
 from fusiest.model.fusion import fused_sets
-from fusiest.spec.dump import dump, dump_mapping
-from fusiest.spec.resultfile import RESULT
-from fusiest.spec.spec import Spec
+from fusiest.spec import RESULT, Spec, dump, dump_mapping
 
 
 def json_text(document: dict[str, object]) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fusiest.mapper.options import Options
-from fusiest.spec.architecture import Memory, beside, computes, flatten
-from fusiest.spec.binding import bind
-from fusiest.spec.spec import Spec
+from fusiest.spec import Memory, Spec, beside, bind, computes, flatten
 
 _MOST_NAMES = 4
 

@@ -28,7 +28,7 @@ from fusiest.pmapping.diagnose import NoMapping
 from fusiest.pmapping.meeting import shared_memories
 from fusiest.pmapping.sizes import large_enough
 from fusiest.pmapping.table import Table
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 
 MOST_DOWN_SETS = 10_000
 

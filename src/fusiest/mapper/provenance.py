@@ -6,7 +6,7 @@ import datetime
 from dataclasses import dataclass, field
 
 from fusiest.frozen import FrozenDict
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 
 GIVEN = "given"
 """In place of a mapper: nothing was searched, the mapping was given."""

@@ -16,7 +16,7 @@ from fusiest.mapper.provenance import GIVEN, Provenance, made_now
 from fusiest.model.area import area_by_component
 from fusiest.model.evaluate import Evaluation
 from fusiest.show import si
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 
 if TYPE_CHECKING:
     import pandas

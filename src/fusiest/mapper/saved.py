@@ -15,21 +15,21 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.provenance import GIVEN, Provenance
 from fusiest.mapper.result import FunnelStep, Improvement, Mapping, Result, Stats, Stop
 from fusiest.model.evaluate import Evaluation, evaluate
-from fusiest.spec.load import load_texts
-from fusiest.spec.origin import SpecOrigin
-from fusiest.spec.resultfile import (
+from fusiest.spec import (
     EVALUATION,
     OBJECTIVES,
     RESULT,
     WRITERS,
+    Spec,
+    SpecOrigin,
     best_mapping,
     list_of,
+    load_texts,
     number_of,
     objective_of,
     read_document,
     text_of,
 )
-from fusiest.spec.spec import Spec
 
 R = TypeVar("R")
 CLOSE = 1e-9

@@ -20,7 +20,7 @@ from fusiest.pmapping.diagnose import why_none
 from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.identical import common_key, renamed_table
 from fusiest.pmapping.table import FusedLimits, Table
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 
 _WORTH_A_PROCESS_SECONDS = 0.4
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from fusiest.model.leakage import bind_all, instances
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 
 
 def area_by_component(spec: Spec) -> dict[str, float]:

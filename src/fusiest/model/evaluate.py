@@ -15,10 +15,8 @@ from fusiest.model.exchange import check_backings, out_of_turn
 from fusiest.model.leakage import bind_all, leak_power
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
 from fusiest.model.occupancy import Occupancy, occupancy, reservations, sharing
+from fusiest.spec import BoundComponent, Path, Spec, computes, flatten, path_nodes
 from fusiest.spec import architecture as arch
-from fusiest.spec.architecture import computes, flatten, path_nodes
-from fusiest.spec.binding import BoundComponent, Path
-from fusiest.spec.spec import Spec
 
 __all__ = ["EinsumEvaluation", "Evaluation", "evaluate"]
 

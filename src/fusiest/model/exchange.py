@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fusiest.errors import Located, SpecError
 from fusiest.model.nest import EinsumNest, Holder, NestLoop
 from fusiest.model.occupancy import Sharing
-from fusiest.spec.analysis import EinsumInfo, Stepping
+from fusiest.spec import EinsumInfo, Stepping
 
 
 def check_backings(nests: Sequence[EinsumNest]) -> None:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from fusiest.looptree.nodes import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal
 from fusiest.looptree.text import einsums
-from fusiest.spec.architecture import Memory, path_nodes
-from fusiest.spec.spec import Spec
+from fusiest.spec import Memory, Spec, path_nodes
 
 
 @dataclass(frozen=True, slots=True)

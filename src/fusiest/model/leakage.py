@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from fusiest.spec import BoundComponent, BoundDimension, EinsumInfo, Spec, architecture_names, bind_node
 from fusiest.spec import architecture as arch
-from fusiest.spec.analysis import EinsumInfo
-from fusiest.spec.binding import BoundComponent, BoundDimension, architecture_names, bind_node
-from fusiest.spec.spec import Spec
 
 
 def _instances(

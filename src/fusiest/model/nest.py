@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.looptree.nodes import Compute, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll, variable_in
-from fusiest.spec.analysis import Access, EinsumInfo
-from fusiest.spec.binding import BoundComponent, Path
+from fusiest.spec import Access, BoundComponent, EinsumInfo, Path
 
 
 @dataclass(frozen=True, slots=True)

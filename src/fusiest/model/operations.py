@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from fusiest.spec.analysis import EinsumInfo
+from fusiest.spec import EinsumInfo
 
 CONVENTION = "A multiply-accumulate counts as two operations, any other step as one."
 """What to say wherever operations are shown."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fusiest.model.nest import NestLoop
-from fusiest.spec.analysis import Access
+from fusiest.spec import Access
 
 
 @dataclass(frozen=True, slots=True)

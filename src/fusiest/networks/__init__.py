@@ -15,8 +15,7 @@ from fusiest.errors import SpecError
 from fusiest.networks.importing import NetworkImport, import_graph
 from fusiest.networks.options import ImportOptions, import_options
 from fusiest.networks.report import ImportReport, NodeFate
-from fusiest.spec.load import load_texts
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec, load_texts
 
 if TYPE_CHECKING:
     import onnx

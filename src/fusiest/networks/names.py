@@ -13,7 +13,7 @@ from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowered import Lowered
 from fusiest.networks.tensors import NetEinsum, NetTensor
 from fusiest.networks.words import operator_word
-from fusiest.spec.names import RESERVED
+from fusiest.spec import RESERVED
 
 MAX_LENGTH = 60
 _TAKEN = frozenset(["input", "weight", "output", "default"]) | RESERVED

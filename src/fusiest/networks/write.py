@@ -11,7 +11,7 @@ from fusiest.networks.names import NetNames, node_text
 from fusiest.networks.options import ImportOptions
 from fusiest.networks.tensors import RESULT, Apply, Expression, NetAccess, NetEinsum, Position, walk
 from fusiest.networks.words import AFFINE, operator_word, word_of
-from fusiest.spec.einsum_text import parse_einsum
+from fusiest.spec import parse_einsum
 
 _SYMBOLS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Sum": "+"}
 _RENAMES = """

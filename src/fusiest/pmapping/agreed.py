@@ -6,8 +6,7 @@ So an Einsum must be able to hold a tensor above a loop that indexes it, if anot
 from __future__ import annotations
 
 from fusiest.pmapping.placement import placements
-from fusiest.spec.binding import bind, computes
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec, bind, computes
 
 
 def agreed_loops(spec: Spec, einsum: str, finished: bool = True) -> dict[str, frozenset[str]]:

@@ -19,9 +19,8 @@ from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.spatial import satisfies
 from fusiest.pmapping.table import Backing, Branch, Compatibility, FusedLimits, FusedLoop, Rows
+from fusiest.spec import BoundDimension, Path, Spec
 from fusiest.spec import architecture as arch
-from fusiest.spec.binding import BoundDimension, Path
-from fusiest.spec.spec import Spec
 
 Cut = frozenset[FusedLoop]
 """The fused loops above a point."""

@@ -19,7 +19,7 @@ import numpy as np
 from fusiest.errors import SpecError
 from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.problem import FIRST, FOOTPRINT, TRAFFIC, Problem
-from fusiest.spec.binding import BoundComponent
+from fusiest.spec import BoundComponent
 
 
 class Busy(NamedTuple):

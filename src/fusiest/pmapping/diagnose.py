@@ -18,8 +18,7 @@ from fusiest.pmapping.problem import make_problem
 from fusiest.pmapping.sizes import bind_sized
 from fusiest.pmapping.spatial import can_spread as can_spread_evenly
 from fusiest.pmapping.table import FusedLimits
-from fusiest.spec.binding import Path, computes
-from fusiest.spec.spec import Spec
+from fusiest.spec import Path, Spec, computes
 
 _SECONDS = 5.0
 """For the search of how large one memory would have to be."""

@@ -33,8 +33,7 @@ from fusiest.pmapping.searched import TablePiece, searched
 from fusiest.pmapping.sizes import bind_limited
 from fusiest.pmapping.spatial import best_usages, fanouts
 from fusiest.pmapping.table import Compatibility, FusedLimits, Origin, Rows, Table, group_sizes, merge_rows
-from fusiest.spec.binding import Path, computes
-from fusiest.spec.spec import Spec
+from fusiest.spec import Path, Spec, computes
 
 NOT_ON_PATH = -1
 _FIRST_LOOK = 2_000

@@ -38,7 +38,7 @@ from fusiest.pmapping.table import (
     group_numbers,
     make_compatibility,
 )
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 
 MOST_CANDIDATES = 2_000_000_000
 Boundary = tuple[int, int]

@@ -17,7 +17,7 @@ from fusiest.pmapping.factors import divisors
 from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.spatial import satisfies
-from fusiest.spec.binding import BoundComparison
+from fusiest.spec import BoundComparison
 
 MOST_CHAINS = 100_000_000
 COUNTED, FIRST, PAST = "c", "f", "-"

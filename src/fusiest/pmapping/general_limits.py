@@ -17,7 +17,7 @@ from fusiest.pmapping.general_chains import Chains, tile_options, tile_shapes, w
 from fusiest.pmapping.general_nest import Skeleton
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.spatial import satisfies
-from fusiest.spec.binding import BoundComparison, BoundDimension, Path
+from fusiest.spec import BoundComparison, BoundDimension, Path
 
 Usages = frozenset[tuple[float, ...]] | None
 

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.placement import Placement
-from fusiest.spec.binding import BoundDimension, Path, PlacementSets
+from fusiest.spec import BoundDimension, Path, PlacementSets
 
 
 @dataclass(frozen=True, slots=True)

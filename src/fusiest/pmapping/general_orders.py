@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fusiest.pmapping.general_nest import Facts, Held, Skeleton, Slot
 from fusiest.pmapping.placement import Placement
-from fusiest.spec.binding import PlacementSets
+from fusiest.spec import PlacementSets
 
 
 def skeletons(facts: Facts, placement: Placement) -> Iterator[Skeleton]:

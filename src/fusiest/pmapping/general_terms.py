@@ -15,7 +15,7 @@ from fusiest.pmapping.costs import Busy
 from fusiest.pmapping.general_chains import COUNTED, FIRST, PAST, Chains
 from fusiest.pmapping.general_nest import Facts, Held, Skeleton, Slot
 from fusiest.pmapping.pareto import Floats
-from fusiest.spec.analysis import Access
+from fusiest.spec import Access
 
 Which = str | tuple[int, ...]
 """A query of `Chains.visits`, or slots of `Chains.extent`."""

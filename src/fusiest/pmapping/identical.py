@@ -12,8 +12,7 @@ from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, To
 from fusiest.pmapping.agreed import agreed_loops
 from fusiest.pmapping.placement import placements
 from fusiest.pmapping.table import Branch, FusedLoop, Origin, Table, make_compatibility
-from fusiest.spec.binding import BoundComponent, bind, computes
-from fusiest.spec.spec import Spec
+from fusiest.spec import BoundComponent, Spec, bind, computes
 
 
 def names_of(spec: Spec, einsum: str) -> list[str]:

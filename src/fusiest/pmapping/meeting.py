@@ -7,8 +7,7 @@ import math
 
 from fusiest.pmapping.placement import placements
 from fusiest.pmapping.sizes import ample_memories, bind_sized
-from fusiest.spec.binding import computes
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec, computes
 
 
 def meeting_memories(spec: Spec, usage: bool) -> tuple[str, ...]:

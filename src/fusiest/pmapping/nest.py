@@ -18,7 +18,7 @@ import numpy as np
 
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.spatial import satisfies
-from fusiest.spec.binding import PlacementSets
+from fusiest.spec import PlacementSets
 
 BEYOND, NOWHERE = -1, -2
 """In place of a memory: one beyond the next fanout; none, the tensor is backed further in."""

@@ -13,8 +13,7 @@ from fusiest.pmapping.plain import are_apart, beside, constrained_variables
 from fusiest.pmapping.problem import make_problem
 from fusiest.pmapping.sizes import bind_sized
 from fusiest.pmapping.spatial import fanouts
-from fusiest.spec.binding import Path, computes
-from fusiest.spec.spec import Spec
+from fusiest.spec import Path, Spec, computes
 
 _LARGE_PRIME = 16
 """A bound with a larger prime factor has few tiles that divide it."""

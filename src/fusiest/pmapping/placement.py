@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 from fusiest.errors import SpecError
 from fusiest.interrupt import check
+from fusiest.spec import EinsumNames, Path, PlacementSets, Spec, architecture_names, path_nodes, placement_sets
 from fusiest.spec import architecture as arch
-from fusiest.spec.binding import Path, PlacementSets, architecture_names, path_nodes, placement_sets
-from fusiest.spec.scope import EinsumNames
-from fusiest.spec.spec import Spec
 
 
 @dataclass(frozen=True, slots=True)

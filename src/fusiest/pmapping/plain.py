@@ -6,9 +6,8 @@ from fusiest.model.visits import footprint
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.spatial import satisfies
+from fusiest.spec import Path, Spec
 from fusiest.spec import architecture as arch
-from fusiest.spec.binding import Path
-from fusiest.spec.spec import Spec
 
 
 def beside(spec: Spec, path: Path) -> frozenset[tuple[int, int]]:

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from fusiest.pmapping import kernels
 from fusiest.pmapping.factors import divisors, primes
 from fusiest.pmapping.pareto import Floats, Ints
-from fusiest.spec.analysis import Access, EinsumInfo
-from fusiest.spec.binding import Path
+from fusiest.spec import Access, EinsumInfo, Path
 
 TRAFFIC, FIRST, FOOTPRINT = 0, 1, 2
 """What `Problem.amounts` has of each tensor."""

@@ -8,7 +8,7 @@ from fusiest.errors import SpecError, did_you_mean
 from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.identical import common_key, renamed_table
 from fusiest.pmapping.table import FusedLimits, Table
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 
 _TABLES: weakref.WeakKeyDictionary[Spec, weakref.WeakValueDictionary[object, Table]] = weakref.WeakKeyDictionary()
 """Tables that someone still holds, by spec."""

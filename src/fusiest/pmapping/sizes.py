@@ -7,8 +7,7 @@ import math
 from dataclasses import replace
 
 from fusiest.model.visits import footprint
-from fusiest.spec.binding import Path, bind, computes
-from fusiest.spec.spec import Spec
+from fusiest.spec import Path, Spec, bind, computes
 
 
 def bind_sized(spec: Spec, einsum: str, compute: str) -> Path:

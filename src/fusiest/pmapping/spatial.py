@@ -15,7 +15,7 @@ from fusiest.interrupt import check
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.table import group_numbers
-from fusiest.spec.binding import BoundComparison, BoundDimension
+from fusiest.spec import BoundComparison, BoundDimension
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,

@@ -13,7 +13,7 @@ from functools import cached_property
 from fusiest.pmapping.nest import BEYOND, NOWHERE, HeldTensor, HolderSource, Stretch
 from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.problem import Problem
-from fusiest.spec.binding import Path
+from fusiest.spec import Path
 
 Outers = frozenset[int]
 """Numbers of placements, one for each that differs further out."""

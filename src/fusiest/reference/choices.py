@@ -12,17 +12,17 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fusiest.spec import architecture as arch
-from fusiest.spec.binding import (
+from fusiest.spec import (
     BoundComparison,
     BoundDimension,
+    EinsumNames,
     Path,
     PlacementSets,
+    Spec,
     architecture_names,
     placement_sets,
 )
-from fusiest.spec.scope import EinsumNames
-from fusiest.spec.spec import Spec
+from fusiest.spec import architecture as arch
 
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "==": operator.eq,

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal
 from fusiest.reference.choices import HolderAt, obeys, placements
-from fusiest.spec.binding import BoundDimension, Path, bind, computes
-from fusiest.spec.spec import Spec
+from fusiest.spec import BoundDimension, Path, Spec, bind, computes
 
 CopySlot = tuple[int, BoundDimension | None]
 """A place for a loop above the first holder (0) or between the two (1): Temporal, or on a fanout dimension."""

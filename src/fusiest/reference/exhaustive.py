@@ -26,8 +26,7 @@ from fusiest.model.nest import EinsumNest, TreeNode, build_nest
 from fusiest.model.occupancy import reservations
 from fusiest.reference.choices import HolderAt, holder_orders, obeys, placements, spatial_choices
 from fusiest.reference.skeletons import Chain, LoopSkeleton, ReferenceLimits, chains, seen_by, tail
-from fusiest.spec.binding import Path, bind, computes
-from fusiest.spec.spec import Spec
+from fusiest.spec import Path, Spec, bind, computes
 
 LoopAbove: TypeAlias = tuple[str, int, tuple[str, str] | None]
 """Rank variable, tile shape, and the fanout dimension (component, name) of a Spatial loop."""

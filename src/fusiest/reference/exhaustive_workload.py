@@ -29,9 +29,7 @@ from fusiest.reference.copies import copy_nests
 from fusiest.reference.exhaustive import Mapper, TooManyTrees
 from fusiest.reference.joined_tree import NoTree, joined_tree
 from fusiest.reference.skeletons import ReferenceLimits
-from fusiest.spec.analysis import EinsumInfo
-from fusiest.spec.binding import Path, bind, computes
-from fusiest.spec.spec import Spec
+from fusiest.spec import EinsumInfo, Path, Spec, bind, computes
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 

@@ -12,9 +12,7 @@ from typing import TypeAlias
 
 from fusiest.errors import SpecError
 from fusiest.looptree.nodes import Compute, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll, variable_in
-from fusiest.spec.analysis import Access, EinsumInfo
-from fusiest.spec.binding import BoundComponent, Path, bind
-from fusiest.spec.spec import Spec
+from fusiest.spec import Access, BoundComponent, EinsumInfo, Path, Spec, bind
 
 Address: TypeAlias = tuple[int, ...]
 """Where a node stands in the tree: two Einsums share a loop only if it has the same address for both."""

@@ -18,7 +18,7 @@ from fusiest.reference.machine import CopyMachine, EinsumMachine
 from fusiest.reference.nest import SimulatedNest, nests
 from fusiest.reference.occupancy import peaks, reservations
 from fusiest.reference.schedule import ScheduleStep, schedule
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 
 CountedAction: TypeAlias = tuple[str, str, str]
 """Component, tensor, action."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fusiest.reference.choices import HolderAt, ReferencePlacement, SpatialLoop
-from fusiest.spec.binding import Path
+from fusiest.spec import Path
 
 
 @dataclass(frozen=True, slots=True)

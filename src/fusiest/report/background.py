@@ -9,7 +9,7 @@ from functools import cached_property
 from fusiest.report.limits import Rate, SpeedLimit, limits
 from fusiest.report.machine import Machine
 from fusiest.report.names import Names
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 
 
 @dataclass(frozen=True)

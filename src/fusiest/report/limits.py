@@ -14,7 +14,7 @@ from fusiest.model.operations import operations
 from fusiest.model.visits import footprint
 from fusiest.report.machine import Machine
 from fusiest.report.traffic import bits_moved
-from fusiest.spec.analysis import EinsumInfo
+from fusiest.spec import EinsumInfo
 
 
 @dataclass(frozen=True, slots=True)

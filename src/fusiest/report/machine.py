@@ -8,9 +8,8 @@ from functools import cached_property
 
 from fusiest.model.leakage import bind_all
 from fusiest.model.operations import operations_per_point
+from fusiest.spec import BoundComponent, Spec
 from fusiest.spec import architecture as arch
-from fusiest.spec.binding import BoundComponent
-from fusiest.spec.spec import Spec
 
 Bound = Mapping[str, BoundComponent]
 """Component → the component, evaluated for one Einsum."""

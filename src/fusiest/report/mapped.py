@@ -16,11 +16,8 @@ from fusiest.report.background import Background
 from fusiest.report.machine import Machine
 from fusiest.report.roles import ROLES
 from fusiest.show import einsum_text
+from fusiest.spec import BoundComponent, Spec, dump, tag_of
 from fusiest.spec import architecture as arch
-from fusiest.spec.binding import BoundComponent
-from fusiest.spec.dump import dump
-from fusiest.spec.fields import tag_of
-from fusiest.spec.spec import Spec
 
 Span = list[float | None] | None
 """The least and the most over all Einsums and tensors, null for what is unlimited; None if there is no such figure."""

@@ -9,8 +9,8 @@ from functools import cached_property
 
 from fusiest.model.visits import footprint
 from fusiest.report.roles import ROLES, Role, tensor_roles
+from fusiest.spec import Spec
 from fusiest.spec import architecture as arch
-from fusiest.spec.spec import Spec
 
 MOST_OF_A_ROLE = 4
 """Tensors of one role that a chart shows one by one."""

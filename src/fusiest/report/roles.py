@@ -15,8 +15,7 @@ from fusiest.model.evaluate import Anatomy, Evaluation
 from fusiest.model.nest import EinsumNest
 from fusiest.model.operations import operations_per_point
 from fusiest.model.visits import footprint
-from fusiest.spec.analysis import EinsumInfo, WorkloadInfo
-from fusiest.spec.expressions import NameSet
+from fusiest.spec import EinsumInfo, NameSet, WorkloadInfo
 
 Role: TypeAlias = Literal["weight", "cache", "activation"]
 ROLES: dict[Role, str] = {"weight": "weights", "cache": "caches", "activation": "activations"}

@@ -12,9 +12,7 @@ from fusiest.mapper.mapper import NoMapping, run
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.result import Result
-from fusiest.spec.dataflow import constrained
-from fusiest.spec.load import load
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec, constrained, load
 
 
 def unfused_optimum(spec: Spec, options: Options, say: Progress | None = None) -> Result | str:

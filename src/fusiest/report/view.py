@@ -18,8 +18,7 @@ from fusiest.report.roles import energy_shares
 from fusiest.report.roofline import roofline
 from fusiest.report.treerows import tree_rows
 from fusiest.show import einsum_text
-from fusiest.spec.dump import dump_mapping
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec, dump_mapping
 
 
 def mapping_charts(background: Background, tree: LoopTree, evaluation: Evaluation) -> dict[str, Chart]:

@@ -21,11 +21,7 @@ from fusiest.reproduce.cim_published import ChipCondition, Published, bundled_va
 from fusiest.reproduce.output import Output, table
 from fusiest.reproduce.pieces import Study
 from fusiest.reproduce.searching import searched
-from fusiest.spec.library import library_text
-from fusiest.spec.load import load_texts
-from fusiest.spec.spec import Spec
-from fusiest.spec.specfiles import find
-from fusiest.spec.template import undeclared
+from fusiest.spec import Spec, find_file, library_text, load_texts, undeclared
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -141,7 +137,7 @@ def peak_spec(name: str, defines: dict[str, ChipCondition]) -> Spec:
 
 
 def _with_work(name: str, chip: Chip, sizes: dict[str, int], defines: dict[str, ChipCondition]) -> Spec:
-    file, text = find(f"cim/{name}")
+    file, text = find_file(f"cim/{name}")
     return load_texts({file: text, "<work>": chip.workload.format(**sizes)}, defines)
 
 

@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from importlib import resources
 
 from fusiest.errors import Source, SpecError, did_you_mean, shown
-from fusiest.spec.fields import known_fields, read_list, read_text
-from fusiest.spec.textfile import read_text as text_of_file
-from fusiest.spec.yamlfile import MapNode, ScalarNode, YamlNode, load_nodes
+from fusiest.spec import MapNode, ScalarNode, YamlNode, known_fields, load_nodes, read_list, read_text, text_of_file
 
 ChipCondition = int | float | bool | str
 QUANTITIES = {

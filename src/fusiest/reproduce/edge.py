@@ -8,7 +8,7 @@ from fusiest.mapper.progress import Step
 from fusiest.model.fusion import fused_sets
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.searching import searched
-from fusiest.spec.load import load
+from fusiest.spec import load
 
 OURS = "fusiest"
 DATAFLOWS = {OURS: "fusiest", "transfusion": "TransFusion", "flat": "FLAT", "unfused": "unfused"}

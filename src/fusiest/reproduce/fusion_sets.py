@@ -10,7 +10,7 @@ from fusiest.report.palette import SETS
 from fusiest.reproduce.edge import OURS, best_mapping, lengths, thousands
 from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Study
-from fusiest.spec.load import load
+from fusiest.spec import load
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

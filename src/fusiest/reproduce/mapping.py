@@ -12,9 +12,7 @@ from fusiest.model.evaluate import Evaluation, evaluate
 from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.searching import searched
-from fusiest.spec.dump import dump_mapping
-from fusiest.spec.load import load, load_texts
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec, dump_mapping, load, load_texts
 
 TITLE = "The optimal mapping of GPT-3 6.7B on the TPU v4i"
 DEFINES: dict[str, object] = {"BATCH_SIZE": 64, "N_TOKENS": 4096}

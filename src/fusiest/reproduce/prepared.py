@@ -18,8 +18,7 @@ from fusiest.mapper.resources import cpu_seconds
 from fusiest.mapper.tables import explore_all
 from fusiest.reproduce.pieces import Settings
 from fusiest.reproduce.searching import searched
-from fusiest.spec.load import load
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec, load
 
 
 @dataclass(frozen=True)

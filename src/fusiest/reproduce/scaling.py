@@ -15,7 +15,7 @@ from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.prepared import prepare
 from fusiest.reproduce.searching import load_compiled, searched
-from fusiest.spec.load import load
+from fusiest.spec import load
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

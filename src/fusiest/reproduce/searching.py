@@ -6,8 +6,7 @@ from fusiest.errors import OutOfMemory
 from fusiest.mapper.mapper import run
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Result
-from fusiest.spec.load import load
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec, load
 
 
 def searched(spec: Spec, options: Options) -> Result:

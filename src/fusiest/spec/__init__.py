@@ -1,0 +1,70 @@
+"""Specs: architectures, workloads, mappings and what they mean for one Einsum. Other packages take from here what they use.
+
+`architecture` is a module of node types, which others name as a whole: `from fusiest.spec import architecture as arch`.
+"""
+
+from __future__ import annotations
+
+from fusiest.spec import architecture
+from fusiest.spec.affine import Affine
+from fusiest.spec.analysis import Access, EinsumInfo, Stepping, WorkloadInfo
+from fusiest.spec.architecture import Memory, beside, computes, flatten, path_nodes
+from fusiest.spec.binding import architecture_names, bind, bind_node
+from fusiest.spec.bound import BoundComponent, BoundDimension, Path
+from fusiest.spec.costs import ComponentCosts, filled
+from fusiest.spec.dataflow import constrained
+from fusiest.spec.dumping import dump, dump_mapping
+from fusiest.spec.einsum_text import parse_einsum
+from fusiest.spec.expressions import CONSTANTS, Record, boolean, evaluate_expression, number
+from fusiest.spec.fields import (
+    Value,
+    describe,
+    known_fields,
+    no_tag,
+    read_bool,
+    read_expression,
+    read_int,
+    read_list,
+    read_text,
+    tag_of,
+)
+from fusiest.spec.grammar import names_in, parse_expression
+from fusiest.spec.includes import Included, Includes, project_folder
+from fusiest.spec.library import library_classes, library_files, library_text
+from fusiest.spec.loading import NETWORKS, bundled, bundled_names, combined, defines_of, load, load_texts
+from fusiest.spec.names import NAME, RESERVED
+from fusiest.spec.namesets import Attributed, NameSet
+from fusiest.spec.origin import SpecOrigin
+from fusiest.spec.placement import BoundComparison, PlacementSets, placement_sets
+from fusiest.spec.resultfile import (
+    EVALUATION,
+    OBJECTIVES,
+    RESULT,
+    WRITERS,
+    best_mapping,
+    known_objective,
+    list_of,
+    number_of,
+    objective_of,
+    read_document,
+    text_of,
+)
+from fusiest.spec.scope import EinsumNames
+from fusiest.spec.spec import Spec
+from fusiest.spec.specfiles import KINDS, find_file
+from fusiest.spec.template import undeclared
+from fusiest.spec.textfile import text_of_file
+from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes, parse_nodes
+
+__all__ = [
+    "CONSTANTS", "EVALUATION", "KINDS", "NAME", "NETWORKS", "OBJECTIVES", "RESERVED", "RESULT", "WRITERS", "Access", "Affine",
+    "Attributed", "BoundComparison", "BoundComponent", "BoundDimension", "ComponentCosts", "EinsumInfo", "EinsumNames",
+    "Included", "Includes", "ListNode", "MapNode", "Memory", "NameSet", "Path", "PlacementSets", "Record", "ScalarNode", "Spec",
+    "SpecOrigin", "Stepping", "Value", "WorkloadInfo", "YamlNode", "architecture", "architecture_names", "beside",
+    "best_mapping", "bind", "bind_node", "boolean", "bundled", "bundled_names", "combined", "computes", "constrained",
+    "defines_of", "describe", "dump", "dump_mapping", "evaluate_expression", "filled", "find_file", "flatten", "known_fields",
+    "known_objective", "library_classes", "library_files", "library_text", "list_of", "load", "load_nodes", "load_texts",
+    "names_in", "no_tag", "number", "number_of", "objective_of", "parse_einsum", "parse_expression", "parse_nodes",
+    "path_nodes", "placement_sets", "project_folder", "read_bool", "read_document", "read_expression", "read_int", "read_list",
+    "read_text", "tag_of", "text_of", "text_of_file", "undeclared",
+]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from fusiest.errors import SpecError, shown
 from fusiest.frozen import FrozenDict
-from fusiest.spec.expressions import parse
+from fusiest.spec.expressions import parse_expression
 
 MAX_CONSTANT = 2**62
 
@@ -28,7 +28,7 @@ class Affine:
 
     @classmethod
     def parse(cls, text: str) -> Affine:
-        coefficients, constant = _affine(parse(text), text)
+        coefficients, constant = _affine(parse_expression(text), text)
         return cls(FrozenDict({v: a for v, a in coefficients.items() if a}), constant)
 
     @property
@@ -128,7 +128,7 @@ class Constraint:
 
 @functools.lru_cache(maxsize=4096)
 def _inequalities(text: str) -> tuple[Affine, ...]:
-    tree = parse(text)
+    tree = parse_expression(text)
     found: list[Affine] = []
     for part in tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]:
         if not isinstance(part, ast.Compare):

@@ -15,7 +15,8 @@ from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
 from fusiest.spec.analysis import EinsumInfo
-from fusiest.spec.binding import BoundComponent, architecture_names, bind_node, raw_figures
+from fusiest.spec.binding import architecture_names, bind_node, raw_figures
+from fusiest.spec.bound import BoundComponent
 from fusiest.spec.expressions import CONSTANTS, NameSet, Universe, names_in
 from fusiest.spec.models import DUMMY
 from fusiest.spec.scope import EinsumNames

@@ -111,7 +111,7 @@ def _everywhere(workload: Workload, sizes: Any, shape: Any) -> Workload:
 
 def with_defines(spec: Spec, defines: Mapping[str, object]) -> Spec:
     """The files loaded again, with other values of defines."""
-    from fusiest.spec.load import load
+    from fusiest.spec.loading import load
 
     origin = spec.origin
     if origin is None or not origin.inputs:

@@ -1,27 +1,26 @@
-"""Arithmetic and set expressions, read with Python's grammar and evaluated by a walk over a few node types.
+"""Arithmetic and set expressions, evaluated by a walk over their trees.
 
-Nothing in a spec is ever compiled or run: a node, function or attribute that is not listed here is an error.
-Every step is counted and every number bounded, so that no expression can exhaust the machine.
+An attribute that is not listed is an error. Every step is counted and every number bounded, so that no expression can exhaust the
+machine.
 """
 
 from __future__ import annotations
 
 import ast
 import math
-import re
 import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any, TypeVar, cast
 
 from fusiest.errors import Located, SpecError, did_you_mean, shown
 from fusiest.spec.budget import Budget
 from fusiest.spec.functions import FUNCTIONS
+from fusiest.spec.grammar import SYMBOLS, is_fanout, names_in, parse_expression
 from fusiest.spec.namesets import Attributed, NameSet, Universe
 from fusiest.spec.operators import (
-    MAX_BITS,
     binary,
     compare,
     is_array,
@@ -32,7 +31,6 @@ from fusiest.spec.operators import (
     truth,
     want_numbers,
 )
-from fusiest.units import complaint, without_units
 
 __all__ = [
     "CONSTANTS",
@@ -42,16 +40,14 @@ __all__ = [
     "Word",
     "boolean",
     "by_set",
-    "evaluate",
+    "evaluate_expression",
     "name_set",
     "names_in",
     "number",
-    "parse",
+    "parse_expression",
 ]
 
 T = TypeVar("T")
-MAX_LENGTH = 2_000
-MAX_DEPTH = 50
 MAX_STEPS = 100_000
 CONSTANTS: Mapping[str, object] = {"inf": math.inf, "pi": math.pi, "true": True, "false": False}
 
@@ -60,7 +56,7 @@ CONSTANTS: Mapping[str, object] = {"inf": math.inf, "pi": math.pi, "true": True,
 class Record(Attributed):
     """An object whose attributes an expression may read: exactly the fields given.
 
-    >>> evaluate("a.n_calls / 2", {"a": Record({"n_calls": 6})})
+    >>> evaluate_expression("a.n_calls / 2", {"a": Record({"n_calls": 6})})
     3.0
     """
 
@@ -83,17 +79,17 @@ class VariableError(SpecError):
     """A variable without a value: what uses it has nothing to add."""
 
 
-def evaluate(value: float | str, names: Mapping[str, object]) -> object:
+def evaluate_expression(value: float | str, names: Mapping[str, object]) -> object:
     """The value of an expression. Numbers and booleans stand for themselves.
 
-    >>> evaluate("8 * 614e9", {})
+    >>> evaluate_expression("8 * 614e9", {})
     4912000000000.0
-    >>> evaluate("max(a.n / 2 for a in actions)", {"actions": (Record({"n": 4}), Record({"n": 6}))})
+    >>> evaluate_expression("max(a.n / 2 for a in actions)", {"actions": (Record({"n": 4}), Record({"n": 6}))})
     3.0
     """
     if not isinstance(value, str):
         return value
-    tree, evaluation = parse(value), _Evaluation(names)
+    tree, evaluation = parse_expression(value), _Evaluation(names)
     try:
         return evaluation.visit(tree)
     except (SpecError, ArithmeticError, ValueError, TypeError, RecursionError) as error:
@@ -108,7 +104,7 @@ def number(value: float | str, names: Mapping[str, object], what: str) -> int | 
     >>> number("1024*1024*128*8", {}, "size")
     1073741824
     """
-    result = evaluate(value, names)
+    result = evaluate_expression(value, names)
     if is_array(result) and getattr(result, "ndim", 1) == 0:
         result = cast(Any, result).item()
     if isinstance(result, Word):
@@ -129,7 +125,7 @@ def boolean(value: float | str, names: Mapping[str, object], what: str) -> bool:
     >>> boolean("2 < 3 and not 0", {}, "enabled")
     True
     """
-    result = evaluate(value, names)
+    result = evaluate_expression(value, names)
     if isinstance(result, (bool, int, NameSet)) or (isinstance(result, float) and not math.isnan(result)):
         return bool(result)
     raise SpecError(f"{what} must be true or false, but '{shown(value)}' is {kind_of(result)}", at=_place(value))
@@ -142,7 +138,7 @@ def name_set(value: float | str, names: Mapping[str, object], what: str) -> Name
     >>> sorted(name_set("~A", {"A": ab.of("A")}, "keep").members)
     ['B']
     """
-    result = evaluate(value, names)
+    result = evaluate_expression(value, names)
     if isinstance(result, NameSet):
         return result
     raise SpecError(f"{what} must be a set, but '{shown(value)}' is {kind_of(result)}", at=_place(value))
@@ -173,108 +169,6 @@ def by_set(table: Mapping[str, T], names: Mapping[str, object], universe: Univer
     if rest is not None:
         spread |= {tensor: rest for tensor in sorted(universe.tensors) if tensor not in spread}
     return spread
-
-
-def parse(text: str) -> ast.expr:
-    """Parse an expression and check that it uses nothing but the language of this module.
-
-    >>> type(parse("a if b else ~c")).__name__
-    'IfExp'
-    """
-    try:
-        return _parse(str(text))
-    except SpecError as error:
-        raise SpecError(error.message, at=text) from None
-
-
-@lru_cache(maxsize=4_096)
-def _parse(text: str) -> ast.expr:
-    if len(text) > MAX_LENGTH:
-        raise SpecError(f"an expression may have {MAX_LENGTH} characters, but this one has {len(text)}")
-    if "\\" in text:
-        raise SpecError(f"'{shown(text)}' is not an expression: a backslash has no meaning here")
-    if _GLUED.search(text):
-        raise SpecError(f"'{shown(text)}' is not an expression: a space is missing after a number")
-    # An expression may be folded over lines; with a comment in it, joining the lines would drop what follows.
-    line = without_units(text.strip() if "#" in text else " ".join(text.split()))
-    try:
-        tree = ast.parse(line, mode="eval").body
-    except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
-        reason = complaint(text) or (error.msg if isinstance(error, SyntaxError) else "it cannot be parsed")
-        raise SpecError(f"'{shown(text)}' is not an expression: {reason}") from None
-    try:
-        _check(tree)
-        _check_spelling(tree, line)
-    except SpecError as error:
-        raise SpecError(f"in '{shown(text)}': {error.message}") from None
-    return tree
-
-
-@lru_cache(maxsize=4_096)
-def names_in(text: str) -> frozenset[str]:
-    """The names that an expression takes from outside.
-
-    >>> sorted(names_in("~(input | output) if len(All) == 3 else sum(t for t in All)"))
-    ['All', 'input', 'output']
-    """
-    nodes = list(ast.walk(parse(text)))
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    found = [node for node in nodes if isinstance(node, ast.Name) and id(node) not in called]
-    return frozenset(node.id for node in found) - {node.id for node in found if isinstance(node.ctx, ast.Store)}
-
-
-def _check(tree: ast.expr) -> None:
-    """Refuse what is not in the language, before anything is evaluated. A sum of many terms is not deep."""
-    todo: list[tuple[ast.AST, int]] = [(tree, 0)]
-    while todo:
-        node, depth = todo.pop()
-        if depth > MAX_DEPTH:
-            raise SpecError(f"nested more than {MAX_DEPTH} deep")
-        if not isinstance(node, _GRAMMAR):
-            raise SpecError(f"{_REFUSED.get(type(node), type(node).__name__)} may not be used in an expression")
-        if isinstance(node, ast.Call):
-            _check_call(node)
-            todo += [(argument, depth + 1) for argument in (*node.args, *([node.func] if _is_fanout(node) else []))]
-            continue
-        if isinstance(node, ast.Constant):
-            _check_constant(node.value)
-        if isinstance(node, ast.comprehension) and (node.is_async or not isinstance(node.target, ast.Name)):
-            raise SpecError("a 'for' takes one plain name")
-        for child in ast.iter_child_nodes(node):
-            chained = isinstance(node, ast.BinOp) and child is node.left and isinstance(child, ast.BinOp)
-            todo.append((child, depth if chained else depth + 1))
-
-
-def _check_spelling(tree: ast.expr, line: str) -> None:
-    """Refuse a letter that Python takes for another: `Aᵢ` would be read as `Ai`."""
-    for node in ast.walk(tree) if not line.isascii() else ():
-        if isinstance(node, ast.Name) and ast.get_source_segment(line, node) != node.id:
-            raise SpecError(f"'{ast.get_source_segment(line, node)}' is not a name of ASCII letters, digits and '_'")
-
-
-def _is_fanout(node: ast.Call) -> bool:
-    """Whether this is `Array.get_fanout()`, another way to write `Array.fanout`."""
-    return isinstance(node.func, ast.Attribute) and node.func.attr == "get_fanout" and not node.args + node.keywords
-
-
-def _check_call(node: ast.Call) -> None:
-    if _is_fanout(node):
-        return
-    if not isinstance(node.func, ast.Name):
-        raise SpecError("only functions can be called")
-    if node.func.id not in FUNCTIONS:
-        raise SpecError(f"unknown function '{node.func.id}'{did_you_mean(node.func.id, FUNCTIONS)}")
-    if node.keywords:
-        raise SpecError(f"{node.func.id} takes no named arguments")
-
-
-def _check_constant(value: object) -> None:
-    if isinstance(value, (bool, str)):
-        return
-    if not isinstance(value, (int, float)):
-        raise SpecError(f"{value!r} may not be used in an expression")
-    if value == math.inf or (isinstance(value, int) and value.bit_length() > MAX_BITS):
-        raise SpecError("a number is too large")
 
 
 class _Evaluation:
@@ -321,7 +215,7 @@ class _Evaluation:
         value = self.visit(spine[-1].left)
         for step in reversed(spine):
             self.budget.spend()
-            value = binary(_SYMBOLS[type(step.op)], value, self.visit(step.right))
+            value = binary(SYMBOLS[type(step.op)], value, self.visit(step.right))
             self.pay(value)
         return value
 
@@ -334,7 +228,7 @@ class _Evaluation:
             if isinstance(value, NameSet):
                 return ~value
             raise SpecError(f"'~' is the complement of a set, but this is {kind_of(value)}; of a condition, say 'not'")
-        want_numbers(_SYMBOLS[type(node.op)], value)
+        want_numbers(SYMBOLS[type(node.op)], value)
         return -cast(Any, value) if isinstance(node.op, ast.USub) else +cast(Any, value)
 
     def logical(self, node: ast.BoolOp) -> object:
@@ -352,7 +246,7 @@ class _Evaluation:
         for op, operand in zip(node.ops, node.comparators, strict=True):
             right = self.visit(operand)
             self.pay(right)
-            result = result & cast(Any, compare(_SYMBOLS[type(op)], left, right))
+            result = result & cast(Any, compare(SYMBOLS[type(op)], left, right))
             if not is_array(result) and not result:
                 return False
             left = right
@@ -367,7 +261,7 @@ class _Evaluation:
         return sys.modules["numpy"].where(condition, body, orelse)
 
     def call(self, node: ast.Call) -> object:
-        if _is_fanout(node):
+        if is_fanout(node):
             return cast(Attributed, self.visit(cast(ast.Attribute, node.func).value)).attribute("fanout")
         name = cast(ast.Name, node.func).id
         arguments = [self.visit(argument) for argument in node.args]
@@ -421,13 +315,6 @@ def _reason(error: Exception) -> str:
     return "a number is too large" if isinstance(error, OverflowError) else "it has no value"
 
 
-# Python warns about these on stderr, where only our own lines belong.
-_GLUED = re.compile(r"\b[0-9][0-9a-fA-FxXoOjJ_.]*(and|else|for|if|in|is|not|or)")
-_SYMBOLS: Mapping[type, str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
-    ast.BitAnd: "&", ast.BitOr: "|", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">",
-    ast.GtE: ">=", ast.UAdd: "+", ast.USub: "-", ast.Invert: "~", ast.Not: "not", ast.In: "in", ast.NotIn: "not in",
-}  # fmt: skip
 _VISITORS: Mapping[type, Callable[[_Evaluation, Any], object]] = {
     ast.Constant: _Evaluation.constant, ast.Name: _Evaluation.name, ast.Attribute: _Evaluation.attribute,
     ast.BinOp: _Evaluation.binary, ast.UnaryOp: _Evaluation.unary, ast.BoolOp: _Evaluation.logical,
@@ -435,10 +322,4 @@ _VISITORS: Mapping[type, Callable[[_Evaluation, Any], object]] = {
     ast.GeneratorExp: _Evaluation.comprehension, ast.ListComp: _Evaluation.comprehension,
     ast.List: _Evaluation.sequence, ast.Tuple: _Evaluation.sequence, ast.Subscript: _Evaluation.subscript,
     ast.Set: _Evaluation.braces,
-}  # fmt: skip
-_GRAMMAR = (*_VISITORS, *_SYMBOLS, ast.And, ast.Or, ast.comprehension, ast.Load, ast.Store)
-_REFUSED: Mapping[type, str] = {
-    ast.Slice: "a slice", ast.Lambda: "a lambda", ast.JoinedStr: "an f-string", ast.NamedExpr: "':='",
-    ast.Starred: "a '*'", ast.Dict: "a dict",
-    ast.BitXor: "'^'", ast.LShift: "'<<'", ast.RShift: "'>>'", ast.MatMult: "'@'", ast.Is: "'is'", ast.IsNot: "'is'",
 }  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from fusiest.errors import Located, SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
-from fusiest.spec.expressions import number, parse
+from fusiest.spec.expressions import number, parse_expression
 from fusiest.spec.limits import Limits
 from fusiest.spec.names import check_name
 from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
@@ -94,7 +94,7 @@ def read_name(node: YamlNode, what: str) -> Located:
 def read_expression(node: YamlNode, what: str) -> Located:
     """The text of an expression, whose syntax is checked at once."""
     text = read_text(node, what)
-    parse(text)
+    parse_expression(text)
     return text
 
 

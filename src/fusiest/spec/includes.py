@@ -17,7 +17,7 @@ from fusiest.errors import SpecError, shown
 from fusiest.spec.budget import spend
 from fusiest.spec.template import marked, undeclared
 from fusiest.spec.template_values import Function
-from fusiest.spec.textfile import read_text
+from fusiest.spec.textfile import text_of_file
 from fusiest.spec.yamlfile import YamlNode, load_nodes, measure
 
 MAX_NESTED, MAX_FOLDERS_UP = 10, 3
@@ -98,7 +98,7 @@ class Includes:
         found = self.find(path, os.path.isfile)
         if not found.endswith(SUFFIXES):
             raise SpecError(f"'{shown(path)}' is not a YAML file: only those can be included")
-        text = read_text(found)
+        text = text_of_file(found)
         spend(len(text) // 64)
         file = os.path.normpath(
             os.path.join(os.path.dirname(self.file), os.path.relpath(found, os.path.dirname(self.path)))

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from fusiest.errors import FusiestError, shown
-from fusiest.spec.textfile import read_text
+from fusiest.spec.textfile import text_of_file
 
 RESULT, EVALUATION = "fusiest-result/1", "fusiest-evaluation/1"
 WRITERS = {RESULT: "fusiest map --json", EVALUATION: "fusiest evaluate --json"}
@@ -16,7 +16,7 @@ MAX_RESULT_BYTES = 500_000_000
 
 def read_document(file: str) -> dict[str, Any]:
     """The JSON of a result or an evaluation."""
-    text = read_text(file, MAX_RESULT_BYTES)
+    text = text_of_file(file, MAX_RESULT_BYTES)
     try:
         document = json.loads(text)
     except RecursionError:

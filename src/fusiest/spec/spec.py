@@ -187,7 +187,7 @@ class Spec:
 
     def to_yaml(self) -> str:
         """The spec as a file that loads to the same."""
-        from fusiest.spec.dump import dump
+        from fusiest.spec.dumping import dump
 
         return dump(self)
 

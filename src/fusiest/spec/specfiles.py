@@ -13,7 +13,7 @@ from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.spec.fields import read_fields, read_list, read_text
 from fusiest.spec.includes import SUFFIXES, Included, Includes
 from fusiest.spec.library import library_files, library_path
-from fusiest.spec.textfile import read_text as text_of_file
+from fusiest.spec.textfile import text_of_file
 from fusiest.spec.yamlfile import ScalarNode, YamlNode, load_nodes
 
 INCLUDE = "include"
@@ -30,7 +30,7 @@ class SpecText(NamedTuple):
     path: str | None = None
 
 
-def find(name: str) -> tuple[str, SpecText]:
+def find_file(name: str) -> tuple[str, SpecText]:
     """The display name and text of a file or a bundled spec; a file goes before a bundled spec of the same name."""
     if not os.path.isfile(name) and not name.endswith((".yaml", ".yml")):
         bundled = {key: path for kind in reversed(KINDS) for key, path in library_files(kind).items()}

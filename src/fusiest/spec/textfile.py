@@ -10,7 +10,7 @@ from fusiest.errors import Source, SpecError
 MAX_BYTES = 16_000_000
 
 
-def read_text(path: str | os.PathLike[str], most: int = MAX_BYTES) -> str:
+def text_of_file(path: str | os.PathLike[str], most: int = MAX_BYTES) -> str:
     """The text of a regular UTF-8 file of at most so many bytes. Nothing else is opened for long."""
     name = os.fspath(path)
     data = _read_bytes(name, most)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, TypeAlias
 
 from fusiest.errors import Located, SpecError
-from fusiest.spec.expressions import CONSTANTS, VariableError, Word, evaluate, names_in, parse
+from fusiest.spec.expressions import CONSTANTS, VariableError, Word, evaluate_expression, names_in, parse_expression
 from fusiest.spec.fields import Reader, no_tag, read_condition, read_text
 from fusiest.spec.yamlfile import ListNode, ScalarNode, YamlNode
 from fusiest.units import quantity
@@ -109,7 +109,7 @@ def value_of(value: VariableValue, names: Mapping[str, object]) -> object:
         return value
     if isinstance(value, str) and is_word(value) and re.split(r"[./-]", value)[0] not in names:
         return Word(value, value.source if isinstance(value, Located) else None)
-    return evaluate(value, names)
+    return evaluate_expression(value, names)
 
 
 def is_word(text: str) -> bool:
@@ -128,7 +128,7 @@ def is_expression(text: str) -> bool:
     (True, False)
     """
     try:
-        parse(text)
+        parse_expression(text)
     except SpecError:
         return False
     return True

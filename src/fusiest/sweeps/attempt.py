@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from fusiest.errors import FusiestError, OutOfMemory, SpecError
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Result
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 
 SAME = 1e-12
 """Costs on two designs that are so close, relatively, are the same: the same sums were rounded."""

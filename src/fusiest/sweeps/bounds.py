@@ -10,11 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fusiest.model.leakage import bind_all
+from fusiest.spec import Access, BoundComponent, BoundDimension, EinsumInfo, Spec, architecture_names, placement_sets
 from fusiest.spec import architecture as arch
-from fusiest.spec.analysis import Access, EinsumInfo
-from fusiest.spec.binding import BoundComponent, BoundDimension, architecture_names
-from fusiest.spec.placement import placement_sets
-from fusiest.spec.spec import Spec
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,19 @@ from typing import Any
 
 from fusiest.mapper.options import Options
 from fusiest.model.leakage import bind_all
+from fusiest.spec import (
+    CONSTANTS,
+    Affine,
+    BoundComponent,
+    EinsumInfo,
+    EinsumNames,
+    NameSet,
+    Spec,
+    architecture_names,
+    names_in,
+    parse_expression,
+)
 from fusiest.spec import architecture as arch
-from fusiest.spec.affine import Affine
-from fusiest.spec.analysis import EinsumInfo
-from fusiest.spec.binding import BoundComponent, architecture_names
-from fusiest.spec.expressions import CONSTANTS, names_in, parse
-from fusiest.spec.namesets import NameSet
-from fusiest.spec.scope import EinsumNames
-from fusiest.spec.spec import Spec
 
 ANSWER = 1
 """The version of the answer: to be raised when the same spec and options may give another result."""
@@ -127,7 +132,7 @@ def _placement(node: arch.Container, names: EinsumNames) -> object:
 
 def _texts(value: object, names: EinsumNames) -> object:
     if isinstance(value, str):
-        return [ast.unparse(parse(value)), _meanings(value, names)]
+        return [ast.unparse(parse_expression(value)), _meanings(value, names)]
     if isinstance(value, tuple):
         return [_texts(item, names) for item in value]
     if dataclasses.is_dataclass(value):

@@ -11,11 +11,8 @@ from typing import Any
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.model.area import area_by_component
+from fusiest.spec import CONSTANTS, NETWORKS, Spec, combined, defines_of, find_file, load, names_in
 from fusiest.spec import architecture as arch
-from fusiest.spec.expressions import CONSTANTS, names_in
-from fusiest.spec.load import NETWORKS, combined, defines_of, load
-from fusiest.spec.spec import Spec
-from fusiest.spec.specfiles import find
 from fusiest.sweeps.designs import Design
 from fusiest.sweeps.parameters import DesignGrid, Figure, FreeParameter, ParameterValue, TiedParameter
 from fusiest.sweeps.sweepfile import SweepFile, SweptWorkload
@@ -156,7 +153,7 @@ def _digest(file: str) -> str | None:
     if file.endswith(NETWORKS) or file.endswith(".json"):
         with open(file, "rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
-    text = find(file)[1].text
+    text = find_file(file)[1].text
     return None if "include" in text else hashlib.sha256(text.encode()).hexdigest()
 
 

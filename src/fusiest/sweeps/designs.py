@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fusiest.errors import SpecError, did_you_mean, shown
-from fusiest.spec.expressions import CONSTANTS, boolean, names_in
+from fusiest.spec import CONSTANTS, boolean, names_in
 from fusiest.sweeps.parameters import DesignGrid, Figure, ParameterValue, named
 from fusiest.sweeps.sweepfile import Sample, SweepFile
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusiest.errors import SpecError, did_you_mean
-from fusiest.spec.expressions import CONSTANTS, boolean, names_in, number
+from fusiest.spec import CONSTANTS, boolean, names_in, number
 from fusiest.sweeps.designs import Design
 from fusiest.sweeps.parameters import Figure, named
 from fusiest.sweeps.sweepfile import FIGURES, SweptWorkload, Wanted, check_figures

@@ -12,10 +12,22 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fusiest.errors import Located, SpecError, did_you_mean, shown
-from fusiest.spec.expressions import CONSTANTS, Record, evaluate, names_in, parse
-from fusiest.spec.fields import describe, known_fields, no_tag, read_text
-from fusiest.spec.namesets import Attributed
-from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
+from fusiest.spec import (
+    CONSTANTS,
+    Attributed,
+    ListNode,
+    MapNode,
+    Record,
+    ScalarNode,
+    YamlNode,
+    describe,
+    evaluate_expression,
+    known_fields,
+    names_in,
+    no_tag,
+    parse_expression,
+    read_text,
+)
 
 ParameterValue: TypeAlias = int | float | str | bool
 MOST_VALUES = 1_000_000
@@ -77,7 +89,7 @@ class DesignGrid:
 
 
 def _value(tied: TiedParameter, values: Mapping[str, ParameterValue]) -> ParameterValue:
-    result = evaluate(tied.text, named(values))
+    result = evaluate_expression(tied.text, named(values))
     if not isinstance(result, (int, float, str)):
         raise SpecError(f"parameter {tied.name}: '{shown(tied.text)}' is neither a number nor text", tied.text)
     return result
@@ -86,7 +98,7 @@ def _value(tied: TiedParameter, values: Mapping[str, ParameterValue]) -> Paramet
 def named(values: Mapping[str, object]) -> dict[str, object]:
     """Parameters as expressions name them: `GlobalBuffer.size` is the attribute `size` of `GlobalBuffer`.
 
-    >>> evaluate("2 * Buffer.size", named({"Buffer.size": 4}))
+    >>> evaluate_expression("2 * Buffer.size", named({"Buffer.size": 4}))
     8
     """
     tree: dict[str, object] = {}
@@ -159,7 +171,7 @@ def read_parameter(name: str, node: YamlNode) -> FreeParameter | TiedParameter:
         extra = next(field for field in fields if field != kinds[0])
         raise SpecError(f"{what}: '{extra}' belongs to a range", fields[extra].source)
     text = Located(str(_scalar(fields[kinds[0]], what)), fields[kinds[0]].source)
-    parse(text)
+    parse_expression(text)
     return TiedParameter(name, text)
 
 
@@ -235,7 +247,7 @@ def _whole(value: float) -> int | float:
 class Figure(float, Attributed):
     """A number that also has parts: `area` and `area.GlobalBuffer`, `latency` and `latency.resnet50`.
 
-    >>> evaluate("area - area.Buffer", {"area": Figure(5, {"Buffer": 2})})
+    >>> evaluate_expression("area - area.Buffer", {"area": Figure(5, {"Buffer": 2})})
     3.0
     """
 

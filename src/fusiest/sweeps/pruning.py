@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fusiest.spec.expressions import boolean, names_in, number, parse
+from fusiest.spec import boolean, names_in, number, parse_expression
 from fusiest.sweeps.bounds import LeastCosts
 from fusiest.sweeps.designs import Design
 from fusiest.sweeps.figures import DesignFigures, allowed, score
@@ -81,7 +81,7 @@ class Pruner:
 
 
 def _is_upper(text: str) -> bool:
-    tree = parse(text)
+    tree = parse_expression(text)
     if not isinstance(tree, ast.Compare) or len(tree.ops) != 1 or not isinstance(tree.ops[0], (ast.Lt, ast.LtE)):
         return False
     head = tree.left.value if isinstance(tree.left, ast.Attribute) else tree.left
@@ -90,6 +90,6 @@ def _is_upper(text: str) -> bool:
 
 
 def _left(text: str, least: DesignFigures) -> float:
-    tree = parse(text)
+    tree = parse_expression(text)
     assert isinstance(tree, ast.Compare)
     return number(ast.unparse(tree.left), least.names(), "subject to")

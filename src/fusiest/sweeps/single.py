@@ -9,7 +9,7 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.provenance import made_now
 from fusiest.mapper.result import Result
 from fusiest.mapper.saved import result_on
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 from fusiest.sweeps.canonical import run_form
 from fusiest.sweeps.store import DONE, RunRow, Store, packed, packed_figures
 

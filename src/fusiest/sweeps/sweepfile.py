@@ -13,14 +13,26 @@ from typing import Any
 from fusiest.errors import Located, SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.mapper.options import Options
-from fusiest.spec.expressions import parse
-from fusiest.spec.fields import describe, known_fields, read_bool, read_expression, read_int, read_list, read_text
-from fusiest.spec.includes import project_folder
-from fusiest.spec.library import library_files
-from fusiest.spec.load import NETWORKS
-from fusiest.spec.specfiles import KINDS
-from fusiest.spec.textfile import read_text as text_of_file
-from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes
+from fusiest.spec import (
+    KINDS,
+    NETWORKS,
+    ListNode,
+    MapNode,
+    ScalarNode,
+    YamlNode,
+    describe,
+    known_fields,
+    library_files,
+    load_nodes,
+    parse_expression,
+    project_folder,
+    read_bool,
+    read_expression,
+    read_int,
+    read_list,
+    read_text,
+    text_of_file,
+)
 from fusiest.sweeps.parameters import FreeParameter, TiedParameter, read_parameter
 
 FIELDS = ("arch", "workloads", "parameters", "where", "objective", "best", "sample", "orders", "max_fused_loops",
@@ -278,7 +290,7 @@ def wanted(best: str | Mapping[str, object] | None) -> Wanted | None:
     if best is None or isinstance(best, Wanted):
         return best
     if isinstance(best, str):
-        parse(best)
+        parse_expression(best)
         return Wanted(minimize=best)
     return make_sweep({"arch": "-", "workloads": ["-"], "best": best}).best
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from fusiest.components import Attribute, ComponentClass, Estimate
 from fusiest.show import si
-from fusiest.spec.costs import ComponentCosts
+from fusiest.spec import ComponentCosts
 
 _WIDTH = 110
 

@@ -17,7 +17,7 @@ from fusiest.model.fusion import SharedLoops, fused_sets, shared_loops
 from fusiest.model.leakage import bind_all
 from fusiest.model.operations import operations
 from fusiest.show import bits, si
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 from fusiest.terminal.components import area
 from fusiest.terminal.grid import Grid, Part, grid
 

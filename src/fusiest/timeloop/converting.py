@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusiest.errors import InvalidMapping, SpecError
-from fusiest.spec.load import load_texts
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec, load_texts
 from fusiest.timeloop.constraints import read_limits
 from fusiest.timeloop.differences import OVERLAP, WHY, Counted, Mapped, counted
 from fusiest.timeloop.directives import Directive, read_directive

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fusiest.model.evaluate import evaluate
 from fusiest.model.evaluation import EinsumEvaluation, Evaluation
-from fusiest.spec.spec import Spec
+from fusiest.spec import Spec
 from fusiest.timeloop.levels import TimeloopLevel
 from fusiest.timeloop.nest import TimeloopNest
 from fusiest.timeloop.problem import DataSpace, TimeloopProblem

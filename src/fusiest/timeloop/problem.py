@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusiest.errors import SpecError, did_you_mean, shown
-from fusiest.spec.names import NAME, RESERVED
+from fusiest.spec import NAME, RESERVED
 from fusiest.timeloop.sections import FileTable, list_of, name_in, names_of, table_of, tables_in, whole_of
 
 _CNN: dict[str, list[list[tuple[str, str]]]] = {

@@ -12,10 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fusiest.errors import Located, Source, SpecError, shown
-from fusiest.spec.expressions import evaluate
-from fusiest.spec.includes import Included, Includes
-from fusiest.spec.textfile import read_text
-from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes
+from fusiest.spec import (
+    Included,
+    Includes,
+    ListNode,
+    MapNode,
+    ScalarNode,
+    YamlNode,
+    evaluate_expression,
+    load_nodes,
+    text_of_file,
+)
 
 SECTIONS = ("architecture", "problem", "mapping", "constraints", "ERT", "ART", "variables")
 CONSTRAINTS = ("architecture_constraints", "mapspace_constraints", "mapspace", "constraints")
@@ -66,7 +73,7 @@ def read_files(files: Sequence[str]) -> TimeloopFiles:
     """Read all files: YAML, and the statistics that Timeloop wrote, which end in `.txt`."""
     found = TimeloopFiles()
     for file in files:
-        text = read_text(file)
+        text = text_of_file(file)
         if file.endswith(".txt"):
             found.statistics.append((file, text))
             continue
@@ -149,7 +156,7 @@ def names_of(value: Any, what: str, at: Source | None = None) -> list[str]:
 
 def number_of(value: Any, what: str, names: Mapping[str, object], at: Source | None = None) -> int | float:
     """A number, or an expression of known names that gives one."""
-    result = evaluate(value, names) if isinstance(value, str) else value
+    result = evaluate_expression(value, names) if isinstance(value, str) else value
     if isinstance(result, bool) or not isinstance(result, (int, float)) or math.isnan(result):
         raise SpecError(f"{what} must be a number, but is '{shown(value)}'", _place(value) or at)
     return result

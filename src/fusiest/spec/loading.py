@@ -16,7 +16,7 @@ from fusiest.spec.mapping import with_variables
 from fusiest.spec.origin import SpecOrigin
 from fusiest.spec.resultfile import read_document, spec_texts
 from fusiest.spec.spec import Spec, check
-from fusiest.spec.specfiles import INCLUDE, KINDS, SpecFiles, SpecText, find
+from fusiest.spec.specfiles import INCLUDE, KINDS, SpecFiles, SpecText, find_file
 from fusiest.spec.twice import read_once
 from fusiest.spec.variables import VariableValue
 from fusiest.spec.yamlfile import MapNode, ScalarNode, YamlNode
@@ -76,7 +76,7 @@ def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None,
             texts.update(found)
             saved |= found.keys()
         else:
-            texts.update([find(file)])
+            texts.update([find_file(file)])
     spec = load_texts(texts, defines, taken, saved)
     names = tuple(file for file in distinct if isinstance(file, str))
     values = spec.origin.values if spec.origin is not None else FrozenDict[str, object]()
@@ -107,7 +107,9 @@ def defines_of(file: str, defines: Mapping[str, object]) -> frozenset[str]:
 
         return open_dimensions(file) | frozenset(NETWORK_OPTIONS)
     return (
-        frozenset(SpecFiles(dict([find(file)]), defines).included.used) if not file.endswith(".json") else frozenset()
+        frozenset(SpecFiles(dict([find_file(file)]), defines).included.used)
+        if not file.endswith(".json")
+        else frozenset()
     )
 
 

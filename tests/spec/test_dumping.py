@@ -15,10 +15,10 @@ from fusiest.frozen import FrozenDict
 from fusiest.looptree import nodes as tree
 from fusiest.spec import architecture as arch
 from fusiest.spec.affine import Affine, Constraint
-from fusiest.spec.dump import dump, dump_mapping
+from fusiest.spec.dumping import dump, dump_mapping
 from fusiest.spec.expressions import Word
 from fusiest.spec.limits import LARGEST, SMALLEST
-from fusiest.spec.load import bundled
+from fusiest.spec.loading import bundled
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload import Einsum, EinsumRenames, Rename, TensorAccess, Workload
 from tests.load_text import load_text

@@ -28,7 +28,7 @@ _FLOW = (looptree.Temporal, looptree.Spatial, looptree.Storage, looptree.Toll, l
 def dump(spec: Spec) -> str:
     """YAML text that loads to an equal spec.
 
-    >>> from fusiest.spec.load import load
+    >>> from fusiest.spec.loading import load
     >>> print(dump(load("matvecs")).splitlines()[0])
     workload:
     """

@@ -1,0 +1,107 @@
+"""The values of an architecture for one Einsum on one compute: the nodes of a path, with numbers and sets in place of expressions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from fusiest.errors import SpecError
+from fusiest.frozen import FrozenDict
+from fusiest.spec.analysis import EinsumInfo
+from fusiest.spec.expressions import Record, evaluate_expression
+from fusiest.spec.placement import BoundComparison
+
+ComponentKind: TypeAlias = Literal["memory", "toll", "compute", "container"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundDimension:
+    component: str
+    name: str
+    fanout: int
+    may_reuse: frozenset[str]
+    reuse: frozenset[str]
+    loop_bounds: tuple[BoundComparison, ...]
+    min_usage: float
+    usage_scale: float
+    power_gateable: bool
+
+    @property
+    def most(self) -> int:
+        """How many instances can be used. 100 times 0.07 are 7, whatever floating-point numbers say."""
+        return math.floor(self.fanout / self.usage_scale * (1 + 1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAction:
+    """An action with all scales applied."""
+
+    name: str
+    energy: float
+    throughput: float
+    actions_scale: float
+    values_per_action: FrozenDict[str, float]
+    bits: float | None = None
+    """What it moves, if that is the same for all tensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundComponent:
+    name: str
+    kind: ComponentKind
+    dimensions: tuple[BoundDimension, ...]
+    enabled: bool = True
+    size: float = math.inf
+    leak_power: float = 0.0
+    area: float | None = 0.0
+    """None where nobody knows."""
+    actions: FrozenDict[str, BoundAction] = field(default_factory=FrozenDict)
+    bits_per_value: FrozenDict[str, int | float] = field(default_factory=FrozenDict)
+    skip_initial_output_write: bool = True
+    direction: FrozenDict[str, str] = field(default_factory=FrozenDict)
+    total_latency: str | None = None
+    attributes: FrozenDict[str, object] = field(default_factory=FrozenDict)
+
+    def values_per_action(self, action: str, tensor: str) -> float:
+        return self.actions[action].values_per_action[tensor]
+
+    def evaluate_latency(self, calls: Mapping[str, object]) -> object:
+        """The `total_latency` expression over numbers, or arrays of numbers, of calls per action."""
+        assert self.total_latency is not None
+        records = [
+            Record({"name": a.name, "n_calls": calls.get(a.name, 0), "throughput": a.throughput})
+            for a in self.actions.values()
+        ]
+        return evaluate_expression(self.total_latency, {**self.attributes, "actions": records})
+
+    def latency(self, calls: Mapping[str, float]) -> float:
+        """Seconds for these numbers of calls per action, on one instance."""
+        if self.total_latency is None:
+            return sum(n / self.actions[name].throughput for name, n in calls.items() if n)
+        seconds = self.evaluate_latency(calls)
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+            raise SpecError(
+                f"total_latency of {self.name} must be a finite number of at least 0, but is {seconds}",
+                self.total_latency,
+            )
+        return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The nodes that serve one Einsum on one compute, outermost first."""
+
+    einsum: EinsumInfo
+    components: tuple[BoundComponent, ...]
+
+    @property
+    def compute(self) -> BoundComponent:
+        return self.components[-1]
+
+    def component(self, name: str) -> BoundComponent | None:
+        return next((c for c in self.components if c.name == name), None)
+
+    def index(self, name: str) -> int:
+        return next(i for i, c in enumerate(self.components) if c.name == name)
