@@ -8,6 +8,7 @@ They are carried as criteria of their own until the fanout is crossed.
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ import numpy as np
 from fusiest.errors import SpecError
 from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.problem import FIRST, FOOTPRINT, TRAFFIC, Problem
-from fusiest.spec import BoundComponent
+from fusiest.spec import BoundComponent, parse_expression
 
 
 class Busy(NamedTuple):
@@ -38,7 +39,20 @@ class Busy(NamedTuple):
 
 
 ENERGY, BUSY = 0, 1
-_SEPARATE_PORTS = "max(a.n_calls/a.throughputforainactions)"
+_SEPARATE_PORTS = parse_expression("max(a.n_calls / a.throughput for a in actions)")
+
+
+def has_separate_ports(total_latency: str) -> bool:
+    """Whether a component is as slow as its slowest action, however that is spelled: each action then has its own time.
+
+    >>> has_separate_ports("max((x.n_calls/x.throughput) for x in actions)"), has_separate_ports("max(a.n_calls for a in actions)")
+    (True, False)
+    """
+    tree = parse_expression(total_latency)
+    match tree:
+        case ast.Call(args=[ast.GeneratorExp(generators=[ast.comprehension(target=ast.Name(id=name))])]):
+            return ast.dump(tree).replace(f"Name(id='{name}'", "Name(id='a'") == ast.dump(_SEPARATE_PORTS)
+    return False
 
 
 @dataclass(frozen=True)
@@ -102,7 +116,7 @@ def busy_columns(problem: Problem) -> tuple[Busy, ...]:
         finite = [name for name, action in component.actions.items() if math.isfinite(action.throughput)]
         if component.total_latency is None:
             found += [Busy(index, None, False)] if finite else []
-        elif "".join(component.total_latency.split()) == _SEPARATE_PORTS:
+        elif has_separate_ports(component.total_latency):
             found += [Busy(index, action, False) for action in finite]
         else:
             found += [Busy(index, action, True) for action in component.actions]
