@@ -175,3 +175,18 @@ def test_a_memory_limit_ends_with_the_best_so_far(monkeypatch: pytest.MonkeyPatc
     result = fusiest.map(spec, "energy", jobs=1, memory_limit=1e9)
     assert (result.stopped, result.optimal, len(result.mappings)) == ("memory", False, 1)
     assert result.gap > 0
+
+
+def test_usage_is_never_worse_than_unfused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cost against the size of a memory, with no time to explore: for each size no more than the best without fusing."""
+    monkeypatch.setattr(anytime, "LEAST_SECONDS", 0.0)
+    spec, unfused = (fusiest.load("simple", "matmuls", *dataflow, **CHAIN) for dataflow in ((), ("unfused",)))
+    limited = fusiest.map(spec, "energy", jobs=1, usage="GlobalBuffer", time_limit=0)
+    best = fusiest.map(unfused, "energy", jobs=1, usage="GlobalBuffer")
+
+    def points(result: fusiest.Result) -> list[tuple[float, float]]:
+        return [(m.evaluation.peak_occupancy_bits.get("GlobalBuffer", 0), m.energy) for m in result.mappings]
+
+    assert len(best.mappings) > 1
+    for size, energy in points(best):
+        assert min(e for bits, e in points(limited) if bits <= size) <= energy * (1 + 1e-9)

@@ -263,7 +263,8 @@ def _judged(gap: float) -> Proof:
 
 def _ratio(known: Floats, least: Floats) -> Floats:
     """How many times the least costs known ones are; what is free is no more than anything."""
-    return np.where(known <= least, 1.0, known / np.where(least > 0, least, 1e-300))
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        return np.where(known <= least, 1.0, known / least)
 
 
 def _least_by_usage(score: Floats, usage: Floats) -> Ints:
