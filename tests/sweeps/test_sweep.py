@@ -107,7 +107,8 @@ def test_failures_are_rows(tmp_path: Path) -> None:
             children_module.Children.__init__, "__defaults__", (None, None, "tests.sweeps.tasks:misbehave")
         )
         root = str(Path(__file__).parents[2])
-        with function, mock.patch.dict(os.environ, {"PYTHONPATH": root}):
+        patience = mock.patch.object(children_module, "FAREWELL_SECONDS", 5.0)
+        with function, patience, mock.patch.dict(os.environ, {"PYTHONPATH": root}):
             found = {a.design.values["GlobalBufferSize"]: a for a in sweep.run()}
         status = {size: answer.row.status for size, answer in found.items()}
         assert [status[size] for size in sizes[:4]] == ["no valid mapping", "out of memory", "time limit", "killed"]
