@@ -46,6 +46,7 @@ def pareto(groups, count, criteria):  # type: ignore[no-untyped-def]
         order[used[groups[row]]] = row
         used[groups[row]] += 1
     columns = _varying(criteria)
+    spare = np.empty(longest, np.int64)
     compared = np.empty((longest, len(columns)))
     front = np.empty(longest, np.int64)
     total = 0
@@ -53,7 +54,7 @@ def pareto(groups, count, criteria):  # type: ignore[no-untyped-def]
     for g in range(count):
         own = order[starts[g] : starts[g + 1]]
         if len(own) > SMALL_GROUP:
-            own = own[np.argsort(criteria[own, 0])]
+            _sort(own, criteria, spare)
         for i in range(len(own)):
             for c in range(len(columns)):
                 compared[i, c] = criteria[own[i], columns[c]]
@@ -61,6 +62,29 @@ def pareto(groups, count, criteria):  # type: ignore[no-untyped-def]
             result[total] = own[front[f]]
             total += 1
     return result[:total].copy()
+
+
+@compiled()
+def _sort(rows, criteria, spare):  # type: ignore[no-untyped-def]
+    """Rows by their first criterion, equal ones as they were: merged from runs of growing length. In place.
+
+    Numba's own sorts take longer to compile than all else here."""
+    count = len(rows)
+    width = 1
+    while width < count:
+        for begin in range(0, count, 2 * width):
+            middle, end = min(begin + width, count), min(begin + 2 * width, count)
+            a, b = begin, middle
+            for i in range(begin, end):
+                if a < middle and (b == end or criteria[rows[a], 0] <= criteria[rows[b], 0]):
+                    spare[i] = rows[a]
+                    a += 1
+                else:
+                    spare[i] = rows[b]
+                    b += 1
+        for i in range(count):
+            rows[i] = spare[i]
+        width *= 2
 
 
 @compiled()
@@ -123,7 +147,8 @@ def grow(shapes, stride, radix, before_start, before, start, rows, criteria):  #
         if used + need > capacity:
             capacity = 2 * (used + need)
             larger = np.empty(capacity, np.int64)
-            larger[:used] = out[:used]
+            for i in range(used):
+                larger[i] = out[i]
             out = larger
         for position in range(start[shape], start[shape + 1]):
             out[used] = rows[position]
@@ -261,9 +286,7 @@ def cross(out_start, below, choices, start, inputs, matrix, rest, scale, known):
                 new = base + size
                 if new == capacity:
                     capacity *= 2
-                    origin = np.concatenate((origin, np.empty_like(origin)))
-                    choice = np.concatenate((choice, np.empty_like(choice)))
-                    out = np.concatenate((out, np.empty_like(out)))
+                    out, origin, choice = _twice(out, origin, choice)
                 for c in range(columns):
                     value = 0.0
                     for k in range(inputs.shape[1]):
@@ -294,6 +317,19 @@ def cross(out_start, below, choices, start, inputs, matrix, rest, scale, known):
         counts[o] = size
         base += size
     return counts, origin[:base].copy(), choice[:base].copy(), out[:base].copy()
+
+
+@compiled()
+def _twice(out, origin, choice):  # type: ignore[no-untyped-def]
+    """The same arrays with room for twice as many rows."""
+    count, columns = out.shape
+    larger = np.empty((2 * count, columns))
+    origins, choices = np.empty(2 * count, np.int64), np.empty(2 * count, np.int64)
+    for i in range(count):
+        for c in range(columns):
+            larger[i, c] = out[i, c]
+        origins[i], choices[i] = origin[i], choice[i]
+    return larger, origins, choices
 
 
 @compiled()

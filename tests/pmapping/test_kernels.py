@@ -1,0 +1,56 @@
+"""Compiled kernels against plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fusiest.pmapping import kernels
+from fusiest.pmapping.pareto import Floats, Ints
+
+
+def undominated(rows: Floats) -> set[int]:
+    """Rows that no other is at least as good as; of equal ones, the first."""
+    better = (rows[:, None, :] <= rows[None, :, :]).all(axis=2)
+    equal = (rows[:, None, :] == rows[None, :, :]).all(axis=2)
+    first = np.triu(equal, 1)
+    return set(np.flatnonzero(~((better & ~equal) | first).any(axis=0)).tolist())
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 9, 100])
+def test_rows_in_order(count: int) -> None:
+    dice = np.random.default_rng(count)
+    criteria = dice.integers(0, 9, (count, 2)).astype(np.float64)
+    rows: Ints = np.arange(count)
+    kernels._sort(rows, criteria, np.empty(count + 3, np.int64))
+    assert rows.tolist() == np.argsort(criteria[:, 0], kind="stable").tolist()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pareto_sets_of_groups(seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    criteria = dice.integers(0, 7, (400, 3)).astype(np.float64)
+    groups = dice.integers(0, 6, 400)
+    kept = kernels.pareto(groups, 6, criteria)
+    assert groups[kept].tolist() == sorted(groups[kept].tolist())
+    for group in range(6):
+        own = np.flatnonzero(groups == group)
+        expected = {tuple(criteria[own[i]]) for i in undominated(criteria[own])}
+        found = [tuple(criteria[i]) for i in kept if groups[i] == group]
+        assert len(found) == len(expected)
+        assert set(found) == expected
+
+
+def test_crossing_keeps_more_rows_than_there_was_room_for() -> None:
+    """One shape below and above, one choice that doubles the second criterion: 3,000 rows, none better than another."""
+    count = 3_000
+    inputs = np.column_stack([np.arange(count), np.arange(count)[::-1]]).astype(np.float64)
+    matrix = np.array([[[1.0, 0.0], [0.0, 2.0]]])
+    one, none = np.zeros(1, np.int64), np.empty((0, 2))
+    lengths, origin, choice, out = kernels.cross(
+        np.array([0, 1]), one, one, np.array([0, count]), inputs, matrix, np.zeros((1, 1)), np.ones(2), none
+    )
+    assert lengths.tolist() == [count]
+    assert sorted(origin.tolist()) == list(range(count))
+    assert (choice == 0).all()
+    assert (out == inputs[origin] * [1, 2]).all()
