@@ -34,9 +34,9 @@ from fusiest.errors import Interrupted, OutOfMemory, SpecError
 if TYPE_CHECKING:
     from fusiest.baselines.options import BaselineOptions
     from fusiest.mapper.options import Options
+    from fusiest.mapper.progress import Progress
     from fusiest.mapper.result import Result
     from fusiest.spec import Spec
-    from fusiest.terminal.progress import ProgressLine
 
 LONG_SECONDS = 10
 """For exploring: then it is said which settings make it long."""
@@ -139,11 +139,15 @@ def map_command(
     charts: ChartsOption = None,
     no_unfused: NoUnfusedOption = False,
     tree: Annotated[bool, typer.Option("--tree", help="also print the best mapping's LoopTree")] = False,
+    profile: Annotated[
+        str | None, typer.Option(metavar="FILE", help="write where the time went, as CSV: a row per step; - is stdout")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Find every energy-latency-optimal fused mapping."""
     from fusiest.baselines.options import BaselineOptions
     from fusiest.mapper.options import Options
+    from fusiest.mapper.profile import Profile
     from fusiest.spec import load
     from fusiest.terminal.progress import ProgressLine
     from fusiest.terminal.summary import result_parts
@@ -169,34 +173,41 @@ def map_command(
         if value is not None and mapper is None:
             raise SpecError(f"--{option} is for a baseline; give --mapper")
     baseline = BaselineOptions(mapper or "fusiest", seed or 0, budget)
-    check_outputs((*files, *given(dataflow)), json=json_file, csv=csv_file, mapping=mapping, report=report)
+    check_outputs(
+        (*files, *given(dataflow)), json=json_file, csv=csv_file, mapping=mapping, report=report, profile=profile
+    )
     pictures = Pictures(report, charts, not no_unfused)
     pictures.check()
     if store is not None and mapper not in (None, "fusiest"):
         raise SpecError("--store keeps results of fusiest alone, not of a baseline")
-    with ProgressLine(sys.stderr, quiet) as progress:
+    with ProgressLine(sys.stderr, quiet) as line:
+        progress = Profile(line)
         result = _stored(spec, options, store, progress) or _searched(spec, options, baseline, progress)
+        times = progress.to_csv()
     if store is not None:
         _keep(result, store)
     result.provenance = dataclasses.replace(result.provenance, command=command_line())
-    with Deliveries(json_file, csv_file, mapping, report, charts) as deliveries:
+    with Deliveries(json_file, csv_file, mapping, report, charts, profile) as deliveries:
         with interrupt.deferred():
-            if STDOUT not in (json_file, csv_file, mapping, report):
+            if STDOUT not in (json_file, csv_file, mapping, report, profile):
                 with deliveries.one():
                     present(result_parts(result, tree))
             _deliver(result, json_file, csv_file, mapping, deliveries)
+            if profile is not None:
+                with deliveries.one(profile):
+                    write_output(profile, times)
             if interrupt.taken():
                 result.stopped = "interrupt"
         if pictures:
-            with deliveries.one(), ProgressLine(sys.stderr, quiet) as progress:
-                pictures.write(result, " on ".join(reversed(files)), ", ".join(define or []), progress, deliveries)
+            with deliveries.one(), ProgressLine(sys.stderr, quiet) as line:
+                pictures.write(result, " on ".join(reversed(files)), ", ".join(define or []), line, deliveries)
     if result.interrupted:
         sys.exit(interrupt.EXIT_STATUS)
     if result.stopped == "memory":
         sys.exit(OutOfMemory.exit_status)
 
 
-def _stored(spec: Spec, options: Options, store: str | None, progress: ProgressLine) -> Result | None:
+def _stored(spec: Spec, options: Options, store: str | None, progress: Progress) -> Result | None:
     """The result that a store has of this."""
     if store is None:
         return None
@@ -214,16 +225,18 @@ def _keep(result: Result, store: str) -> None:
     keep_result(result, store)
 
 
-def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress: ProgressLine) -> Result:
+def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress: Progress) -> Result:
     """What is known when the search ends, also by Ctrl-C."""
     from fusiest.mapper.progress import Step
 
     # Numba would otherwise set up colorama, where installed, which writes an escape code when the program ends.
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     try:
-        progress(Step("loading the compiled search (compiled once, on first use)"))
+        loading = Step("loading the compiled search (compiled once, on first use)")
+        progress(loading)
         with interrupt.deferred():  # Numba's modules must not be interrupted while they are loaded
             from fusiest.mapper.mapper import run
+        progress(loading)
         if baseline.mapper == "fusiest":
             return run(spec, options, progress)
         with interrupt.deferred():
