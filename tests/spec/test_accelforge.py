@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -83,3 +84,20 @@ def test_gpt3_is_the_bundled_one() -> None:
         {name: sorted(info.bounds.values()) for name, info in spec.info.einsums.items()} for spec in (theirs, ours)
     ]
     assert sizes[0] == sizes[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("arch", "workload", "objective"), [("snowcat", "matvecs", "energy"), ("tpu_v4i", "matmuls", "edp")]
+)
+def test_optima_are_those_that_accelforge_reports(arch: str, workload: str, objective: str) -> None:
+    """With its own files as they are; `unfused` keeps everything in the outermost memory."""
+    cases = json.loads((SHARED.parent / "expected.json").read_text(encoding="utf-8"))["cases"]
+    case = next(c for c in cases if (c["arch"], c["workload"], c["objective"]) == (arch, workload, objective))
+    files = SHARED / "arches" / f"{arch}.yaml", SHARED / "workloads" / "basic" / f"{workload}.yaml"
+    spec = fusiest.load(*files, defines=case["defines"])
+    if case["mode"] == "unfused":
+        spec = spec.with_component("MainMemory", tensors={"keep": "All"})
+    best = fusiest.map(spec, objective=objective, exchange="any", max_fused_loops=1).best(objective)
+    assert best.energy == pytest.approx(case["energy"], rel=1e-6)
+    assert best.latency == pytest.approx(case.get("latency", best.latency), rel=1e-6)
