@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 
 from fusiest.frozen import FrozenDict
+from fusiest.reference.exhaustive import TooManyTrees, count_trees
+from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.spec import architecture as arch
 from fusiest.spec.affine import Affine
 from fusiest.spec.spec import Spec
@@ -106,8 +108,11 @@ def _target(dice: Dice, sizes: Sizes) -> Target:
 Sizes = Mapping[int, list[int]]
 SIZES: Sizes = {1: [2, 3, 4, 6, 8, 1], 2: [2, 3, 4, 6, 8, 1], 3: [2, 3, 2, 4, 6, 1], 4: [2, 3, 2, 2, 1]}
 """Bounds of rank variables, by how many variables there are."""
+SMALL_SIZES: Sizes = {1: [2, 4, 3], 2: [2, 3, 2, 1], 3: [2, 1, 2], 4: [2, 1, 1]}
+"""Where others are too much to try everything."""
 ODD_SIZES: Sizes = {1: [5, 7, 3, 11], 2: [5, 3, 7, 2, 1], 3: [3, 5, 2, 1], 4: [3, 2, 2, 1]}
 """Bounds that few tiles divide."""
+_MOST_DRAWS = 4
 
 
 def _bounds(dice: Dice, variables: list[str], sizes: Sizes) -> dict[str, int]:
@@ -428,7 +433,20 @@ def draw_mapper_case(
 
 @st.composite
 def mapper_cases(
-    draw: st.DrawFn, sizes: Sizes = SIZES, unusual: bool = False, deep: bool = False, beside: bool = False
+    draw: st.DrawFn,
+    sizes: Sizes = SIZES,
+    unusual: bool = False,
+    deep: bool = False,
+    beside: bool = False,
+    trees: int | None = None,
 ) -> MapperCase:
-    """A spec without a mapping; the Einsum to map is `E1`."""
-    return draw_mapper_case(Dice(draw), sizes, unusual, deep, beside)
+    """A spec without a mapping; the Einsum to map is `E1`. `trees`: how many there may be to try, nearly always."""
+    dice = Dice(draw)
+    case = draw_mapper_case(dice, sizes, unusual, deep, beside)
+    for _ in range(_MOST_DRAWS if trees is not None else 0):
+        try:
+            count_trees(case.spec, case.einsum, ReferenceLimits(trees=trees))
+            break
+        except TooManyTrees:
+            case = draw_mapper_case(dice, SMALL_SIZES, unusual, deep, beside)
+    return case

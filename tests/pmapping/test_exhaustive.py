@@ -25,7 +25,7 @@ from fusiest.spec.binding import bind
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.pmapping.fronts import branch_nodes, differences, exhaustive_fronts, search_fronts
-from tests.proving import PROVE, cases
+from tests.proving import PROVE, TALLY, cases, floors
 from tests.values import check_tree
 
 TREES = 20_000 if PROVE else 3_000
@@ -56,11 +56,14 @@ def check_fronts(case: MapperCase, rules: Rules | None = None) -> None:
         event("too many trees")
         return
     event("compared" if expected else "nothing fits")
+    TALLY["compared"] += 1
+    TALLY["fits"] += bool(expected)
     assert differences(search_fronts(case.spec, table), exhaustive_fronts(expected)) == []
 
 
-@run(100, proving=2500)
-@given(case=mapper_cases())
+@floors(60, fits=0.5)
+@run(60, proving=2500)
+@given(case=mapper_cases(trees=TREES))
 def test_search_finds_the_fronts(case: MapperCase) -> None:
     check_fronts(case)
 

@@ -20,7 +20,7 @@ from tests.mapper.test_exhaustive_workload import check_front
 from tests.mapper_strategies import ODD_SIZES, MapperCase, mapper_cases
 from tests.pmapping import test_exhaustive, test_general
 from tests.pmapping.fronts import differences, search_fronts
-from tests.proving import cases
+from tests.proving import cases, floors
 from tests.workload_strategies import WorkloadCase, workload_cases
 
 FILES = {
@@ -93,8 +93,9 @@ def test_memories_in_any_order_are_searched_fast_and_find_the_same() -> None:
     assert differences(search_fronts(spec, pmappings(spec, "E1")), search_fronts(spec, pmappings(beside(), "E1"))) == []
 
 
-@cases(30, proving=1000)
-@given(case=mapper_cases(beside=True))
+@floors(15, fits=0.5)
+@cases(15, proving=1000)
+@given(case=mapper_cases(beside=True, trees=test_exhaustive.TREES))
 def test_search_finds_the_fronts(case: MapperCase) -> None:
     test_exhaustive.check_fronts(case)
 
