@@ -59,6 +59,14 @@ def test_bert_is_all_cascades() -> None:
     assert from_onnx(SHARED / "bert.onnx", softmax="online").report.einsums == 2 * 19 + 7 + 1
 
 
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared networks")
+def test_ranks_say_what_they_count(name: str) -> None:
+    """Heads and what is in one, though GPT-2 has queries, keys and values in one product."""
+    sizes = {"M": 128, "P": 128, "D": 768, "H": 12, "E": 64, "F": 3072}
+    assert sizes.items() <= from_onnx(SHARED / f"{name}.onnx").workload.rank_sizes.items()
+
+
 def conv(outputs: int, inputs: int, kernel: int, places: int, groups: int = 1) -> int:
     return outputs * inputs // groups * kernel**2 * places**2
 

@@ -70,7 +70,7 @@ class Extent:
             theirs._joined = mine
 
 
-_PARTS = {"d": ("h", "e"), "h": ("h", "g"), "c": ("g", "c")}
+_PARTS = {"d": ("h", "e"), "e": ("h", "e"), "h": ("h", "g"), "c": ("g", "c")}
 """What the parts of an axis count: features become heads and what is in one, heads and channels groups."""
 
 
