@@ -13,6 +13,7 @@ from hypothesis import event, given
 import fusiest
 from fusiest import interrupt
 from fusiest.interrupt import OutOfTime
+from fusiest.joining import Pick
 from fusiest.mapper import anytime, mapper, resources, tables
 from fusiest.mapper.anytime import Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
 from fusiest.mapper.options import Options
@@ -100,6 +101,20 @@ def test_no_time_at_all_is_enough_for_an_unfused_mapping(monkeypatch: pytest.Mon
     spec = fusiest.load("tpu_v4i", "gpt3_6.7B", BATCH_SIZE=8, N_TOKENS=1024)
     result = fusiest.map(spec, "edp", jobs=1, time_limit=0)
     assert (len(result.mappings), result.stopped, result.optimal) == (1, "time limit", False)
+
+
+def test_where_fusing_is_a_must_the_first_look_is_fused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FLAT keeps what attention passes on on chip."""
+    monkeypatch.setattr(anytime, "LEAST_SECONDS", 0.0)
+    spec = fusiest.load("tpu_v4i", "gpt3_6.7B", "flat", BATCH_SIZE=1, N_TOKENS=64)
+    result = fusiest.map(spec, "edp", jobs=1, time_limit=0)
+    assert (len(result.mappings), result.stopped) == (1, "time limit")
+    assert any(backing.memory != "MainMemory" for pick in _known_joins(spec) for backing in pick.before.backings)
+
+
+def _known_joins(spec: Spec) -> list[Pick]:
+    explorer = explorer_of(spec, objective=("edp",))
+    return unfused_candidates(explorer, explore_alone(explorer))[0].joins()
 
 
 def test_what_is_explored_exactly_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

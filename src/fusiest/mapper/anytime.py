@@ -110,14 +110,18 @@ def explore_in_time(explorer: Explorer, clock: Clock, alone: Mapping[str, Table]
 
 
 def explore_alone(explorer: Explorer) -> dict[str, Table]:
-    """Good pmappings of each Einsum that share nothing on chip with others, as far as there are any."""
+    """Good pmappings of each Einsum that share nothing on chip with others; where some Einsum has none, of all that there are."""
     found: dict[str, Table] = {}
-    explorer.explore(found, replace(asked_of(explorer.options), beam=FIRST_LOOK, apart=True))
+    asked = replace(asked_of(explorer.options), beam=FIRST_LOOK)
+    explorer.explore(found, replace(asked, apart=True))
+    if len(found) < len(explorer.distinct):
+        found.clear()
+        explorer.explore(found, asked)
     return found
 
 
 def unfused_candidates(explorer: Explorer, alone: Mapping[str, Table]) -> list[Candidate]:
-    """Mappings of the whole without fusing, as good as a quick look has them; none if there are none."""
+    """Mappings of the whole, without fusing if that can be, as good as a quick look has them; none if there are none."""
     if len(alone) < len(explorer.distinct):
         return []
     options = explorer.options
@@ -127,7 +131,7 @@ def unfused_candidates(explorer: Explorer, alone: Mapping[str, Table]) -> list[C
         problem = problem.watching(options.usage)
     search = Search(problem, options, False, lambda step: None, Stats())
     search.look()
-    explorer.say(Step("unfused", search.best_words() or "there is no mapping"))
+    explorer.say(Step("first look", search.best_words() or "there is no mapping"))
     return search.candidates
 
 
