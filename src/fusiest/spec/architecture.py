@@ -253,7 +253,22 @@ class TollStation(Component):
         Direction | FrozenDict[f.SetText, Direction],
         "`down` (towards the compute), `up` or `up_and_down`; or by set, covering every tensor. Only these ways are charged.",
     ]
-    tensors: Annotated[WrittenTensors, "Which tensors pass here."] = field(default_factory=Tensors)
+    tensors: Annotated[WrittenTensors, "Which tensors pass here: `keep` and `may_keep` alone."] = field(
+        default_factory=Tensors
+    )
+
+    def __post_init__(self) -> None:
+        f.check_fields(self)
+        for name in (
+            "back",
+            "tile_shape",
+            "no_refetch_from_above",
+            "no_resend_to_below",
+            "no_fused_loops",
+            "tensor_order_options",
+        ):
+            if getattr(self.tensors, name):
+                raise FieldError("tensors", f"a Toll holds nothing, so that '{name}' has no meaning for it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
