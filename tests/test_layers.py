@@ -81,7 +81,7 @@ def test_no_type_name_is_defined_twice() -> None:
     assert len(homes) > 300
 
 
-DOORS = ("joining", "networks", "components", "spec")
+DOORS = ("pmapping", "joining", "networks", "components", "spec")
 """Packages whose `__init__` exports all that others may use."""
 
 

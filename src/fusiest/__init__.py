@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from fusiest.mapper.result import Mapping, Result
     from fusiest.model.evaluate import Evaluation, evaluate
     from fusiest.networks import from_onnx, from_torch
-    from fusiest.pmapping.diagnose import NoMapping
-    from fusiest.pmapping.remembered import pmappings
+    from fusiest.pmapping import NoMapping, pmappings
     from fusiest.spec import Spec, dump, dump_mapping, load
     from fusiest.sweeps.session import Sweep, sweep
 del TYPE_CHECKING
@@ -49,8 +48,7 @@ _HOMES = {
     "mapper.result": ("Mapping", "Result"),
     "model.evaluate": ("Evaluation", "evaluate"),
     "networks": ("from_onnx", "from_torch"),
-    "pmapping.diagnose": ("NoMapping",),
-    "pmapping.remembered": ("pmappings",),
+    "pmapping": ("NoMapping", "pmappings"),
     "spec": ("Spec", "dump", "dump_mapping", "load"),
     "sweeps.session": ("Sweep", "sweep"),
 }

@@ -39,9 +39,7 @@ from fusiest.mapper.provenance import made_now
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes
 from fusiest.mapper.result import Improvement, Result, Stats, Stop
 from fusiest.mapper.tables import explore_all
-from fusiest.pmapping.identical import common_key
-from fusiest.pmapping.pareto import Ints
-from fusiest.pmapping.table import Table
+from fusiest.pmapping import Ints, Table, common_key
 from fusiest.spec import Spec
 
 Advance = Callable[[float], None]

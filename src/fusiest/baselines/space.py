@@ -18,8 +18,7 @@ from fusiest.baselines.kernels import EARLY, INDEX_BITS, mix
 from fusiest.baselines.paths import JoinEdge, PathLevel, paths
 from fusiest.errors import FusiestError
 from fusiest.joining import JoinProblem, join_problem, ledger
-from fusiest.pmapping.pareto import Floats, Ints
-from fusiest.pmapping.table import Compatibility, Table, group_numbers
+from fusiest.pmapping import Compatibility, Floats, Ints, Table, group_numbers
 from fusiest.spec import Spec
 
 MOST_SHARED = 6

@@ -13,7 +13,7 @@ from fusiest.baselines.record import BEST, BUDGET, PHASE, SPENT, TARGET, SearchR
 from fusiest.baselines.sampling import draw
 from fusiest.baselines.space import Genome
 from fusiest.baselines.tree_search import make_structure, make_tree, search_tiles
-from fusiest.pmapping.pareto import Floats, Ints
+from fusiest.pmapping import Floats, Ints
 
 
 def structure_search(

@@ -16,7 +16,7 @@ from fusiest.baselines.kernels import below
 from fusiest.baselines.record import goes_on, judge
 from fusiest.baselines.space import Genome
 from fusiest.compiled import compiled
-from fusiest.pmapping.pareto import Floats, Ints
+from fusiest.pmapping import Floats, Ints
 
 MOST_ITERATIONS, ROLLOUTS = 10_000, 100
 WORST_REWARD = -6.0

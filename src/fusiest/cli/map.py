@@ -251,7 +251,7 @@ def _deliver(
 ) -> None:
     """Files that take moments."""
     from fusiest.mapper.document import json_text
-    from fusiest.pmapping.notes import search_notes, spatial_notes
+    from fusiest.pmapping import search_notes, spatial_notes
     from fusiest.spec import dump_mapping
 
     best = result.best(result.aim)

@@ -14,7 +14,7 @@ from fusiest.compiled import compiled
 from fusiest.joining.incumbents import Incumbents
 from fusiest.joining.rows import PartialRows
 from fusiest.objective import Least
-from fusiest.pmapping.pareto import Floats, Ints
+from fusiest.pmapping import Floats, Ints
 
 _LEAST_EPSILON = 0.02
 

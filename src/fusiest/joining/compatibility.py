@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from fusiest.pmapping.table import Backing, Compatibility, Holding
+from fusiest.pmapping import Backing, Compatibility, Holding
 from fusiest.spec import EinsumInfo, Stepping
 
 Steppings = frozenset[tuple[str, Stepping]]

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fusiest.joining.compatibility import OpenHolding
-from fusiest.pmapping.pareto import Floats
-from fusiest.pmapping.table import Backing, Holding
+from fusiest.pmapping import Backing, Floats, Holding
 
 CLOSED = 1 << 30
 """The depth of space that sank below all open loops: no later Einsum sees it."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fusiest.objective import CLOSE, NO_WEIGHTS, Least, Objective, Weights
-from fusiest.pmapping.pareto import Floats
+from fusiest.pmapping import Floats
 
 Flags = np.ndarray
 _SLACK = 1 - CLOSE

@@ -27,7 +27,7 @@ from fusiest.joining.holders import (
     with_copy,
 )
 from fusiest.model.exchange import keeps_behind
-from fusiest.pmapping.table import Backing, Compatibility, FusedLoop, Holding
+from fusiest.pmapping import Backing, Compatibility, FusedLoop, Holding
 from fusiest.spec import Stepping
 
 PERSISTENT = -1

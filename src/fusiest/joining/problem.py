@@ -20,8 +20,7 @@ from fusiest.joining.rows import ALL_PARTS, Room, Switches
 from fusiest.joining.space import TensorCharges, make_charges, memory_sizes
 from fusiest.model.visits import footprint
 from fusiest.objective import IMPOSSIBLE, NO_WEIGHTS, Least, Weights
-from fusiest.pmapping.pareto import Floats
-from fusiest.pmapping.table import Compatibility, Origin, Rows, Table
+from fusiest.pmapping import Compatibility, Floats, Origin, Rows, Table
 from fusiest.spec import Spec, WorkloadInfo
 
 _MOST_JOINTS = 100_000

@@ -19,8 +19,7 @@ from fusiest.joining.holders import Ledger, merge_accounts
 from fusiest.joining.incumbents import Incumbents
 from fusiest.joining.joints import PERSISTENT, Joint
 from fusiest.objective import Least
-from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
-from fusiest.pmapping.table import Rows, group_numbers
+from fusiest.pmapping import Floats, Ints, Rows, group_numbers, pareto_rows
 
 BUCKETS = 8
 """In so many steps, how much of a memory is reserved above the loops that are open where a stretch begins."""

@@ -17,7 +17,7 @@ from fusiest.joining.compatibility import OpenCompatibility, Relaxed, TensorComp
 from fusiest.joining.incumbents import Incumbents
 from fusiest.joining.rows import BUCKETS, PartialRows, Room
 from fusiest.objective import IMPOSSIBLE, Least
-from fusiest.pmapping.pareto import Ints
+from fusiest.pmapping import Ints
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ import numpy as np
 from fusiest.joining.holders import HolderPlace, HolderUser, Ledger
 from fusiest.joining.joints import PERSISTENT, Exchanged, Joint
 from fusiest.joining.rows import Charge
-from fusiest.pmapping.pareto import Floats
-from fusiest.pmapping.sizes import bind_sized
-from fusiest.pmapping.table import Rows
+from fusiest.pmapping import Floats, Rows, bind_sized
 from fusiest.spec import Spec, WorkloadInfo, bind, computes
 
 

@@ -30,8 +30,7 @@ from fusiest.joining.problem import Group, JoinProblem, Potential, potential
 from fusiest.joining.rows import BUCKETS, PartialRows, Room, start_rows
 from fusiest.joining.seams import Seam, SeamBounds, SeamStretch, buckets
 from fusiest.objective import ENERGY, Least, Objective, Weights
-from fusiest.pmapping.pareto import Ints
-from fusiest.pmapping.table import Backing, Rows, merge_rows
+from fusiest.pmapping import Backing, Ints, Rows, merge_rows
 from fusiest.spec import Affine
 
 _LEAST_EINSUMS = 2

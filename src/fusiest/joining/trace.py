@@ -10,7 +10,7 @@ from fusiest.joining.passes import Trails
 from fusiest.joining.problem import JoinProblem
 from fusiest.joining.tree import JoinedBranch, build_tree
 from fusiest.looptree.nodes import LoopTree
-from fusiest.pmapping.table import FusedLoop
+from fusiest.pmapping import FusedLoop
 
 History = Mapping[frozenset[str], Trails]
 """By finished Einsums: where all partial mappings of a pass came from."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fusiest.frozen import FrozenDict
 from fusiest.looptree.nodes import LoopTree, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
-from fusiest.pmapping.table import Branch, Compatibility, FusedLoop
+from fusiest.pmapping import Branch, Compatibility, FusedLoop
 
 
 @dataclass(frozen=True)

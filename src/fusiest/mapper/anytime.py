@@ -21,8 +21,7 @@ from fusiest.mapper.result import Stats, Stop
 from fusiest.mapper.search import Candidate, Search
 from fusiest.mapper.tables import Explorer, asked_of
 from fusiest.objective import Least, Weights
-from fusiest.pmapping.explore import paths
-from fusiest.pmapping.table import Table
+from fusiest.pmapping import Table, paths
 from fusiest.spec import Path, Spec
 
 FIRST_LOOK, COARSE_LOOK = 300, 2_000

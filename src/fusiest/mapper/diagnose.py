@@ -17,7 +17,7 @@ from fusiest.joining import (
     potential,
 )
 from fusiest.objective import ENERGY
-from fusiest.pmapping.diagnose import NoMapping
+from fusiest.pmapping import NoMapping
 
 
 def why_not_joined(problem: JoinProblem) -> NoMapping:

@@ -23,11 +23,7 @@ from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.mapper.search import Proof, Search
 from fusiest.mapper.tables import Explorer, make_explorer
 from fusiest.model.evaluate import evaluate
-from fusiest.pmapping.collector import collector_paused
-from fusiest.pmapping.diagnose import NoMapping
-from fusiest.pmapping.meeting import shared_memories
-from fusiest.pmapping.sizes import large_enough
-from fusiest.pmapping.table import Table
+from fusiest.pmapping import NoMapping, Table, collector_paused, large_enough, shared_memories
 from fusiest.spec import Spec
 
 MOST_DOWN_SETS = 10_000

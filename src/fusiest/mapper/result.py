@@ -165,7 +165,7 @@ class Result:
     @property
     def advice(self) -> list[str]:
         """What may be worth trying beyond that."""
-        from fusiest.pmapping.notes import search_notes
+        from fusiest.pmapping import search_notes
 
         return list(search_notes(self.spec, self.options.imperfect)) if self.searched else []
 

@@ -35,7 +35,7 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.result import FunnelStep, Stats, Stop
 from fusiest.objective import CLOSE, NOTHING, Least
-from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping import Floats, Ints, pareto_rows
 from fusiest.show import si
 
 FIRST_PASS = Coarse()

@@ -16,10 +16,7 @@ from fusiest import interrupt, workers
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import rss_bytes
-from fusiest.pmapping.diagnose import why_none
-from fusiest.pmapping.explore import Asked, explore
-from fusiest.pmapping.identical import common_key, renamed_table
-from fusiest.pmapping.table import FusedLimits, Table
+from fusiest.pmapping import Asked, FusedLimits, Table, common_key, explore, renamed_table, why_none
 from fusiest.spec import Spec
 
 _WORTH_A_PROCESS_SECONDS = 0.4

@@ -1,0 +1,60 @@
+"""Phase 1: the Pareto-optimal pmappings of one Einsum.
+
+`explore` makes an Einsum's `Table`, as far as `Asked` says; `pmappings` does so for people, and remembers it. `common_key` and
+`renamed_table` let Einsums that differ only by names share one; `why_none` says why there is nothing in it. `search_notes` and
+`spatial_notes` are for those who wonder what a search leaves out, or what it takes so long for.
+"""
+
+from fusiest.pmapping.collector import collector_paused
+from fusiest.pmapping.diagnose import NoMapping, why_none
+from fusiest.pmapping.explore import Asked, explore, paths
+from fusiest.pmapping.identical import common_key, renamed_table
+from fusiest.pmapping.meeting import shared_memories
+from fusiest.pmapping.notes import search_notes, spatial_notes
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.remembered import pmappings
+from fusiest.pmapping.sizes import bind_sized, large_enough
+from fusiest.pmapping.table import (
+    Backing,
+    Branch,
+    Compatibility,
+    FusedLimits,
+    FusedLoop,
+    Holding,
+    Origin,
+    Rows,
+    Table,
+    group_numbers,
+    merge_rows,
+)
+
+__all__ = [
+    "Asked",
+    "Backing",
+    "Branch",
+    "Compatibility",
+    "Floats",
+    "FusedLimits",
+    "FusedLoop",
+    "Holding",
+    "Ints",
+    "NoMapping",
+    "Origin",
+    "Rows",
+    "Table",
+    "bind_sized",
+    "collector_paused",
+    "common_key",
+    "explore",
+    "group_numbers",
+    "large_enough",
+    "merge_rows",
+    "pareto_rows",
+    "paths",
+    "pmappings",
+    "renamed_table",
+    "search_notes",
+    "shared_memories",
+    "spatial_notes",
+    "why_none",
+]

@@ -17,7 +17,7 @@ from fusiest.baselines.options import BaselineOptions
 from fusiest.baselines.run import search
 from fusiest.errors import SpecError
 from fusiest.mapper.progress import Step
-from fusiest.pmapping.pareto import Floats
+from fusiest.pmapping import Floats
 from fusiest.report.palette import SERIES
 from fusiest.reproduce.convergence_summary import above, summary
 from fusiest.reproduce.output import Output, OutputRow

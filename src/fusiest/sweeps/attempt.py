@@ -73,7 +73,7 @@ def attempt(task: SweepTask) -> Outcome:
 
 
 def _refused(task: SweepTask, error: FusiestError) -> Outcome:
-    from fusiest.pmapping.diagnose import NoMapping
+    from fusiest.pmapping import NoMapping
 
     if isinstance(error, NoMapping):
         return Outcome("no valid mapping", str(error))
@@ -106,7 +106,7 @@ def _judged(result: Result) -> tuple[str, str]:
 def _cover(task: CoverTask) -> Outcome:
     """`covered` if every mapping is valid here and costs the same; else `open`: it takes a search."""
     from fusiest.mapper.saved import mappings_on
-    from fusiest.pmapping.diagnose import NoMapping
+    from fusiest.pmapping import NoMapping
 
     costs = []
     try:
