@@ -77,6 +77,18 @@ def test_a_stride_leaves_gaps(tmp_path: Path) -> None:
     assert actions["DRAM", "Input", "read"] * 8 == 16 * 3  # windows of 3, 4 apart
 
 
+def test_energies_that_no_table_gives_are_estimated(tmp_path: Path) -> None:
+    technology = PROCESSED.replace("datawidth: 8,", 'datawidth: 8, technology: "40nm",')
+    found = import_timeloop(write(tmp_path, PROBLEM, technology, MAPPING))
+    einsum = next(iter(fusiest.evaluate(found.spec).einsums.values()))
+    read = einsum.energies["Register", "Input", "read"] / einsum.actions["Register", "Input", "read"]
+    # 8 flip-flops of 9 fJ, and a comparator of 5 bits for each of 32 words.
+    assert read == pytest.approx(8 * 9e-15 + 32 * 29.47e-15 * 5 / 32, rel=1e-3)
+    assert einsum.energies["DRAM", "Input", "read"] == pytest.approx(18 * 8 * 8e-12)
+    assert "estimated: DRAM (LPDDR4), Register (Register and Comparator)" in found.report.remarks[0]
+    assert "no energies are given for MAC" in found.report.remarks[1]
+
+
 def test_instances_of_a_cluster_share_an_access(tmp_path: Path) -> None:
     clustered = PROCESSED.replace("depth: 32, width: 8,", "depth: 32, width: 16, cluster_size: 2,")
     one, other = (import_timeloop(write(tmp_path, PROBLEM, text, TABLES, MAPPING)) for text in (PROCESSED, clustered))

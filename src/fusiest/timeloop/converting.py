@@ -12,6 +12,7 @@ from fusiest.timeloop.constraints import read_limits
 from fusiest.timeloop.differences import OVERLAP, WHY, Counted, Mapped, counted
 from fusiest.timeloop.directives import Directive, read_directive
 from fusiest.timeloop.energies import LevelEnergies, read_tables
+from fusiest.timeloop.estimated import estimated
 from fusiest.timeloop.levels import TimeloopLevel, read_levels
 from fusiest.timeloop.nest import TimeloopNest, mapping_lines, read_nest
 from fusiest.timeloop.problem import TimeloopProblem, read_problem
@@ -55,14 +56,15 @@ def import_timeloop(files: Sequence[str]) -> TimeloopImport:
             f"{', '.join(lifted)}: the mapping has tiles here above those of an outer memory; map searches such mappings, too, "
             "if force_memory_hierarchy_order is false here, but for longer"
         )
-    machine = Machinery(levels, energies, limits, _cycle(levels, variables))
+    cycle = _cycle(levels, variables)
+    remarks += [*_filled(levels, energies, cycle), *_about_energies(levels, energies)]
+    machine = Machinery(levels, energies, limits, cycle)
     lines = [*(f"# From {os.path.basename(file)}." for file in files), *architecture_lines(machine), ""]
     lines += workload_lines(problem, levels[0].bits)
     if nest is not None:
         lines += ["", *mapping_lines(nest.tree(problem, levels))]
     text = "\n".join(lines) + "\n"
     spec = load_texts({"<converted>": text}, {})
-    remarks += _about_energies(levels, energies)
     numbers = None
     if nest is not None:
         numbers = _compared(Mapped(spec, nest, problem, levels, machine.cycle), sections, remarks)
@@ -86,12 +88,29 @@ def _compared(mapped: Mapped, sections: TimeloopFiles, remarks: list[str]) -> Co
         return None
 
 
-def _about_energies(levels: list[TimeloopLevel], energies: dict[str, LevelEnergies]) -> list[str]:
-    """What the tables do not say, and what of them is not counted."""
-    remarks: list[str] = []
-    missing = [level.name for level in levels if level.kind != "place" and not _given(level, energies).actions]
+def _filled(levels: list[TimeloopLevel], energies: dict[str, LevelEnergies], cycle: float) -> list[str]:
+    """Estimate what no table gives; what cannot be estimated is 0."""
+    by, missing = [], []
+    for level in levels:
+        if level.kind == "place" or _given(level, energies).actions:
+            continue
+        found = estimated(level, cycle)
+        if found is None:
+            missing.append(level.name)
+        else:
+            energies[level.theirs] = found[0]
+            by.append(f"{level.name} ({found[1]})")
+    remarks = [f"no energies are given, they are estimated: {', '.join(by)}"] if by else []
     if missing:
-        remarks.append(f"no energies are given for {', '.join(missing)}: they are 0; add the energy table (ERT)")
+        remarks.append(
+            f"no energies are given for {', '.join(missing)}: they are 0; add the energy table (ERT), or the technology"
+        )
+    return remarks
+
+
+def _about_energies(levels: list[TimeloopLevel], energies: dict[str, LevelEnergies]) -> list[str]:
+    """What of the tables is not counted."""
+    remarks: list[str] = []
     for level in levels:
         given = _given(level, energies).actions
         if level.kind == "compute" and given.get("leak"):

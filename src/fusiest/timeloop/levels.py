@@ -232,7 +232,12 @@ def _level(name: str, entry: FileTable, attributes: dict[str, Any], mesh: tuple[
     stripped = _PLACE.match(name) if place else None
     shown_name = stripped[1] if stripped else name
     return TimeloopLevel(
-        shown_name, name, "place" if place else "memory", mesh, entry.source, {**attributes, "class": kind_of}
+        shown_name,
+        name,
+        "place" if place else "memory",
+        mesh,
+        entry.source,
+        {**attributes, "class": kind_of, "subclass": entry.get("subclass")},
     )
 
 
