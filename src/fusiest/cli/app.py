@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fusiest import interrupt
+from fusiest.cli.advise import advise_command
 from fusiest.cli.compare import compare_command
 from fusiest.cli.components import components_command
 from fusiest.cli.evaluate import evaluate_command
@@ -146,6 +147,7 @@ app.command(
         "fusiest sweep edge.yaml --status",
     ),
 )(interruptible(sweep_command))
+app.command("advise", epilog=_example("fusiest advise simple matmuls -D M=64 -D KN=64"))(interruptible(advise_command))
 app.command(
     "store",
     epilog=_example("fusiest store check edge.runs", "fusiest store merge all.runs edge.runs cloud.runs"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fusiest import interrupt
-from fusiest.cli.arguments import check_outputs
+from fusiest.cli.arguments import ReportOption, check_outputs
 from fusiest.cli.completion import complete, one_of
 from fusiest.cli.output import Deliveries, echo, present, write_output
 from fusiest.errors import Interrupted, Source, SpecError, did_you_mean
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fusiest.terminal.progress import ProgressLine
 
 REUSES = ("known", "covered", "bounds")
+MOST_REPORTS = 8
+"""Designs whose mappings' reports are written beside the page."""
 TABLES = (".csv", ".json", ".parquet")
 
 
@@ -68,6 +70,7 @@ def sweep_command(
     table: Annotated[
         str | None, typer.Option(metavar="FILE.csv|.json|.parquet", help="write a row per design and workload")
     ] = None,
+    report: ReportOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Map workloads onto many designs of a chip; what is known or follows from another design is not searched."""
@@ -80,14 +83,14 @@ def sweep_command(
             present(status_parts(known.said(asked.identity)))
         return
     _check(table, retry, jobs, time_limit, memory_limit)
-    check_outputs(files, table=table)
+    check_outputs(files, table=table, report=report)
     running = Running(folder, jobs, time_limit, memory_limit, retry == "failed", Reuse(**_reuse(no_reuse)))
     with Sweep(asked, running) as sweep:
         if dry_run:
             _say_plan(sweep)
             return
         _run(sweep, quiet)
-        _deliver(sweep, table)
+        _deliver(sweep, table, report)
 
 
 def default_store(files: list[str]) -> str:
@@ -192,16 +195,35 @@ def _say_plan(sweep: Sweep) -> None:
         echo(f"in {len(families):,} families, inside each of which the proof of one run may cover others")
 
 
-def _deliver(sweep: Sweep, table: str | None) -> None:
+def _deliver(sweep: Sweep, table: str | None, report: str | None) -> None:
     from fusiest.terminal.sweep import sweep_parts
 
-    with interrupt.deferred(), Deliveries(table) as deliveries:
+    with interrupt.deferred(), Deliveries(table, report) as deliveries:
         designs = sweep.designs()
         with deliveries.one():
             present(sweep_parts(sweep.counts, sweep.answers, designs, sweep.best(), sweep.wanted.words))
         if table is not None:
             with deliveries.one(table):
                 _write_table(sweep, table)
+        if report is not None:
+            with deliveries.one(report):
+                _write_report(sweep, report)
+
+
+def _write_report(sweep: Sweep, file: str) -> None:
+    """The page, and beside it a folder with the reports of the best designs' mappings."""
+    from fusiest.sweeps.page import sweep_html
+
+    folder = os.path.splitext(file)[0] + "_reports"
+    links: dict[int, dict[str, str]] = {}
+    for one in sweep.best()[:MOST_REPORTS]:
+        os.makedirs(folder, exist_ok=True)
+        for workload in sweep.file.workloads:
+            name = f"{one.design.number}_{workload.label}.html"
+            title = f"{workload.label} on design {one.design.number}: {one.design}"
+            sweep.result(one.design, workload.label).report(os.path.join(folder, name), title, unfused=False)
+            links.setdefault(one.design.number, {})[workload.label] = f"{os.path.basename(folder)}/{name}"
+    write_output(file, sweep_html(sweep, f"{sweep.file.name}: {sweep.file.arch}", links))
 
 
 def _write_table(sweep: Sweep, file: str) -> None:

@@ -64,7 +64,7 @@ def allowed(one: DesignFigures, want: Wanted) -> bool:
 def score(one: DesignFigures, want: Wanted) -> float:
     """What is to be least."""
     assert want.minimize is not None
-    return number(want.minimize, one.names(), "minimize")
+    return float(number(want.minimize, one.names(), "minimize"))
 
 
 def best_designs(found: Iterable[DesignFigures], want: Wanted) -> list[DesignFigures]:

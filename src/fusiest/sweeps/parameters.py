@@ -258,6 +258,9 @@ class Figure(float, Attributed):
         made.parts = parts
         return made
 
+    def __reduce__(self) -> tuple[type[Figure], tuple[float, Mapping[str, float]]]:
+        return Figure, (float(self), self.parts)
+
     @property
     def described(self) -> str:
         return "a figure"

@@ -1,0 +1,71 @@
+// The page of a sweep: the best designs, fronts, curves, parallel coordinates, and all designs as a table.
+
+const chartOf = (name) => DATA.charts[name];
+const optionsFor = () => ({});
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** A table: the first column is the row's heading; numbers are on the right. */
+function fill(id, head, rows) {
+  const kind = (i) => (i === 0 ? "text" : "");
+  const cell = (content, i) => el(i === 0 ? "th" : "td", { class: kind(i), ...(i === 0 ? { scope: "row" } : {}) }, content);
+  byId(id).hidden = !rows.length;
+  byId(id).replaceChildren(
+    el("thead", {}, el("tr", {}, ...head.map((title, i) => el("th", { scope: "col", class: kind(i) }, title)))),
+    el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map(cell)))));
+}
+
+const area = (value) => `${digits(value * 1e6)} mm²`;
+
+/** A design's cells: its parameters, its figures, and links to the reports of its mappings. */
+function cells(design) {
+  const links = Object.entries(DATA.reports[design.number] || {}).map(([label, href]) => el("a", { href }, label));
+  const opened = el("span", {}, ...links.flatMap((link, i) => (i ? [" ", link] : [link])));
+  return [String(design.number), ...design.values.map(String), quantity(design.energy, "J"), quantity(design.latency, "s"),
+    quantity(design.edp, "Js"), area(design.area), opened];
+}
+
+function drawTables() {
+  const head = ["design", ...DATA.parameters, "energy", "latency", "EDP", "area", "reports"];
+  byId("facts").replaceChildren(...DATA.facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
+  fill("best", head, DATA.best.map(cells));
+  fill("workloads", ["workload", "its best design", ...DATA.parameters, "energy", "latency"],
+    DATA.workloads.map((one) => [one.label, String(one.number), ...one.values.map(String), quantity(one.energy, "J"), quantity(one.latency, "s")]));
+  byId("shown").textContent = `${DATA.designs.length} of ${DATA.count}, the best first.`;
+  fill("designs", head, DATA.designs.map(cells));
+  fill("failures", ["failed", "runs", "reason"], DATA.failures);
+}
+
+function node(tag, attributes, ...children) {
+  const made = document.createElementNS(SVG, tag);
+  Object.entries(attributes).forEach(([name, value]) => made.setAttribute(name, value));
+  made.append(...children);
+  return made;
+}
+
+/** Parallel coordinates: an axis per parameter and figure, a line per design. */
+function drawParallel() {
+  const axes = DATA.parallel, width = Math.max(360, 130 * axes.length), height = 260, top = 34, bottom = height - 30;
+  const at = (i) => 60 + (i * (width - 120)) / Math.max(1, axes.length - 1);
+  const y = (share) => bottom - share * (bottom - top);
+  const lines = DATA.lines.map((line, rank) => node("polyline", {
+    points: line.shares.map((share, i) => `${at(i)},${y(share)}`).join(" "), fill: "none", class: "design",
+    stroke: rank === 0 ? themeColor("accent") || "currentColor" : "currentColor", "stroke-width": rank === 0 ? 3 : 1,
+    "stroke-opacity": rank === 0 ? 1 : Math.max(0.08, 0.6 * (1 - rank / DATA.lines.length)),
+  }, node("title", {}, line.name))).reverse();
+  const posts = axes.flatMap((axis, i) => [
+    node("line", { x1: at(i), x2: at(i), y1: top, y2: bottom, stroke: "currentColor", "stroke-opacity": 0.4 }),
+    node("text", { x: at(i), y: top - 20, "text-anchor": "middle", fill: "currentColor", "font-size": 12 }, axis.name),
+    node("text", { x: at(i), y: top - 6, "text-anchor": "middle", fill: "currentColor", "font-size": 11 }, axis.high),
+    node("text", { x: at(i), y: bottom + 16, "text-anchor": "middle", fill: "currentColor", "font-size": 11 }, axis.low)]);
+  byId("parallel").replaceChildren(node("svg", {
+    viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "Parallel coordinates of the designs",
+  }, ...lines, ...posts));
+}
+
+await loadLibrary("plotly");
+startPage();
+drawTables();
+drawParallel();
+await drawCharts();
+document.documentElement.dataset.ready = "true";

@@ -1,0 +1,191 @@
+"""What should be changed? Every size, bandwidth, fanout and energy halved and doubled, and mapped again.
+
+A change that cannot help is not searched: if the design is nowhere better and the mappings cost the same, nothing changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fusiest.errors import SpecError
+from fusiest.mapper.document import result_json
+from fusiest.mapper.options import Options
+from fusiest.mapper.result import Mapping, Result
+from fusiest.model.fusion import fused_sets
+from fusiest.model.leakage import bind_all
+from fusiest.spec import Spec
+from fusiest.spec import architecture as arch
+from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask
+from fusiest.sweeps.canonical import RunForm, run_form
+from fusiest.sweeps.driver import Hands
+
+FACTORS = (0.5, 2.0)
+FULL, BUSY, IDLE = 0.9, 0.999, 0.1
+_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure of one component, at so many times its value."""
+
+    what: str
+    """`GlobalBuffer.size`, `MainMemory.bandwidth`, `PE.X.fanout`, `MAC.energy`."""
+    factor: float
+    spec: Spec
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a change does: costs over those of the design as it is, less than 1 is better; None where nothing fits any more."""
+
+    what: str
+    factor: float
+    how: str
+    """`searched`, `covered`, or why there is no result."""
+    energy: float | None = None
+    latency: float | None = None
+
+    @property
+    def edp(self) -> float | None:
+        """Energy-delay product, over that of the design as it is."""
+        return self.energy * self.latency if self.energy is not None and self.latency is not None else None
+
+
+def changes(spec: Spec) -> Iterator[Change]:
+    """Every change of one figure, of those that are given and make sense."""
+    for node in arch.flatten(spec.require_arch().nodes):
+        for factor in FACTORS:
+            for what, fields in _changed(node, factor):
+                try:
+                    yield Change(f"{node.name}.{what}", factor, spec.with_component(str(node.name), **fields))
+                except SpecError:
+                    continue  # a fanout of half a part, a size that is out of bounds
+
+
+def _changed(node: arch.Container, factor: float) -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(node, arch.Memory) and node.size not in (math.inf, "inf"):
+        yield "size", {"size": _times(node.size, factor)}
+    if isinstance(node, arch.Component) and node.throughput_scale is not None:
+        rates = [a.throughput for a in node.actions if a.throughput not in (None, math.inf, "inf")]
+        if rates or any(a.latency not in (None, 0) for a in node.actions):
+            yield "bandwidth", {"throughput_scale": _times(node.throughput_scale, factor)}
+        if any(a.energy not in (None, 0) for a in node.actions):
+            yield "energy", {"energy_scale": _times(node.energy_scale, factor)}
+    for i, dimension in enumerate(node.spatial):
+        found = dimension.fanout
+        if isinstance(found, int) and found * factor == int(found * factor):
+            other = dataclasses.replace(dimension, fanout=int(found * factor))
+            yield f"{dimension.name}.fanout", {"spatial": (*node.spatial[:i], other, *node.spatial[i + 1 :])}
+
+
+def _times(value: Any, factor: float) -> Any:
+    if isinstance(value, str):
+        return f"({value}) * {factor}"
+    found = value * factor
+    return int(found) if found == int(found) else found
+
+
+def advise(result: Result, hands: Hands, most: int | None = None) -> Iterator[Advice]:
+    """What each change does, as it is known. `result` is that of the design as it is."""
+    options = dataclasses.replace(result.options, jobs=1, time_limit=None)
+    base, form, document = result.best(result.aim), run_form(result.spec, options), result_json(result)
+    waiting = list(changes(result.spec))[:most]
+    going: dict[str, Change] = {}
+    covering: set[str] = set()
+    while waiting or going:
+        while waiting and hands.idle:
+            change = waiting.pop(0)
+            key = f"{change.what} {change.factor}"
+            going[key] = change
+            if result.optimal and _nowhere_better(form, change.spec, options):
+                covering.add(key)
+                hands.submit(key, CoverTask(change.spec, options, document))
+            else:
+                hands.submit(key, SearchTask(change.spec, options))
+        for key, outcome in hands.finished(_SECONDS):
+            if outcome.status == "open":
+                covering.discard(key)
+                hands.submit(key, SearchTask(going[key].spec, options))
+                continue
+            change = going.pop(key)
+            yield _advice(change, outcome, base, "covered" if key in covering else "searched")
+
+
+def _nowhere_better(form: RunForm, other: Spec, options: Options) -> bool:
+    return form.nowhere_worse(run_form(other, options))
+
+
+def _advice(change: Change, outcome: Outcome, base: Mapping, how: str) -> Advice:
+    if outcome.energy is None or outcome.latency is None:
+        return Advice(change.what, change.factor, f"{outcome.status}: {outcome.reason}")
+    energy = outcome.energy / base.energy if base.energy else 1.0
+    latency = outcome.latency / base.latency if base.latency else 1.0
+    return Advice(change.what, change.factor, how, energy, latency)
+
+
+def ranked(found: Sequence[Advice], aim: str) -> list[Advice]:
+    """What helps most first; what does not fit any more last."""
+    return sorted(found, key=lambda one: (getattr(one, aim) is None, getattr(one, aim) or 0.0, one.what, one.factor))
+
+
+# --- what binds -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What of a design binds, and what is idle: shares between 0 and 1."""
+
+    full: dict[str, float]
+    """Memories: the most that is in use, over the size."""
+    limiting: dict[str, float]
+    """Components: the share of the latency that they are the slowest for."""
+    busy: dict[str, float]
+    """Components: the share of the latency that they are busy for."""
+
+
+def binding(result: Result) -> Binding:
+    """Of the best mapping."""
+    found = result.best(result.aim).evaluation
+    sizes: dict[str, float] = {}
+    for info in result.spec.info.einsums.values():
+        for name, component in bind_all(result.spec, info).items():
+            if component.kind == "memory":
+                sizes[name] = max(sizes.get(name, 0.0), component.size)
+    full = {n: bits / sizes[n] for n, bits in found.peak_occupancy_bits.items() if 0 < sizes.get(n, 0) < math.inf}
+    limiting: dict[str, float] = {}
+    busy: dict[str, float] = {}
+    for einsum in found.einsums.values():
+        for name, seconds in einsum.latency_per_component.items():
+            busy[name] = busy.get(name, 0.0) + seconds / found.latency if found.latency else 0.0
+            if einsum.latency and seconds >= einsum.latency * BUSY:
+                limiting[name] = limiting.get(name, 0.0) + einsum.latency / found.latency
+    return Binding(full, limiting, busy)
+
+
+@dataclass(frozen=True)
+class WaterfallStep:
+    """What fusing one set of Einsums changes, in joules and seconds; the first step is the unfused optimum itself."""
+
+    name: str
+    energy: float
+    latency: float
+
+
+def waterfall(unfused: Result, fused: Result) -> list[WaterfallStep]:
+    """From the best unfused mapping to the best one, a fused set at a time.
+
+    Costs of a mapping are sums over its Einsums: each set's step is what its Einsums cost now, less what they cost unfused.
+    """
+    before, after = unfused.best(fused.aim).evaluation, fused.best(fused.aim)
+    found = [WaterfallStep("unfused", before.energy, before.latency)]
+    for one in fused_sets(fused.spec, after.looptree):
+        now = [after.evaluation.einsums[name] for name in one.einsums]
+        then = [before.einsums[name] for name in one.einsums]
+        energy = sum(e.energy for e in now) - sum(e.energy for e in then)
+        latency = sum(e.latency for e in now) - sum(e.latency for e in then)
+        found.append(WaterfallStep(" + ".join(one.einsums), energy, latency))
+    return found

@@ -1,0 +1,224 @@
+"""A sweep as one HTML page, made like a report: fronts, the best per area and workload, curves, sensitivities, all designs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from fusiest.report.chart import Bars, Chart, Cloud, Points, Series
+from fusiest.report.page import asset, page
+from fusiest.show import si
+from fusiest.sweeps.driver import Answer
+from fusiest.sweeps.figures import DesignFigures, allowed, front_of, score
+from fusiest.sweeps.session import Sweep
+from fusiest.sweeps.sweepfile import Wanted
+
+MOST_ROWS, MOST_LINES, MOST_POINTS = 500, 300, 5_000
+
+
+def sweep_html(sweep: Sweep, title: str, reports: Mapping[int, Mapping[str, str]] | None = None) -> str:
+    """The page; `reports`: by a design's number and a workload's label, where the report of its mapping is."""
+    data = sweep_data(sweep, title)
+    curves = "\n".join(f'<div data-chart="{name}"></div>' for name in data["charts"] if name.startswith("curve-"))
+    shown = {str(number): dict(links) for number, links in (reports or {}).items()}
+    area = '<div data-chart="area"></div>' if "area" in data["charts"] else ""
+    body = asset("sweep.html").replace("@CURVES@", curves).replace("@AREA@", area)
+    return page(title, body, {**data, "reports": shown}, ("sweep.js",))
+
+
+def sweep_data(sweep: Sweep, title: str) -> dict[str, Any]:
+    """All that the page shows."""
+    from fusiest import __version__
+
+    want = sweep.wanted
+    ranked = _ranked(sweep.designs(), want)
+    names = [n for n in sweep.driver.designs.grid.names if len({d.design.values[n] for d in ranked}) > 1]
+    best = sweep.best()
+    by = want.minimize or want.pareto[0]
+    charts: dict[str, Chart] = {
+        "front": _front(ranked),
+        **({"area": _by_area(ranked, want, by)} if len({float(d.area) for d in ranked}) > 1 else {}),
+        "sensitivity": _sensitivity(ranked, names, want, by),
+        **{f"curve-{i}": chart for i, name in enumerate(names) if (chart := _curve(ranked, name, want, by))},
+    }
+    return {
+        "title": title,
+        "note": f"{want.words}; {sweep.counts}",
+        "version": __version__,
+        "parameters": names,
+        "facts": [["Designs", f"{len(ranked):,} with a mapping of every workload"], ["Asked for", want.words]],
+        "best": [_row(one, names) for one in best[:MOST_ROWS]],
+        "workloads": _workloads(sweep, ranked, names),
+        "designs": [_row(one, names) for one in ranked[:MOST_ROWS]],
+        "count": len(ranked),
+        "failures": _failures(sweep.answers),
+        "charts": {name: asdict(chart) for name, chart in charts.items()},
+        **_parallel(ranked[:MOST_LINES], names),
+    }
+
+
+def _score(one: DesignFigures, want: Wanted) -> float:
+    return score(one, want) if want.minimize is not None else float(getattr(one, want.pareto[0]))
+
+
+def _ranked(designs: Sequence[DesignFigures], want: Wanted) -> list[DesignFigures]:
+    """The best first; those that conditions rule out, last."""
+    return sorted(designs, key=lambda one: (not allowed(one, want), _score(one, want), one.design.number))
+
+
+def _row(one: DesignFigures, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "number": one.design.number, "values": [one.design.values[name] for name in names], "energy": float(one.energy),
+        "latency": float(one.latency), "edp": float(one.edp), "area": float(one.area),
+    }  # fmt: skip
+
+
+def _workloads(sweep: Sweep, ranked: Sequence[DesignFigures], names: Sequence[str]) -> list[dict[str, Any]]:
+    """The design that is best for each workload alone."""
+    found = []
+    for workload in sweep.file.workloads if ranked else ():
+        label = workload.label
+        one = min(ranked, key=lambda d: d.edp.parts[label])
+        costs = {"energy": one.energy.parts[label], "latency": one.latency.parts[label]}
+        found.append({**_row(one, names), **costs, "label": label})
+    return found
+
+
+def _failures(answers: Sequence[Answer]) -> list[list[str]]:
+    found = Counter((a.row.status, a.row.reason) for a in answers if a.how == "failed")
+    return [[status, f"{count:,}", reason] for (status, reason), count in found.most_common(MOST_ROWS)]
+
+
+def _cloud(
+    name: str, colour: str, designs: Sequence[DesignFigures], xs: Sequence[float], ys: Sequence[float], **more: Any
+) -> Cloud:
+    labels = [f"{one.design.number}: {one.design}" for one in designs]
+    return Cloud(name=name, color=colour, xs=xs, ys=ys, labels=labels, **more)
+
+
+def _front(ranked: Sequence[DesignFigures]) -> Points:
+    """All designs, and those that no other beats in both."""
+    best = front_of(list(ranked), ("energy", "latency"))
+    rest = [one for one in ranked[:MOST_POINTS] if one not in best]
+    clouds = [
+        _cloud(
+            "other designs",
+            "other",
+            rest,
+            [float(d.latency) for d in rest],
+            [float(d.energy) for d in rest],
+            marker="small",
+        ),
+        _cloud("front", "found", best, [float(d.latency) for d in best], [float(d.energy) for d in best], steps=True),
+    ]
+    return Points(title="Energy and latency", x_axis="latency", x_unit="s", y_axis="energy", y_unit="J", clouds=clouds)
+
+
+def _by_area(ranked: Sequence[DesignFigures], want: Wanted, by: str) -> Points:
+    """The best that a chip of so much area can be."""
+    best: list[DesignFigures] = []
+    for one in sorted(ranked, key=lambda d: (float(d.area), _score(d, want))):
+        if not best or _score(one, want) < _score(best[-1], want):
+            best.append(one)
+    rest = list(ranked[:MOST_POINTS])
+    clouds = [
+        _cloud(
+            "designs",
+            "other",
+            rest,
+            [1e6 * float(d.area) for d in rest],
+            [_score(d, want) for d in rest],
+            marker="small",
+        ),
+        _cloud(
+            "best for its area",
+            "found",
+            best,
+            [1e6 * float(d.area) for d in best],
+            [_score(d, want) for d in best],
+            steps=True,
+        ),
+    ]
+    return Points(title=f"{by} by area", x_axis="area in mm²", x_unit="", y_axis=by, y_unit=_unit(by), clouds=clouds)
+
+
+def _sensitivity(ranked: Sequence[DesignFigures], names: Sequence[str], want: Wanted, by: str) -> Bars:
+    """How much a parameter matters: the best with its worst value, over the best with its best value."""
+    ratios = []
+    for name in names:
+        least = [min(_score(d, want) for d in ranked if d.design.values[name] == v) for v in _values(ranked, name)]
+        ratios.append(max(least) / min(least) if min(least) > 0 else None)
+    series = [Series(name="worst value over best value, others at their best", color="found", values=ratios)]
+    ends = [f"{ratio:.3g}" if ratio is not None else "" for ratio in ratios]
+    return Bars(
+        title=f"What {by} depends on", axis="ratio", unit="", categories=list(names), series=series, ends=ends, level=1.0,
+        level_name="no effect",
+    )  # fmt: skip
+
+
+def _curve(ranked: Sequence[DesignFigures], name: str, want: Wanted, by: str) -> Points | None:
+    """Against one parameter: others at their best, and others as in the best design."""
+    values = _values(ranked, name)
+    if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
+        return None
+    best = [min((d for d in ranked if d.design.values[name] == v), key=lambda d: _score(d, want)) for v in values]
+    first = ranked[0].design.values
+    own = _free(ranked, name)
+    same = [d for d in ranked if all(d.design.values[n] == first[n] for n in first if n not in own)]
+    same.sort(key=lambda d: float(d.design.values[name]))
+    x = [float(v) for v in values]
+    clouds = [
+        _cloud("others at their best", "found", best, x, [_score(d, want) for d in best], steps=False),
+        _cloud("others as in the best design", "bound", same, [float(d.design.values[name]) for d in same],
+               [_score(d, want) for d in same], marker="diamond"),
+    ]  # fmt: skip
+    spread = min(x) > 0 and max(x) / min(x) > 20
+    return Points(
+        title=f"{by} against {name}", x_axis=name, x_unit="", y_axis=by, y_unit=_unit(by), clouds=clouds, log_x=spread
+    )
+
+
+def _free(ranked: Sequence[DesignFigures], name: str) -> set[str]:
+    """A parameter, and those that follow from it alone: they have one value for each of its values."""
+    found = {name}
+    for other in ranked[0].design.values:
+        pairs = {(d.design.values[name], d.design.values[other]) for d in ranked}
+        if len(pairs) == len({d.design.values[name] for d in ranked}):
+            found.add(other)
+    return found
+
+
+def _values(ranked: Sequence[DesignFigures], name: str) -> list[Any]:
+    found = {d.design.values[name] for d in ranked}
+    return sorted(found, key=lambda v: (isinstance(v, str), v))
+
+
+def _unit(by: str) -> str:
+    return {"energy": "J", "latency": "s", "edp": "Js"}.get(by, "")
+
+
+def _parallel(designs: Sequence[DesignFigures], names: Sequence[str]) -> dict[str, Any]:
+    """Axes with what is at their ends, and each design as shares of them."""
+    columns: list[tuple[str, list[Any], str]] = [(name, [d.design.values[name] for d in designs], "") for name in names]
+    columns += [
+        (name, [float(getattr(d, name)) for d in designs], _unit(name)) for name in ("energy", "latency", "edp")
+    ]
+    columns.append(("area, mm²", [1e6 * float(d.area) for d in designs], ""))
+    axes, shares = [], []
+    for name, values, unit in columns:
+        order = {v: i for i, v in enumerate(sorted(set(values), key=lambda v: (isinstance(v, str), v)))}
+        ends = list(order) or [0]
+        axes.append({"name": name, "low": _shown(ends[0], unit), "high": _shown(ends[-1], unit)})
+        by_rank = name in names or any(isinstance(v, str) for v in values)
+        width = (ends[-1] - ends[0] or 1) if not by_rank else max(1, len(order) - 1)
+        shares.append([order[v] / width if by_rank else (v - ends[0]) / width for v in values])
+    lines = [{"name": str(d.design), "shares": [column[i] for column in shares]} for i, d in enumerate(designs)]
+    return {"parallel": axes, "lines": lines}
+
+
+def _shown(value: Any, unit: str) -> str:
+    if isinstance(value, (int, float)) and unit:
+        return si(float(value), unit)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,32 @@
+"""Advice: each change's costs are those of mapping the changed design; steps of fusion add up."""
+
+from __future__ import annotations
+
+import pytest
+
+import fusiest
+from fusiest.report.unfused import unfused_optimum
+from fusiest.sweeps.advice import advise, binding, changes, ranked, waterfall
+from tests.sweeps.test_random_sweeps import Here
+
+
+def test_changes_are_mapped() -> None:
+    spec = fusiest.load("simple", "matmuls", M=8, KN=8, N_EINSUMS=2, GlobalBufferSize=1024)
+    result = fusiest.map(spec, "edp", jobs=1)
+    found = list(advise(result, Here()))
+    by_name = {(one.what, one.factor): one for one in found}
+    assert {("GlobalBuffer.size", 0.5), ("MainMemory.bandwidth", 2.0), ("MAC.energy", 2.0)} <= by_name.keys()
+    assert any(one.how == "covered" for one in found)
+    for change in list(changes(spec))[::3]:
+        best, one = fusiest.map(change.spec, "edp", jobs=1).best(), by_name[change.what, change.factor]
+        assert one.edp == pytest.approx(best.edp / result.best().edp, rel=1e-9)
+    values = [one.edp for one in ranked(found, "edp")]
+    assert values == sorted(values, key=lambda x: (x is None, x or 0))
+    binds = binding(result)
+    assert sum(binds.limiting.values()) >= 1 - 1e-9
+    assert all(0 <= share <= 1 for share in binds.full.values())
+    unfused = unfused_optimum(spec, result.options)
+    assert not isinstance(unfused, str)
+    steps = waterfall(unfused, result)
+    assert sum(step.energy for step in steps) == pytest.approx(result.best().energy)
+    assert sum(step.latency for step in steps) == pytest.approx(result.best().latency)

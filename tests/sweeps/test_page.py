@@ -1,0 +1,36 @@
+"""The page of a sweep: what it shows is what the sweep found, and it is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import run
+from tests.report.test_page import data_of
+
+
+def test_the_page_of_a_sweep(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, _, err = run(
+        capsys, "sweep", "simple", "matmuls", "-D", "GlobalBufferSize=64,65536", "-D", "dataflow=free,unfused", "-D", "M=8",
+        "-D", "KN=8", "--jobs", "1", "--quiet", "--report", "sweep.html",
+    )  # fmt: skip
+    assert (status, err) == (0, "")
+    text = Path("sweep.html").read_text()
+    data = data_of(text)
+    assert (data["count"], len(data["designs"]), data["parameters"]) == (4, 4, ["GlobalBufferSize", "dataflow"])
+    assert data["designs"][0] == data["best"][0]
+    assert [d["edp"] for d in data["designs"]] == sorted(d["edp"] for d in data["designs"])
+    front = data["charts"]["front"]["clouds"][1]
+    assert min(front["ys"]) == min(d["energy"] for d in data["designs"])
+    curve = data["charts"]["curve-0"]["clouds"][0]
+    assert curve["xs"] == [64, 65536]
+    assert curve["ys"][1] == data["best"][0]["edp"]
+    assert data["charts"]["sensitivity"]["series"][0]["values"][0] == pytest.approx(curve["ys"][0] / curve["ys"][1])
+    assert all(0 <= share <= 1 for line in data["lines"] for share in line["shares"])
+    links = data["reports"][str(data["best"][0]["number"])]
+    assert Path(links["matmuls"]).read_text().startswith("<!")
+    assert text.count("</script>") == 3
