@@ -14,9 +14,9 @@ import fusiest
 SOURCE = Path(fusiest.__file__).parent
 EXTENDING = SOURCE.parents[1] / "docs" / "extending.md"
 ORDER = [
-    "errors", "frozen", "frames", "files", "interrupt", "workers", "units", "compiled", "looptree", "components", "objective", "spec",
-    "networks", "model", "timeloop", "show", "pmapping", "joining", "mapper", "baselines", "comparison", "report", "sweeps", "reproduce",
-    "terminal", "cli", "__main__",
+    "errors", "frozen", "frames", "files", "interrupt", "collector", "workers", "units", "compiled", "looptree", "components", "objective",
+    "spec", "networks", "model", "timeloop", "show", "pmapping", "joining", "mapper", "baselines", "comparison", "report", "sweeps",
+    "reproduce", "terminal", "cli", "__main__",
 ]  # fmt: skip
 SEARCH = {"pmapping", "joining", "mapper", "baselines"}
 

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from fusiest import interrupt
+from fusiest.collector import collector_paused
 from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
 from fusiest.joining import JoinProblem, Switches, join_problem, trace
 from fusiest.looptree.nodes import LoopTree
@@ -23,7 +24,7 @@ from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.mapper.search import Proof, Search
 from fusiest.mapper.tables import Explorer, make_explorer
 from fusiest.model.evaluate import evaluate
-from fusiest.pmapping import NoMapping, Table, collector_paused, large_enough, shared_memories
+from fusiest.pmapping import NoMapping, Table, large_enough, shared_memories
 from fusiest.spec import Spec
 
 MOST_DOWN_SETS = 10_000

@@ -5,7 +5,6 @@
 `spatial_notes` are for those who wonder what a search leaves out, or what it takes so long for.
 """
 
-from fusiest.pmapping.collector import collector_paused
 from fusiest.pmapping.diagnose import NoMapping, why_none
 from fusiest.pmapping.explore import Asked, explore, paths
 from fusiest.pmapping.identical import common_key, renamed_table
@@ -43,7 +42,6 @@ __all__ = [
     "Rows",
     "Table",
     "bind_sized",
-    "collector_paused",
     "common_key",
     "explore",
     "group_numbers",

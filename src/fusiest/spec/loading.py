@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+from fusiest.collector import collector_paused
 from fusiest.errors import SpecError, did_you_mean, shown, warn
 from fusiest.frozen import FrozenDict
 from fusiest.spec.dataflow import constrained
@@ -48,6 +49,7 @@ def bundled_names() -> dict[str, list[str]]:
     return {kind: list(library_files(kind)) for kind in KINDS}
 
 
+@collector_paused()
 def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None, **more_defines: object) -> Spec:
     """Load a spec from files, networks (`.onnx`, `.pt2`), bundled names or other specs; defines fill in the templates.
 
@@ -113,6 +115,7 @@ def defines_of(file: str, defines: Mapping[str, object]) -> frozenset[str]:
     )
 
 
+@collector_paused()
 def load_texts(
     texts: Mapping[str, str | SpecText],
     defines: Mapping[str, object],

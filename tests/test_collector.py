@@ -1,4 +1,4 @@
-"""The collector is off during a search, and afterwards as it was before."""
+"""The collector is off during a search and while loading, and afterwards as it was before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 import fusiest
-from fusiest.pmapping.collector import collector_paused
+from fusiest.collector import collector_paused
+from fusiest.spec import loading
 
 
 @pytest.fixture(autouse=True)
@@ -37,4 +38,12 @@ def test_searches_pause_it() -> None:
     fusiest.map(spec, "edp", progress=lambda step: seen.append(gc.isenabled()), jobs=1)
     assert seen
     assert not any(seen)
+    assert gc.isenabled()
+
+
+def test_loading_pauses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    monkeypatch.setattr(loading, "check", lambda spec: seen.append(gc.isenabled()))
+    fusiest.load("simple")
+    assert seen == [False]
     assert gc.isenabled()

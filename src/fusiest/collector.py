@@ -1,4 +1,4 @@
-"""Python's collector of cyclic garbage, paused during a search: that makes many objects, and no cycles."""
+"""Python's collector of cyclic garbage, paused where many objects are made and no cycles: in a search, while loading."""
 
 from __future__ import annotations
 
