@@ -8,9 +8,9 @@ import pytest
 import fusiest
 from fusiest.pmapping.agreed import agreed_loops
 from fusiest.pmapping.costs import BUSY, ENERGY, Columns, Costs, make_columns
-from fusiest.pmapping.explore import pmappings
+from fusiest.pmapping.explore import Asked, explore, pmappings
 from fusiest.pmapping.identical import common_key, renamed_table
-from fusiest.pmapping.problem import FIRST, FOOTPRINT, TRAFFIC, Problem, make_problem
+from fusiest.pmapping.problem import FIRST, FOOTPRINT, TRAFFIC, Problem, coarsened, make_problem
 from fusiest.pmapping.table import Table
 from fusiest.spec.binding import bind
 from tests.load_text import load_text
@@ -85,6 +85,25 @@ def test_footprint_of_a_window() -> None:
     assert a.footprint(extents) == 1 + 2 * (2 - 1) + (3 - 1)
     assert a.partial == {0, 1}
     assert not a.full
+
+
+def test_a_coarse_problem_has_some_of_the_shapes() -> None:
+    """60 = 2·2·3·5 has 12 divisors; with 15 in place of 3 and 5, six: 1, 2, 4, 15, 30, 60."""
+    spec = load_text(APART, workload("M: 60, N: 60", "Z[m] = A[m, n]"))
+    problem = make_problem(bind(spec, "Z", "MAC"), frozenset(), frozenset())
+    coarse = coarsened(problem, 40)
+    assert problem.shapes == 12 * 12
+    assert [v.divisors.tolist() for v in coarse.variables] == [[1, 2, 4, 15, 30, 60]] * 2
+    assert coarse.variables[0].before == ((), (0,), (1,), (0,), (3, 1), (4, 2))
+    assert coarsened(problem).shapes == problem.shapes
+
+
+def test_a_quick_look_is_valid() -> None:
+    spec = load_text(APART, workload("M: 720720, N: 720720, K: 720720", "Z[m, n] = A[m, k] * B[k, n]"))
+    table = explore(spec, "Z", Asked(beam=200, apart=True))
+    ((energy, _),) = points(table)
+    n = 720720
+    assert energy >= n * n * (10 + 10 + 20) + 3 * n**3
 
 
 # --- costs ------------------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from fusiest.pmapping.plain import (
     shares_outermost,
     top_fits,
 )
-from fusiest.pmapping.problem import Problem, make_problem
+from fusiest.pmapping.problem import Problem, coarsened, make_problem
 from fusiest.pmapping.searched import TablePiece, searched
 from fusiest.pmapping.sizes import bind_limited
 from fusiest.pmapping.spatial import best_usages, fanouts
@@ -130,7 +130,8 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
             for piece in fallback.pieces(placement):
                 yield TablePiece(*piece, explored=len(piece[1]))
     if plain:
-        nest = Nest(problem, shared, asked.rules, near_pairs(path, free), together)
+        quick = asked.beam is not None and asked.apart  # no fused loops, which are split by all divisors
+        nest = Nest(coarsened(problem) if quick else problem, shared, asked.rules, near_pairs(path, free), together)
         space = lattice_space(spec, nest, plain, frozenset(tracked))
         alone = not asked.usage and not can_fuse(spec) and asked.beam is None
         for search in _explore_alone(space) if alone else [Lattice(space, asked.cutoff, asked.beam)]:

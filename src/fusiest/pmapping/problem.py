@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fusiest.pmapping import kernels
-from fusiest.pmapping.factors import divisors, primes
+from fusiest.pmapping.factors import primes
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.spec import Access, EinsumInfo, Path
 
 TRAFFIC, FIRST, FOOTPRINT = 0, 1, 2
 """What `Problem.amounts` has of each tensor."""
+MOST_COARSE_SHAPES = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +46,19 @@ class Variable:
 
 
 def make_variable(members: Sequence[str], bounds: Sequence[int]) -> Variable:
-    bound = math.prod(bounds)
-    values = divisors(bound)
+    return variable_of(members, primes(math.prod(bounds)))
+
+
+def variable_of(members: Sequence[str], factors: Sequence[int]) -> Variable:
+    """A variable whose tiles are products of these factors: the primes of its bound, or products of some of them."""
+    found = {1}
+    for f in factors:
+        found |= {d * f for d in found}
+    values = sorted(found)
     index = {d: i for i, d in enumerate(values)}
-    factors = sorted(set(primes(bound)))
-    before = tuple(tuple(index[d // p] for p in factors if d % p == 0) for d in values)
-    return Variable(tuple(members), bound, np.array(values, np.int64), before)
+    steps = sorted(set(factors))
+    before = tuple(tuple(index[d // f] for f in steps if d % f == 0 and d // f in index) for d in values)
+    return Variable(tuple(members), math.prod(factors), np.array(values, np.int64), before)
 
 
 @dataclass(frozen=True)
@@ -164,6 +172,18 @@ class Problem:
         last = np.array([[v.radix - 1] for v in self.variables], np.int64).reshape(-1, 1)
         result: npt.NDArray[np.bool_] = self.digits == last
         return result
+
+
+def coarsened(problem: Problem, most: int = MOST_COARSE_SHAPES) -> Problem:
+    """The same with fewer tile shapes, all of them shapes of the whole problem: large factors go together."""
+    factors = [primes(v.bound) for v in problem.variables]
+    variables = list(problem.variables)
+    while math.prod(v.radix for v in variables) > most:
+        v = max(range(len(variables)), key=lambda i: variables[i].radix)
+        *small, a, b = sorted(factors[v])
+        factors[v] = [*small, a * b]
+        variables[v] = variable_of(variables[v].members, factors[v])
+    return Problem(problem.info, problem.path, tuple(variables), problem.tensors)
 
 
 def make_problem(path: Path, keep_apart: frozenset[frozenset[str]], single: frozenset[str]) -> Problem:
