@@ -136,7 +136,7 @@ def test_refused(text: str, message: str) -> None:
 def test_an_alias_of_a_text_is_not_a_copy() -> None:
     ((_, items),) = load("a: [&a text, *a]").items
     assert isinstance(items, ListNode)
-    first, second = (fields.text_of_file(item, "a") for item in items.items)
+    first, second = (fields.read_text(item, "a") for item in items.items)
     assert first is second
 
 
