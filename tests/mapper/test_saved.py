@@ -98,6 +98,11 @@ def mapped(folder: Path, capsys: Capture) -> Path:
     assert document["area"] == pytest.approx(sum(document["area_by_component"].values()))
     assert document["area_by_component"]["LocalBuffer"] == pytest.approx(4 * 51e-6)
     assert document["area_by_component"]["MAC"] == pytest.approx(4 * 128 * 128 * 8.5e-10)
+    assert document["leak_power"] == sum(document["leak_power_by_component"].values())
+    for mapping in document["mappings"]:
+        assert mapping["tops"] == pytest.approx(mapping["operations"] / mapping["latency"] / 1e12)
+        assert mapping["tops_per_watt"] == pytest.approx(mapping["operations"] / mapping["energy"] / 1e12)
+        assert mapping["tops_per_mm2"] == pytest.approx(mapping["tops"] / document["area"] / 1e6)
     assert document["command"] == ["fusiest", *command, "--quiet", "--jobs", "1"]
     return target
 

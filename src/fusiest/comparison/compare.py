@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from fusiest.comparison.saved import Saved
 from fusiest.looptree.text import outline
-from fusiest.model.area import area_by_component
+from fusiest.model.area import area_by_component, efficiency, leak_power_by_component
 from fusiest.model.fusion import backing_memories
 from fusiest.spec import dump
 
@@ -66,6 +66,14 @@ class Comparison:
     def area_by_component(self) -> list[Row]:
         """Square metres; of nothing, where no component says how large it is."""
         return _rows([area_by_component(saved.spec) for saved in self.results])
+
+    def efficiencies(self) -> list[Row]:
+        """Leakage in watts, and operations per second, watt and area, in tera and square millimetres."""
+        units = {"tops": "TOPS", "tops_per_watt": "TOPS/W", "tops_per_mm2": "TOPS/mm²"}
+        found = [efficiency(s.spec, s.evaluation, sum(area_by_component(s.spec).values())) for s in self.results]
+        rows = [Row(unit, tuple(one[name] for one in found)) for name, unit in units.items()]
+        leaks = tuple(sum(leak_power_by_component(saved.spec).values()) or None for saved in self.results)
+        return [Row("leakage, W", leaks), *rows]
 
     def limited_by(self, einsum: str) -> str:
         """The component that an Einsum waits for, one after the other if they differ; nothing if it takes no time."""

@@ -9,7 +9,7 @@ import json
 from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.provenance import Provenance
 from fusiest.mapper.result import Mapping, Result, Stats
-from fusiest.model.area import area_by_component
+from fusiest.model.area import area_by_component, efficiency, leak_power_by_component
 from fusiest.model.evaluate import Evaluation
 from fusiest.model.fusion import fused_sets
 from fusiest.spec import RESULT, Spec, dump, dump_mapping
@@ -22,6 +22,7 @@ def json_text(document: dict[str, object]) -> str:
 
 def result_json(result: Result) -> dict[str, object]:
     """A result with its spec: the file stands alone."""
+    area = result.area
     return {
         "format": RESULT,
         **_provenance(result.provenance),
@@ -33,7 +34,7 @@ def result_json(result: Result) -> dict[str, object]:
         "domain": result.domain,
         "advice": result.advice,
         **_area(result.spec),
-        "mappings": [_mapping(result.spec, m) for m in result.mappings],
+        "mappings": [_mapping(result.spec, m, area) for m in result.mappings],
         **_spec(result.spec),
         "stats": _stats(result.stats),
     }
@@ -45,6 +46,7 @@ def evaluation_json(spec: Spec, tree: LoopTree, evaluation: Evaluation, provenan
         **evaluation.to_json(),
         **_provenance(provenance),
         **_area(spec),
+        **efficiency(spec, evaluation, sum(area_by_component(spec).values())),
         "mapping": dump_mapping(tree),
         **_spec(spec),
     }
@@ -76,9 +78,14 @@ def _options(result: Result) -> dict[str, object]:
 
 
 def _area(spec: Spec) -> dict[str, object]:
-    """Of all instances; null if no component says."""
-    parts = area_by_component(spec)
-    return {"area": sum(parts.values()) or None, "area_by_component": parts}
+    """Of all instances; the area is null if no component says."""
+    areas, leaks = area_by_component(spec), leak_power_by_component(spec)
+    return {
+        "area": sum(areas.values()) or None,
+        "area_by_component": areas,
+        "leak_power": sum(leaks.values()),
+        "leak_power_by_component": leaks,
+    }
 
 
 def spec_and_hash(spec: Spec) -> tuple[str, str]:
@@ -92,7 +99,7 @@ def _spec(spec: Spec) -> dict[str, object]:
     return {"spec": text, "spec_sha256": digest}
 
 
-def _mapping(spec: Spec, mapping: Mapping) -> dict[str, object]:
+def _mapping(spec: Spec, mapping: Mapping, area: float | None) -> dict[str, object]:
     found = mapping.evaluation
     document = found.to_json()
     return {
@@ -101,6 +108,7 @@ def _mapping(spec: Spec, mapping: Mapping) -> dict[str, object]:
         "edp": found.edp,
         "dynamic_energy": found.dynamic_energy,
         "leak_energy": found.leak_energy,
+        **efficiency(spec, found, area),
         "einsum_order": list(mapping.einsum_order),
         "mapping": dump_mapping(mapping.looptree),
         "peak_occupancy_bits": dict(found.peak_occupancy_bits),

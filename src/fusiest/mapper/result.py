@@ -13,7 +13,7 @@ from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.options import OBJECTIVES, Options
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.provenance import GIVEN, Provenance, made_now
-from fusiest.model.area import area_by_component
+from fusiest.model.area import area_by_component, leak_power_by_component
 from fusiest.model.evaluate import Evaluation
 from fusiest.show import si
 from fusiest.spec import Spec
@@ -168,6 +168,11 @@ class Result:
         from fusiest.pmapping import search_notes
 
         return list(search_notes(self.spec, self.options.imperfect)) if self.searched else []
+
+    @property
+    def leak_power(self) -> float:
+        """Watts that the architecture leaks, all instances, none of them gated off."""
+        return sum(leak_power_by_component(self.spec).values())
 
     @property
     def interrupted(self) -> bool:

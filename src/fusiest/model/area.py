@@ -1,10 +1,12 @@
-"""How large the architecture is."""
+"""How large the architecture is, what it leaks, and what a mapping does with both: operations per second, joule and area."""
 
 from __future__ import annotations
 
 import math
 
+from fusiest.model.evaluation import Evaluation
 from fusiest.model.leakage import bind_all, instances
+from fusiest.model.operations import operations
 from fusiest.spec import Spec
 
 
@@ -17,12 +19,42 @@ def area_by_component(spec: Spec) -> dict[str, float]:
     >>> {name: f"{1e6 * area:.1f} mm2" for name, area in area_by_component(load("tpu_v4i", "matmuls")).items()}["LocalBuffer"]
     '204.0 mm2'
     """
+    return _by_component(spec, "area")
+
+
+def leak_power_by_component(spec: Spec) -> dict[str, float]:
+    """Watts of all instances of each component that leaks, none of them gated off; the largest value of all Einsums."""
+    return _by_component(spec, "leak_power")
+
+
+def _by_component(spec: Spec, figure: str) -> dict[str, float]:
     found: dict[str, float] = {}
     if spec.arch is None or spec.workload is None:
         return found
     for info in spec.info.einsums.values():
         for component, dimensions in instances(spec, bind_all(spec, info)):
-            if component.area:
-                whole = component.area * math.prod(d.fanout for d in dimensions)
+            value = getattr(component, figure)
+            if value and component.kind != "container":
+                whole = value * math.prod(d.fanout for d in dimensions)
                 found[component.name] = max(found.get(component.name, 0.0), whole)
     return found
+
+
+def efficiency(spec: Spec, evaluation: Evaluation, area: float | None) -> dict[str, float | None]:
+    """`operations` of all Einsums, and in `tops` how many a second, a watt and a square millimetre; None where that is unknown.
+
+    `area` is that of all components, in square metres.
+
+    >>> from fusiest import evaluate, load
+    >>> spec = load("simple", "matmuls", "unfused_matmuls_to_simple")
+    >>> efficiency(spec, evaluate(spec), None)["operations"] == sum(operations(info) for info in spec.info.einsums.values())
+    True
+    """
+    count = sum(operations(spec.info.einsums[name]) for name in evaluation.einsums)
+    rate = count / evaluation.latency / 1e12 if evaluation.latency else None
+    return {
+        "operations": count,
+        "tops": rate,
+        "tops_per_watt": count / evaluation.energy / 1e12 if evaluation.energy else None,
+        "tops_per_mm2": rate / (area * 1e6) if rate is not None and area else None,
+    }

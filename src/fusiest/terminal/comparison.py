@@ -57,7 +57,7 @@ def _cells(row: Row, unit: str) -> list[str]:
 
 
 def _quantity(value: float, unit: str) -> str:
-    return area(value) if unit == "m2" else si(value, unit)
+    return area(value) if unit == "m2" else si(value, unit) if unit else f"{value:.4g}"
 
 
 def _totals(comparison: Comparison) -> Grid:
@@ -69,6 +69,9 @@ def _totals(comparison: Comparison) -> Grid:
     ]
     if any(areas):
         table.add("area", *_cells(Row("area", tuple(areas)), "m2"))
+    for row in comparison.efficiencies():
+        if any(row.values):
+            table.add(row.name, *_cells(row, ""))
     return table
 
 

@@ -11,11 +11,10 @@ from fusiest.looptree.nodes import LoopTree
 from fusiest.looptree.text import iterations, loop_words
 from fusiest.looptree.text import text as draw_text
 from fusiest.mapper.result import Mapping, Result, Stop
-from fusiest.model.area import area_by_component
+from fusiest.model.area import area_by_component, efficiency, leak_power_by_component
 from fusiest.model.evaluate import Evaluation
 from fusiest.model.fusion import SharedLoops, fused_sets, shared_loops
 from fusiest.model.leakage import bind_all
-from fusiest.model.operations import operations
 from fusiest.show import bits, si
 from fusiest.spec import Spec
 from fusiest.terminal.components import area
@@ -99,13 +98,15 @@ def _totals(spec: Spec, evaluation: Evaluation) -> Grid:
     table.add(Text("energy"), Text(si(evaluation.energy, "J"), "bold"), Text(shares, "dim"))
     table.add("latency", Text(si(evaluation.latency, "s"), "bold"))
     table.add("EDP", Text(si(evaluation.edp, "Js"), "bold"))
-    count = sum(operations(spec.info.einsums[name]) for name in evaluation.einsums)
-    rates = [si(count / evaluation.latency, "op/s")] if evaluation.latency else []
-    rates += [f"{count / evaluation.energy / 1e12:.4g} TOPS/W"] if evaluation.energy else []
-    table.add("operations", Text(si(count, "op"), "bold"), Text(", ".join([*rates, "a MAC is two"]), "dim"))
-    size = sum(area_by_component(spec).values())
+    size, leaks = sum(area_by_component(spec).values()), sum(leak_power_by_component(spec).values())
+    known = efficiency(spec, evaluation, size)
+    rates = [si(1e12 * known["tops"], "op/s")] if known["tops"] is not None else []
+    units = {"tops_per_watt": "TOPS/W", "tops_per_mm2": "TOPS/mm²"}
+    rates += [f"{known[name]:.4g} {unit}" for name, unit in units.items() if known[name] is not None]
+    count = Text(si(known["operations"] or 0, "op"), "bold")
+    table.add("operations", count, Text(", ".join([*rates, "a MAC is two"]), "dim"))
     if size:
-        table.add("area", Text(area(size), "bold"))
+        table.add("area", Text(area(size), "bold"), Text(f"leaks {si(leaks, 'W')}" if leaks else "", "dim"))
     if evaluation.warnings:
         table.add("warnings", Text(str(len(evaluation.warnings)), "bold yellow"), Text(UNFINISHED, "yellow"))
     return table
