@@ -65,3 +65,9 @@ def test_where_einsums_meet_on_chip(tmp_path: Path, kept: str, persistent: str, 
     """Z, which both use, may be on chip; or A, which stays there all the time."""
     spec = spec_of(tmp_path, "Z[m] = A[m]", "Y[m] = Z[m]", kept=kept, persistent=persistent)
     assert can_fuse(spec) == expected
+
+
+def test_the_order_of_names_tells_no_einsums_apart() -> None:
+    """`T10` comes before `T9`, and so do placements that are listed by name."""
+    spec = fusiest.load("tpu_v4i", "matmuls", N_EINSUMS=14, M=64, KN=64)
+    assert len(set(keys(spec)[1:-1])) == 1

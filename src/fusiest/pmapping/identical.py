@@ -35,7 +35,8 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
     paths = []
     for compute in computes(spec.require_arch()):
         path = bind(spec, einsum, compute)
-        chosen = [(p.held, p.sets) for p in placements(spec, path)]
+        # A set: the order in which placements are listed follows the names of tensors.
+        chosen = frozenset(_renamed((p.held, p.sets), number) for p in placements(spec, path))
         paths.append((path.components, chosen))
     facts = (
         accesses,
