@@ -104,18 +104,20 @@ that has no memory to load them, so they are loaded before."""
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory")
 @pytest.mark.parametrize(
-    ("search", "moment", "words"),
+    ("search", "moment"),
     [
-        (("tpu_v4i", "gpt3_6.7B", "-D", "BATCH_SIZE=64"), "exploring 1", "before a mapping was known"),
-        (("snowcat", "mobilenet", "--usage", "GlobalBuffer"), "joining 1", ""),
+        (("tpu_v4i", "gpt3_6.7B", "-D", "BATCH_SIZE=64"), "exploring 1"),
+        (("snowcat", "mobilenet", "--usage", "GlobalBuffer"), "joining 1"),
     ],
 )
-def test_a_real_limit(search: tuple[str, ...], moment: str, words: str) -> None:
+def test_a_real_limit(search: tuple[str, ...], moment: str) -> None:
+    """There is a mapping, or while exploring, if there is no room for a quick look either, one line."""
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, "map", *search, "--jobs", "1", moment], capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": str(Path(fusiest.__file__).parents[1])},
     )  # fmt: skip
     assert done.returncode == OutOfMemory.exit_status, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
-    assert words in done.stderr
-    assert ("out of memory, not proven optimal" in done.stdout) == (not words)
+    nothing = "before a mapping was known" in done.stderr
+    assert ("out of memory, not proven optimal" in done.stdout) != nothing
+    assert not nothing or moment.startswith("exploring")

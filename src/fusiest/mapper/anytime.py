@@ -6,6 +6,7 @@ Each Einsum's best alone is a valid whole, and quickly found. So whatever ends t
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import time
 from collections.abc import Mapping
@@ -95,10 +96,12 @@ def explore_in_time(explorer: Explorer, clock: Clock, alone: Mapping[str, Table]
             raise
         stopped = "interrupt"
     found = dict(exact)
+    gc.collect()  # what a search had in hand when it was stopped may be in cycles
     if stopped != "interrupt" and not clock.is_past(_COARSELY):
         explorer.say(Step("exploring", "coarsely", len(found), len(explorer.distinct)))
         with contextlib.suppress(OutOfTime, MemoryError):
             explorer.explore(found, replace(asked, beam=COARSE_LOOK), clock.at(_COARSELY))
+    gc.collect()
     fused = bool(found)
     if len(found) < len(explorer.distinct):
         found = {**(alone or explore_alone(explorer)), **found}
