@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fusiest.sweeps.session import Sweep, sweep
 del TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Evaluation",
     "FusiestError",
