@@ -19,7 +19,7 @@ _SIMULATED = ("tests/model/test_model_vs_simulator.py::test_model_equals_simulat
 _SPACE = ("tests/joining/test_space.py",)
 _ALIKE = ("tests/pmapping/test_alike.py",)
 _OBJECTIVE = ("tests/joining/test_objective.py",)
-_WORKLOADS = ("tests/mapper/test_exhaustive_workload.py::test_mapper_finds_the_front",)
+_ONCE = ("tests/mapper/test_exhaustive_workload.py::test_mapper_finds_the_front_where_it_once_did_not",)
 _NESTS = ("tests/pmapping/test_exhaustive.py::test_search_finds_the_fronts",)
 
 MUTANTS = (
@@ -27,8 +27,7 @@ MUTANTS = (
     Mutant("model/visits.py", "1 + sum(abs(a) * (extents[v] - 1)", "1 + sum(a * (extents[v] - 1)",
            _SIMULATED),
     Mutant("model/accesses.py", "reads, writes = pulled - skipped,", "reads, writes = pulled,", _MODEL),
-    Mutant("model/occupancy.py", "        elif item.variable not in access.fully_relevant:\n            break\n", "",
-           _SIMULATED),
+    Mutant("model/occupancy.py", "sums[memory] = sums.get(memory, 0) + bits", "sums[memory] = max(sums.get(memory, 0), bits)", _MODEL),
     Mutant("model/occupancy.py", "        bits *= nest.einsum.n_instances\n", "        pass\n", _MODEL),
     Mutant("model/exchange.py", "return max(rest, ahead * (user.bounds[variable] - 1) + rest) <= 0", "return rest <= 0",
            ("tests/model/test_exchange.py::test_indices_that_are_shifted_mirrored_or_strided",)),
@@ -37,8 +36,8 @@ MUTANTS = (
     Mutant("pmapping/identical.py", "        shared,\n        agreed,\n", "        shared,\n", _ALIKE),
     Mutant("pmapping/identical.py", "        accesses,\n        shared,\n", "        accesses,\n", _ALIKE),
     Mutant("pmapping/nest.py", "return self.rules.sink and not stretch.is_backing(holder)", "return self.rules.sink", _NESTS),
-    Mutant("pmapping/nest.py", "growing &= tensors[last.tensor].relevant | tensors[holder.tensor].partial",
-           "growing &= tensors[last.tensor].full", _NESTS),
+    Mutant("pmapping/nest.py", "ranks[i].get(o, -1) <= ranks[i][holder.tensor]", "ranks[i].get(o, -1) >= ranks[i][holder.tensor]",
+           ("tests/pmapping/test_exhaustive.py::test_one_and_the_same_order_option_is_met",)),
     # --- joining
     Mutant("joining/space.py", "-self._largest(s.unsunk, s.place, rows)", "0 * self._largest(s.unsunk, s.place, rows)", _SPACE),
     Mutant("joining/space.py", "bits - np.max(before, axis=0) if before else bits", "bits", _SPACE),
@@ -46,10 +45,10 @@ MUTANTS = (
            "self._largest((h.user,), h.place, rows)", _SPACE),
     Mutant("joining/holders.py", "most[1, :, number] = np.maximum(most[1, :, number], total[:, i])",
            "most[1, :, number] = total[:, i]", _SPACE),
-    Mutant("joining/joints.py", "return all(self.depth[b.tensor].zones == self.open_boundaries[b.zones] for b in self.before.backings)",
-           "return True", _WORKLOADS),
-    Mutant("joining/joints.py", "elif made is None or made == APART or not keeps_behind(", "elif made is None or not keeps_behind(",
-           _WORKLOADS),
+    Mutant("joining/joints.py",
+           "return agree([h for h, _ in self.open_holdings], self.einsum_holdings, self.inside, self.view.tensors)", "return True", _ONCE),
+    Mutant("joining/rows.py", "np.maximum(beside[:, :, k], reserved[:, :, k] + beside[:, :, k + 1])",
+           "np.maximum(beside[:, :, k], np.maximum(reserved[:, :, k], beside[:, :, k + 1]))", _SPACE),
     Mutant("joining/incumbents.py", "better |= latency + more.latency", "better &= latency + more.latency", _OBJECTIVE),
     Mutant("objective.py", "return np.minimum(total_energy * slowest, costliest * total_latency)",
            "return np.maximum(total_energy * slowest, costliest * total_latency)", _OBJECTIVE),

@@ -11,6 +11,7 @@ import pytest
 import fusiest
 from fusiest.joining.holders import HolderPlace, HolderUser, SharedHolder, SpreadHolder, ledger, merge_accounts, orders
 from fusiest.joining.joints import PERSISTENT, Exchanged
+from fusiest.joining.rows import fold
 from fusiest.joining.space import make_charges, memory_sizes
 from fusiest.pmapping.table import Holding, Rows
 from fusiest.spec.analysis import Stepping
@@ -93,6 +94,13 @@ def test_accounts_that_become_one_keep_the_larger_at_every_depth() -> None:
     above, needed = merge_accounts(reserved, beside, [0, 0])
     assert above.tolist() == [[[5.0]]]
     assert needed.tolist() == [[[4.0, 2.0]]]  # max(3 + 4, 5 + 0) - 5
+
+
+def test_closed_zones_are_summed_along_a_branch() -> None:
+    """Below the inner zone 6, and 3 above it: 9, more than the 4 beside; 2 more above the outer zone."""
+    reserved, beside = np.array([[[2.0, 3.0]]]), np.array([[[1.0, 4.0, 6.0]]])
+    assert [part.tolist() for part in fold(reserved, beside, 1)] == [[[[2.0]]], [[[1.0, 9.0]]]]
+    assert [part.tolist() for part in fold(reserved, beside, 0)] == [[[[]]], [[[11.0]]]]
 
 
 @pytest.mark.parametrize(("over", "fits"), [((("B", "X"),), True), ((("B", "X"), ("A", "X")), False)])
