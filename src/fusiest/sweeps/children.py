@@ -22,6 +22,8 @@ TRIES = 2
 """How often a run is begun whose process somebody killed."""
 FAREWELL_SECONDS = 60.0
 """A search that knows a mapping ends by itself when its time is up. One that knows none is ended so much later."""
+STARTING_SECONDS = 600.0
+"""What a child may take to start, on top: that is not the task's time."""
 READY = "ready"
 CALLED = "fusiest.sweeps.attempt:attempt"
 
@@ -44,6 +46,7 @@ class Child:
         self.answers, self.tasks = Connection(mine[0], writable=False), Connection(its[1], readable=False)
         self.key: str | None = None
         self.begin = 0.0
+        self.ready = False
 
     def give(self, key: str, task: SweepTask) -> None:
         """Hand it a task; its `key` says which."""
@@ -155,8 +158,9 @@ class Children:
             child = busy[connection]  # type: ignore[index]
             yield from self._answer(child)
         for child in list(self.children):
-            if child.key is not None and self.hard is not None and time.monotonic() - child.begin > self.hard:
-                key, seconds_taken = child.key, time.monotonic() - child.begin
+            seconds_taken = time.monotonic() - child.begin - (0 if child.ready else STARTING_SECONDS)
+            if child.key is not None and self.hard is not None and seconds_taken > self.hard:
+                key = child.key
                 self._replace(child)
                 del self.given[key]
                 yield (
@@ -177,7 +181,7 @@ class Children:
             yield from self._died(child, key)
             return
         if outcome == READY:  # what it took to start is not the task's
-            child.begin = time.monotonic()
+            child.begin, child.ready = time.monotonic(), True
             return
         child.key = None
         del self.given[key]
