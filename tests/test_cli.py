@@ -243,7 +243,7 @@ def test_pipes_get_plain_text() -> None:
     piped = shell(*TWO, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert piped.returncode == 0
     assert piped.stdout.isascii()
-    assert "|- for" in piped.stdout
+    assert "\n|- " in piped.stdout
     assert "\x1b" not in piped.stdout + piped.stderr
     assert len(piped.stderr.splitlines()) <= 6
     quiet = shell(*TWO, "--quiet")

@@ -50,6 +50,7 @@ def test_there_are_four() -> None:
 def test_stored_outputs_are_true(path: Path, runner: ModuleType) -> None:
     stored = runner.load(path)
     if path.stem == "network":
+        pytest.importorskip("torch", reason="torch is not installed: make test-torch")
         from tests.networks.torch_models import torchvision
 
         torchvision()
