@@ -55,6 +55,24 @@ def test_the_best_so_far(gap_too: bool, monkeypatch: pytest.MonkeyPatch, capsys:
     assert ", out of memory, not proven optimal: at most " in out.splitlines()[0]
 
 
+@pytest.mark.parametrize(
+    ("objective", "words"), [("latency", "proven optimal in latency, not in energy"), ("edp", "proven optimal")]
+)
+def test_a_gap_of_nothing_leaves_ties_open(objective: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least latency is proven, but of mappings that have it there may be one of less energy."""
+
+    def fails_at_once(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(search.Search, "_bound_stretches", fails_at_once)
+    first_pass = search.Search._first_pass
+    monkeypatch.setattr(search.Search, "_first_pass", lambda self: first_pass(self) and False)
+    monkeypatch.setattr(search.Search, "_gap", lambda self: 1e-12)
+    result = fusiest.map(fusiest.load("simple", "matmuls", defines=DEFINES), objective, jobs=1)
+    assert (result.optimal, result.gap, result.proof) == (True, 0.0, words)
+    assert result.stopped == ("memory" if objective == "latency" else None)
+
+
 def test_what_a_worker_has_no_memory_for_is_explored_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_WORTH_A_PROCESS_SECONDS", -1.0)
     monkeypatch.setattr(tables.workers, "make_pool", lambda count: _Here())

@@ -75,6 +75,11 @@ class Objective:
     is_product: bool = False
 
     @property
+    def decides_ties(self) -> str:
+        """The cost that decides between mappings of the same score, if it is only known once all are searched."""
+        return {"energy": "latency", "latency": "energy"}.get(",".join(self.names), "")
+
+    @property
     def is_front(self) -> bool:
         """Whether there may be several best mappings."""
         return len(self.names) > 1

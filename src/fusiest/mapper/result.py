@@ -147,7 +147,8 @@ class Result:
         if not self.searched:
             return "given, not searched for"
         if self.optimal:
-            return "proven optimal"
+            other = self.options.minimized.decides_ties if self.stopped is not None else ""
+            return f"proven optimal in {self.aim}, not in {other}" if other else "proven optimal"
         return f"not proven optimal: at most {self.gap:.2%} better is possible"
 
     @property

@@ -110,7 +110,8 @@ class Search:
         # The exception is gone here, and with it all that the search had in hand: there is memory again.
         try:
             proof = _judged(self._gap())
-            return proof._replace(stopped=stopped) if stopped == "interrupt" or not proof.optimal else proof
+            done = proof.optimal and stopped != "interrupt" and not self.options.minimized.decides_ties
+            return proof if done else proof._replace(stopped=stopped)
         except MemoryError:
             return Proof(False, 1.0, stopped)
 
