@@ -225,7 +225,17 @@ def test_a_link_opens_a_mapping(opened: Open) -> None:
 def test_moving_in_the_page(opened: Open, width: int) -> None:
     tab = opened(width=width)
     links = tab.run("[...document.querySelectorAll('#links a')].map((a) => a.getAttribute('href'))")
-    assert links == ["#found", "#front", "#mapping", "#fusion", "#costs", "#memory", "#mapped", "#search"]
+    assert links == [
+        "#found",
+        "#front",
+        "#mapping",
+        "#fusion",
+        "#costs",
+        "#memory",
+        "#mapped",
+        "#component-costs",
+        "#search",
+    ]
     for link in ("#costs", "#search", "#found"):
         tab.page.click(f"#links a[href='{link}']")
         place = tab.run("(id) => [document.querySelector(id).getBoundingClientRect().top, innerHeight]", link)
@@ -260,6 +270,27 @@ def test_what_was_mapped(opened: Open) -> None:
     again = load_texts(texts, {})
     assert (again.arch, again.info) == (spec.arch, spec.info)
     assert tab.complaints == []
+
+
+def test_component_costs(opened: Open) -> None:
+    """A section where there are estimates, areas or leakage, which the page's navigation leads to; else none."""
+    tab = opened(state="#component-costs")
+    rows = tab.run("[...document.querySelectorAll('#cost-table tbody tr')].map((row) => row.innerText)")
+    assert len(rows) == 6
+    assert all(word in rows[1] for word in ("Buffer", "read", "write", "2 pJ/b", "1 mW", "given"))
+    assert all(word in rows[-1] for word in ("Total", "1 mW"))
+    tab = opened(report_html(slope()))
+    assert not tab.page.is_visible("#component-costs")
+    assert not tab.run("Boolean(document.querySelector('#links a[href=\"#component-costs\"]'))")
+    npu = fusiest.map(fusiest.load("edge_npu", "matmuls", N_EINSUMS=1, M=64, KN=64), "energy", jobs=1, progress=False)
+    for width in WIDTHS:
+        tab = opened(report_html(Subject(npu, None, "", "")), width=width)
+        assert tab.run("document.documentElement.scrollWidth") <= width
+        assert "× 2,048 = 0.05054 mm²" in tab.text("#cost-table")
+        assert "CACTI 7" in tab.text("#cost-sources")
+        for word in ("NaN", "undefined", "null"):
+            assert word not in tab.text("#component-costs")
+        assert tab.complaints == []
 
 
 def test_hover_shows_figures(opened: Open) -> None:

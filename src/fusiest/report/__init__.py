@@ -40,7 +40,11 @@ def report_html(subject: Subject) -> str:
 
     data = {**page_data(subject, __version__), "views": [packed(view) for view in views(subject)]}
     return page(
-        subject.title, asset("body.html"), data, ("tree.js", "nav.js", "mapped.js", "report.js"), tuple(LIBRARIES)
+        subject.title,
+        asset("body.html"),
+        data,
+        ("tree.js", "nav.js", "mapped.js", "componentcosts.js", "report.js"),
+        tuple(LIBRARIES),
     )
 
 

@@ -14,6 +14,7 @@ from fusiest.model.operations import CONVENTION
 from fusiest.report import funnel
 from fusiest.report.background import Background
 from fusiest.report.chart import Chart, is_empty
+from fusiest.report.component_costs import cost_section
 from fusiest.report.front import front_charts, used_bytes
 from fusiest.report.limits import rates, shares
 from fusiest.report.mapped import mapped, origin
@@ -75,6 +76,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
         "unfused": _unfused(subject),
         "roofline": _roofline(subject),
         "mapped": mapped(background),
+        "component_costs": cost_section(background.spec),
         **origin(result),
         "stats": {
             "wall_seconds": result.stats.wall_seconds,

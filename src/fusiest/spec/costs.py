@@ -73,6 +73,17 @@ class ComponentCosts:
         found = dict.fromkeys(text.split(" by ")[0] for text in self.provenance.values())
         return ", ".join(found)
 
+    @property
+    def estimated(self) -> bool:
+        """Whether a class gives any of the figures."""
+        return any(" by " in text for text in self.provenance.values())
+
+    @property
+    def explanations(self) -> tuple[str, ...]:
+        """By which classes from which sources figures are estimated, and what else there is to know; nothing twice."""
+        texts = [text for text in dict.fromkeys(self.provenance.values()) if " by " in text]
+        return (*texts, *(note for note in self.notes if not any(note in text for text in texts)))
+
     def to_json(self) -> dict[str, object]:
         """Every figure, with infinite throughputs as text."""
         return {

@@ -138,9 +138,6 @@ def _sources(costs: tuple[ComponentCosts, ...]) -> list[str]:
     """What the estimates come from, and what was assumed; one paragraph a component."""
     lines: list[str] = []
     for one in costs:
-        texts = [text for text in dict.fromkeys(one.provenance.values()) if " by " in text]
-        for text in [*texts, *one.notes]:
-            if text not in texts and any(text in full for full in texts):
-                continue
+        for text in one.explanations:
             lines += textwrap.wrap(f"{one.name}: {text}", _WIDTH + 20, subsequent_indent="  ")
     return ["", *lines] if lines else []

@@ -276,6 +276,7 @@ function setTimed(timed) {
 function start() {
   startPage();
   drawPicker();
+  drawComponentCosts();
   drawNav();
   drawTensors();
   drawMapped();
