@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
 
 import pytest
 
@@ -14,9 +18,9 @@ import fusiest
 SOURCE = Path(fusiest.__file__).parent
 EXTENDING = SOURCE.parents[1] / "docs" / "extending.md"
 ORDER = [
-    "errors", "frozen", "frames", "files", "interrupt", "collector", "workers", "units", "compiled", "looptree", "components", "objective",
-    "spec", "networks", "model", "timeloop", "show", "pmapping", "joining", "mapper", "baselines", "comparison", "report", "sweeps",
-    "reproduce", "terminal", "cli", "__main__",
+    "errors", "doors", "frozen", "frames", "files", "interrupt", "collector", "workers", "units", "compiled", "looptree", "components",
+    "objective", "spec", "networks", "model", "timeloop", "show", "pmapping", "joining", "mapper", "baselines", "comparison", "report",
+    "sweeps", "reproduce", "terminal", "cli", "__main__",
 ]  # fmt: skip
 SEARCH = {"pmapping", "joining", "mapper", "baselines"}
 
@@ -25,11 +29,38 @@ def package(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Packages of fusiest that a module imports when it is itself imported."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fusiest."):
-            yield str(node.module).split(".")[1]
+class Import(NamedTuple):
+    """`from module import names`: when the module is imported ("early"), inside functions ("late"), or seen by type checkers only."""
+
+    module: str
+    names: tuple[str, ...]
+    when: str
+
+
+@functools.cache
+def all_imports(path: Path) -> tuple[Import, ...]:
+    """Imports from fusiest, wherever they stand."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    when = {id(node): "early" for node in tree.body}
+    for node in tree.body:
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            when |= {id(inner): "types" for inner in node.body}
+    found = []
+    for node in ast.walk(tree):
+        at = when.get(id(node), "late")
+        if isinstance(node, ast.ImportFrom):
+            found.append(Import(node.module or "", tuple(alias.name for alias in node.names), at))
+        elif isinstance(node, ast.Import):
+            found += [Import(alias.name, (), at) for alias in node.names]
+    return tuple(one for one in found if one.module.split(".")[0] == "fusiest")
+
+
+def imports(path: Path, when: str = "early") -> Iterator[str]:
+    """Packages of fusiest that a module imports."""
+    for one in all_imports(path):
+        if one.when == when:
+            inner = one.module.split(".")[1:2]
+            yield from inner or (name for name in one.names if name in ORDER)
 
 
 def type_names(path: Path) -> Iterator[str]:
@@ -59,6 +90,27 @@ def test_nothing_imports_what_is_to_its_right(name: str) -> None:
     assert found == []
 
 
+LATE = {
+    ("components", "spec"),  # classes in YAML
+    ("spec", "networks"),  # load takes networks
+    ("spec", "show"),  # print(spec)
+    ("model", "report"),  # evaluations, results and specs in notebooks
+    ("mapper", "report"),  # result.report()
+}
+"""What is imported to the right all the same, inside functions, so that objects can show and load themselves."""
+
+
+def test_late_imports_to_the_right_are_few() -> None:
+    found = {
+        (package(path), other)
+        for path in MODULES
+        if package(path) in ORDER
+        for other in imports(path, "late")
+        if other in ORDER and ORDER.index(other) > ORDER.index(package(path))
+    }
+    assert found == LATE
+
+
 def test_the_references_share_no_code_with_the_search() -> None:
     own = [path for path in MODULES if package(path) == "reference"]
     assert {other for path in own for other in imports(path)} & SEARCH == set()
@@ -81,17 +133,34 @@ def test_no_type_name_is_defined_twice() -> None:
     assert len(homes) > 300
 
 
-DOORS = ("pmapping", "joining", "networks", "components", "spec")
-"""Packages whose `__init__` exports all that others may use."""
+DOORS = ("baselines", "cli", "comparison", "components", "joining", "looptree", "mapper", "model", "networks", "pmapping", "report",
+         "reproduce", "spec", "sweeps", "terminal", "timeloop")  # fmt: skip
+"""Packages whose `__init__` lists all that others may use: all but `reference`, which only tests use."""
+
+
+def test_every_package_has_a_door() -> None:
+    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == {*DOORS, "reference"}
 
 
 @pytest.mark.parametrize("name", DOORS)
 def test_packages_are_entered_by_their_front_door(name: str) -> None:
-    outside = [path for path in MODULES if package(path) != name]
-    past = [
-        (path.name, node.module)
-        for path in outside
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"fusiest.{name}.")
-    ]
+    """Nobody outside names a module behind it, or takes what it does not list: not in functions and not for types, either."""
+    door = importlib.import_module(f"fusiest.{name}")
+    outside = [(path, one) for path in MODULES if package(path) != name for one in all_imports(path)]
+    past = [(path.name, one.module) for path, one in outside if one.module.startswith(f"fusiest.{name}.")]
+    taken = {found for _, one in outside if one.module == f"fusiest.{name}" for found in one.names}
     assert past == []
+    assert taken - set(door.__all__) == set()
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_front_doors_open(name: str) -> None:
+    """All that they list is there, and is what it says, not the module of the same name; nothing is listed twice."""
+    door = importlib.import_module(f"fusiest.{name}")
+    assert len(set(door.__all__)) == len(door.__all__) > 0
+    modules = {found for found in door.__all__ if isinstance(getattr(door, found), ModuleType)}
+    assert modules <= {"architecture", "nodes"}
+    assert set(door.__all__) <= set(dir(door))
+    assert door.__doc__
+    with pytest.raises(AttributeError):
+        _ = door.no_such_name

@@ -4,15 +4,13 @@
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fusiest.errors import FusiestError, InvalidMapping, OutOfMemory, SpecError
-    from fusiest.looptree.nodes import LoopTree
-    from fusiest.mapper.mapper import map
-    from fusiest.mapper.options import Options
-    from fusiest.mapper.result import Mapping, Result
+    from fusiest.looptree import LoopTree
+    from fusiest.mapper import Mapping, Options, Result, map
     from fusiest.model.evaluate import Evaluation, evaluate
     from fusiest.networks import from_onnx, from_torch
     from fusiest.pmapping import NoMapping, pmappings
     from fusiest.spec import Spec, dump, dump_mapping, load
-    from fusiest.sweeps.session import Sweep, sweep
+    from fusiest.sweeps import Sweep, sweep
 del TYPE_CHECKING
 
 __version__ = "0.2.0"
@@ -42,15 +40,13 @@ __all__ = [
 
 _HOMES = {
     "errors": ("FusiestError", "InvalidMapping", "OutOfMemory", "SpecError"),
-    "looptree.nodes": ("LoopTree",),
-    "mapper.mapper": ("map",),
-    "mapper.options": ("Options",),
-    "mapper.result": ("Mapping", "Result"),
-    "model.evaluate": ("Evaluation", "evaluate"),
+    "looptree": ("LoopTree",),
+    "mapper": ("Mapping", "Options", "Result", "map"),
+    "model": ("Evaluation", "evaluate"),
     "networks": ("from_onnx", "from_torch"),
     "pmapping": ("NoMapping", "pmappings"),
     "spec": ("Spec", "dump", "dump_mapping", "load"),
-    "sweeps.session": ("Sweep", "sweep"),
+    "sweeps": ("Sweep", "sweep"),
 }
 
 

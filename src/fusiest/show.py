@@ -9,11 +9,8 @@ from dataclasses import replace
 
 from fusiest.errors import SpecError, shown
 from fusiest.frozen import FrozenDict
-from fusiest.looptree.pseudocode import EinsumText
-from fusiest.looptree.pseudocode import pseudocode as draw_pseudocode
-from fusiest.looptree.svg import svg as draw_svg
-from fusiest.looptree.text import text as draw_text
-from fusiest.model.evaluate import check_size, check_tree
+from fusiest.looptree import EinsumText, draw_pseudocode, draw_svg, draw_text
+from fusiest.model import check_size, check_tree
 from fusiest.spec import Access, EinsumInfo, Spec, SpecOrigin, Value, architecture_names, number, tag_of
 from fusiest.spec import architecture as arch
 

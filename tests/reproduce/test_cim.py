@@ -10,7 +10,7 @@ import pytest
 import fusiest
 from fusiest.mapper.mapper import run as search
 from fusiest.mapper.options import Options
-from fusiest.reproduce.cim import compare, output
+from fusiest.reproduce.cim import cim_output, compare
 from fusiest.reproduce.cim_chips import CHIPS, EXCEPTIONS
 from fusiest.reproduce.cim_published import ChipCondition, Published, bundled_values, values_of_file
 from fusiest.spec import find_file, load_texts
@@ -30,7 +30,7 @@ def test_every_published_value_is_within_a_tenth() -> None:
     errors = sorted(abs(one.error) for one in found if not one.published.sets)
     assert len(errors) > len(found) / 2
     assert errors[len(errors) // 2] < 0.03
-    text = output(found).summary
+    text = cim_output(found).summary
     assert "264 of 265 published values are within 10%" in text
     assert "no law of the supply gives both" in text
     assert text.count("sets a constant") == sum(one.published.sets for one in found)

@@ -1,1 +1,34 @@
-"""Mappers of earlier work, in fusiest's mapspace and over its tables of pmappings, to compare with."""
+"""Other mappers, in the same mapspace: `run_baseline`, with `BaselineOptions`. Loaded when first used: they need Numba."""
+
+from typing import TYPE_CHECKING
+
+from fusiest.doors import lazy
+
+if TYPE_CHECKING:
+    from fusiest.baselines.kernels import UNKNOWN, VALID, evaluate, sample
+    from fusiest.baselines.options import BaselineOptions
+    from fusiest.baselines.run import make_work_for, our_evaluations, run_baseline, search
+    from fusiest.baselines.space import Genome, make_genome
+
+__all__ = [
+    "UNKNOWN",
+    "VALID",
+    "BaselineOptions",
+    "Genome",
+    "evaluate",
+    "make_genome",
+    "make_work_for",
+    "our_evaluations",
+    "run_baseline",
+    "sample",
+    "search",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        kernels="UNKNOWN VALID evaluate sample",
+        options="BaselineOptions",
+        run="make_work_for our_evaluations run_baseline search",
+        space="Genome make_genome",
+    )

@@ -32,14 +32,21 @@ from fusiest.baselines.structures import structure_search
 from fusiest.errors import SpecError
 from fusiest.interrupt import deferred, finishing, taken
 from fusiest.joining import Pick, potential, trace
-from fusiest.mapper.mapper import NoMapping, checked_mapping
-from fusiest.mapper.options import Options
-from fusiest.mapper.progress import Progress, Step
-from fusiest.mapper.provenance import made_now
-from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes
-from fusiest.mapper.result import Improvement, Result, Stats, Stop
-from fusiest.mapper.tables import explore_all
-from fusiest.pmapping import Ints, Table, common_key
+from fusiest.mapper import (
+    Improvement,
+    Options,
+    Progress,
+    Result,
+    Stats,
+    Step,
+    Stop,
+    checked_mapping,
+    cpu_seconds,
+    explore_all,
+    made_now,
+    peak_rss_bytes,
+)
+from fusiest.pmapping import Ints, NoMapping, Table, common_key
 from fusiest.spec import Spec
 
 Advance = Callable[[float], None]

@@ -27,10 +27,9 @@ def advise_command(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Say what binds, and what halving and doubling every size, bandwidth, fanout and energy does."""
-    from fusiest.mapper.progress import Step
+    from fusiest.mapper import Step
     from fusiest.spec import load
-    from fusiest.terminal.advice import advice_parts
-    from fusiest.terminal.progress import ProgressLine
+    from fusiest.terminal import ProgressLine, advice_parts
 
     files = given(arch, workload)
     spec = load(*files, defines=read_defines(define))
@@ -39,11 +38,9 @@ def advise_command(
         raise SpecError(f"objective '{objective}' is none of energy, latency, edp")
     with ProgressLine(sys.stderr, quiet) as progress, interrupt.deferred():
         progress(Step("loading the compiled search (compiled once, on first use)"))
-        from fusiest.mapper.mapper import run
-        from fusiest.mapper.options import Options
-        from fusiest.report.unfused import unfused_optimum
-        from fusiest.sweeps.advice import advise, binding, changes, ranked, waterfall
-        from fusiest.sweeps.children import Children
+        from fusiest.mapper import Options, run
+        from fusiest.report import unfused_optimum
+        from fusiest.sweeps import Children, advise, binding, changes, ranked, waterfall
 
         options = Options(objective=(objective,), jobs=jobs)
         result = run(spec, options, progress)

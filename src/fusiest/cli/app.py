@@ -21,7 +21,7 @@ from fusiest.cli.show import list_command, show_command
 from fusiest.cli.store import store_command
 from fusiest.cli.sweep import sweep_command
 from fusiest.errors import FusiestError, OutOfMemory
-from fusiest.terminal.console import silence
+from fusiest.terminal import silence
 
 _HELP = """Finds the provably best way to run a tensor workload on an accelerator.
 

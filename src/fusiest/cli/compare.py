@@ -37,14 +37,14 @@ def compare_command(
 ) -> None:
     """Compare results: costs, fused sets, LoopTrees, specs."""
     from fusiest.comparison import Comparison, read_result
-    from fusiest.terminal.comparison import comparison_parts
+    from fusiest.terminal import comparison_parts
 
     if len(results) < 2:
         raise SpecError(f"{results[0]}: with what is it to be compared? name another result")
     check_outputs(results, report=report)
     comparison = Comparison(tuple(read_result(file, by) for file in results))
     if report is not None:
-        from fusiest.report.comparison import comparison_html
+        from fusiest.report import comparison_html
 
         write_output(report, comparison_html(comparison))
     if report != STDOUT:

@@ -28,7 +28,7 @@ def components_command(
 ) -> None:
     """List component classes, describe one, or estimate what a component costs."""
     from fusiest.components import all_classes, find_class
-    from fusiest.terminal.components import class_text, classes_text, estimate_text
+    from fusiest.terminal import class_text, classes_text, estimate_text
 
     if name is None:
         if json:

@@ -40,13 +40,10 @@ def evaluate_command(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Print the exact cost of a given mapping."""
-    from fusiest.mapper.document import evaluation_json, json_text
-    from fusiest.mapper.provenance import GIVEN, made_now
-    from fusiest.mapper.saved import given_mapping
-    from fusiest.model.evaluate import evaluate
+    from fusiest.mapper import GIVEN, evaluation_json, given_mapping, json_text, made_now
+    from fusiest.model import evaluate
     from fusiest.spec import load
-    from fusiest.terminal.progress import ProgressLine
-    from fusiest.terminal.summary import evaluation_parts
+    from fusiest.terminal import ProgressLine, evaluation_parts
 
     files = given(arch, workload, mapping)
     check_outputs(files, json=json_file, csv=csv_file, report=report)

@@ -32,10 +32,8 @@ from fusiest.cli.report import Pictures
 from fusiest.errors import Interrupted, OutOfMemory, SpecError
 
 if TYPE_CHECKING:
-    from fusiest.baselines.options import BaselineOptions
-    from fusiest.mapper.options import Options
-    from fusiest.mapper.progress import Progress
-    from fusiest.mapper.result import Result
+    from fusiest.baselines import BaselineOptions
+    from fusiest.mapper import Options, Progress, Result
     from fusiest.spec import Spec
 
 LONG_SECONDS = 10
@@ -145,12 +143,10 @@ def map_command(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Find every energy-latency-optimal fused mapping."""
-    from fusiest.baselines.options import BaselineOptions
-    from fusiest.mapper.options import Options
-    from fusiest.mapper.profile import Profile
+    from fusiest.baselines import BaselineOptions
+    from fusiest.mapper import Options, Profile
     from fusiest.spec import load
-    from fusiest.terminal.progress import ProgressLine
-    from fusiest.terminal.summary import result_parts
+    from fusiest.terminal import ProgressLine, result_parts
 
     files = given(arch, workload)
     spec = load(*files, *given(dataflow), defines=read_defines(define))
@@ -211,8 +207,8 @@ def _stored(spec: Spec, options: Options, store: str | None, progress: Progress)
     """The result that a store has of this."""
     if store is None:
         return None
-    from fusiest.mapper.progress import Step
-    from fusiest.sweeps.single import stored_result
+    from fusiest.mapper import Step
+    from fusiest.sweeps import stored_result
 
     progress(Step("looking into the store"))
     return stored_result(spec, options, store)
@@ -220,14 +216,14 @@ def _stored(spec: Spec, options: Options, store: str | None, progress: Progress)
 
 def _keep(result: Result, store: str) -> None:
     """Keep a result that is proven."""
-    from fusiest.sweeps.single import keep_result
+    from fusiest.sweeps import keep_result
 
     keep_result(result, store)
 
 
 def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress: Progress) -> Result:
     """What is known when the search ends, also by Ctrl-C."""
-    from fusiest.mapper.progress import Step
+    from fusiest.mapper import Step
 
     # Numba would otherwise set up colorama, where installed, which writes an escape code when the program ends.
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
@@ -235,12 +231,12 @@ def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress:
         loading = Step("loading the compiled search (compiled once, on first use)")
         progress(loading)
         with interrupt.deferred():  # Numba's modules must not be interrupted while they are loaded
-            from fusiest.mapper.mapper import run
+            from fusiest.mapper import run
         progress(loading)
         if baseline.mapper == "fusiest":
             return run(spec, options, progress)
         with interrupt.deferred():
-            from fusiest.baselines.run import run_baseline
+            from fusiest.baselines import run_baseline
         return run_baseline(spec, options, baseline, progress)
     except KeyboardInterrupt:
         raise Interrupted("interrupted before a mapping was known") from None
@@ -250,7 +246,7 @@ def _deliver(
     result: Result, json_file: str | None, csv_file: str | None, mapping: str | None, deliveries: Deliveries
 ) -> None:
     """Files that take moments."""
-    from fusiest.mapper.document import json_text
+    from fusiest.mapper import json_text
     from fusiest.pmapping import search_notes, spatial_notes
     from fusiest.spec import dump_mapping
 

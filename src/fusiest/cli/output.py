@@ -15,10 +15,10 @@ import typer
 from fusiest.cli.arguments import STDOUT
 from fusiest.errors import FusiestError, Interrupted, Located, SpecWarning
 from fusiest.files import write_atomically
-from fusiest.terminal.console import fitting, printable, render, silence
+from fusiest.terminal import fitting, printable, render, silence
 
 if TYPE_CHECKING:
-    from fusiest.terminal.grid import Part
+    from fusiest.terminal import Part
 
 P = ParamSpec("P")
 

@@ -11,8 +11,7 @@ from fusiest.files import check_folder, check_writable
 
 if TYPE_CHECKING:
     from fusiest.cli.output import Deliveries
-    from fusiest.mapper.progress import Progress
-    from fusiest.mapper.result import Result
+    from fusiest.mapper import Progress, Result
 
 
 @dataclass(frozen=True)
@@ -31,14 +30,14 @@ class Pictures:
         if self.report not in (None, STDOUT):
             check_writable(self.report)
         if self.charts is not None:
-            from fusiest.report.figures import check_matplotlib
+            from fusiest.report import check_matplotlib
 
             check_matplotlib()
             check_folder(self.charts)
 
     def write(self, result: Result, title: str, note: str, progress: Progress, deliveries: Deliveries) -> None:
         """The unfused optimum is searched for here, unless the first search was ended."""
-        from fusiest.mapper.progress import Step
+        from fusiest.mapper import Step
         from fusiest.report import report_html, save_charts, subject_of
 
         unfused = self.unfused and result.stopped not in ("interrupt", "memory")

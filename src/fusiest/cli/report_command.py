@@ -37,8 +37,8 @@ def report_command(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Write the page of a saved result, with all figures and charts; of several, a page each."""
-    from fusiest.mapper.saved import load_any
-    from fusiest.terminal.progress import ProgressLine
+    from fusiest.mapper import load_any
+    from fusiest.terminal import ProgressLine
 
     for option, value in (("out", out), ("charts", charts)):
         if value is not None and len(results) > 1:

@@ -13,10 +13,10 @@ import typer
 from fusiest.cli.completion import one_of
 from fusiest.cli.output import echo
 from fusiest.errors import SpecError
-from fusiest.reproduce.names import ALL, CIM, EXPERIMENTS
+from fusiest.reproduce import ALL, CIM, EXPERIMENTS
 
 if TYPE_CHECKING:
-    from fusiest.reproduce.pieces import Study
+    from fusiest.reproduce import Study
 
 
 def reproduce_command(
@@ -51,8 +51,8 @@ def reproduce_command(
 
     Finished pieces are kept in DIR: a run that was stopped goes on where it was.
     """
-    from fusiest.mapper.progress import Step
-    from fusiest.terminal.progress import ProgressLine
+    from fusiest.mapper import Step
+    from fusiest.terminal import ProgressLine
 
     for option, value in (("times", times), ("runs", runs), ("jobs", jobs)):
         if value is not None and not value > 0:
@@ -64,8 +64,7 @@ def reproduce_command(
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     with ProgressLine(sys.stderr, quiet) as progress:
         progress(Step("loading the compiled search (compiled once, on first use)"))
-        from fusiest.reproduce.pieces import Study
-        from fusiest.reproduce.run import reproduce
+        from fusiest.reproduce import Study, reproduce
 
         study = Study(Path(out), quick, jobs or os.cpu_count() or 1, times, runs, progress, hours)
         lines = _chips(study, published or [], json) if name == CIM else [str(f) for f in reproduce(name, study)]
@@ -75,18 +74,17 @@ def reproduce_command(
 
 def _chips(study: Study, files: list[str], as_json: bool) -> list[str]:
     """Published values of chips: those of files, or else all that come with fusiest."""
-    from fusiest.reproduce.cim import TITLE, compare, output
-    from fusiest.reproduce.cim_published import bundled_values, values_of_file
+    from fusiest.reproduce import TITLE, bundled_values, cim_output, compare, values_of_file
 
     values = [value for file in files for value in values_of_file(file)] if files else bundled_values()
     if not as_json:
-        from fusiest.report.figures import check_matplotlib
+        from fusiest.report import check_matplotlib
 
         check_matplotlib()
     found = compare(values, study.say)
     if as_json:
         return [dumps([one.to_json() for one in found], indent=1)]
-    from fusiest.reproduce.output import write
+    from fusiest.reproduce import write
 
-    shown = output(found)
+    shown = cim_output(found)
     return [str(file) for file in write(study, CIM, TITLE, shown)] + ["", shown.summary.split("\n\n")[0]]

@@ -40,7 +40,7 @@ def show_command(
     """Show an architecture, a workload or a mapping."""
     from fusiest.show import mapping_svg, show_text
     from fusiest.spec import dump, filled, load
-    from fusiest.terminal.components import costs_text
+    from fusiest.terminal import costs_text
 
     check_outputs(specs, svg=svg, yaml=yaml)
     spec = load(*specs, defines=read_defines(define))

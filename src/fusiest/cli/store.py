@@ -25,8 +25,7 @@ def store_command(
     ] = None,
 ) -> None:
     """Look after a store of runs: check it, remove garbage, take over other stores, write it out as CSV and JSON."""
-    from fusiest.sweeps import Store
-    from fusiest.sweeps.upkeep import check_store, collect_garbage, export_store, merge_stores
+    from fusiest.sweeps import Store, check_store, collect_garbage, export_store, merge_stores
 
     if what not in WORDS:
         raise SpecError(f"store {what}: none of {', '.join(WORDS)}{did_you_mean(what, WORDS)}")

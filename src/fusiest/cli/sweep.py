@@ -18,7 +18,7 @@ from fusiest.errors import Interrupted, Source, SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from fusiest.sweeps import Sweep, SweepFile
-    from fusiest.terminal.progress import ProgressLine
+    from fusiest.terminal import ProgressLine
 
 REUSES = ("known", "covered", "bounds")
 MOST_REPORTS = 8
@@ -75,7 +75,7 @@ def sweep_command(
 ) -> None:
     """Map workloads onto many designs of a chip; what is known or follows from another design is not searched."""
     from fusiest.sweeps import Reuse, Running, Store, Sweep
-    from fusiest.terminal.sweep import status_parts
+    from fusiest.terminal import status_parts
 
     asked, folder = _asked(files, define, objective, best), store or default_store(files)
     if status:
@@ -103,8 +103,7 @@ def default_store(files: list[str]) -> str:
 
 
 def _asked(files: list[str], define: list[str] | None, objective: str | None, best: str | None) -> SweepFile:
-    from fusiest.sweeps import load_sweep, make_sweep
-    from fusiest.sweeps.sweepfile import wanted
+    from fusiest.sweeps import load_sweep, make_sweep, wanted
 
     if len(files) == 1:
         for option, value in (("-D", define), ("--objective", objective)):
@@ -154,7 +153,7 @@ def _check(table: str | None, retry: str | None, *numbers: float | None) -> None
 
 
 def _run(sweep: Sweep, quiet: bool) -> None:
-    from fusiest.terminal.progress import ProgressLine
+    from fusiest.terminal import ProgressLine
 
     try:
         with ProgressLine(sys.stderr, quiet) as progress:
@@ -170,7 +169,7 @@ def _run(sweep: Sweep, quiet: bool) -> None:
 
 
 def _progress(sweep: Sweep, progress: ProgressLine) -> None:
-    from fusiest.mapper.progress import Step
+    from fusiest.mapper import Step
 
     counts = sweep.counts
     if sweep.driver.begin is None:
@@ -196,7 +195,7 @@ def _say_plan(sweep: Sweep) -> None:
 
 
 def _deliver(sweep: Sweep, table: str | None, report: str | None) -> None:
-    from fusiest.terminal.sweep import sweep_parts
+    from fusiest.terminal import sweep_parts
 
     with interrupt.deferred(), Deliveries(table, report) as deliveries:
         designs = sweep.designs()
@@ -212,7 +211,7 @@ def _deliver(sweep: Sweep, table: str | None, report: str | None) -> None:
 
 def _write_report(sweep: Sweep, file: str) -> None:
     """The page, and beside it a folder with the reports of the best designs' mappings."""
-    from fusiest.sweeps.page import sweep_html
+    from fusiest.sweeps import sweep_html
 
     folder = os.path.splitext(file)[0] + "_reports"
     links: dict[int, dict[str, str]] = {}

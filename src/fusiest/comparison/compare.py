@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fusiest.comparison.saved import Saved
-from fusiest.looptree.text import outline
-from fusiest.model.area import area_by_component, efficiency, leak_power_by_component
-from fusiest.model.fusion import backing_memories
+from fusiest.looptree import outline
+from fusiest.model import area_by_component, backing_memories, efficiency, leak_power_by_component
 from fusiest.spec import dump
 
 _NAME = re.compile(r"([ -]*)name: (.*)")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusiest.looptree.nodes import LoopTree
-from fusiest.mapper.result import Result
-from fusiest.mapper.saved import load_best
-from fusiest.model.evaluate import Evaluation
+from fusiest.looptree import LoopTree
+from fusiest.mapper import Result, load_best
+from fusiest.model import Evaluation
 from fusiest.spec import Spec, known_objective
 
 

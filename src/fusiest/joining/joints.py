@@ -26,7 +26,7 @@ from fusiest.joining.holders import (
     still_held,
     with_copy,
 )
-from fusiest.model.exchange import keeps_behind
+from fusiest.model import keeps_behind
 from fusiest.pmapping import Backing, Compatibility, FusedLoop, Holding
 from fusiest.spec import Stepping
 

@@ -18,7 +18,7 @@ from fusiest.joining.compatibility import EinsumView, OpenCompatibility, Relaxed
 from fusiest.joining.joints import JoinRules, Joint, LiveTensors, join_compatibilities
 from fusiest.joining.rows import ALL_PARTS, Room, Switches
 from fusiest.joining.space import TensorCharges, make_charges, memory_sizes
-from fusiest.model.visits import footprint
+from fusiest.model import footprint
 from fusiest.objective import IMPOSSIBLE, NO_WEIGHTS, Least, Weights
 from fusiest.pmapping import Compatibility, Floats, Origin, Rows, Table
 from fusiest.spec import Spec, WorkloadInfo

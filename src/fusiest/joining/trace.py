@@ -9,7 +9,7 @@ from fusiest.joining.compatibility import OpenCompatibility
 from fusiest.joining.passes import Trails
 from fusiest.joining.problem import JoinProblem
 from fusiest.joining.tree import JoinedBranch, build_tree
-from fusiest.looptree.nodes import LoopTree
+from fusiest.looptree import LoopTree
 from fusiest.pmapping import FusedLoop
 
 History = Mapping[frozenset[str], Trails]

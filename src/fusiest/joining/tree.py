@@ -9,7 +9,7 @@ from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 from fusiest.frozen import FrozenDict
-from fusiest.looptree.nodes import LoopTree, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
+from fusiest.looptree import LoopTree, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping import Branch, Compatibility, FusedLoop
 
 

@@ -1,5 +1,65 @@
-"""Mappings: node types, and how they are drawn."""
+"""Mappings: node types, and how they are drawn: `draw_text`, `draw_svg` and `draw_pseudocode`, loaded when first used.
 
-from fusiest.looptree.nodes import Compute, LoopTree, Nested, Sequential, Spatial, Storage, Temporal, Toll
+`nodes` is a module of node types, which others name as a whole.
+"""
 
-__all__ = ["Compute", "LoopTree", "Nested", "Sequential", "Spatial", "Storage", "Temporal", "Toll"]
+from typing import TYPE_CHECKING
+
+from fusiest.doors import lazy
+from fusiest.looptree import nodes
+from fusiest.looptree.nodes import (
+    Compute,
+    Loop,
+    LoopTree,
+    Nested,
+    Node,
+    Sequential,
+    Spatial,
+    Storage,
+    Temporal,
+    Toll,
+    variable_in,
+)
+
+if TYPE_CHECKING:
+    from fusiest.looptree.pseudocode import EinsumText
+    from fusiest.looptree.pseudocode import pseudocode as draw_pseudocode
+    from fusiest.looptree.svg import svg as draw_svg
+    from fusiest.looptree.text import einsums, iterations, loop_words, outline, rank_words
+    from fusiest.looptree.text import text as draw_text
+
+__all__ = [
+    "Compute",
+    "EinsumText",
+    "Loop",
+    "LoopTree",
+    "Nested",
+    "Node",
+    "Sequential",
+    "Spatial",
+    "Storage",
+    "Temporal",
+    "Toll",
+    "draw_pseudocode",
+    "draw_svg",
+    "draw_text",
+    "einsums",
+    "iterations",
+    "loop_words",
+    "nodes",
+    "outline",
+    "rank_words",
+    "variable_in",
+]
+
+if not TYPE_CHECKING:  # most commands draw nothing
+    __getattr__, _ = lazy(
+        __name__,
+        pseudocode="EinsumText draw_pseudocode=pseudocode",
+        svg="draw_svg=svg",
+        text="draw_text=text einsums iterations loop_words outline rank_words",
+    )
+
+
+def __dir__() -> list[str]:
+    return __all__

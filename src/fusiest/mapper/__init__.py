@@ -1,0 +1,64 @@
+"""The whole search: `map` (or `run`, with `Options`) gives a `Result` of `Mapping`s, which can be saved and loaded.
+
+Loaded when first used: the search needs Numba, results and options do not.
+"""
+
+from typing import TYPE_CHECKING
+
+from fusiest.doors import lazy
+
+if TYPE_CHECKING:
+    from fusiest.mapper.document import evaluation_json, json_text, result_json, spec_and_hash
+    from fusiest.mapper.mapper import checked_mapping, map, run
+    from fusiest.mapper.options import Options
+    from fusiest.mapper.profile import Profile
+    from fusiest.mapper.progress import Progress, Step
+    from fusiest.mapper.provenance import GIVEN, made_now
+    from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes
+    from fusiest.mapper.result import Improvement, Mapping, Result, Stats, Stop
+    from fusiest.mapper.saved import given_mapping, load_any, load_best, mappings_on, result_on
+    from fusiest.mapper.tables import explore_all
+
+__all__ = [
+    "GIVEN",
+    "Improvement",
+    "Mapping",
+    "Options",
+    "Profile",
+    "Progress",
+    "Result",
+    "Stats",
+    "Step",
+    "Stop",
+    "checked_mapping",
+    "cpu_seconds",
+    "evaluation_json",
+    "explore_all",
+    "given_mapping",
+    "json_text",
+    "load_any",
+    "load_best",
+    "made_now",
+    "map",
+    "mappings_on",
+    "peak_rss_bytes",
+    "result_json",
+    "result_on",
+    "run",
+    "spec_and_hash",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        document="evaluation_json json_text result_json spec_and_hash",
+        mapper="checked_mapping map run",
+        options="Options",
+        profile="Profile",
+        progress="Progress Step",
+        provenance="GIVEN made_now",
+        resources="cpu_seconds peak_rss_bytes",
+        result="Improvement Mapping Result Stats Stop",
+        saved="given_mapping load_any load_best mappings_on result_on",
+        tables="explore_all",
+    )

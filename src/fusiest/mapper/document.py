@@ -6,12 +6,10 @@ import dataclasses
 import hashlib
 import json
 
-from fusiest.looptree.nodes import LoopTree
+from fusiest.looptree import LoopTree
 from fusiest.mapper.provenance import Provenance
 from fusiest.mapper.result import Mapping, Result, Stats
-from fusiest.model.area import area_by_component, efficiency, leak_power_by_component
-from fusiest.model.evaluate import Evaluation
-from fusiest.model.fusion import fused_sets
+from fusiest.model import Evaluation, area_by_component, efficiency, fused_sets, leak_power_by_component
 from fusiest.spec import RESULT, Spec, dump, dump_mapping
 
 

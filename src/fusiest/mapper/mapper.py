@@ -13,7 +13,7 @@ from fusiest import interrupt
 from fusiest.collector import collector_paused
 from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
 from fusiest.joining import JoinProblem, Switches, join_problem, trace
-from fusiest.looptree.nodes import LoopTree
+from fusiest.looptree import LoopTree
 from fusiest.mapper.anytime import Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
 from fusiest.mapper.diagnose import why_not_joined
 from fusiest.mapper.notebook import notebook_progress
@@ -23,7 +23,7 @@ from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.mapper.search import Proof, Search
 from fusiest.mapper.tables import Explorer, make_explorer
-from fusiest.model.evaluate import evaluate
+from fusiest.model import evaluate
 from fusiest.pmapping import NoMapping, Table, large_enough, shared_memories
 from fusiest.spec import Spec
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from fusiest.errors import FusiestError
 from fusiest.frames import DataTable
-from fusiest.looptree.nodes import LoopTree
+from fusiest.looptree import LoopTree
 from fusiest.mapper.options import OBJECTIVES, Options
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.provenance import GIVEN, Provenance, made_now
-from fusiest.model.area import area_by_component, leak_power_by_component
-from fusiest.model.evaluate import Evaluation
+from fusiest.model import Evaluation, area_by_component, leak_power_by_component
 from fusiest.show import si
 from fusiest.spec import Spec
 
@@ -51,7 +50,7 @@ class Mapping:
         return self.evaluation.edp
 
     def _repr_html_(self) -> str:
-        from fusiest.report.notebook import warnings_html
+        from fusiest.report import warnings_html
 
         return warnings_html(self) + self.looptree._repr_html_()
 
@@ -237,7 +236,7 @@ class Result:
         return self.table(by).to_frame()
 
     def _repr_html_(self) -> str:
-        from fusiest.report.notebook import result_html
+        from fusiest.report import result_html
 
         return result_html(self)
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 from fusiest.errors import FusiestError, SpecError, shown
 from fusiest.frozen import FrozenDict
-from fusiest.looptree.nodes import Compute, LoopTree
+from fusiest.looptree import Compute, LoopTree
 from fusiest.mapper.options import Options
 from fusiest.mapper.provenance import GIVEN, Provenance
 from fusiest.mapper.result import FunnelStep, Improvement, Mapping, Result, Stats, Stop
-from fusiest.model.evaluate import Evaluation, evaluate
+from fusiest.model import Evaluation, evaluate
 from fusiest.spec import (
     EVALUATION,
     OBJECTIVES,

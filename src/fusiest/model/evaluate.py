@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fusiest.errors import InvalidMapping, Located, SpecError, did_you_mean
-from fusiest.looptree.nodes import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll
-from fusiest.looptree.text import einsums
+from fusiest.looptree import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll, einsums
 from fusiest.model.accesses import Accesses, AccessKey, count_accesses
 from fusiest.model.evaluation import EinsumEvaluation, Evaluation
 from fusiest.model.exchange import check_backings, out_of_turn

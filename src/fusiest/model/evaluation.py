@@ -57,7 +57,7 @@ class Evaluation:
         return f"<Evaluation: {self.energy:.4g} J, {self.latency:.4g} s, {len(self.einsums)} Einsums>"
 
     def _repr_html_(self) -> str:
-        from fusiest.report.notebook import evaluation_html
+        from fusiest.report import evaluation_html
 
         return evaluation_html(self)
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fusiest.looptree.nodes import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal
-from fusiest.looptree.text import einsums
+from fusiest.looptree import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, einsums
 from fusiest.spec import Memory, Spec, path_nodes
 
 

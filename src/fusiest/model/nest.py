@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fusiest.errors import SpecError, did_you_mean
-from fusiest.looptree.nodes import Compute, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll, variable_in
+from fusiest.looptree import Compute, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll, variable_in
 from fusiest.spec import Access, BoundComponent, EinsumInfo, Path
 
 

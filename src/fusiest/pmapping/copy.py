@@ -11,9 +11,8 @@ from functools import cache
 import numpy as np
 
 from fusiest.errors import SpecError
-from fusiest.looptree.nodes import Compute, Node, Storage, Temporal
-from fusiest.model.leakage import bind_all, leak_power
-from fusiest.model.visits import footprint
+from fusiest.looptree import Compute, Node, Storage, Temporal
+from fusiest.model import bind_all, footprint, leak_power
 from fusiest.pmapping.general_chains import tile_options
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.placement import Placement, placements

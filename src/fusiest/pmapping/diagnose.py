@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fusiest.errors import FusiestError
-from fusiest.model.visits import footprint
+from fusiest.model import footprint
 from fusiest.pmapping.explore import Asked, explore_path
 from fusiest.pmapping.general_limits import can_spread
 from fusiest.pmapping.placement import placements

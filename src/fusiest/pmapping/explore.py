@@ -9,7 +9,7 @@ import numpy as np
 
 from fusiest.collector import collector_paused
 from fusiest.interrupt import check, deferred
-from fusiest.model.leakage import bind_all, leak_power
+from fusiest.model import bind_all, leak_power
 from fusiest.pmapping.agreed import agreed_loops
 from fusiest.pmapping.copy import copy_pmappings
 from fusiest.pmapping.costs import finish

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fusiest.errors import SpecError
-from fusiest.model.leakage import bind_all, leak_power
-from fusiest.model.visits import footprint
+from fusiest.model import bind_all, footprint, leak_power
 from fusiest.pmapping.costs import BUSY, ENERGY, Columns, busy_columns, finish
 from fusiest.pmapping.general_chains import Chains, make_chains, tile_shapes
 from fusiest.pmapping.general_combine import Combiner, Partial

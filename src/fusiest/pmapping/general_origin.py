@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
+from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.general_nest import Held, Skeleton, Slot
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.table import Branch, FusedLoop

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
+from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.agreed import agreed_loops
 from fusiest.pmapping.placement import placements
 from fusiest.pmapping.table import Branch, FusedLoop, Origin, Table, make_compatibility

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusiest.model.visits import footprint
+from fusiest.model import footprint
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.spatial import satisfies

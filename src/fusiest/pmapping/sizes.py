@@ -6,7 +6,7 @@ import functools
 import math
 from dataclasses import replace
 
-from fusiest.model.visits import footprint
+from fusiest.model import footprint
 from fusiest.spec import Path, Spec, bind, computes
 
 

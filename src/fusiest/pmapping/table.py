@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fusiest.looptree.nodes import Node, Storage, Toll
+from fusiest.looptree import Node, Storage, Toll
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 
 

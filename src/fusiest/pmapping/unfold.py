@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
+from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.factors import primes
 from fusiest.pmapping.gathered import Ancestry
 from fusiest.pmapping.layers import Layer

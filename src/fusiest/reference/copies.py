@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 
-from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal
+from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal
 from fusiest.reference.choices import HolderAt, obeys, placements
 from fusiest.spec import BoundDimension, Path, Spec, bind, computes
 

@@ -18,12 +18,17 @@ from typing import TypeAlias
 
 from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
-from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, Toll
-from fusiest.model.accesses import count_accesses
-from fusiest.model.evaluate import action_counts
-from fusiest.model.leakage import bind_all, leak_power
-from fusiest.model.nest import EinsumNest, TreeNode, build_nest
-from fusiest.model.occupancy import reservations
+from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
+from fusiest.model import (
+    EinsumNest,
+    TreeNode,
+    action_counts,
+    bind_all,
+    build_nest,
+    count_accesses,
+    leak_power,
+    reservations,
+)
 from fusiest.reference.choices import HolderAt, holder_orders, obeys, placements, spatial_choices
 from fusiest.reference.skeletons import Chain, LoopSkeleton, ReferenceLimits, chains, seen_by, tail
 from fusiest.spec import Path, Spec, bind, computes

@@ -19,12 +19,21 @@ import numpy as np
 import numpy.typing as npt
 
 from fusiest.errors import SpecError
-from fusiest.looptree.nodes import Compute, LoopTree, Node, Storage, Toll
-from fusiest.model.evaluate import evaluate, evaluate_einsum
-from fusiest.model.exchange import check_backings, out_of_turn
-from fusiest.model.leakage import bind_all
-from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
-from fusiest.model.occupancy import occupancy, reservations, sharing
+from fusiest.looptree import Compute, LoopTree, Node, Storage, Toll
+from fusiest.model import (
+    EinsumNest,
+    TreeNode,
+    bind_all,
+    build_nest,
+    check_backings,
+    evaluate,
+    evaluate_einsum,
+    leaf_paths,
+    occupancy,
+    out_of_turn,
+    reservations,
+    sharing,
+)
 from fusiest.reference.copies import copy_nests
 from fusiest.reference.exhaustive import Mapper, TooManyTrees
 from fusiest.reference.joined_tree import NoTree, joined_tree

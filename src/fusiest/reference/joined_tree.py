@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fusiest.frozen import FrozenDict
-from fusiest.looptree.nodes import (
+from fusiest.looptree import (
     Compute,
     Loop,
     LoopTree,

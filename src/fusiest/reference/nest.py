@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fusiest.errors import SpecError
-from fusiest.looptree.nodes import Compute, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll, variable_in
+from fusiest.looptree import Compute, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll, variable_in
 from fusiest.spec import Access, BoundComponent, EinsumInfo, Path, Spec, bind
 
 Address: TypeAlias = tuple[int, ...]

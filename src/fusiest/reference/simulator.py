@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fusiest.looptree.nodes import LoopTree
+from fusiest.looptree import LoopTree
 from fusiest.reference.backings import Backings, TensorArray
 from fusiest.reference.machine import CopyMachine, EinsumMachine
 from fusiest.reference.nest import SimulatedNest, nests

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fusiest.comparison import Comparison, DifferenceLine, Row, Saved
-from fusiest.model.fusion import fused_sets
+from fusiest.model import fused_sets
 from fusiest.report.chart import Bars, Series
 from fusiest.report.page import asset, page
 

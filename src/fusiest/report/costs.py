@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fusiest.model.evaluate import Anatomy, Evaluation
+from fusiest.model import Anatomy, Evaluation
 from fusiest.report.chart import Bars, Heat, Series
 from fusiest.report.limits import SpeedLimit
 from fusiest.report.names import Names

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fusiest.mapper.result import Mapping, Result
-from fusiest.model.evaluate import take_apart
-from fusiest.model.operations import CONVENTION
+from fusiest.mapper import Mapping, Result
+from fusiest.model import CONVENTION, take_apart
 from fusiest.report import funnel
 from fusiest.report.background import Background
 from fusiest.report.chart import Chart, is_empty

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from fusiest.mapper.result import Mapping, Result
+from fusiest.mapper import Mapping, Result
 from fusiest.report.chart import Cloud, Marker, Points
 
 UNITS = {"energy": "J", "latency": "s", "edp": "Js"}

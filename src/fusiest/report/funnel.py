@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusiest.mapper.result import Stats
+from fusiest.mapper import Stats
 from fusiest.report.chart import Bars, Series
 
 

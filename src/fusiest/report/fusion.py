@@ -7,9 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fusiest.looptree.nodes import LoopTree
-from fusiest.model.evaluate import Anatomy, Evaluation
-from fusiest.model.fusion import FusedSet, backing_memories, fused_sets
+from fusiest.looptree import LoopTree
+from fusiest.model import Anatomy, Evaluation, FusedSet, backing_memories, fused_sets
 from fusiest.report.background import Background
 from fusiest.report.chart import Bars, ChartBox, Edge, Graph, Series
 from fusiest.report.limits import Rate, intensity, traffic_bits

@@ -9,9 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fusiest.model.evaluate import Anatomy, Evaluation
-from fusiest.model.operations import operations
-from fusiest.model.visits import footprint
+from fusiest.model import Anatomy, Evaluation, footprint, operations
 from fusiest.report.machine import Machine
 from fusiest.report.traffic import bits_moved
 from fusiest.spec import EinsumInfo

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from fusiest.model.leakage import bind_all
-from fusiest.model.operations import operations_per_point
+from fusiest.model import bind_all, operations_per_point
 from fusiest.spec import BoundComponent, Spec
 from fusiest.spec import architecture as arch
 

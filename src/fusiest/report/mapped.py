@@ -7,11 +7,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fusiest.mapper.document import spec_and_hash
-from fusiest.mapper.options import Options
-from fusiest.mapper.result import Result
-from fusiest.model.operations import operations
-from fusiest.model.visits import footprint
+from fusiest.mapper import Options, Result, spec_and_hash
+from fusiest.model import footprint, operations
 from fusiest.report.background import Background
 from fusiest.report.machine import Machine
 from fusiest.report.roles import ROLES

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from fusiest.model.evaluate import Anatomy, Evaluation
+from fusiest.model import Anatomy, Evaluation
 from fusiest.report.chart import Bars, Series
 from fusiest.report.names import Names
 from fusiest.show import bits

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from fusiest.model.visits import footprint
+from fusiest.model import footprint
 from fusiest.report.roles import ROLES, Role, tensor_roles
 from fusiest.spec import Spec
 from fusiest.spec import architecture as arch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 
-from fusiest.looptree.svg import svg
-from fusiest.mapper.result import Mapping, Result
-from fusiest.model.evaluate import Evaluation
+from fusiest.looptree import draw_svg
+from fusiest.mapper import Mapping, Result
+from fusiest.model import Evaluation
 from fusiest.show import bits, si
 
 MOST_ROWS = 12
@@ -27,7 +27,7 @@ def result_html(result: Result) -> str:
     bounds = {name: dict(info.bounds) for name, info in result.spec.info.einsums.items()}
     count = f"{len(result.mappings)} mapping{'s' if len(result.mappings) != 1 else ''}, {result.proof}"
     table = f"<table>{_row('th', head)}{''.join(rows)}</table>"
-    return f"<p>{html.escape(count)}</p>{table}{warnings_html(best)}{svg(best.looptree, bounds)}"
+    return f"<p>{html.escape(count)}</p>{table}{warnings_html(best)}{draw_svg(best.looptree, bounds)}"
 
 
 def evaluation_html(evaluation: Evaluation) -> str:

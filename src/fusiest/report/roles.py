@@ -11,10 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from fusiest.model.evaluate import Anatomy, Evaluation
-from fusiest.model.nest import EinsumNest
-from fusiest.model.operations import operations_per_point
-from fusiest.model.visits import footprint
+from fusiest.model import Anatomy, EinsumNest, Evaluation, footprint, operations_per_point
 from fusiest.spec import EinsumInfo, NameSet, WorkloadInfo
 
 Role: TypeAlias = Literal["weight", "cache", "activation"]

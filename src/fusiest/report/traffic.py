@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusiest.model.evaluate import Anatomy, Evaluation
-from fusiest.model.nest import EinsumNest, Holder
-from fusiest.model.occupancy import reservations
+from fusiest.model import Anatomy, EinsumNest, Evaluation, Holder, reservations
 
 
 @dataclass(frozen=True, slots=True)

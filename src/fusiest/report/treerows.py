@@ -5,9 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fusiest.looptree.nodes import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal
-from fusiest.looptree.text import einsums, iterations, rank_words
-from fusiest.model.evaluate import Anatomy, Evaluation
+from fusiest.looptree import (
+    Compute,
+    Loop,
+    LoopTree,
+    Node,
+    Sequential,
+    Spatial,
+    Storage,
+    Temporal,
+    einsums,
+    iterations,
+    rank_words,
+)
+from fusiest.model import Anatomy, Evaluation
 from fusiest.report.background import Background
 from fusiest.report.traffic import HolderCost, holder_costs
 

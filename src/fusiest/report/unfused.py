@@ -8,10 +8,8 @@ from __future__ import annotations
 import dataclasses
 
 from fusiest.errors import OutOfMemory
-from fusiest.mapper.mapper import NoMapping, run
-from fusiest.mapper.options import Options
-from fusiest.mapper.progress import Progress
-from fusiest.mapper.result import Result
+from fusiest.mapper import Options, Progress, Result, run
+from fusiest.pmapping import NoMapping
 from fusiest.spec import Spec, constrained, load
 
 

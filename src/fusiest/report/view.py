@@ -6,9 +6,8 @@ import dataclasses
 import math
 from typing import Any
 
-from fusiest.looptree.nodes import LoopTree
-from fusiest.looptree.pseudocode import pseudocode
-from fusiest.model.evaluate import Anatomy, Evaluation, take_apart
+from fusiest.looptree import LoopTree, draw_pseudocode
+from fusiest.model import Anatomy, Evaluation, take_apart
 from fusiest.report import costs, fusion
 from fusiest.report.background import Background
 from fusiest.report.chart import Chart, is_empty
@@ -74,4 +73,4 @@ def mapping_view(background: Background, tree: LoopTree, evaluation: Evaluation)
 
 def _pseudocode(spec: Spec, tree: LoopTree) -> str:
     bounds = {name: info.bounds for name, info in spec.info.einsums.items()}
-    return pseudocode(tree, bounds, {name: einsum_text(info) for name, info in spec.info.einsums.items()})
+    return draw_pseudocode(tree, bounds, {name: einsum_text(info) for name, info in spec.info.einsums.items()})

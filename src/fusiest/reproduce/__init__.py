@@ -1,1 +1,38 @@
-"""The experiments of the paper "Fast and Fusiest" at one command: figures, tables, and our numbers beside its."""
+"""The paper's experiments: `reproduce` runs those in `EXPERIMENTS`. Loaded when first used."""
+
+from typing import TYPE_CHECKING
+
+from fusiest.doors import lazy
+
+if TYPE_CHECKING:
+    from fusiest.reproduce.cim import TITLE, cim_output, compare
+    from fusiest.reproduce.cim_published import bundled_values, values_of_file
+    from fusiest.reproduce.names import ALL, CIM, EXPERIMENTS
+    from fusiest.reproduce.output import write
+    from fusiest.reproduce.pieces import Study
+    from fusiest.reproduce.run import reproduce
+
+__all__ = [
+    "ALL",
+    "CIM",
+    "EXPERIMENTS",
+    "TITLE",
+    "Study",
+    "bundled_values",
+    "cim_output",
+    "compare",
+    "reproduce",
+    "values_of_file",
+    "write",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        cim="TITLE cim_output compare",
+        cim_published="bundled_values values_of_file",
+        names="ALL CIM EXPERIMENTS",
+        output="write",
+        pieces="Study",
+        run="reproduce",
+    )

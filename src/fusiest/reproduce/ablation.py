@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from fusiest import interrupt
 from fusiest.errors import FusiestError
-from fusiest.mapper.options import Options
-from fusiest.mapper.progress import Step
-from fusiest.report.palette import SERIES
+from fusiest.mapper import Options, Step
+from fusiest.report import SERIES
 from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.searching import load_compiled, searched

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fusiest.errors import SpecError, did_you_mean, shown
-from fusiest.mapper.options import Options
-from fusiest.mapper.progress import Step
-from fusiest.model.area import area_by_component
-from fusiest.model.leakage import bind_all, instances
+from fusiest.mapper import Options, Step
+from fusiest.model import area_by_component, bind_all, instances
 from fusiest.reproduce.cim_chips import CHIPS, EXCEPTIONS, Chip
 from fusiest.reproduce.cim_published import ChipCondition, Published, bundled_values
 from fusiest.reproduce.output import Output, table
@@ -179,10 +177,10 @@ def _components(value: Published, chip: Chip) -> tuple[tuple[str, ...], int, int
 
 def run(study: Study) -> Output:
     """All published values that come with fusiest."""
-    return output(compare(bundled_values(), study.say))
+    return cim_output(compare(bundled_values(), study.say))
 
 
-def output(found: Sequence[Compared]) -> Output:
+def cim_output(found: Sequence[Compared]) -> Output:
     """A table, a figure and a summary of compared values."""
     rows = [{**one.to_json(), "conditions": _shown(one.published.conditions)} for one in found]
     return Output(rows, summary(found), lambda figure: _draw(figure, found), (7.0, 3.4))

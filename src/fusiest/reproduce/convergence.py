@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fusiest.baselines.options import BaselineOptions
-from fusiest.baselines.run import search
+from fusiest.baselines import BaselineOptions, search
 from fusiest.errors import SpecError
-from fusiest.mapper.progress import Step
+from fusiest.mapper import Step
 from fusiest.pmapping import Floats
-from fusiest.report.palette import SERIES
+from fusiest.report import SERIES
 from fusiest.reproduce.convergence_summary import above, summary
 from fusiest.reproduce.output import Output, OutputRow
 from fusiest.reproduce.pieces import Data, Settings, Study

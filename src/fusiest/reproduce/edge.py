@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fusiest.mapper.mapper import NoMapping
-from fusiest.mapper.options import Options
-from fusiest.mapper.progress import Step
-from fusiest.model.fusion import fused_sets
+from fusiest.mapper import Options, Step
+from fusiest.model import fused_sets
+from fusiest.pmapping import NoMapping
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.searching import searched
 from fusiest.spec import load

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fusiest.report.palette import COMPONENTS, SERIES
+from fusiest.report import COMPONENTS, SERIES
 from fusiest.reproduce.edge import DATAFLOWS, MEMORY, OURS, best_mapping, lengths, thousands
 from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Study

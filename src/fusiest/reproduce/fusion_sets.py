@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from fusiest.model.operations import CONVENTION, operations
-from fusiest.report.palette import SETS
+from fusiest.model import CONVENTION, operations
+from fusiest.report import SETS
 from fusiest.reproduce.edge import OURS, best_mapping, lengths, thousands
 from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Study

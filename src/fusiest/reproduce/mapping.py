@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from fusiest.looptree.nodes import Compute, Node, Spatial, Storage, Temporal, variable_in
-from fusiest.looptree.svg import svg
-from fusiest.mapper.options import Options
-from fusiest.model.evaluate import Evaluation, evaluate
+from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, draw_svg, variable_in
+from fusiest.mapper import Options
+from fusiest.model import Evaluation, evaluate
 from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.searching import searched
@@ -41,7 +40,7 @@ The mapping of least EDP, {data["edp"]:.6g} Js, proven optimal ({", ".join(f"{k}
 {held} of {len(rows)} observations hold. The paper shows a part of one mapping; several mappings may be optimal, and ours is searched
 over all orders of Einsums. Where an observation does not hold, the table says what the optimum does instead.
 """
-    return Output(rows, summary, svg=svg(tree, bounds))
+    return Output(rows, summary, svg=draw_svg(tree, bounds))
 
 
 def _map(defines: Settings) -> Data:

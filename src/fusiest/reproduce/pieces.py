@@ -17,7 +17,7 @@ import fusiest
 from fusiest import interrupt, workers
 from fusiest.errors import FusiestError
 from fusiest.files import write_atomically
-from fusiest.mapper.progress import Progress, Step
+from fusiest.mapper import Progress, Step
 
 Settings: TypeAlias = Mapping[str, object]
 Data: TypeAlias = Any

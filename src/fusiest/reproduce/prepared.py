@@ -9,13 +9,19 @@ from functools import cached_property
 
 import numpy as np
 
-from fusiest.baselines.kernels import UNKNOWN, VALID, evaluate, sample
-from fusiest.baselines.options import BaselineOptions
-from fusiest.baselines.run import make_work_for, our_evaluations, search
-from fusiest.baselines.space import Genome, make_genome
-from fusiest.mapper.options import Options
-from fusiest.mapper.resources import cpu_seconds
-from fusiest.mapper.tables import explore_all
+from fusiest.baselines import (
+    UNKNOWN,
+    VALID,
+    BaselineOptions,
+    Genome,
+    evaluate,
+    make_genome,
+    make_work_for,
+    our_evaluations,
+    sample,
+    search,
+)
+from fusiest.mapper import Options, cpu_seconds, explore_all
 from fusiest.reproduce.pieces import Settings
 from fusiest.reproduce.searching import searched
 from fusiest.spec import Spec, load

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fusiest.errors import SpecError, did_you_mean
-from fusiest.mapper.progress import Step
+from fusiest.mapper import Step
 from fusiest.reproduce.names import ALL, EXPERIMENTS
 from fusiest.reproduce.output import write
 from fusiest.reproduce.pieces import Study
@@ -23,7 +23,7 @@ def chosen(name: str) -> list[str]:
 
 def reproduce(name: str, study: Study) -> list[Path]:
     """Run one experiment, or all; returns the files written."""
-    from fusiest.report.figures import check_matplotlib
+    from fusiest.report import check_matplotlib
 
     check_matplotlib()
     written = []

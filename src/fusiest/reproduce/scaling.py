@@ -6,11 +6,9 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
-from fusiest.baselines.options import BaselineOptions
-from fusiest.baselines.run import search
-from fusiest.mapper.options import Options
-from fusiest.mapper.progress import Step
-from fusiest.report.palette import SERIES
+from fusiest.baselines import BaselineOptions, search
+from fusiest.mapper import Options, Step
+from fusiest.report import SERIES
 from fusiest.reproduce.output import Output, OutputRow, table
 from fusiest.reproduce.pieces import Data, Settings, Study
 from fusiest.reproduce.prepared import prepare

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from fusiest.errors import OutOfMemory
-from fusiest.mapper.mapper import run
-from fusiest.mapper.options import Options
-from fusiest.mapper.result import Result
+from fusiest.mapper import Options, Result, run
 from fusiest.spec import Spec, load
 
 

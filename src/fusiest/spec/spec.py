@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
-from fusiest.looptree.nodes import LoopTree
+from fusiest.looptree import LoopTree
 from fusiest.spec import architecture as arch
 from fusiest.spec import edits
 from fusiest.spec.analysis import WorkloadInfo, analyze

@@ -1,16 +1,40 @@
 """Sweeps: which chip? Designs, one after the other, each with the best mapping of every workload; nothing is computed twice."""
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
+from fusiest.doors import lazy
+
 if TYPE_CHECKING:
+    from fusiest.sweeps.advice import (
+        FULL,
+        IDLE,
+        Advice,
+        Binding,
+        WaterfallStep,
+        advise,
+        binding,
+        changes,
+        ranked,
+        waterfall,
+    )
+    from fusiest.sweeps.children import Children
     from fusiest.sweeps.designs import Design
-    from fusiest.sweeps.driver import Answer, Counts, Reuse
+    from fusiest.sweeps.driver import Answer, Counts, Reuse, hours
     from fusiest.sweeps.figures import DesignFigures
+    from fusiest.sweeps.page import sweep_html
     from fusiest.sweeps.session import Running, Sweep, sweep
+    from fusiest.sweeps.single import keep_result, stored_result
     from fusiest.sweeps.store import RunRow, Store
-    from fusiest.sweeps.sweepfile import SweepFile, Wanted, load_sweep, make_sweep
+    from fusiest.sweeps.sweepfile import SweepFile, Wanted, load_sweep, make_sweep, wanted
+    from fusiest.sweeps.upkeep import check_store, collect_garbage, export_store, merge_stores
 
 __all__ = [
+    "FULL",
+    "IDLE",
+    "Advice",
     "Answer",
+    "Binding",
+    "Children",
     "Counts",
     "Design",
     "DesignFigures",
@@ -21,26 +45,38 @@ __all__ = [
     "Sweep",
     "SweepFile",
     "Wanted",
+    "WaterfallStep",
+    "advise",
+    "binding",
+    "changes",
+    "check_store",
+    "collect_garbage",
+    "export_store",
+    "hours",
+    "keep_result",
     "load_sweep",
     "make_sweep",
+    "merge_stores",
+    "ranked",
+    "stored_result",
     "sweep",
+    "sweep_html",
+    "wanted",
+    "waterfall",
 ]
 
-_HOMES = {
-    "designs": ("Design",),
-    "driver": ("Answer", "Counts", "Reuse"),
-    "figures": ("DesignFigures",),
-    "session": ("Running", "Sweep", "sweep"),
-    "store": ("RunRow", "Store"),
-    "sweepfile": ("SweepFile", "Wanted", "load_sweep", "make_sweep"),
-}
-
-
-def __getattr__(name: str) -> object:
-    """Loaded when first used: a child process needs little of it."""
-    home = next((module for module, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module 'fusiest.sweeps' has no attribute '{name}'")
-    import importlib
-
-    return getattr(importlib.import_module(f"fusiest.sweeps.{home}"), name)
+if not TYPE_CHECKING:  # a child process needs little of it
+    __getattr__, __dir__ = lazy(
+        __name__,
+        advice="FULL IDLE Advice Binding WaterfallStep advise binding changes ranked waterfall",
+        children="Children",
+        designs="Design",
+        driver="Answer Counts Reuse hours",
+        figures="DesignFigures",
+        page="sweep_html",
+        session="Running Sweep sweep",
+        single="keep_result stored_result",
+        store="RunRow Store",
+        sweepfile="SweepFile Wanted load_sweep make_sweep wanted",
+        upkeep="check_store collect_garbage export_store merge_stores",
+    )

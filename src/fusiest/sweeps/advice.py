@@ -12,11 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusiest.errors import SpecError
-from fusiest.mapper.document import result_json
-from fusiest.mapper.options import Options
-from fusiest.mapper.result import Mapping, Result
-from fusiest.model.fusion import fused_sets
-from fusiest.model.leakage import bind_all
+from fusiest.mapper import Mapping, Options, Result, result_json
+from fusiest.model import bind_all, fused_sets
 from fusiest.spec import Spec
 from fusiest.spec import architecture as arch
 from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from fusiest.errors import FusiestError, OutOfMemory, SpecError
-from fusiest.mapper.options import Options
-from fusiest.mapper.result import Result
+from fusiest.mapper import Options, Result
 from fusiest.spec import Spec
 
 SAME = 1e-12
@@ -57,7 +56,7 @@ class Outcome:
 
 def attempt(task: SweepTask) -> Outcome:
     """Do a task."""
-    from fusiest.mapper.resources import cpu_seconds
+    from fusiest.mapper import cpu_seconds
 
     begin, cpu = time.perf_counter(), cpu_seconds()
     try:
@@ -82,8 +81,7 @@ def _refused(task: SweepTask, error: FusiestError) -> Outcome:
 
 
 def _search(task: SearchTask) -> Outcome:
-    from fusiest.mapper.document import result_json
-    from fusiest.mapper.mapper import run
+    from fusiest.mapper import result_json, run
     from fusiest.sweeps.store import packed
 
     result = run(task.spec, task.options)
@@ -105,7 +103,7 @@ def _judged(result: Result) -> tuple[str, str]:
 
 def _cover(task: CoverTask) -> Outcome:
     """`covered` if every mapping is valid here and costs the same; else `open`: it takes a search."""
-    from fusiest.mapper.saved import mappings_on
+    from fusiest.mapper import mappings_on
     from fusiest.pmapping import NoMapping
 
     costs = []

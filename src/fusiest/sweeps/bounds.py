@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fusiest.model.leakage import bind_all
+from fusiest.model import bind_all
 from fusiest.spec import Access, BoundComponent, BoundDimension, EinsumInfo, Spec, architecture_names, placement_sets
 from fusiest.spec import architecture as arch
 

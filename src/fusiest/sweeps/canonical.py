@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fusiest.mapper.options import Options
-from fusiest.model.leakage import bind_all
+from fusiest.mapper import Options
+from fusiest.model import bind_all
 from fusiest.spec import (
     CONSTANTS,
     Affine,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fusiest.errors import SpecError, did_you_mean
-from fusiest.model.area import area_by_component
+from fusiest.model import area_by_component
 from fusiest.spec import CONSTANTS, NETWORKS, Spec, combined, defines_of, find_file, load, names_in
 from fusiest.spec import architecture as arch
 from fusiest.sweeps.designs import Design

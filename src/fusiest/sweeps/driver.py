@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fusiest.errors import SpecError
-from fusiest.mapper.options import Options
+from fusiest.mapper import Options
 from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask, SweepTask
 from fusiest.sweeps.bounds import LeastCosts, least_costs
 from fusiest.sweeps.canonical import RunForm, run_form

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fusiest.report.chart import Bars, Chart, Cloud, Points, Series
-from fusiest.report.page import asset, page
+from fusiest.report import Bars, Chart, Cloud, Points, Series, asset, page
 from fusiest.show import si
 from fusiest.sweeps.driver import Answer
 from fusiest.sweeps.figures import DesignFigures, allowed, front_of, score

@@ -12,7 +12,7 @@ from typing import Any
 from fusiest import interrupt
 from fusiest.errors import FusiestError, SpecError, did_you_mean
 from fusiest.frames import DataTable
-from fusiest.mapper.result import Result
+from fusiest.mapper import Result
 from fusiest.sweeps.children import Children
 from fusiest.sweeps.designs import Design
 from fusiest.sweeps.driver import Answer, Counts, Driver, Reuse, run_all
@@ -211,8 +211,7 @@ class Sweep:
 
     def result(self, design: Design | int | Mapping[str, object], workload: str | None = None) -> Result:
         """The result of one run, as `fusiest.map` gives it: each of its mappings is evaluated on that design."""
-        from fusiest.mapper.provenance import made_now
-        from fusiest.mapper.saved import result_on
+        from fusiest.mapper import made_now, result_on
 
         one, work = self._design(design), self._workload(workload)
         answer = next((a for a in self._all() if a.design.number == one.number and a.workload is work), None)

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fusiest.mapper.document import result_json
-from fusiest.mapper.options import Options
-from fusiest.mapper.provenance import made_now
-from fusiest.mapper.result import Result
-from fusiest.mapper.saved import result_on
+from fusiest.mapper import Options, Result, made_now, result_json, result_on
 from fusiest.spec import Spec
 from fusiest.sweeps.canonical import run_form
 from fusiest.sweeps.store import DONE, RunRow, Store, packed, packed_figures

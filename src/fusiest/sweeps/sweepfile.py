@@ -12,7 +12,7 @@ from typing import Any
 
 from fusiest.errors import Located, SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
-from fusiest.mapper.options import Options
+from fusiest.mapper import Options
 from fusiest.spec import (
     KINDS,
     NETWORKS,

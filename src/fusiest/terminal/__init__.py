@@ -1,1 +1,47 @@
-"""Results and progress on terminals. Nothing here computes: it lays out what the model and the mapper say."""
+"""Results and progress as text. Each part is loaded when it is first used: the program must start at once."""
+
+from typing import TYPE_CHECKING
+
+from fusiest.doors import lazy
+
+if TYPE_CHECKING:
+    from fusiest.terminal.advice import advice_parts
+    from fusiest.terminal.comparison import comparison_parts
+    from fusiest.terminal.components import class_text, classes_text, costs_text, estimate_text
+    from fusiest.terminal.console import fitting, printable, render, silence
+    from fusiest.terminal.grid import Part
+    from fusiest.terminal.progress import ProgressLine
+    from fusiest.terminal.summary import evaluation_parts, result_parts
+    from fusiest.terminal.sweep import status_parts, sweep_parts
+
+__all__ = [
+    "Part",
+    "ProgressLine",
+    "advice_parts",
+    "class_text",
+    "classes_text",
+    "comparison_parts",
+    "costs_text",
+    "estimate_text",
+    "evaluation_parts",
+    "fitting",
+    "printable",
+    "render",
+    "result_parts",
+    "silence",
+    "status_parts",
+    "sweep_parts",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        advice="advice_parts",
+        comparison="comparison_parts",
+        components="class_text classes_text costs_text estimate_text",
+        console="fitting printable render silence",
+        grid="Part",
+        progress="ProgressLine",
+        summary="evaluation_parts result_parts",
+        sweep="status_parts sweep_parts",
+    )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from fusiest.show import si
-from fusiest.sweeps.advice import FULL, IDLE, Advice, Binding, WaterfallStep
+from fusiest.sweeps import FULL, IDLE, Advice, Binding, WaterfallStep
 from fusiest.terminal.grid import Part, grid
 
 

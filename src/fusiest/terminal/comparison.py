@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from fusiest.comparison import Comparison, DifferenceLine, Row, Saved
-from fusiest.model.fusion import fused_sets
+from fusiest.model import fused_sets
 from fusiest.show import si
 from fusiest.terminal.components import area
 from fusiest.terminal.grid import Grid, Part, grid

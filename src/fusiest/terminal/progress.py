@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TextIO
 
-from fusiest.mapper.progress import Step
+from fusiest.mapper import Step
 from fusiest.terminal.console import fitting, printable, silence
 
 _BAR = 20

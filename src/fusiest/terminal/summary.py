@@ -7,14 +7,18 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from fusiest.looptree.nodes import LoopTree
-from fusiest.looptree.text import iterations, loop_words
-from fusiest.looptree.text import text as draw_text
-from fusiest.mapper.result import Mapping, Result, Stop
-from fusiest.model.area import area_by_component, efficiency, leak_power_by_component
-from fusiest.model.evaluate import Evaluation
-from fusiest.model.fusion import SharedLoops, fused_sets, shared_loops
-from fusiest.model.leakage import bind_all
+from fusiest.looptree import LoopTree, draw_text, iterations, loop_words
+from fusiest.mapper import Mapping, Result, Stop
+from fusiest.model import (
+    Evaluation,
+    SharedLoops,
+    area_by_component,
+    bind_all,
+    efficiency,
+    fused_sets,
+    leak_power_by_component,
+    shared_loops,
+)
 from fusiest.show import bits, si
 from fusiest.spec import Spec
 from fusiest.terminal.components import area

@@ -10,8 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from fusiest.show import si
-from fusiest.sweeps.driver import Answer, Counts, hours
-from fusiest.sweeps.figures import DesignFigures
+from fusiest.sweeps import Answer, Counts, DesignFigures, hours
 from fusiest.terminal.components import area
 from fusiest.terminal.grid import Part, grid
 

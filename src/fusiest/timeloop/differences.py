@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fusiest.model.evaluate import evaluate
-from fusiest.model.evaluation import EinsumEvaluation, Evaluation
+from fusiest.model import EinsumEvaluation, Evaluation, evaluate
 from fusiest.spec import Spec
 from fusiest.timeloop.levels import TimeloopLevel
 from fusiest.timeloop.nest import TimeloopNest

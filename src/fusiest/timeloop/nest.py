@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fusiest.errors import SpecError, did_you_mean
-from fusiest.looptree.nodes import Compute, LoopTree, Node, Spatial, Storage, Temporal
+from fusiest.looptree import Compute, LoopTree, Node, Spatial, Storage, Temporal
 from fusiest.timeloop.directives import Directive, DirectiveFactor
 from fusiest.timeloop.levels import TimeloopLevel, fanout, find_level
 from fusiest.timeloop.problem import DataSpace, TimeloopProblem
