@@ -42,8 +42,9 @@ def shown(cell: dict[str, Any]) -> list[object]:
     ]
 
 
-def test_there_are_four() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["buffer-size", "dataflow-constraint", "first-mapping", "network"]
+def test_there_are_five() -> None:
+    names = ["buffer-cost", "buffer-size", "dataflow-constraint", "first-mapping", "network"]
+    assert [path.stem for path in NOTEBOOKS] == names
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
