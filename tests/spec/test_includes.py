@@ -245,3 +245,11 @@ def test_merging_is_metered(tmp_path: Path) -> None:
     )
     with pytest.raises(SpecError, match="more than 250,000 values"):
         fusiest.load(write(tmp_path, a=text + ARCH) / "a.yaml")
+
+
+def test_what_an_including_template_sets_is_no_define(tmp_path: Path) -> None:
+    part = "{% set DEPTH = DEPTH | default(3) %}\nvariables: {a: {{ WIDTH }}, b: {{ INNER }}, c: {{ DEPTH }}}\n"
+    whole = "{% set WIDTH = WIDTH | default(8) %}{% set INNER = 2 * WIDTH %}{{ include_text('part.yaml') }}"
+    folder = write(tmp_path, part=part, whole=whole)
+    spec = fusiest.load(str(folder / "whole.yaml"), WIDTH=4)
+    assert dict(spec.origin.values) == {"WIDTH": 4, "DEPTH": 3}

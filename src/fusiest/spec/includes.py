@@ -36,8 +36,13 @@ class Included:
 class Includes:
     """What one file may include: paths are relative to its folder and to those that it added. Text without a path may not."""
 
-    def __init__(self, file: str, path: str | None, included: Included, outer: Includes | None = None) -> None:
+    def __init__(
+        self, file: str, path: str | None, included: Included, outer: Includes | None = None,
+        outside: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
         self.file, self.path, self.included = file, os.path.realpath(path) if path else "", included
+        self.outside = outside
+        """Names that a define can give; what else an included template sees was set by one that includes it."""
         self.depth: int = outer.depth + 1 if outer else 0
         self.root: str = outer.root if outer else project_folder(self.path)
         self.folders: list[str] = [os.path.dirname(self.path), *(outer.folders if outer else ())]
@@ -55,8 +60,13 @@ class Includes:
     def include_text(self, context: Context, path: str) -> str:
         """The text that another template becomes with the values of this one."""
         inner, text = self._inner(path)
-        self.included.used |= undeclared(text, inner.file)
-        return marked(text, inner.file, _values(context), inner.functions(), self.included.values)
+        used, seen = undeclared(text, inner.file), _values(context)
+        self.included.used |= used
+        inner.outside = self.outside | (used - seen.keys())
+        values: dict[str, object] = {}
+        became = marked(text, inner.file, seen, inner.functions(), values)
+        self.included.values.update({name: value for name, value in values.items() if name in inner.outside})
+        return became
 
     def include(self, context: Context, path: str, key: str = "") -> str:
         """A reference to what is in another file; `.key` may be added to it."""

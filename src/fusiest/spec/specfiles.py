@@ -13,6 +13,7 @@ from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.spec.fields import read_fields, read_list, read_text
 from fusiest.spec.includes import SUFFIXES, Included, Includes
 from fusiest.spec.library import library_files, library_path
+from fusiest.spec.template import undeclared
 from fusiest.spec.textfile import text_of_file
 from fusiest.spec.yamlfile import ScalarNode, YamlNode, load_nodes
 
@@ -59,7 +60,8 @@ class SpecFiles:
                 self._add(file, SpecText(given) if isinstance(given, str) else given, ())
 
     def _add(self, file: str, given: SpecText, users: tuple[str, ...]) -> None:
-        nodes = load_nodes(file, given.text, self.defines, Includes(file, given.path, self.included))
+        outside = undeclared(given.text, file) | self.defines.keys()
+        nodes = load_nodes(file, given.text, self.defines, Includes(file, given.path, self.included, outside=outside))
         fields = read_fields(nodes, file)
         include = fields.pop(INCLUDE, None)
         self.sections[file] = fields
