@@ -40,6 +40,17 @@ def si(value: float, unit: str) -> str:
     return f"{value / factor:.4g} {prefix}{unit}"
 
 
+def hours(seconds: float, digits: int = 1) -> str:
+    """A time that people can read.
+
+    >>> hours(3.21), hours(500), hours(50000), hours(50000, 0)
+    ('3.2 s', '8.3 min', '13.9 h', '14 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.{digits}f} s"
+    return f"{seconds / 60:.{digits}f} min" if seconds < 6000 else f"{seconds / 3600:.{digits}f} h"
+
+
 def bits(count: float) -> str:
     """A size in bits, in bytes where that is whole and large.
 

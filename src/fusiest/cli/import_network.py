@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -12,6 +12,9 @@ from fusiest.cli.completion import networks, one_of
 from fusiest.cli.output import Deliveries, echo
 from fusiest.errors import SpecError
 from fusiest.files import check_writable, write_atomically
+
+ImportOutputs: TypeAlias = tuple[str | None, str | None, str | None]
+"""Where the spec, the report and its JSON go."""
 
 
 def import_command(
@@ -87,43 +90,40 @@ def import_command(
         last=last,
     )
     imported = import_network(network, options)
-    with Deliveries() as deliveries:
-        with deliveries.one():
-            echo(imported.yaml.rstrip("\n") if output == "-" else "\n".join(imported.report.summary()))
-        for file, content in ((output, imported.yaml), (report, imported.report.text())):
-            if file is not None and file != "-":
-                with deliveries.one():
-                    write_atomically(file, content)
-        if json_file is not None:
-            with deliveries.one():
-                write_atomically(json_file, json.dumps(imported.report.to_json(), indent=1, allow_nan=False) + "\n")
+    summary = "\n".join(imported.report.summary())
+    _deliver(imported.yaml, summary, imported.report.text(), imported.report.to_json(), (output, report, json_file))
     cuts = imported.report.cuts
     if strict and cuts:
         more = f" and at {len(cuts) - 1} more" if len(cuts) > 1 else ""
         raise SpecError(f"--strict: {network} is cut at {cuts[0].operator} {cuts[0].name}{more}: {cuts[0].detail}")
 
 
-def _import_timeloop(files: list[str], outputs: tuple[str | None, str | None, str | None], strict: bool) -> None:
+def _import_timeloop(files: list[str], outputs: ImportOutputs, strict: bool) -> None:
     """Architecture, workload, mapping and constraints of Timeloop's files, and what is counted otherwise here."""
     from fusiest.timeloop import import_timeloop
 
     imported = import_timeloop(files)
-    output, report, json_file = outputs
     summary = "\n".join(imported.report.summary())
+    _deliver(imported.yaml, summary, summary + "\n", imported.report.to_json(), outputs)
+    unexplained = imported.report.unexplained
+    if strict and unexplained:
+        c = unexplained[0]
+        raise SpecError(f"--strict: {c.level} {c.space} {c.action}s are {c.here:,.0f}, Timeloop's are {c.there:,.0f}")
+
+
+def _deliver(yaml: str, summary: str, text: str, document: object, outputs: ImportOutputs) -> None:
+    """Print the summary, or with `-` the spec; write the spec, the report and its JSON where they are wanted."""
+    output, report, json_file = outputs
     with Deliveries() as deliveries:
         with deliveries.one():
-            echo(imported.yaml.rstrip("\n") if output == "-" else summary)
-        for file, content in ((output, imported.yaml), (report, summary + "\n")):
+            echo(yaml.rstrip("\n") if output == "-" else summary)
+        for file, content in ((output, yaml), (report, text)):
             if file is not None and file != "-":
                 with deliveries.one():
                     write_atomically(file, content)
         if json_file is not None:
             with deliveries.one():
-                write_atomically(json_file, json.dumps(imported.report.to_json(), indent=1, allow_nan=False) + "\n")
-    unexplained = imported.report.unexplained
-    if strict and unexplained:
-        c = unexplained[0]
-        raise SpecError(f"--strict: {c.level} {c.space} {c.action}s are {c.here:,.0f}, Timeloop's are {c.there:,.0f}")
+                write_atomically(json_file, json.dumps(document, indent=1, allow_nan=False) + "\n")
 
 
 def _sizes(pairs: list[str]) -> dict[str, int]:

@@ -18,6 +18,7 @@ from fusiest import interrupt, workers
 from fusiest.errors import FusiestError
 from fusiest.files import write_atomically
 from fusiest.mapper import Progress, Step
+from fusiest.show import hours
 
 Settings: TypeAlias = Mapping[str, object]
 Data: TypeAlias = Any
@@ -129,9 +130,7 @@ def duration(seconds: float) -> str:
     >>> duration(50), duration(5000), duration(50000)
     ('about 50 s', 'about 83 min', 'about 14 h')
     """
-    if seconds < 100:
-        return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 6000 else f"about {seconds / 3600:.0f} h"
+    return f"about {hours(seconds, 0)}"
 
 
 @functools.cache

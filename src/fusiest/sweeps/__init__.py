@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from fusiest.sweeps.children import Children
     from fusiest.sweeps.designs import Design
-    from fusiest.sweeps.driver import Answer, Counts, Reuse, hours
+    from fusiest.sweeps.driver import Answer, Counts, Reuse
     from fusiest.sweeps.figures import DesignFigures
     from fusiest.sweeps.page import sweep_html
     from fusiest.sweeps.session import Running, Sweep, sweep
@@ -52,7 +52,6 @@ __all__ = [
     "check_store",
     "collect_garbage",
     "export_store",
-    "hours",
     "keep_result",
     "load_sweep",
     "make_sweep",
@@ -71,7 +70,7 @@ if not TYPE_CHECKING:  # a child process needs little of it
         advice="FULL IDLE Advice Binding WaterfallStep advise binding changes ranked waterfall",
         children="Children",
         designs="Design",
-        driver="Answer Counts Reuse hours",
+        driver="Answer Counts Reuse",
         figures="DesignFigures",
         page="sweep_html",
         session="Running Sweep sweep",

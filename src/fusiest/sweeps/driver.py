@@ -13,6 +13,7 @@ from typing import Protocol
 
 from fusiest.errors import SpecError
 from fusiest.mapper import Options
+from fusiest.show import hours
 from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask, SweepTask
 from fusiest.sweeps.bounds import LeastCosts, least_costs
 from fusiest.sweeps.canonical import RunForm, run_form
@@ -92,17 +93,6 @@ class Counts:
         cpu = f"{hours(self.cpu_seconds)} CPU" + (f", {hours(self.saved_seconds)} saved" if self.saved_seconds else "")
         left = f", {hours(self.seconds_left)} left" if self.seconds_left is not None and self.running else ""
         return f"{', '.join(parts) or 'nothing yet'}; {cpu}{left}"
-
-
-def hours(seconds: float) -> str:
-    """A time that people can read.
-
-    >>> hours(3.21), hours(500), hours(50000)
-    ('3.2 s', '8.3 min', '13.9 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 @dataclass

@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.text import Text
 
-from fusiest.show import si
-from fusiest.sweeps import Answer, Counts, DesignFigures, hours
+from fusiest.show import hours, si
+from fusiest.sweeps import Answer, Counts, DesignFigures
 from fusiest.terminal.components import area
 from fusiest.terminal.grid import Part, grid
 
