@@ -13,6 +13,7 @@ from fusiest.joining.incumbents import Incumbents, KnownCosts
 from fusiest.joining.joints import Joint
 from fusiest.joining.passes import Bounds, JoinPass, Level, NoBounds, State, first_level, levels
 from fusiest.joining.problem import Group, JoinProblem, Potential, join_problem, potential
+from fusiest.joining.reduced import reduced
 from fusiest.joining.rows import PartialRows, Switches
 from fusiest.joining.stretches import seam_bounds
 from fusiest.joining.trace import History, Pick, picks, trace
@@ -44,6 +45,7 @@ __all__ = [
     "levels",
     "picks",
     "potential",
+    "reduced",
     "relaxed_open",
     "relaxed_own",
     "seam_bounds",

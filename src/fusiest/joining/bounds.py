@@ -7,7 +7,7 @@ eliminating the remaining Einsums one by one in listed order; capacity and tile 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fusiest.joining.compatibility import Relaxed
@@ -58,21 +58,56 @@ class LowerBounds:
             found = self._tables[before] = self._eliminate(before, einsum, found)
         return found
 
+    def others(self, begin: frozenset[str] = frozenset()) -> Iterator[tuple[str, RelaxedLeast]]:
+        """For each Einsum that comes after `begin`, by its own compatibility: what all others that do so need at least.
+
+        The same elimination, forwards: what comes before an Einsum and what comes after it meet at the tensors that pass by.
+        """
+        finished = begin
+        ahead: RelaxedLeast = dict.fromkeys(self.table(begin), NOTHING)
+        for einsum in (e for e in self.order if e not in begin):
+            after = finished | {einsum}
+            mine = {t for relaxed in self.options[einsum] for t, _ in relaxed}
+            kept = {t for t in mine if any(u not in after for u in self.users.get(t, ()))}
+            before = {t for t in mine if any(u in finished for u in self.users.get(t, ()))}
+            behind, rest = _by_shared(ahead, before), _by_shared(self.table(after), kept)
+            found: dict[Relaxed, Least] = {}
+            further: dict[Relaxed, Least] = {}
+            for relaxed, cost in self.options[einsum].items():
+                lasting, coming = _only(relaxed, kept), rest.get(_only(relaxed, kept), {})
+                least = IMPOSSIBLE
+                for passing, one in behind.get(_only(relaxed, before), {}).items():
+                    least |= one.plus(coming.get(passing, IMPOSSIBLE))
+                    key = tuple(sorted({*lasting, *passing}, key=lambda item: item[0]))
+                    further[key] = further.get(key, IMPOSSIBLE) | one.plus(cost)
+                found[relaxed] = least
+            yield einsum, found
+            finished, ahead = after, further
+
     def _eliminate(self, finished: frozenset[str], einsum: str, rest: RelaxedLeast) -> dict[Relaxed, Least]:
         """Join the first remaining Einsum's options to the table of the rest."""
         after = finished | {einsum}
         mine = {t for relaxed in self.options[einsum] for t, _ in relaxed}
         kept = {t for t in mine if any(u not in after for u in self.users.get(t, ()))}
         before = {t for t in mine if any(u in finished for u in self.users.get(t, ()))}
-        by_shared: dict[Relaxed, list[tuple[Relaxed, Least]]] = {}
-        for relaxed, least in rest.items():
-            shared = tuple(item for item in relaxed if item[0] in kept)
-            by_shared.setdefault(shared, []).append((tuple(item for item in relaxed if item[0] not in kept), least))
+        by_shared = _by_shared(rest, kept)
         found: dict[Relaxed, Least] = {}
         for relaxed, cost in self.options[einsum].items():
-            shared = tuple(item for item in relaxed if item[0] in kept)
-            visible = tuple(item for item in relaxed if item[0] in before)
-            for others, more in by_shared.get(shared, []):
+            visible = _only(relaxed, before)
+            for others, more in by_shared.get(_only(relaxed, kept), {}).items():
                 key = tuple(sorted({*visible, *others}, key=lambda item: item[0]))
                 found[key] = found.get(key, IMPOSSIBLE) | cost.plus(more)
         return found
+
+
+def _only(relaxed: Relaxed, tensors: Container[str]) -> Relaxed:
+    return tuple(item for item in relaxed if item[0] in tensors)
+
+
+def _by_shared(table: RelaxedLeast, tensors: Container[str]) -> dict[Relaxed, dict[Relaxed, Least]]:
+    """A table by what it says of these tensors, then by what it says of others."""
+    found: dict[Relaxed, dict[Relaxed, Least]] = {}
+    for relaxed, least in table.items():
+        others = tuple(item for item in relaxed if item[0] not in tensors)
+        found.setdefault(_only(relaxed, tensors), {})[others] = least
+    return found

@@ -13,7 +13,7 @@ import numpy as np
 from fusiest.compiled import compiled
 from fusiest.joining.incumbents import Incumbents
 from fusiest.joining.rows import PartialRows
-from fusiest.objective import Least
+from fusiest.objective import CLOSE, Least
 from fusiest.pmapping import Floats, Ints
 
 _LEAST_EPSILON = 0.02
@@ -91,11 +91,15 @@ def _most_promising(parts: Sequence[tuple[PartialRows, Least]], incumbents: Incu
     latency = np.concatenate([rows.latency + least.latency for rows, least in parts])
     usage = np.concatenate([rows.usage().sum(axis=1) for rows, _ in parts])
     measures = [np.concatenate([incumbents.least_score(rows.energy, rows.latency, least) for rows, least in parts])]
+    deciding = usage
     if incumbents.objective.is_front:
         measures += [energy, latency]
+    elif incumbents.objective.follows_ties:  # many may be as good as can be: the other cost decides
+        measures = [np.floor(measures[0] / (max(float(measures[0].min()), 1e-300) * CLOSE))]
+        deciding = incumbents.objective.tie_break(energy, latency)
     chosen = np.zeros(len(usage), np.bool_)
     for measure in measures:
-        chosen[np.lexsort((usage, measure))[: most // len(measures)]] = True
+        chosen[np.lexsort((usage, deciding, measure))[: most // len(measures)]] = True
     chosen[np.argsort(usage)[: most // 8]] = True
     ends: Ints = np.cumsum([len(rows) for rows, _ in parts])
     return [

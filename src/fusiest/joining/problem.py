@@ -198,5 +198,7 @@ def _options(problem: JoinProblem, einsum: str, leasts: Sequence[Least]) -> dict
 
 
 def _least(rows: Rows, weights: Weights) -> Least:
+    if not len(rows):
+        return IMPOSSIBLE
     both = weights.energy * rows.energy + weights.latency * rows.latency
     return Least(float(rows.energy.min()), float(rows.latency.min()), float(both.min()))

@@ -9,7 +9,7 @@ however many layers there are. Equal layers have equal stretches, searched once.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -27,9 +27,10 @@ from fusiest.joining.compatibility import (
 from fusiest.joining.incumbents import Incumbents, KnownCosts
 from fusiest.joining.passes import Check, JoinPass, Level, PartialGroup, State, levels
 from fusiest.joining.problem import Group, JoinProblem, Potential, potential
+from fusiest.joining.reduced import reduced
 from fusiest.joining.rows import BUCKETS, PartialRows, Room, start_rows
 from fusiest.joining.seams import Seam, SeamBounds, SeamStretch, buckets
-from fusiest.objective import ENERGY, Least, Objective, Weights
+from fusiest.objective import ENERGY, Least, Weights
 from fusiest.pmapping import Backing, Ints, Rows, merge_rows
 from fusiest.spec import Affine
 
@@ -91,12 +92,12 @@ class _Range(NamedTuple):
 def seam_bounds(
     problem: JoinProblem,
     costs: Potential,
-    objective: Objective,
+    searched: Sequence[str],
     all_orders: bool,
     unfused: Container[frozenset[str]],
     check: Check,
 ) -> SeamBounds:
-    """Better bounds than the relaxed ones. `unfused`: where a good mapping has no open loops.
+    """Better bounds than the relaxed ones, on these costs (names of `Least`). `unfused`: where a good mapping has no open loops.
 
     Seams are best put there: little is decided by what both sides have in common.
     """
@@ -110,7 +111,7 @@ def seam_bounds(
             (tensor,) = problem.live(span.finished)
             relaxed = {how[0][1]: least for how, least in bounds.table(span.finished).items()}
             seam = Seam(span.finished, tensor, relaxed)
-            for name in objective.searched:
+            for name in searched:
                 key = name, _key(problem, span)
                 if key not in known:
                     known[key] = _StretchSearch(problem, costs, name, span, after, check, all_orders).run()
@@ -244,8 +245,9 @@ class _StretchSearch:
             most = min(least * (1 + more), best * (1 + _SLACK))
             incumbents = Incumbents(ENERGY, (KnownCosts(most, 0.0),))
             how = JoinPass(costs, bounds, incumbents, all_orders=self.all_orders, stretch=stretch)
+            left = reduced(alone, bounds, incumbents, self.span.finished)
             try:
-                found = _transitions(alone, _end(alone, how, start, self.check), beginnings)
+                found = _transitions(alone, _end(left, how, start, self.check), beginnings)
             except _TooLarge:
                 return None
         return _Transitions(found, beginnings, most * (1 - 2e-9), potentials)

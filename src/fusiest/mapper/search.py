@@ -29,12 +29,13 @@ from fusiest.joining import (
     levels,
     picks,
     potential,
+    reduced,
     seam_bounds,
 )
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.result import FunnelStep, Stats, Stop
-from fusiest.objective import CLOSE, NOTHING, Least
+from fusiest.objective import CLOSE, NOTHING, Least, Weights
 from fusiest.pmapping import Floats, Ints, pareto_rows
 from fusiest.show import si
 
@@ -100,6 +101,7 @@ class Search:
         try:
             if not self._first_pass():
                 self.frontier = first_level(self.problem)
+                self._reduce()
                 self._bound_stretches()
                 self._join(self._pass(all_orders=self.all_orders))
             return self._proof()
@@ -194,6 +196,18 @@ class Search:
             self.candidates.append(Candidate(costs, self.problem, history, int(row)))
             self.incumbents = self.incumbents.with_point(costs)
 
+    def _reduce(self) -> None:
+        """Leave out pmappings that no better mapping can have. Those that are left cost more at least."""
+        if not self.options.bounds or not self.candidates or self.options.usage:
+            return
+        self.problem = reduced(self.problem, self.costs.bounds(self.problem), self.incumbents)
+        self._set_weights(self.costs.weights)
+
+    def _set_weights(self, weights: Weights) -> None:
+        self.costs = potential(self.problem, weights)
+        self.bounds = self.costs.bounds(self.problem)
+        self.incumbents = replace(self.incumbents, weights=weights)
+
     def _bound_stretches(self) -> None:
         """Better bounds for a long workload, cut where the best mapping known is not fused."""
         few = len(self.problem.order) < WORTHWHILE_EINSUMS
@@ -205,11 +219,22 @@ class Search:
         best = self.candidates[int(np.argmin(objective.score(energy, latency)))]
         weights = objective.weights(best.costs.energy, best.costs.latency)
         if any(weights):
-            self.costs = potential(self.problem, weights)
-            self.bounds = self.costs.bounds(self.problem)
-            self.incumbents = replace(self.incumbents, weights=weights)
+            self._set_weights(weights)
         unfused = {pick.finished for pick in best.joins() if not pick.before.zones}
-        self.bounds = seam_bounds(self.problem, self.costs, objective, self.all_orders, unfused, self._check)
+        self.bounds = seam_bounds(self.problem, self.costs, self._in_doubt(), self.all_orders, unfused, self._check)
+
+    def _in_doubt(self) -> list[str]:
+        """Costs of which better bounds are wanted: not those that a known mapping has at their least, but what decides then."""
+        objective = self.options.minimized
+        energy, latency, _ = self._known().min(axis=1)
+        least = self.costs.bounds(self.problem).least_of_all(frozenset())
+        proven = {
+            name
+            for name, cost, bound in (("energy", energy, least.energy), ("latency", latency, least.latency))
+            if cost <= bound * (1 + CLOSE)
+        }
+        names = [name for name in objective.searched if name not in proven]
+        return names or [name for name in [objective.decides_ties] if name and name not in proven]
 
     def _check(self) -> None:
         interrupt.check()
