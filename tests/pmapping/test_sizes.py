@@ -38,9 +38,12 @@ NEED = 8 * ((4 * 2 + 2 * 3 + 4 * 3) + (4 * 3 + 4))
 def test_ample_is_what_holds_everything(size: float, ample: bool) -> None:
     spec = load_text(TWO, SIZE=size)
     assert ample_memories(spec) == ({"GLB"} if ample else set())
-    assert bind_limited(spec, "T", "MAC", usage=False).components[1].size == (math.inf if ample else size)
-    assert bind_limited(spec, "T", "MAC", usage=True).components[1].size == size
-    assert meeting_memories(spec, usage=False) == (() if ample or math.isinf(size) else ("GLB",))
+    assert Asked().ample(spec) == ample_memories(spec)
+    assert not Asked(usage=True).ample(spec)
+    assert bind_limited(spec, "T", "MAC", Asked().ample(spec)).components[1].size == (math.inf if ample else size)
+    assert bind_limited(spec, "T", "MAC", frozenset()).components[1].size == size
+    wanted = () if ample or math.isinf(size) else ("GLB",)
+    assert meeting_memories(spec, usage=False, ample=Asked().ample(spec)) == wanted
 
 
 def test_space_counts_where_usage_is_asked_for() -> None:

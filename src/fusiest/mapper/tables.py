@@ -41,7 +41,7 @@ def explore_all(
 def asked_of(options: Options, counted: bool = False) -> Asked:
     """What options ask of the search for pmappings."""
     limits = FusedLimits(options.max_fused_loops, options.max_fused_loops_per_variable)
-    return Asked(limits, options.imperfect, options.usage is not None, options.finished, counted)
+    return Asked(limits, options.imperfect, options.usage is not None, options.finished, counted, needed=not counted)
 
 
 def make_explorer(

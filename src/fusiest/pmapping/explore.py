@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,8 +29,9 @@ from fusiest.pmapping.plain import (
     top_fits,
 )
 from fusiest.pmapping.problem import Problem, coarsened, make_problem
+from fusiest.pmapping.roomy import roomy_memories
 from fusiest.pmapping.searched import TablePiece, searched
-from fusiest.pmapping.sizes import bind_limited
+from fusiest.pmapping.sizes import ample_memories, bind_limited
 from fusiest.pmapping.spatial import best_usages, fanouts
 from fusiest.pmapping.table import Compatibility, FusedLimits, Origin, Rows, Table, group_sizes, merge_rows
 from fusiest.spec import Path, Spec, computes
@@ -61,6 +62,18 @@ class Asked:
     """A quick look: of each state only so many rows go on. What is found is valid, not always the best."""
     apart: bool = False
     """Only pmappings that share nothing on chip: what Einsums share is in the outermost memory."""
+    needed: bool = False
+    """Only pmappings that some best mapping of the whole workload needs, not all ways to meet other Einsums."""
+
+    def is_roomy(self, spec: Spec) -> bool:
+        """Whether no fused loops are needed: they save space, and there is enough."""
+        return self.needed and not self.usage and roomy_memories(spec) is not None
+
+    def ample(self, spec: Spec) -> frozenset[str]:
+        """Memories in which space is no concern."""
+        if self.usage:
+            return frozenset()
+        return ample_memories(spec) | ((self.needed and roomy_memories(spec)) or frozenset())
 
 
 def pmappings(
@@ -85,7 +98,7 @@ def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
     pieces: dict[Compatibility, list[Rows]] = {}
     origins: list[Origin] = []
     explored = 0
-    for path in paths(spec, einsum, asked.usage):
+    for path in paths(spec, einsum, asked.ample(spec)):
         for piece in explore_path(spec, path, asked):
             check()
             piece.rows.origin[:] = len(origins)
@@ -94,19 +107,22 @@ def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
             explored += piece.explored
     groups = {compatibility: merge_rows(parts) for compatibility, parts in pieces.items()}
     candidates = {c: group_sizes(parts, groups[c]) for c, parts in pieces.items()} if asked.counted else {}
-    return Table(einsum, meeting_memories(spec, asked.usage), groups, origins, explored, candidates)
+    memories = meeting_memories(spec, asked.usage, asked.ample(spec))
+    return Table(einsum, memories, groups, origins, explored, candidates)
 
 
-def paths(spec: Spec, einsum: str, usage: bool = False) -> list[Path]:
-    """The computes that can run an Einsum, each with what lies above it. `usage`: space counts in any case."""
-    found = [bind_limited(spec, einsum, compute, usage) for compute in computes(spec.require_arch())]
+def paths(spec: Spec, einsum: str, ample: frozenset[str] = frozenset()) -> list[Path]:
+    """The computes that can run an Einsum, each with what lies above it, of which these memories are ample."""
+    found = [bind_limited(spec, einsum, compute, ample) for compute in computes(spec.require_arch())]
     return [path for path in found if path.compute.enabled or path.einsum.is_copy_operation]
 
 
 def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
     """Pieces of the table for one compute."""
     names = [c.name for c in path.components]
-    memories = meeting_memories(spec, asked.usage)
+    memories = meeting_memories(spec, asked.usage, asked.ample(spec))
+    if asked.is_roomy(spec):
+        asked = replace(asked, limits=replace(asked.limits, loops=0))
     if path.einsum.is_copy_operation:
         for copied in copy_pmappings(spec, path, list(memories), asked.limits, asked.imperfect):
             yield TablePiece(*copied, explored=len(copied[1]))

@@ -6,15 +6,15 @@ import functools
 import math
 
 from fusiest.pmapping.placement import placements
-from fusiest.pmapping.sizes import ample_memories, bind_sized
+from fusiest.pmapping.sizes import bind_sized
 from fusiest.spec import Spec, computes
 
 
-def meeting_memories(spec: Spec, usage: bool) -> tuple[str, ...]:
-    """Memories whose space Einsums share and that could be full; none if Einsums do not meet on chip. With `usage` all."""
+def meeting_memories(spec: Spec, usage: bool, ample: frozenset[str]) -> tuple[str, ...]:
+    """Memories whose space Einsums share and that are not ample; none if Einsums do not meet on chip. With `usage` all."""
     if usage:
         return shared_memories(spec)
-    return tuple(m for m in shared_memories(spec) if m not in ample_memories(spec)) if can_fuse(spec) else ()
+    return tuple(m for m in shared_memories(spec) if m not in ample) if can_fuse(spec) else ()
 
 
 @functools.lru_cache(maxsize=4)

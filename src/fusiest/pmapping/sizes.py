@@ -21,10 +21,9 @@ def bind_sized(spec: Spec, einsum: str, compute: str) -> Path:
     return replace(path, components=tuple(components)) if large else path
 
 
-def bind_limited(spec: Spec, einsum: str, compute: str, usage: bool) -> Path:
-    """The same, with sizes only where they can be a limit, unless `usage` counts."""
+def bind_limited(spec: Spec, einsum: str, compute: str, ample: frozenset[str]) -> Path:
+    """The same, with memories unlimited that are ample."""
     path = bind_sized(spec, einsum, compute)
-    ample = frozenset[str]() if usage else ample_memories(spec)
     components = (replace(c, size=math.inf) if c.name in ample else c for c in path.components)
     return replace(path, components=tuple(components)) if ample else path
 

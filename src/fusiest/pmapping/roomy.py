@@ -1,0 +1,125 @@
+"""Where Einsums need not take turns: all that they exchange on chip has room there whole, whatever the order they run in.
+
+Fused loops save nothing but space. Take any mapping of a workload whose Einsums exchange tensors only in the outermost memory
+and in the one right below it, and put the outermost holders of shared tensors above all loops, each Einsum's loops
+below them. A backing holder is never filled, traffic of the other holders depends on tile shapes at them and at their
+children, and neither has changed. Each tensor is finished before it is used. Only space has: the memory now holds what is alive
+as a whole. If that fits, mappings without fused loops are as good as any.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+
+from fusiest.model import footprint
+from fusiest.pmapping.placement import Placement, placements
+from fusiest.spec import Path, Spec, bind, computes
+
+
+@functools.lru_cache(maxsize=4)
+def roomy_memories(spec: Spec) -> frozenset[str] | None:
+    """Memories in which Einsums may exchange tensors, if all that can be alive always fits: then nothing has to be
+    fused by loops. None if that is not so, or if a constraint may forbid a holder above all loops."""
+    found: dict[str, float] = {}
+    for path in _paths(spec):
+        shared = [t for t in path.einsum.accesses if t in spec.info.shared]
+        for placement in placements(spec, path):
+            backing = {placement.holders(t, path)[0] for t in shared}
+            if any(not _can_be_on_top(path, placement, memory) for memory in backing):
+                return None
+            found.update({path.components[m].name: math.inf for m in backing})
+    for path in _paths(spec):
+        for component in path.components:
+            if component.name in found:
+                found[component.name] = min(found[component.name], component.size)
+    outermost = {next(c.name for c in path.components if c.kind == "memory") for path in _paths(spec)}
+    inner = {m: size for m, size in found.items() if m not in outermost}
+    if any(size < alive_bits(spec, m) for m, size in inner.items() if math.isfinite(size)):
+        return None
+    return frozenset(inner)
+
+
+def _paths(spec: Spec) -> Iterator[Path]:
+    for einsum in spec.info.einsums:
+        for compute in computes(spec.require_arch()):
+            path = bind(spec, einsum, compute)
+            if path.compute.enabled or path.einsum.is_copy_operation:
+                yield path
+
+
+def _can_be_on_top(path: Path, placement: Placement, memory: int) -> bool:
+    """Whether holders of a memory may stand above all loops: it is the outermost, or the next, and nothing says otherwise."""
+    memories = [i for i, c in enumerate(path.components) if c.kind == "memory"]
+    sets = placement.sets[memory]
+    if memory == memories[0]:
+        return True
+    if memory != memories[1] or any(c.dimensions for c in path.components[: memory + 1]):
+        return False
+    return sets is not None and not sets.tile_shape and not sets.tensor_order_options
+
+
+def alive_bits(spec: Spec, memory: str) -> float:
+    """The most bits that a memory can have to hold, whatever the order of Einsums, if all tensors stand above all loops.
+
+    While an Einsum runs: its own tensors, all persistent ones, and shared ones that can be alive. These are neither used only by
+    Einsums that must come before it, nor only by such as must come after it. Copies of a tensor count as one with it, which
+    lives as long as any of them.
+    """
+    info = spec.info
+    number = {einsum: 1 << i for i, einsum in enumerate(info.einsums)}
+    before = dict.fromkeys(info.einsums, 0)
+    after = dict.fromkeys(info.einsums, 0)
+    for einsum in info.einsums:  # as listed, producers come first
+        for needed in info.needs(einsum):
+            before[einsum] |= before[needed] | number[needed]
+    for einsum, earlier in before.items():
+        for other in info.einsums:
+            if earlier & number[other]:
+                after[other] |= number[einsum]
+    users: dict[str, int] = {}
+    bits: dict[str, float] = {}
+    always: set[str] = set()
+    for tensor, own in _families(spec).items():
+        users[own] = users.get(own, 0) | sum(number[e] for e in info.users[tensor])
+        bits[own] = bits.get(own, 0.0) + _tensor_bits(spec, memory, tensor)
+        if any(tensor in info.einsums[e].persistent for e in info.users[tensor]):
+            always.add(own)
+    most = 0.0
+    for einsum in info.einsums:
+        early, late = before[einsum], after[einsum]
+        here = number[einsum]
+        alive = (
+            t
+            for t, by in users.items()
+            if t in always or by == here or (by.bit_count() > 1 and by & ~early and by & ~late)
+        )
+        most = max(most, sum(bits[t] for t in alive))
+    return most
+
+
+def _families(spec: Spec) -> dict[str, str]:
+    """Per tensor, the one that it is a copy of; or itself."""
+    found = {tensor: tensor for tensor in spec.info.users}
+    for info in spec.info.einsums.values():
+        if info.is_copy_operation:
+            (first, *others) = (found[t] for t in info.accesses)
+            found = {t: first if own in others else own for t, own in found.items()}
+    return found
+
+
+def _tensor_bits(spec: Spec, memory: str, tensor: str) -> float:
+    """Bits of a whole tensor in a memory: for the Einsum that uses most of it, or all parts if several make it."""
+    found = []
+    for einsum in spec.info.users[tensor]:
+        info = spec.info.einsums[einsum]
+        values = footprint(info.accesses[tensor], info.bounds) * info.n_instances
+        own = [
+            c.bits_per_value[tensor]
+            for compute in computes(spec.require_arch())
+            for c in bind(spec, einsum, compute).components
+            if c.name == memory
+        ]
+        found.append(values * max(own, default=0.0))
+    return max(found) if len(spec.info.producers.get(tensor, ())) < 2 else sum(found)
