@@ -17,7 +17,7 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache
 
-MODULES = ("baselines/*.py", "joining/coarse.py", "pmapping/kernels.py")
+MODULES = ("baselines/*.py", "joining/coarse.py", "joining/kernels.py", "pmapping/kernels.py")
 
 
 def compiled(**options: Any) -> Callable[[Any], Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fusiest.joining.compatibility import Relaxed
+from fusiest.joining.compatibility import Relaxed, only
 from fusiest.objective import IMPOSSIBLE, NOTHING, Least
 
 RelaxedLeast = Mapping[Relaxed, Least]
@@ -74,9 +74,9 @@ class LowerBounds:
             found: dict[Relaxed, Least] = {}
             further: dict[Relaxed, Least] = {}
             for relaxed, cost in self.options[einsum].items():
-                lasting, coming = _only(relaxed, kept), rest.get(_only(relaxed, kept), {})
+                lasting, coming = only(relaxed, kept), rest.get(only(relaxed, kept), {})
                 least = IMPOSSIBLE
-                for passing, one in behind.get(_only(relaxed, before), {}).items():
+                for passing, one in behind.get(only(relaxed, before), {}).items():
                     least |= one.plus(coming.get(passing, IMPOSSIBLE))
                     key = tuple(sorted({*lasting, *passing}, key=lambda item: item[0]))
                     further[key] = further.get(key, IMPOSSIBLE) | one.plus(cost)
@@ -93,15 +93,11 @@ class LowerBounds:
         by_shared = _by_shared(rest, kept)
         found: dict[Relaxed, Least] = {}
         for relaxed, cost in self.options[einsum].items():
-            visible = _only(relaxed, before)
-            for others, more in by_shared.get(_only(relaxed, kept), {}).items():
+            visible = only(relaxed, before)
+            for others, more in by_shared.get(only(relaxed, kept), {}).items():
                 key = tuple(sorted({*visible, *others}, key=lambda item: item[0]))
                 found[key] = found.get(key, IMPOSSIBLE) | cost.plus(more)
         return found
-
-
-def _only(relaxed: Relaxed, tensors: Container[str]) -> Relaxed:
-    return tuple(item for item in relaxed if item[0] in tensors)
 
 
 def _by_shared(table: RelaxedLeast, tensors: Container[str]) -> dict[Relaxed, dict[Relaxed, Least]]:
@@ -109,5 +105,5 @@ def _by_shared(table: RelaxedLeast, tensors: Container[str]) -> dict[Relaxed, di
     found: dict[Relaxed, dict[Relaxed, Least]] = {}
     for relaxed, least in table.items():
         others = tuple(item for item in relaxed if item[0] not in tensors)
-        found.setdefault(_only(relaxed, tensors), {})[others] = least
+        found.setdefault(only(relaxed, tensors), {})[others] = least
     return found

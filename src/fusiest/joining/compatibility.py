@@ -7,6 +7,7 @@ it: what all users must agree on, whatever the order of loops.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -139,6 +140,11 @@ def relaxed_own(compatibility: Compatibility, view: EinsumView, tensors: frozens
             steps = frozenset(view.stepping(b.tensor, loop.variable) for loop in above)
             found.append((b.tensor, TensorCompatibility(b.memory, steps)))
     return tuple(sorted(found, key=lambda item: item[0]))
+
+
+def only(relaxed: Relaxed, tensors: Container[str]) -> Relaxed:
+    """What it says of these tensors."""
+    return tuple(item for item in relaxed if item[0] in tensors)
 
 
 def merged(*parts: Relaxed) -> Relaxed:

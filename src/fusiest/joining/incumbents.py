@@ -7,12 +7,28 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from fusiest.joining.kernels import (
+    ENERGY_KNOWN,
+    FRONT_KNOWN,
+    LATENCY_KNOWN,
+    NOTHING_KNOWN,
+    PRODUCT_KNOWN,
+    KnownArrays,
+    promising_groups,
+    promising_rows,
+)
 from fusiest.objective import CLOSE, NO_WEIGHTS, Least, Objective, Weights
 from fusiest.pmapping import Floats
 
-Flags = np.ndarray
-_SLACK = 1 - CLOSE
+Flags = npt.NDArray[np.bool_]
+_KINDS = {
+    ("energy",): ENERGY_KNOWN,
+    ("latency",): LATENCY_KNOWN,
+    ("edp",): PRODUCT_KNOWN,
+    ("energy", "latency"): FRONT_KNOWN,
+}
 
 
 class KnownCosts(NamedTuple):
@@ -48,33 +64,31 @@ class Incumbents:
         """The least score of any completion."""
         return self.objective.least_score(energy, latency, more, self.weights)
 
-    def possible(self, energy: float, latency: float, more: Least) -> bool:
-        """`promising`, for one pair of costs."""
-        if not np.isfinite(more.energy):
-            return False
-        return not self.points or bool(self.promising(np.array([energy]), np.array([latency]), more)[0])
-
     def promising(self, energy: Floats, latency: Floats, more: Least, usage: Floats | None = None) -> Flags:
         """Whether completions of these costs, which need at least so much more, could be better than every incumbent.
 
         If a memory is watched, all are as long as its usage is not given.
         """
-        keep = np.ones(len(energy), np.bool_)
         if not self.points or (self.watched is not None and usage is None):
-            return keep
-        if self.objective.is_front:
-            for point in self.points:
-                better = energy + more.energy < point.energy * _SLACK
-                better |= latency + more.latency < point.latency * _SLACK
-                keep &= better if usage is None else better | (usage < point.usage * _SLACK)
-            return keep
-        score = self.least_score(energy, latency, more)
-        if usage is None:
-            better = score < self._best * _SLACK
-            return np.asarray(better | self._breaks_tie(score, energy + more.energy, latency + more.latency))
-        for known, point in zip(self._scores, self.points, strict=True):
-            keep &= (score < known * _SLACK) | (usage < point.usage * _SLACK)
-        return keep
+            return np.ones(len(energy), np.bool_)
+        used = np.full(len(energy), -1.0) if usage is None else usage
+        return np.asarray(promising_rows(self.known, energy, latency, np.array(more), used))
+
+    def promising_groups(self, energy: Floats, latency: Floats, least: Floats) -> Flags:
+        """Of groups of pmappings: whether one of these costs is promising, if the group and all after it need at least so much."""
+        if not self.points:
+            return np.isfinite(least[:, 0])
+        return np.asarray(promising_groups(self.known, energy, latency, least))
+
+    @cached_property
+    def known(self) -> KnownArrays:
+        """The same for compiled loops."""
+        watched = -1 if self.watched is None else self.watched
+        if not self.points:
+            return KnownArrays(NOTHING_KNOWN, np.empty((0, 4)), np.zeros(2), 0.0, -1.0, watched)
+        points = np.column_stack([np.array(self.points), self._scores])
+        other = self._least_other if self.objective.follows_ties else -1.0
+        return KnownArrays(_KINDS[self.objective.names], points, np.array(self.weights), self._best, other, watched)
 
     @cached_property
     def _scores(self) -> Floats:
@@ -89,13 +103,6 @@ class Incumbents:
         """Of the best incumbents, the least of the cost that decides between equal scores."""
         others = self.objective.tie_break(*np.array([point[:2] for point in self.points]).T)
         return float(others[self._scores <= self._best * (1 + CLOSE)].min())
-
-    def _breaks_tie(self, score: Floats, energy: Floats, latency: Floats) -> Flags:
-        """Whether completions could be as good as the best incumbents, and better than all of these in the other cost."""
-        if not self.objective.follows_ties:
-            return np.zeros(len(score), np.bool_)
-        other = self.objective.tie_break(energy, latency)
-        return np.asarray((score <= self._best * (1 + CLOSE)) & (other < self._least_other * _SLACK))
 
 
 def _covers(a: KnownCosts, b: KnownCosts) -> bool:

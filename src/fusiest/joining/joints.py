@@ -26,6 +26,7 @@ from fusiest.joining.holders import (
     still_held,
     with_copy,
 )
+from fusiest.joining.matches import LoopMatch, matches
 from fusiest.model import keeps_behind
 from fusiest.pmapping import Backing, Compatibility, FusedLoop, Holding
 from fusiest.spec import Stepping
@@ -93,15 +94,12 @@ class BackingDepth(NamedTuple):
     zones: int
 
 
-def join_compatibilities(
+def meetings(
     before: OpenCompatibility, einsum: Compatibility, view: EinsumView, live: LiveTensors, rules: JoinRules
-) -> tuple[Joint, ...]:
+) -> tuple[LoopMatch, ...]:
     """All ways in which both can meet, if they agree relaxed; none if their loops cannot be put in one order."""
-    joints = (
-        _Meeting(before, einsum, view, match, live.after, rules).joint()
-        for match in _matches(before, einsum, view, live.shared)
-    )
-    return tuple(joint for joint in joints if joint is not None)
+    found = matches(before, einsum, view, live.shared)
+    return tuple(match for match in found if Meeting(before, einsum, view, match, live.after, rules).fits())
 
 
 class LiveTensors(NamedTuple):
@@ -111,55 +109,31 @@ class LiveTensors(NamedTuple):
     after: frozenset[str]
 
 
-def _matches(
-    before: OpenCompatibility, einsum: Compatibility, view: EinsumView, shared: frozenset[str]
-) -> Iterator[dict[int, FusedLoop]]:
-    """Which loop of the Einsum is each open loop. It must have all of them: it runs inside them.
-
-    A loop above a shared tensor steps that tensor's rank. Below it, any fused loop of the Einsum with as many iterations
-    will do: two Einsums that share nothing there may still take turns for the sake of a third.
-    """
-    candidates = []
-    for loop in before.loops:
-        tied = {view.variable_of(t, stepping) for t, stepping in loop.ranks if t in shared}
-        if len(tied) > 1:
-            return
-        same = [v for v in einsum.loops if view.info.bounds[v.variable] == loop.bound and v.place == loop.place]
-        candidates.append([v for v in same if not tied or v.variable in tied])
-    outer = [_outer(before, i) for i in range(len(before.loops))]
-    for chosen in itertools.product(*candidates):
-        follows = (
-            v.number == 0 if o is None else v == chosen[o]._replace(number=chosen[o].number + 1, place=v.place)
-            for v, o in zip(chosen, outer, strict=True)
-        )
-        if len(set(chosen)) == len(chosen) and all(follows):
-            yield dict(enumerate(chosen))
-
-
-def _outer(compatibility: OpenCompatibility, i: int) -> int | None:
-    """The next open loop outwards that steps the same ranks: an open loop divides its tile, else the whole rank."""
-    loops = compatibility.loops
-    return next((j for j in reversed(range(i)) if loops[j].ranks & loops[i].ranks), None)
-
-
 @dataclass(frozen=True)
-class _Meeting:
+class Meeting:
     """Both sides, given which of the Einsum's loops each open loop is."""
 
     before: OpenCompatibility
     einsum: Compatibility
     view: EinsumView
-    match: Mapping[int, FusedLoop]
+    match: LoopMatch
     live: frozenset[str]
     rules: JoinRules
 
-    def joint(self) -> Joint | None:
-        """The two as one; None if they do not fit."""
-        if self.blocks is None or not self._in_turn() or not self._backings_agree() or not self._holders_agree():
-            return None
-        above = orders([*(h for h, _ in self.open_holdings), *self.einsum_holdings])
-        if above is None:
-            return None
+    def fits(self) -> bool:
+        """Whether they fit. Only what `outline` has of the partial mapping is looked at."""
+        agreed = self.blocks is not None and self._in_turn() and self._backings_agree() and self._holders_agree()
+        return agreed and self._orders is not None
+
+    @cached_property
+    def _orders(self) -> dict[HolderPlace, set[HolderPlace]] | None:
+        return orders([*(h for h, _ in self.open_holdings), *self.einsum_holdings])
+
+    def joint(self) -> Joint:
+        """The two as one, if they fit."""
+        above = self._orders
+        assert self.blocks is not None
+        assert above is not None
         user = self.view.info.name
         holdings = still_held(
             [*self.open_holdings, *(OpenHolding(h, user) for h in self.einsum_holdings)],

@@ -8,19 +8,22 @@ stops in between knows the last level, and so from where better mappings could s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from fusiest.joining.coarse import Coarse, thinned
-from fusiest.joining.compatibility import EMPTY, OpenCompatibility, Relaxed, merged, relaxed_open, relaxed_own
+from fusiest.joining.compatibility import EMPTY, OpenCompatibility, Relaxed, merged, relaxed_open
 from fusiest.joining.holders import ledger
 from fusiest.joining.incumbents import Incumbents
 from fusiest.joining.joints import LiveTensors
-from fusiest.joining.problem import JoinProblem, Potential
+from fusiest.joining.problem import AgreeingGroups, JoinProblem, Potential
 from fusiest.joining.rows import Pairing, PartialRows, RowJoin, Trail, merge_partial, start_rows
 from fusiest.joining.seams import Seam
 from fusiest.objective import NOTHING, Least
+from fusiest.pmapping import Floats
 
 Check = Callable[[], None]
 """Called often; raises to stop a pass."""
@@ -68,13 +71,15 @@ class State:
     finished: frozenset[str]
     groups: tuple[PartialGroup, ...]
     sources: tuple[JoinSource, ...] = ()
+    pairings: tuple[Pairing, ...] = ()
 
     def __len__(self) -> int:
         return sum(len(rows) for _, rows in self.groups)
 
     def trails(self) -> Trails:
         """What has to be kept of it to find the way back."""
-        return Trails(tuple(c for c, _ in self.groups), tuple(rows.trail for _, rows in self.groups), self.sources)
+        trails = tuple(rows.trail for _, rows in self.groups)
+        return Trails(tuple(c for c, _ in self.groups), trails, self.sources, self.pairings)
 
 
 class Trails(NamedTuple):
@@ -83,6 +88,7 @@ class Trails(NamedTuple):
     compatibilities: tuple[OpenCompatibility, ...]
     rows: tuple[Trail, ...]
     sources: tuple[JoinSource, ...]
+    pairings: tuple[Pairing, ...]
 
 
 @dataclass(frozen=True)
@@ -148,7 +154,7 @@ def _next_level(problem: JoinProblem, how: JoinPass, check: Check, level: Level)
     reached: dict[frozenset[str], _Joins] = {}
     for state in level.states:
         for einsum in how.next_einsums(problem, state.finished):
-            joins = reached.setdefault(state.finished | {einsum}, _Joins({}, []))
+            joins = reached.setdefault(state.finished | {einsum}, _Joins())
             joins.sources.append(JoinSource(state.finished, einsum))
             _Join(problem, how, check, state, einsum, joins).run()
     states = [_merged(problem, how, check, finished, joins) for finished, joins in reached.items()]
@@ -166,8 +172,9 @@ def _next_level(problem: JoinProblem, how: JoinPass, check: Check, level: Level)
 class _Joins:
     """Everything that has been joined to one set of finished Einsums, before it is pruned."""
 
-    parts: dict[OpenCompatibility, list[PartialRows]]
-    sources: list[JoinSource]
+    parts: dict[OpenCompatibility, list[PartialRows]] = field(default_factory=dict)
+    sources: list[JoinSource] = field(default_factory=list)
+    pairings: list[Pairing] = field(default_factory=list)
     compatible: int = 0
 
 
@@ -181,6 +188,8 @@ class _Join:
     state: State
     einsum: str
     joins: _Joins
+    known: dict[tuple[Relaxed, Relaxed], Least] = field(default_factory=dict)
+    """What is still to come at least, as far as it was asked."""
 
     @cached_property
     def live(self) -> LiveTensors:
@@ -188,36 +197,34 @@ class _Join:
 
     def run(self) -> None:
         """Join all groups that agree and can lead to something better."""
-        agreeing, incumbents = self._agreeing(), self.how.incumbents
-        after = self.state.finished | {self.einsum}
-        leasts = self.how.potential.groups[self.einsum]
+        problem, live, incumbents = self.problem, self.live, self.how.incumbents
+        agreeing = problem.agreeing(self.einsum, live)
+        leasts: Floats = np.array(self.how.potential.groups[self.einsum])
         for number, (compatibility, rows) in enumerate(self.state.groups):
-            if not len(rows):
+            found = self._lookup(agreeing, relaxed_open(compatibility, live.shared)) if len(rows) else None
+            if found is None:
                 continue
-            best = float(rows.energy.min()), float(rows.latency.min())
-            lasting = relaxed_open(compatibility, self.live.after)
-            for n, relaxed in self._lookup(agreeing, relaxed_open(compatibility, self.live.shared)):
-                least = self.how.bounds.least(after, merged(lasting, relaxed))
-                if incumbents.possible(*best, least.plus(leasts[n])):
-                    self._pair(number, n, least)
+            self.check()
+            lasting = relaxed_open(compatibility, live.after)
+            more: Floats = np.array([self._least(lasting, way) for way in found.ways])[found.way]
+            promising = incumbents.promising_groups(rows.energy, rows.latency, more + leasts[found.numbers])
+            seen = problem.outline(compatibility, self.einsum, live)
+            for n, least in zip(found.numbers[promising].tolist(), more[promising].tolist(), strict=True):
+                if problem.meetings(compatibility, seen, self.einsum, n, live):
+                    self._pair(number, n, Least(*least))
 
-    def _agreeing(self) -> dict[Relaxed, list[tuple[int, Relaxed]]]:
-        """The Einsum's groups by what they say of the tensors that are shared; each with what it says of live ones."""
-        view = self.problem.views[self.einsum]
-        lasting = view.tensors & self.live.after
-        found: dict[Relaxed, list[tuple[int, Relaxed]]] = {}
-        for n, (compatibility, _) in enumerate(self.problem.groups[self.einsum]):
-            key = relaxed_own(compatibility, view, self.live.shared)
-            found.setdefault(key, []).append((n, relaxed_own(compatibility, view, lasting)))
-        return found
+    def _least(self, lasting: Relaxed, way: Relaxed) -> Least:
+        """What is still to come at least, by what both sides say of the tensors that stay live."""
+        key = lasting, way
+        if key not in self.known:
+            self.known[key] = self.how.bounds.least(self.state.finished | {self.einsum}, merged(lasting, way))
+        return self.known[key]
 
-    def _lookup(
-        self, agreeing: Mapping[Relaxed, list[tuple[int, Relaxed]]], wanted: Relaxed
-    ) -> list[tuple[int, Relaxed]]:
+    def _lookup(self, agreeing: Mapping[Relaxed, AgreeingGroups], wanted: Relaxed) -> AgreeingGroups | None:
         """Groups that agree, looked up, or without grouping compared one by one."""
         if self.problem.switches.grouping:
-            return agreeing.get(wanted, [])
-        return [n for relaxed, groups in agreeing.items() for n in groups if relaxed == wanted]
+            return agreeing.get(wanted)
+        return next((groups for relaxed, groups in agreeing.items() if relaxed == wanted), None)
 
     def _pair(self, number: int, n: int, least: Least) -> None:
         """Join a group of the state and one of the Einsum, in every way that there is."""
@@ -225,12 +232,12 @@ class _Join:
         for k, joint in enumerate(problem.joints(before, self.einsum, n, self.live)):
             self.check()
             self.joins.compatible += len(rows) * len(group.rows)
-            bounds = [before.loops[a].bound for a, _ in joint.matched]
             accounts = ledger(joint.spread, problem.memories)
-            join = RowJoin(joint, bounds, accounts, problem.room, self.how.incumbents, least, problem.switches)
+            join = RowJoin(joint, accounts, problem.room, self.how.incumbents, least, problem.switches)
             charges = problem.charges.of(joint, accounts, group.rows)
-            joined = join.rows(rows, group.rows, charges, Pairing(len(self.joins.sources) - 1, number, n, k))
+            joined = join.rows(rows, group.rows, charges, len(self.joins.pairings))
             if len(joined):
+                self.joins.pairings.append(Pairing(len(self.joins.sources) - 1, number, n, k))
                 self.joins.parts.setdefault(joint.compatibility, []).append(joined)
 
 
@@ -244,7 +251,7 @@ def _merged(problem: JoinProblem, how: JoinPass, check: Check, finished: frozens
         if seam is not None:
             rows = seam.promising(compatibility, rows, problem.room, how.incumbents)
         groups.append(PartialGroup(compatibility, rows))
-    return State(finished, tuple(groups), tuple(joins.sources))
+    return State(finished, tuple(groups), tuple(joins.sources), tuple(joins.pairings))
 
 
 def _thinned(problem: JoinProblem, how: JoinPass, state: State) -> State:

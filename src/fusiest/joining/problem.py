@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fusiest.joining.bounds import LowerBounds, RelaxedLeast
-from fusiest.joining.compatibility import EinsumView, OpenCompatibility, Relaxed, relaxed_own
-from fusiest.joining.joints import JoinRules, Joint, LiveTensors, join_compatibilities
+from fusiest.joining.compatibility import EinsumView, OpenCompatibility, Relaxed, only, relaxed_own
+from fusiest.joining.joints import JoinRules, Joint, LiveTensors, Meeting, meetings
+from fusiest.joining.matches import LoopMatch, outline
 from fusiest.joining.rows import ALL_PARTS, Room, Switches
 from fusiest.joining.space import TensorCharges, make_charges, memory_sizes
 from fusiest.model import footprint
 from fusiest.objective import IMPOSSIBLE, NO_WEIGHTS, Least, Weights
-from fusiest.pmapping import Compatibility, Floats, Origin, Rows, Table
+from fusiest.pmapping import Compatibility, Floats, Ints, Origin, Rows, Table
 from fusiest.spec import Spec, WorkloadInfo
 
 _MOST_JOINTS = 100_000
@@ -32,6 +33,23 @@ class Group(NamedTuple):
 
     compatibility: Compatibility
     rows: Rows
+
+
+class AgreeingGroups(NamedTuple):
+    """An Einsum's groups that say the same of shared tensors."""
+
+    numbers: Ints
+    ways: tuple[Relaxed, ...]
+    """What they say of tensors that stay live."""
+    way: Ints
+    """Of each group, which of these."""
+
+
+def _agreeing_groups(by_way: Mapping[Relaxed, Sequence[int]]) -> AgreeingGroups:
+    numbers: Ints = np.array([n for own in by_way.values() for n in own], np.int64)
+    way: Ints = np.repeat(np.arange(len(by_way)), [len(own) for own in by_way.values()])
+    order = np.argsort(numbers)
+    return AgreeingGroups(numbers[order], tuple(by_way), way[order])
 
 
 @dataclass(frozen=True)
@@ -51,6 +69,11 @@ class JoinProblem:
     switches: Switches = ALL_PARTS
     _joints: dict[object, tuple[Joint, ...]] = field(default_factory=dict, repr=False, compare=False)
     """Remembered, as many partial mappings have the same compatibility."""
+    _outlines: dict[object, int] = field(default_factory=dict, repr=False, compare=False)
+    """Numbers of what Einsums see of partial mappings."""
+    _meetings: dict[object, tuple[LoopMatch, ...]] = field(default_factory=dict, repr=False, compare=False)
+    """Which pmappings fit what is seen, and how."""
+    _agreeing: dict[object, Mapping[Relaxed, AgreeingGroups]] = field(default_factory=dict, repr=False, compare=False)
     _live: dict[frozenset[str], frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -83,15 +106,48 @@ class JoinProblem:
         """Einsums that can run next."""
         return [e for e in self.order if e not in finished and self.workload.needs(e) <= finished]
 
+    def outline(self, before: OpenCompatibility, einsum: str, live: LiveTensors) -> int:
+        """A number for all that an Einsum sees of a partial mapping."""
+        key = einsum, live.shared, outline(before, self.views[einsum], live.shared)
+        return self._outlines.setdefault(key, len(self._outlines))
+
+    def meetings(
+        self, before: OpenCompatibility, seen: int, einsum: str, number: int, live: LiveTensors
+    ) -> tuple[LoopMatch, ...]:
+        """The ways in which the Einsum's group of this number fits, given what it sees."""
+        key = seen, number
+        found = self._meetings.get(key)
+        if found is None:
+            compatibility = self.groups[einsum][number].compatibility
+            found = self._meetings[key] = meetings(before, compatibility, self.views[einsum], live, self.rules)
+        return found
+
     def joints(self, before: OpenCompatibility, einsum: str, number: int, live: LiveTensors) -> tuple[Joint, ...]:
         """The ways to join an Einsum's group of this number."""
         key = before, einsum, number, live
         if key not in self._joints:
             if len(self._joints) >= _MOST_JOINTS:
                 self._joints.clear()
-            compatibility = self.groups[einsum][number].compatibility
-            self._joints[key] = join_compatibilities(before, compatibility, self.views[einsum], live, self.rules)
+            compatibility, view = self.groups[einsum][number].compatibility, self.views[einsum]
+            found = self.meetings(before, self.outline(before, einsum, live), einsum, number, live)
+            self._joints[key] = tuple(
+                Meeting(before, compatibility, view, match, live.after, self.rules).joint() for match in found
+            )
         return self._joints[key]
+
+    def agreeing(self, einsum: str, live: LiveTensors) -> Mapping[Relaxed, AgreeingGroups]:
+        """An Einsum's groups by what they say of the tensors that are shared."""
+        view = self.views[einsum]
+        lasting = view.tensors & live.after
+        key = einsum, live.shared, lasting
+        if key not in self._agreeing:
+            numbers: dict[Relaxed, dict[Relaxed, list[int]]] = {}
+            for n, (compatibility, _) in enumerate(self.groups[einsum]):
+                whole = relaxed_own(compatibility, view, view.tensors)
+                by_shared = numbers.setdefault(only(whole, live.shared), {})
+                by_shared.setdefault(only(whole, lasting), []).append(n)
+            self._agreeing[key] = {shared: _agreeing_groups(ways) for shared, ways in numbers.items()}
+        return self._agreeing[key]
 
     def with_sizes(self, sizes: Floats) -> JoinProblem:
         """With memories of other sizes, in which nothing is settled before the end."""

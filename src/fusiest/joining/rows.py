@@ -7,7 +7,6 @@ these below the last zone. The whole needs  u[k] = max(beside[k], reserved[k] + 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from fusiest.joining.holders import Ledger, merge_accounts
 from fusiest.joining.incumbents import Incumbents
 from fusiest.joining.joints import PERSISTENT, Joint
+from fusiest.joining.kernels import BeforeArrays, EinsumArrays, JointArrays, joined_rows
 from fusiest.objective import Least
 from fusiest.pmapping import Floats, Ints, Rows, group_numbers, pareto_rows
 
@@ -29,19 +29,14 @@ BUCKETS = 8
 class Trail:
     """Where rows came from: all that is needed once others have been joined to them."""
 
-    source: Ints
-    """Which pair (finished set, Einsum) was joined."""
-    before_group: Ints
-    before_row: Ints
-    """Of the partial mapping: number of its compatibility, and row."""
-    einsum_group: Ints
-    einsum_row: Ints
-    """Of the Einsum's pmapping."""
-    joint: Ints
-    """In which of the ways that the two compatibilities can be joined."""
+    pairing: npt.NDArray[np.int32]
+    """Which two compatibilities were joined, and how: a number in the state's list."""
+    before_row: npt.NDArray[np.int32]
+    einsum_row: npt.NDArray[np.int32]
+    """Which row of either."""
 
     def __len__(self) -> int:
-        return len(self.source)
+        return len(self.pairing)
 
     def take(self, which: Ints) -> Trail:
         return Trail(*(getattr(self, f.name)[which] for f in fields(self)))
@@ -70,14 +65,11 @@ class PartialRows:
     def __len__(self) -> int:
         return len(self.energy)
 
-    def in_accounts(self, which: list[int]) -> PartialRows:
-        """With these accounts in place of its own."""
-        return replace(
-            self,
-            reserved=self.reserved[:, which],
-            beside=self.beside[:, which],
-            persistent=self.persistent[:, which],
-        )
+    @property
+    def is_start(self) -> bool:
+        """Whether it is nothing, in one row: what the first Einsum is joined to."""
+        empty = len(self) == 1 and self.beside.shape[2] == 1 and not self.tiles.shape[1]
+        return empty and not any(x.any() for x in (self.energy, self.latency, self.beside, self.persistent))
 
     def take(self, which: Ints) -> PartialRows:
         return replace(self, trail=self.trail.take(which), **{name: getattr(self, name)[which] for name in _ARRAYS})
@@ -113,7 +105,7 @@ def start_rows(memories: int, count: int = 1, zones: int = 0) -> PartialRows:
         tiles=np.empty((count, 0), np.int64), energy=np.zeros(count), latency=np.zeros(count),
         reserved=np.zeros((count, memories, zones)), beside=np.zeros((count, memories, zones + 1)),
         persistent=np.zeros((count, memories)), crossing=zeros, taken=zeros, apart=np.empty((count, 0)),
-        trail=Trail(*(zeros for _ in fields(Trail))),
+        trail=Trail(*(zeros.astype(np.int32) for _ in fields(Trail))),
     )  # fmt: skip
 
 
@@ -123,35 +115,6 @@ def fold(reserved: Floats, beside: Floats, to: int) -> tuple[Floats, Floats]:
     for k in range(reserved.shape[2] - 1, to - 1, -1):
         beside[:, :, k] = np.maximum(beside[:, :, k], reserved[:, :, k] + beside[:, :, k + 1])
     return reserved[:, :, :to], beside[:, :, : to + 1]
-
-
-def tile_keys(left: Ints, right: Ints, bounds: list[int]) -> tuple[Ints, Ints]:
-    """One number per row of either side, equal where all tiles are; `bounds` are the largest tiles per column."""
-    if math.prod(bound + 1 for bound in bounds) >= 1 << 62:
-        _, numbers = np.unique(np.concatenate([left, right]), axis=0, return_inverse=True)
-        numbers = numbers.reshape(-1)
-        return numbers[: len(left)], numbers[len(left) :]
-    keys = np.zeros(len(left), np.int64), np.zeros(len(right), np.int64)
-    for column, bound in enumerate(bounds):
-        keys = keys[0] * (bound + 1) + left[:, column], keys[1] * (bound + 1) + right[:, column]
-    return keys
-
-
-def matching_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """All (i, j) with left[i] == right[j]."""
-    order = np.argsort(right, kind="stable")
-    keys = right[order]
-    first = np.searchsorted(keys, left, "left")
-    count = np.searchsorted(keys, left, "right") - first
-    i = np.repeat(np.arange(len(left)), count)
-    offset = np.arange(len(i)) - np.repeat(np.cumsum(count) - count, count)
-    return i, order[first[i] + offset]
-
-
-def compared_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """All (i, j) with equal rows of tiles, found by comparing each with each."""
-    equal = [np.flatnonzero((right == row).all(axis=1)) for row in left]
-    return np.repeat(np.arange(len(left)), [len(j) for j in equal]), np.concatenate([np.empty(0, np.int64), *equal])
 
 
 class Pairing(NamedTuple):
@@ -199,8 +162,6 @@ class RowJoin:
     """How the rows of two compatibilities are joined."""
 
     joint: Joint
-    tile_bounds: list[int]
-    """The largest tile per pair of columns that must be equal."""
     accounts: Ledger
     room: Room
     incumbents: Incumbents
@@ -208,80 +169,90 @@ class RowJoin:
     """What is still to come at least."""
     switches: Switches = ALL_PARTS
 
-    def rows(self, before: PartialRows, einsum: Rows, charges: Iterable[Charge], pairing: Pairing) -> PartialRows:
+    def rows(self, before: PartialRows, einsum: Rows, charges: Iterable[Charge], pairing: int) -> PartialRows:
         """Every fitting pair that the memories can hold and that can still beat what is known.
 
-        `charges`: for the shared tensors that this join adds.
+        `charges`: for the shared tensors that this join adds. `pairing`: the number by which rows know where they came from.
         """
-        sizes, settled = self.room.sizes, self.room.settled
-        if self.accounts.spread:
-            before, einsum = before.in_accounts(self.accounts.before), einsum.in_accounts(self.accounts.memory)
-            sizes, settled = sizes[self.accounts.memory], settled[self.accounts.memory]
-        i, j = self._pairs(before, einsum)
-        energy, latency = before.energy[i] + einsum.energy[j], before.latency[i] + einsum.latency[j]
-        promising = np.flatnonzero(self.incumbents.promising(energy, latency, self.least))
-        i, j, energy, latency = i[promising], j[promising], energy[promising], latency[promising]
-        reserved, beside, persistent, leaf = self._reserve(before, einsum, i, j, charges)
-        _, total = fold(reserved, beside, 0)
-        reserved, beside = fold(reserved, beside, self.joint.open_zones)
-        fits = self._fitting(energy, latency, total[:, :, 0] + persistent, sizes)
-        if self.switches.consolidation:
-            beside[:, settled, 0] = 0.0
-            apart = before.apart[i[fits]]
+        listed = list(charges)
+        arrays = _einsum_arrays(einsum, listed), self._arrays(listed), self.incumbents.known, np.array(self.least)
+        if before.is_start:
+            pairs, reserved, beside, persistent, inside = self._first(*arrays[:2])
         else:
-            apart = np.column_stack([before.apart[i[fits]], leaf[fits, : len(self.room.memories)]])
-        i, j, reserved, beside, persistent = i[fits], j[fits], reserved[fits], beside[fits], persistent[fits]
+            pairs, reserved, beside, persistent, inside = joined_rows(_before_arrays(before), *arrays)
+        i, j = pairs[:, 0], pairs[:, 1]
+        apart = before.apart[i]
+        if not self.switches.consolidation:
+            apart = np.column_stack([apart, inside[:, : len(self.room.memories)]])
         if self.accounts.spread:
             after = self.accounts.after
             reserved, beside = merge_accounts(reserved, beside, after)
             persistent = persistent[:, [after.index(k) for k in range(reserved.shape[1])]]
-        source, before_group, einsum_group, way = (np.full(len(i), number) for number in pairing)
+        trail = Trail(np.full(len(i), pairing, np.int32), i.astype(np.int32), j.astype(np.int32))
         return PartialRows(
-            einsum.tiles[j][:, list(self.joint.tiles)], energy[fits], latency[fits], reserved, beside, persistent,
-            before.crossing[i], before.taken[i], apart, Trail(source, before_group, i, einsum_group, j, way),
+            einsum.tiles[j][:, list(self.joint.tiles)], before.energy[i] + einsum.energy[j],
+            before.latency[i] + einsum.latency[j], reserved, beside, persistent, before.crossing[i], before.taken[i], apart, trail,
         )  # fmt: skip
 
-    def _pairs(self, before: PartialRows, einsum: Rows) -> tuple[Ints, Ints]:
-        """Rows of both sides with equal tiles of the loops they have in common."""
-        columns = [a for a, _ in self.joint.matched], [b for _, b in self.joint.matched]
-        tiles = before.tiles[:, columns[0]], einsum.tiles[:, columns[1]]
-        if not self.switches.grouping:
-            return compared_pairs(*tiles)
-        return matching_pairs(*tile_keys(*tiles, self.tile_bounds))
+    def _first(self, einsum: EinsumArrays, joint: JointArrays) -> tuple[Ints, Floats, Floats, Floats, Floats]:
+        """The same for the first Einsum, which is joined to nothing: a workload of one Einsum needs no compiled loops here."""
+        count = len(einsum.energy)
+        reserved, beside = (
+            np.zeros((count, len(joint.memory), joint.zones)),
+            np.zeros((count, len(joint.memory), joint.zones + 1)),
+        )
+        persistent = einsum.persistent[:, joint.memory]
+        for z, boundary in enumerate(joint.einsum_boundaries[:-1]):
+            reserved[:, :, boundary] += einsum.bits[:, joint.memory, z]
+        beside[:, :, -1] = einsum.bits[:, joint.memory, -1]
+        for account, zones, number in joint.charges:
+            if zones == PERSISTENT:
+                persistent[:, account] += einsum.charges[number]
+            else:
+                (beside if zones == joint.zones else reserved)[:, account, zones] += einsum.charges[number]
+        need = fold(reserved, beside, 0)[1][:, :, 0] + persistent
+        watched = (
+            need[:, joint.memory == self.incumbents.watched].max(axis=1)
+            if self.incumbents.watched is not None
+            else None
+        )
+        fits = (need <= joint.sizes * (1 + 1e-12)).all(axis=1)
+        fits &= self.incumbents.promising(einsum.energy, einsum.latency, self.least, watched)
+        inside = beside[:, :, -1].copy()
+        reserved, beside = fold(reserved, beside, joint.open_zones)
+        beside[:, joint.settles, 0] = 0.0
+        j = np.flatnonzero(fits)
+        pairs = np.column_stack([np.zeros(len(j), np.int64), j])
+        return pairs, reserved[j], beside[j], persistent[j], inside[j]
 
-    def _reserve(
-        self, before: PartialRows, einsum: Rows, i: Ints, j: Ints, charges: Iterable[Charge]
-    ) -> tuple[Floats, Floats, Floats, Floats]:
-        """What is reserved in the zones of the refinement, needed beside them, persistent, and needed inside all."""
-        joint, accounts = self.joint, before.beside.shape[1]
-        reserved = np.zeros((len(i), accounts, joint.zones))
-        beside = np.zeros((len(i), accounts, joint.zones + 1))
-        for z in range(before.reserved.shape[2]):
-            reserved[:, :, joint.open_boundaries[z]] += before.reserved[i, :, z]
-        for z in range(before.beside.shape[2]):
-            beside[:, :, joint.open_boundaries[z]] = before.beside[i, :, z]
-        for z in range(einsum.bits.shape[2] - 1):
-            reserved[:, :, joint.einsum_boundaries[z]] += einsum.bits[j, :, z]
-        leaf = einsum.bits[j, :, -1]
-        persistent = before.persistent[i] + einsum.persistent[j]
-        for charge in charges:
-            for account in charge.accounts:
-                if charge.zones == PERSISTENT:
-                    persistent[:, account] += charge.bits[j]
-                elif charge.zones == joint.zones:
-                    leaf[:, account] += charge.bits[j]
-                else:
-                    reserved[:, account, charge.zones] += charge.bits[j]
-        beside[:, :, joint.zones] = np.maximum(beside[:, :, joint.zones], leaf)
-        return reserved, beside, persistent, leaf
+    def _arrays(self, charges: list[Charge]) -> JointArrays:
+        joint, memory = self.joint, np.array(self.accounts.memory, np.int64)
+        targets = [(account, c.zones, k) for k, c in enumerate(charges) for account in c.accounts]
+        settles = self.room.settled[memory] if self.switches.consolidation else np.zeros(len(memory), np.bool_)
+        return JointArrays(
+            np.array(joint.matched, np.int64).reshape(-1, 2),
+            np.array(joint.open_boundaries, np.int64),
+            np.array(joint.einsum_boundaries, np.int64),
+            joint.zones,
+            joint.open_zones,
+            np.array(self.accounts.before, np.int64),
+            memory,
+            np.array(targets, np.int64).reshape(-1, 3),
+            self.switches.grouping,
+            settles,
+            self.room.sizes[memory],
+        )
 
-    def _fitting(self, energy: Floats, latency: Floats, usage: Floats, sizes: Floats) -> Ints:
-        """Those that the memories can hold; if the usage of one is watched, those that can still beat what is known."""
-        fit = (usage <= sizes * (1 + 1e-12)).all(axis=1)
-        if self.incumbents.watched is not None:
-            watched = [k for k, memory in enumerate(self.accounts.memory) if memory == self.incumbents.watched]
-            fit &= self.incumbents.promising(energy, latency, self.least, usage[:, watched].max(axis=1))
-        return np.flatnonzero(fit)
+
+def _before_arrays(rows: PartialRows) -> BeforeArrays:
+    return BeforeArrays(rows.tiles, rows.energy, rows.latency, rows.reserved, rows.beside, rows.persistent)
+
+
+def _einsum_arrays(rows: Rows, charges: list[Charge]) -> EinsumArrays:
+    bits = np.array([c.bits for c in charges], np.float64).reshape(-1, len(rows))
+    tiles = np.ascontiguousarray(rows.tiles)
+    floats = rows.energy, rows.latency, rows.bits, rows.persistent, bits
+    return EinsumArrays(tiles, *(np.ascontiguousarray(array) for array in floats))
 
 
 def merge_partial(parts: list[PartialRows]) -> PartialRows:

@@ -34,9 +34,10 @@ def picks(problem: JoinProblem, history: History, row: int) -> list[Pick]:
     while finished:
         trails = history[finished]
         trail = trails.rows[group]
-        finished, einsum = trails.sources[int(trail.source[row])]
-        own = int(trail.einsum_group[row]), int(trail.einsum_row[row]), int(trail.joint[row])
-        group, row = int(trail.before_group[row]), int(trail.before_row[row])
+        pairing = trails.pairings[int(trail.pairing[row])]
+        finished, einsum = trails.sources[pairing.source]
+        own = pairing.einsum_group, int(trail.einsum_row[row]), pairing.joint
+        group, row = pairing.before_group, int(trail.before_row[row])
         found.append(Pick(finished, history[finished].compatibilities[group], einsum, *own))
     return found[::-1]
 
