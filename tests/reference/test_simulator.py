@@ -70,9 +70,10 @@ def _check_peaks(spec: Spec, simulation: Simulation, fractions: dict[str, float]
 @given(cases(max_einsums=2))
 def test_reservations_are_large_enough(case: Case) -> None:
     """What a holder must keep at any moment, if all is fetched as late as possible, fits its reservation."""
-    for nest in nests(case.spec, case.tree):
+    laid_out = nests(case.spec, case.tree)
+    for nest in laid_out:
         if not nest.info.is_copy_operation:
-            for reserved in reservations(nest):
+            for reserved in reservations(nest, laid_out):
                 room = max(size(box) for tiles in reserved.tiles.values() for box in tiles.values())
                 assert most_held(nest, reserved.tensor)[reserved.memory] <= room
 

@@ -17,7 +17,9 @@ from fusiest.looptree.nodes import (
     Spatial,
     Storage,
     Temporal,
+    Tiling,
     Toll,
+    tiling_in,
     variable_in,
 )
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from fusiest.looptree.pseudocode import EinsumText
     from fusiest.looptree.pseudocode import pseudocode as draw_pseudocode
     from fusiest.looptree.svg import svg as draw_svg
-    from fusiest.looptree.text import einsums, iterations, loop_words, outline, rank_words
+    from fusiest.looptree.text import einsums, iterations, loop_words, outline, rank_words, tile_words
     from fusiest.looptree.text import text as draw_text
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "Spatial",
     "Storage",
     "Temporal",
+    "Tiling",
     "Toll",
     "draw_pseudocode",
     "draw_svg",
@@ -49,6 +52,8 @@ __all__ = [
     "nodes",
     "outline",
     "rank_words",
+    "tile_words",
+    "tiling_in",
     "variable_in",
 ]
 
@@ -57,7 +62,7 @@ if not TYPE_CHECKING:  # most commands draw nothing
         __name__,
         pseudocode="EinsumText draw_pseudocode=pseudocode",
         svg="draw_svg=svg",
-        text="draw_text=text einsums iterations loop_words outline rank_words",
+        text="draw_text=text einsums iterations loop_words outline rank_words tile_words",
     )
 
 

@@ -10,22 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 from fusiest.frozen import FrozenDict
 
 RankVariable: TypeAlias = str | FrozenDict[str, str]
 """A name, or {Einsum: name} where fused Einsums name the shared rank differently."""
+TileSize: TypeAlias = int | FrozenDict[str, int]
+"""A size, or {Einsum: size} where fused Einsums step the shared loop in tiles of different sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Temporal:
-    """A loop: below it, the rank variable has extent `tile_shape`."""
+    """A loop: below it, the rank variable has extent `tile_shape`.
+
+    An Einsum that makes windows of a tensor may have a longer first tile, or tiles that overlap (see `Tiling`).
+    """
 
     rank_variable: Annotated[
         RankVariable, "The variable that is stepped; by Einsum where fused Einsums call it differently."
     ]
-    tile_shape: Annotated[int, "The variable's extent below the loop."]
+    tile_shape: Annotated[TileSize, "The variable's extent below the loop; by Einsum where it differs."]
+    initial_tile_shape: Annotated[
+        TileSize | None, "The extent in the first iteration, if it is another: the first window that is made."
+    ] = None
+    step: Annotated[
+        TileSize | None, "How far the end of the tile moves, if not by `tile_shape`: less where windows are made again."
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +128,76 @@ def _paths(nodes: tuple[Node, ...], above: tuple[Node, ...]) -> Iterator[tuple[N
                 yield from _paths(branch.nodes, above)
             return
     yield above + nodes
+
+
+class Tiling(NamedTuple):
+    """The tiles of a loop: the first is [0, first), and the i-th ends at first + i·step and is `tile` long.
+
+    What lies outside of the extent is left out.
+    """
+
+    first: int
+    tile: int
+    step: int
+
+    @property
+    def windowed(self) -> bool:
+        """Whether tiles are anything but equal pieces, one after the other."""
+        return not self.first == self.tile == self.step
+
+    def last(self, extent: int, iterations: int | None) -> int:
+        """The last index. Windows are made as often as Einsums go through the loop in even tiles, if that is known.
+
+        >>> Tiling(4, 2, 2).last(10, None), Tiling(4, 4, 2).last(10, None), Tiling(2, 3, 1).last(8, 8)
+        (3, 3, 7)
+        """
+        if self.windowed and iterations is not None:
+            return iterations - 1
+        covered = -(-(extent - self.first) // self.step)
+        return max(0, min(covered, -(-(extent + self.tile - self.first) // self.step) - 1))
+
+    def range(self, index: int, extent: int) -> tuple[int, int]:
+        """From where to where the tile goes, the end excluded; empty if the end is not larger.
+
+        >>> [Tiling(3, 4, 2).range(i, 8) for i in range(4)]
+        [(0, 3), (1, 5), (3, 7), (5, 8)]
+        """
+        end = self.first + index * self.step
+        return (max(0, end - self.tile) if index else 0), min(extent, end)
+
+    def lengths(self, extent: int, iterations: int | None) -> dict[int, int]:
+        """How many tiles there are of each length.
+
+        >>> Tiling(3, 4, 2).lengths(8, 4), Tiling(2, 2, 2).lengths(7, None)
+        ({4: 2, 3: 2}, {2: 3, 1: 1})
+        """
+        last = self.last(extent, iterations)
+        begin = max(1, -(-(self.tile - self.first) // self.step))  # from here to `end`, tiles are whole
+        end = min(last, (extent - self.first) // self.step)
+        found = {self.tile: end - begin + 1} if end >= begin else {}
+        for index in (*range(min(begin, last + 1)), *range(max(begin, end + 1), last + 1)):
+            low, high = self.range(index, extent)
+            if high > low:
+                found[high - low] = found.get(high - low, 0) + 1
+        return found
+
+
+def tiling_in(loop: Loop, einsum: str) -> Tiling | None:
+    """The tiles of a loop in an Einsum, or None if the loop names none for it.
+
+    >>> tiling_in(Temporal(rank_variable="h", tile_shape=2, initial_tile_shape=FrozenDict({"A": 4})), "A")
+    Tiling(first=4, tile=2, step=2)
+    """
+    tile = _of(loop.tile_shape, einsum)
+    if tile is None:
+        return None
+    if isinstance(loop, Spatial):
+        return Tiling(tile, tile, tile)
+    return Tiling(_of(loop.initial_tile_shape, einsum) or tile, tile, _of(loop.step, einsum) or tile)
+
+
+def _of(size: TileSize | None, einsum: str) -> int | None:
+    return size if isinstance(size, int) or size is None else size.get(einsum)
 
 
 def variable_in(loop: Loop, einsum: str) -> str | None:

@@ -24,10 +24,12 @@ from fusiest.looptree.nodes import (
     Spatial,
     Storage,
     Temporal,
+    Tiling,
     Toll,
+    tiling_in,
     variable_in,
 )
-from fusiest.looptree.text import BoundsByEinsum, einsums, first_user, place_words, rank_words
+from fusiest.looptree.text import BoundsByEinsum, einsums, first_user, place_words, rank_words, tile_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,12 @@ class _LoopScope:
     def index(self, variable: str, number: int | None) -> str:
         return variable if number is None else f"{variable}{self.separators[variable]}{number}"
 
-    def indices(self, einsum: str, variable: str) -> Iterator[tuple[str, int]]:
-        """The loops above that step the Einsum's variable: each one's index and tile shape."""
+    def indices(self, einsum: str, variable: str) -> Iterator[tuple[str, Tiling]]:
+        """The loops above that step the Einsum's variable: each one's index and tiles."""
         for loop, number in self.above:
-            if variable_in(loop, einsum) == variable:
-                yield self.index(variable, number), loop.tile_shape
+            tiling = tiling_in(loop, einsum)
+            if variable_in(loop, einsum) == variable and tiling is not None:
+                yield self.index(variable, number), tiling
 
 
 def pseudocode(tree: LoopTree, bounds: BoundsByEinsum, accesses: AccessTexts | None = None) -> str:
@@ -152,6 +155,7 @@ def _lines(nodes: tuple[Node, ...], scope: _LoopScope, leaves: list[_Leaf]) -> l
                 pad += "  "
             case Storage():
                 before, after = _moves(node, users, scope)
+                before += _kept_windows(node, nodes, users, scope)
                 lines += [pad + line for line in before]
                 ends = [pad + line for line in after] + ends
                 scope = replace(scope, held={**scope.held, **dict.fromkeys(node.tensors, node.component)})
@@ -188,13 +192,15 @@ def _loop(loop: Loop, number: int | None, users: tuple[str, ...], scope: _LoopSc
     user = first_user(loop, users, scope.bounds)
     if user is None:
         raise SpecError(f"no Einsum under the loop over {rank_words(loop)} has a bound for it", _names(loop)[0])
-    extent, tile = _extent(*user, scope), loop.tile_shape
+    extent, tiling = _extent(*user, scope), tiling_in(loop, user[0])
+    assert tiling is not None
     if isinstance(extent, int):
-        count = str(-(-extent // tile))
+        count = str(tiling.last(extent, None) + 1)
     else:
-        count = extent if tile == 1 else f"ceil({extent} / {tile})"
+        count = extent if tiling.tile == 1 else f"ceil({_grouped(extent)} / {tiling.tile})"
     keyword = "parallel-for" if isinstance(loop, Spatial) else "for"
-    comment = f"  # tiles of {tile}" if tile > 1 else ""
+    words = tile_words(loop, users).removeprefix("tile ")
+    comment = f"  # tiles of {words}" if words != "1" else ""
     index = rank_words(loop, lambda variable: scope.index(variable, number))
     return f"{keyword} {index} in 0..{count}{place_words(loop)}:{comment}"
 
@@ -202,12 +208,37 @@ def _loop(loop: Loop, number: int | None, users: tuple[str, ...], scope: _LoopSc
 def _extent(einsum: str, variable: str, scope: _LoopScope) -> int | str:
     """The variable's extent here: a number, or an expression where the last tile may be smaller."""
     extent: int | str = scope.bounds[einsum][variable]
-    for index, tile in scope.indices(einsum, variable):
-        if tile == 1 or (isinstance(extent, int) and extent % tile == 0):
+    for index, tiling in scope.indices(einsum, variable):
+        tile = tiling.tile
+        if tiling.windowed:
+            extent = f"min({extent}, {_times(tiling.step, index)} + {tiling.first}) - {_start(index, tiling)}"
+        elif tile == 1 or (isinstance(extent, int) and extent % tile == 0):
             extent = tile
         else:
-            extent = f"min({tile}, {extent} - {tile}*{index})"
+            extent = f"min({tile}, {_grouped(extent)} - {tile}*{index})"
     return extent
+
+
+def _grouped(extent: int | str) -> str:
+    """An extent as a part of an expression."""
+    return f"({extent})" if " - " in str(extent) and not str(extent).startswith("min(") else str(extent)
+
+
+def _start(index: str, tiling: Tiling) -> str:
+    """Where the tile begins.
+
+    >>> [_start("h1", Tiling(*sizes)) for sizes in ((4, 2, 2), (4, 4, 2), (3, 4, 2))]
+    ['(h1 and 2*h1 + 2)', '2*h1', 'max(0, 2*h1 - 1)']
+    """
+    before = tiling.first - tiling.tile
+    start = _times(tiling.step, index)
+    if before > 0:
+        return f"({index} and {start} + {before})"
+    return f"max(0, {start} - {-before})" if before else start
+
+
+def _times(step: int, index: str) -> str:
+    return index if step == 1 else f"{step}*{index}"
 
 
 def _moves(node: Storage, users: tuple[str, ...], scope: _LoopScope) -> tuple[list[str], list[str]]:
@@ -235,6 +266,35 @@ def _moves(node: Storage, users: tuple[str, ...], scope: _LoopScope) -> tuple[li
         if any(output for _, _, output in roles):
             after.append(f"drain {tile} from {node.component} into {parent}")
     return before, after
+
+
+def _kept_windows(node: Storage, nodes: tuple[Node, ...], users: tuple[str, ...], scope: _LoopScope) -> Iterator[str]:
+    """How tensors are addressed that are made in windows below the holder that backs them: round and round."""
+    below = nodes[[node is other for other in nodes].index(True) :]
+    for tensor in node.tensors:
+        roles = [] if tensor in scope.held else list(_roles(tensor, users, scope))
+        for maker, access in ((einsum, access) for einsum, access, output in roles if output):
+            loop = next((n for n in below if isinstance(n, Temporal)), None)
+            tiling = tiling_in(loop, maker) if loop is not None else None
+            if loop is None or tiling is None or not tiling.windowed or tiling.step != tiling.tile:
+                continue
+            ranks = _ranks(access)
+            stepped = [i for i, rank in enumerate(ranks) if variable_in(loop, maker) in _WORD.findall(rank)]
+            lengths = [_length(_ranks(a)[i], loop, einsum, scope) for einsum, a, _ in roles for i in stepped]
+            for i in stepped:
+                ranks[i] = f"({ranks[i]}) mod {max(lengths)}" if len(ranks[i]) > 1 else f"{ranks[i]} mod {max(lengths)}"
+                yield f"# of it, a window that moves along: {tensor}[{', '.join(ranks)}]"
+
+
+def _length(rank: str, loop: Temporal, einsum: str, scope: _LoopScope) -> int:
+    """How many positions of a rank an Einsum touches in one iteration of a loop below."""
+    length = 1
+    for coefficient, variable in re.findall(r"(?:(\d+)\s*\*\s*)?([^\W\d]\w*)", rank.rpartition(":")[2]):
+        extent, tiling = scope.bounds[einsum][variable], tiling_in(loop, einsum)
+        if variable_in(loop, einsum) == variable and tiling is not None:
+            extent = max(tiling.lengths(extent, None))
+        length += int(coefficient or 1) * (extent - 1)
+    return length
 
 
 _Role: TypeAlias = tuple[str, str, bool]
@@ -296,7 +356,7 @@ def _compute(node: Compute, scope: _LoopScope) -> list[str]:
     bounds, access = scope.bounds.get(node.einsum, {}), scope.accesses[node.einsum]
     lines = []
     for v in bounds:
-        terms = [index if tile == 1 else f"{tile}*{index}" for index, tile in scope.indices(node.einsum, v)]
+        terms = [_start(index, tiling) for index, tiling in scope.indices(node.einsum, v)]
         if terms != [v]:
             lines.append(f"{v} = {' + '.join(terms) or '0'}")
     reduces = any(bound > 1 and v not in _variables(access.output) for v, bound in bounds.items())

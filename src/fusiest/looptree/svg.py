@@ -23,7 +23,7 @@ from fusiest.looptree.nodes import (
     Temporal,
     Toll,
 )
-from fusiest.looptree.text import BoundsByEinsum, einsums, holder_words, iterations, loop_words, place_words
+from fusiest.looptree.text import BoundsByEinsum, einsums, holder_words, iterations, loop_words, place_words, tile_words
 
 _MARGIN = 20  # around the drawing, in pixels as all lengths here
 _COLUMN_GAP = 24
@@ -129,7 +129,7 @@ def _column(
             branches = tuple(_column(branch.nodes, above, bounds, colours) for branch in node.nodes)
             return _Column(tuple(boxes), branches)
         if isinstance(node, Temporal | Spatial):
-            boxes.append(_loop(node, loop_words(node, iterations(node, above, users, bounds))))
+            boxes.append(_loop(node, loop_words(node, iterations(node, above, users, bounds)), tile_words(node, users)))
             above = (*above, node)
         elif isinstance(node, Compute):
             boxes.append(_compute(node))
@@ -164,8 +164,8 @@ def _edge(path: str) -> str:
     return f'<path class="edge" d="{path}"/>'
 
 
-def _loop(loop: Loop, head: str) -> _Box:
-    tail = f"tile {loop.tile_shape}{place_words(loop)}"
+def _loop(loop: Loop, head: str, tiles: str) -> _Box:
+    tail = f"{tiles}{place_words(loop)}"
     width, height = _even(max(_width(head, _LARGE), _width(tail, _SMALL)) + 24), 42
     body = f'<rect class="shape" width="{width}" height="{height}" rx="2"/>'
     if isinstance(loop, Spatial):

@@ -22,6 +22,7 @@ from fusiest.looptree.nodes import (
     Spatial,
     Temporal,
     Toll,
+    tiling_in,
     variable_in,
 )
 
@@ -65,7 +66,7 @@ def _lines(
             lines.append(f"{pad}{node.einsum} on {node.component}")
         elif isinstance(node, Temporal | Spatial):
             head = loop_words(node, iterations(node, above, users, bounds))
-            lines.append(f"{pad}{head} (tile {node.tile_shape}){place_words(node)}")
+            lines.append(f"{pad}{head} ({tile_words(node, users)}){place_words(node)}")
             above = (*above, node)
             pad += "  "
         else:
@@ -92,12 +93,18 @@ def einsums(nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def first_user(loop: Loop, einsums: Iterable[str], bounds: BoundsByEinsum) -> tuple[str, str] | None:
-    """The first of the Einsums for which the loop steps a variable with a known bound, and that variable."""
+    """The first of the Einsums for which the loop steps a variable with a known bound, and that variable.
+
+    One that steps it in even tiles comes before those that make windows.
+    """
+    found: tuple[str, str] | None = None
     for einsum in einsums:
-        variable = variable_in(loop, einsum)
-        if variable is not None and variable in bounds.get(einsum, {}):
-            return einsum, variable
-    return None
+        variable, tiling = variable_in(loop, einsum), tiling_in(loop, einsum)
+        if variable is not None and tiling is not None and variable in bounds.get(einsum, {}):
+            if not tiling.windowed:
+                return einsum, variable
+            found = found or (einsum, variable)
+    return found
 
 
 def iterations(loop: Loop, above: Iterable[Loop], einsums: Iterable[str], bounds: BoundsByEinsum) -> int | None:
@@ -108,9 +115,34 @@ def iterations(loop: Loop, above: Iterable[Loop], einsums: Iterable[str], bounds
     einsum, variable = user
     extent = bounds[einsum][variable]
     for outer in above:
-        if variable_in(outer, einsum) == variable:
-            extent = outer.tile_shape
-    return -(-extent // loop.tile_shape)
+        tiling = tiling_in(outer, einsum)
+        if variable_in(outer, einsum) == variable and tiling is not None:
+            extent = max(tiling.lengths(extent, None))
+    tiling = tiling_in(loop, einsum)
+    assert tiling is not None
+    return tiling.last(extent, None) + 1
+
+
+def tile_words(loop: Loop, einsums: Iterable[str]) -> str:
+    """`tile 2`, or what it is in each Einsum below, where some make windows or tiles differ.
+
+    >>> from fusiest.frozen import FrozenDict
+    >>> sizes = {"tile_shape": FrozenDict({"A": 4, "B": 4, "C": 2}), "initial_tile_shape": FrozenDict({"A": 6})}
+    >>> tile_words(Temporal(rank_variable="h", **sizes, step=FrozenDict({"B": 2})), ("A", "B", "C"))
+    'tile 6, then 4 in A, 4 every 2 in B, 2 in C'
+    """
+    users: dict[str, list[str]] = {}
+    for einsum in einsums:
+        tiling = tiling_in(loop, einsum)
+        if tiling is not None:
+            words = str(tiling.tile) if tiling.first == tiling.tile else f"{tiling.first}, then {tiling.tile}"
+            words += f" every {tiling.step}" if tiling.step != tiling.tile else ""
+            users.setdefault(words, []).append(einsum)
+    if not users and isinstance(loop.tile_shape, int):
+        users[str(loop.tile_shape)] = []
+    if len(users) < 2:
+        return f"tile {', '.join(users)}"
+    return "tile " + ", ".join(f"{words} in {' and '.join(names)}" for words, names in users.items())
 
 
 def rank_words(loop: Loop, index: Callable[[str], str] = str) -> str:

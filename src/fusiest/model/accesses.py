@@ -44,7 +44,7 @@ def count_accesses(nest: EinsumNest) -> Accesses:
 def _all_visits(nest: EinsumNest, counted: frozenset[int], first_only: frozenset[int]) -> dict[str, Visits]:
     return {
         v: visits((loop for loop in nest.loops if loop.variable == v), bound, counted, first_only)
-        for v, bound in nest.einsum.bounds.items()
+        for v, bound in nest.reach.items()
     }
 
 
@@ -133,6 +133,6 @@ def _copy(nest: EinsumNest) -> Accesses:
             total.setdefault((component, name, other), 0)
             per_unit.setdefault((component, name, other), 0)
         if moves:
-            total[component, name, action] = footprint(source.access, nest.einsum.bounds)
+            total[component, name, action] = footprint(source.access, nest.reach)
             per_unit[component, name, action] = footprint(source.access, extents)
     return Accesses(total, per_unit, 0, 0)

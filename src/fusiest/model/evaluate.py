@@ -12,8 +12,9 @@ from fusiest.model.accesses import Accesses, AccessKey, count_accesses
 from fusiest.model.evaluation import EinsumEvaluation, Evaluation
 from fusiest.model.exchange import check_backings, out_of_turn
 from fusiest.model.leakage import bind_all, leak_power
-from fusiest.model.nest import EinsumNest, TreeNode, build_nest, leaf_paths
+from fusiest.model.nest import EinsumNest, TreeNode, build_nest, even_iterations, leaf_paths
 from fusiest.model.occupancy import Occupancy, occupancy, reservations, sharing
+from fusiest.model.windows import keep_windows
 from fusiest.spec import BoundComponent, Path, Spec, computes, flatten, path_nodes
 from fusiest.spec import architecture as arch
 
@@ -60,7 +61,8 @@ def take_apart(spec: Spec, tree: LoopTree) -> Anatomy:
     paths = leaf_paths(tree)
     names = [path[-1].node.einsum for path in paths if isinstance(path[-1].node, Compute)]
     bound = {name: bind_all(spec, spec.info.einsums[name]) for name in names}
-    nests = [_nest(spec, path, bound) for path in paths]
+    even = even_iterations(paths, {name: spec.info.einsums[name].bounds for name in names})
+    nests = keep_windows([_nest(spec, path, bound, even) for path in paths])
     for nest in nests:
         _check_fanout(nest)
     order = {name: i for i, name in enumerate(names)}
@@ -181,12 +183,20 @@ def _check_components(spec: Spec, paths: list[tuple[TreeNode, ...]]) -> None:
 
 def _check_einsums(spec: Spec, loop: Loop) -> None:
     """A loop names only Einsums that exist."""
-    for name in () if isinstance(loop.rank_variable, str) else loop.rank_variable:
+    tables = [loop.rank_variable, loop.tile_shape]
+    if isinstance(loop, Temporal):
+        tables += [size for size in (loop.initial_tile_shape, loop.step) if size is not None]
+    for name in (name for table in tables if isinstance(table, Mapping) for name in table):
         if name not in spec.info.einsums:
             raise SpecError(f"the workload has no Einsum {name}{did_you_mean(name, spec.info.einsums)}", name)
 
 
-def _nest(spec: Spec, path: tuple[TreeNode, ...], bound: Mapping[str, Mapping[str, BoundComponent]]) -> EinsumNest:
+def _nest(
+    spec: Spec,
+    path: tuple[TreeNode, ...],
+    bound: Mapping[str, Mapping[str, BoundComponent]],
+    even: Mapping[int, int],
+) -> EinsumNest:
     leaf = path[-1].node
     assert isinstance(leaf, Compute)
     nodes = path_nodes(spec.require_arch().nodes, leaf.component)
@@ -196,7 +206,7 @@ def _nest(spec: Spec, path: tuple[TreeNode, ...], bound: Mapping[str, Mapping[st
     if not components[-1].enabled and not info.is_copy_operation:
         raise SpecError(f"{leaf.component} is not enabled for Einsum {leaf.einsum}", leaf.component)
     _check_parallel(spec, path)
-    return build_nest(path, Path(info, components))
+    return build_nest(path, Path(info, components), even)
 
 
 def _check_parallel(spec: Spec, path: tuple[TreeNode, ...]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fusiest.errors import Located, SpecError
 from fusiest.model.nest import EinsumNest, Holder, NestLoop
 from fusiest.model.occupancy import Sharing
+from fusiest.model.windows import missing, needed
 from fusiest.spec import EinsumInfo, Stepping
 
 
@@ -61,21 +62,84 @@ def out_of_turn(common: Sharing, producers: Mapping[str, Sequence[str]]) -> tupl
                 _wrong(common.nests[i], user, tensor, common.loops(i, j), bool(made)) for i in sorted(sources) if i < j
             )
             found += list(itertools.chain.from_iterable(wrong))[:1]
+        if not any(user.einsum.output in other.tensors for other in common.nests if other is not user):
+            found += _incomplete(user)
     return tuple(found)
+
+
+def _incomplete(maker: EinsumNest) -> Iterator[Located]:
+    """A part of a result is never made."""
+    made = maker.tensors[maker.einsum.output]
+    for variable, end in maker.reach.items():
+        if end < maker.einsum.bounds[variable] and variable in made.access.variables:
+            yield _at(
+                made.holders[0],
+                f"Einsum {maker.einsum.name} does not make all of {maker.einsum.output}: its loop over {variable} ends at {end} "
+                f"of {maker.einsum.bounds[variable]}; make longer windows",
+            )
 
 
 def _wrong(source: EinsumNest, user: EinsumNest, tensor: str, shared: int, produced: bool) -> Iterator[Located]:
     """What is wrong, loop by loop. `source`: a producer, or of an input the first Einsum that uses it."""
     above = source.tensors[tensor].gaps[0]
+    windowed = list(_windows(source, user, tensor, shared if produced else 0))
+    yield from _not_there(source, user, tensor, windowed, produced)
     for made, used in zip(above, user.tensors[tensor].gaps[0], strict=True):
-        if max(made.iterations, used.iterations) > 1:
+        if max(made.iterations, used.iterations) > 1 and (made, used) not in windowed:
             yield from _dropped(source, user, tensor, made, used)
     for made, used in zip(source.loops[:shared], user.loops[:shared], strict=True):
         if produced and made not in above and made.iterations > 1:
-            if user.tensors[tensor].access.output:
+            if (made, used) in windowed:
+                yield from _apart(source, user, tensor, made, used, "uses")
+            elif user.tensors[tensor].access.output:
                 yield from _apart(source, user, tensor, made, used, "makes a part of")
             else:
                 yield from _unfinished(source, user, tensor, made, used)
+
+
+def _windows(source: EinsumNest, user: EinsumNest, tensor: str, shared: int) -> Iterator[tuple[NestLoop, NestLoop]]:
+    """Shared loops over a rank of which one of them makes windows, if each of the two steps it by one variable."""
+    above = {loop.number for loop in source.tensors[tensor].gaps[0]}
+    for loop, other in zip(source.loops, user.loops, strict=False):
+        if loop.number != other.number:
+            return
+        stepping = source.tensors[tensor].access.stepping(loop.variable)
+        if stepping is None or other.variable not in user.tensors[tensor].access.ranks[stepping.rank].variables:
+            continue
+        chain = [
+            (a, b)
+            for i, (a, b) in enumerate(zip(source.loops, user.loops, strict=False))
+            if a.number == b.number and (i < shared or a.number in above) and loop.variable == a.variable
+        ]
+        even = all(a.tiling == b.tiling and not a.tiling.windowed for a, b in chain)
+        if (loop, other) in chain and not even and all(b.variable == other.variable for _, b in chain):
+            yield loop, other
+
+
+def _not_there(
+    source: EinsumNest, user: EinsumNest, tensor: str, windowed: Sequence[tuple[NestLoop, NestLoop]], produced: bool
+) -> Iterator[Located]:
+    """The user needs something that is not in the windows which its source makes."""
+    whole = {v: (0, end) for v, end in user.reach.items()}
+    for variable, end in source.reach.items() if produced else ():
+        stepping, bound = source.tensors[tensor].access.stepping(variable), source.einsum.bounds[variable]
+        if end < bound and stepping is not None and needed(user, tensor, stepping, whole, bound)[1] > end:
+            yield _at(
+                user.tensors[tensor].holders[0],
+                f"Einsum {user.einsum.name} needs more of {tensor} than Einsum {source.einsum.name} makes for it: its loop "
+                f"over {variable} ends at {end} of {bound}; make longer windows",
+            )
+    for variable in dict.fromkeys(made.variable for made, _ in windowed):
+        pairs = [pair for pair in windowed if pair[0].variable == variable]
+        stepping = source.tensors[tensor].access.stepping(variable)
+        assert stepping is not None
+        if missing(source, user, tensor, stepping, pairs):
+            yield _at(
+                user.tensors[tensor].holders[0],
+                f"Einsum {user.einsum.name} needs more of {tensor} than Einsum {source.einsum.name} makes for it: in some "
+                f"iteration of the {pairs[-1][1]} that they share, {stepping.rank} is not in the window that is held then; "
+                "make longer windows, or split above that loop",
+            )
 
 
 def _dropped(source: EinsumNest, user: EinsumNest, tensor: str, made: NestLoop, used: NestLoop) -> Iterator[Located]:

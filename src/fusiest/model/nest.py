@@ -6,11 +6,25 @@ lies at or below the fanout: that is where the hardware splits the data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fusiest.errors import SpecError, did_you_mean
-from fusiest.looptree import Compute, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll, variable_in
+from fusiest.frozen import FrozenDict
+from fusiest.looptree import (
+    Compute,
+    Loop,
+    LoopTree,
+    Node,
+    Sequential,
+    Spatial,
+    Storage,
+    Temporal,
+    Tiling,
+    Toll,
+    tiling_in,
+    variable_in,
+)
 from fusiest.spec import Access, BoundComponent, EinsumInfo, Path
 
 
@@ -47,10 +61,15 @@ class NestLoop:
     number: int
     position: int
     variable: str
-    tile_shape: int
+    tiling: Tiling
     iterations: int
+    """The most that the loop has, in this Einsum."""
     component: str | None = None
     dimension: str | None = None
+    others: int | None = None
+    """Of a loop that makes windows in this Einsum: how often it iterates, as the Einsums say that step it in even tiles."""
+    makes_windows: bool = False
+    """Or has tiles of other sizes, in some Einsum below: this one or another."""
 
     @property
     def is_spatial(self) -> bool:
@@ -62,7 +81,16 @@ class NestLoop:
             if self.is_spatial
             else f"loop over {self.variable}"
         )
-        return f"{kind} (tile {self.tile_shape})"
+        return f"{kind} (tile {self.tiling.tile})"
+
+    def tiles(self, extent: int) -> dict[int, int]:
+        """How many tiles of each length the loop cuts an extent into."""
+        return self.tiling.lengths(extent, self.others)
+
+    def ranges(self, extent: int) -> Iterator[tuple[int, int]]:
+        """From where to where each of its tiles goes, in order; empty ones too."""
+        for index in range(self.tiling.last(extent, self.others) + 1):
+            yield self.tiling.range(index, extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +122,16 @@ class TensorNest:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptWindow:
+    """What a backing holder keeps of a tensor that is made in windows below it: so many positions of one rank."""
+
+    rank: str
+    length: int
+    loops: int
+    """In which the tensor's users take turns below the holder, outermost first; the first of them moves the window."""
+
+
+@dataclass(frozen=True, slots=True)
 class EinsumNest:
     einsum: EinsumInfo
     path: Path
@@ -102,6 +140,10 @@ class EinsumNest:
     tensors: dict[str, TensorNest]
     numbers: tuple[int, ...]
     """Numbers of all loop nodes on the path, outermost first: equal prefixes are common loops."""
+    reach: Mapping[str, int]
+    """How far each variable goes: to its bound, unless windows leave out what nobody needs at the end."""
+    kept: Mapping[str, KeptWindow] = field(default_factory=dict)
+    """Tensors of which the backing holder keeps one window, moving; what that is, all users of a tensor decide."""
 
     def used_fanout(self) -> dict[tuple[str, str], int]:
         """Instances in use per fanout dimension."""
@@ -112,8 +154,40 @@ class EinsumNest:
         return used
 
 
-def build_nest(nodes: tuple[TreeNode, ...], path: Path) -> EinsumNest:
-    """The nest of one leaf. Errors name the node that makes no sense."""
+def even_iterations(paths: Sequence[tuple[TreeNode, ...]], bounds: Mapping[str, Mapping[str, int]]) -> dict[int, int]:
+    """How often each loop of a tree iterates in the Einsums that step it in even tiles, by number; the most, if they differ.
+
+    A loop has the same depth in all nests that it is in, so they are followed side by side, from the outermost loop in.
+    """
+    found: dict[int, int] = {}
+    running: list[tuple[str, list[TreeNode], dict[str, int]]] = []
+    for path in paths:
+        leaf = path[-1].node
+        assert isinstance(leaf, Compute)
+        own = [item for item in path if isinstance(item.node, (Temporal, Spatial))]
+        running.append((leaf.einsum, own, dict(bounds[leaf.einsum])))
+    for depth in range(max(len(loops) for _, loops, _ in running)):
+        here = [
+            (*_stepped(loops[depth], name, extents), extents) for name, loops, extents in running if depth < len(loops)
+        ]
+        for number, variable, tiling, extents in here:
+            if tiling is not None and not tiling.windowed:
+                found[number] = max(-(-extents[variable] // tiling.tile), found.get(number, 0))
+        for number, variable, tiling, extents in here:
+            if tiling is not None:
+                extents[variable] = max(tiling.lengths(extents[variable], found.get(number)))
+    return found
+
+
+def _stepped(item: TreeNode, einsum: str, extents: Mapping[str, int]) -> tuple[int, str, Tiling | None]:
+    """A loop's number, and what it steps in an Einsum how; no tiles if that makes no sense."""
+    assert isinstance(item.node, (Temporal, Spatial))
+    variable = variable_in(item.node, einsum)
+    return item.number, variable or "", tiling_in(item.node, einsum) if variable in extents else None
+
+
+def build_nest(nodes: tuple[TreeNode, ...], path: Path, even: Mapping[int, int] | None = None) -> EinsumNest:
+    """The nest of one leaf; `even` is what `even_iterations` gives. Errors name the node that makes no sense."""
     info = path.einsum
     loops: list[NestLoop] = []
     holders: list[Holder] = []
@@ -121,7 +195,7 @@ def build_nest(nodes: tuple[TreeNode, ...], path: Path) -> EinsumNest:
     for position, tree_node in enumerate(nodes):
         node = tree_node.node
         if isinstance(node, (Temporal, Spatial)):
-            loops.append(_loop(tree_node.number, position, node, path, extents))
+            loops.append(_loop(tree_node, position, path, extents, (even or {}).get(tree_node.number)))
         elif isinstance(node, (Storage, Toll)):
             holders += _holders(tree_node.number, position, node, path)
     for variable, extent in extents.items():
@@ -133,7 +207,17 @@ def build_nest(nodes: tuple[TreeNode, ...], path: Path) -> EinsumNest:
             )
     _check_holders(holders, path, nodes)
     tensors = {t: _tensor_nest(access, loops, holders, path) for t, access in info.accesses.items()}
-    return EinsumNest(info, path, tuple(loops), tuple(holders), tensors, tuple(loop.number for loop in loops))
+    numbers = tuple(loop.number for loop in loops)
+    return EinsumNest(info, path, tuple(loops), tuple(holders), tensors, numbers, _reach(info, loops))
+
+
+def _reach(info: EinsumInfo, loops: list[NestLoop]) -> dict[str, int]:
+    reach = dict(info.bounds)
+    for variable, bound in info.bounds.items():
+        outermost = next((loop for loop in loops if loop.variable == variable), None)
+        if outermost is not None and outermost.others is not None:
+            reach[variable] = max(end for start, end in outermost.ranges(bound) if end > start)
+    return reach
 
 
 def _where(nodes: tuple[TreeNode, ...]) -> str | None:
@@ -141,7 +225,9 @@ def _where(nodes: tuple[TreeNode, ...]) -> str | None:
     return leaf.einsum if isinstance(leaf, Compute) else None
 
 
-def _loop(number: int, position: int, node: Temporal | Spatial, path: Path, extents: dict[str, int]) -> NestLoop:
+def _loop(item: TreeNode, position: int, path: Path, extents: dict[str, int], even: int | None) -> NestLoop:
+    node = item.node
+    assert isinstance(node, (Temporal, Spatial))
     info = path.einsum
     variable = variable_in(node, info.name)
     at = node.rank_variable if isinstance(node.rank_variable, str) else next(iter(node.rank_variable), None)
@@ -149,17 +235,14 @@ def _loop(number: int, position: int, node: Temporal | Spatial, path: Path, exte
         raise SpecError(f"the loop's rank_variable names none for Einsum {info.name} below it", at)
     if variable not in extents:
         raise SpecError(f"Einsum {info.name} has no rank variable {variable}{did_you_mean(variable, extents)}", at)
-    extent = extents[variable]
-    if node.tile_shape > extent:
-        raise SpecError(
-            f"tile_shape {node.tile_shape} of the loop over {variable} is larger than the extent {extent} above it "
-            f"in Einsum {info.name}",
-            at,
-        )
-    extents[variable] = node.tile_shape
-    iterations = -(-extent // node.tile_shape)
+    tiling = _tiling(node, variable, path, extents, at)
+    others = even if tiling.windowed else None
+    iterations = sum(tiling.lengths(extents[variable], others).values())
+    extents[variable] = max(tiling.lengths(extents[variable], others))
     if isinstance(node, Temporal):
-        return NestLoop(number, position, variable, node.tile_shape, iterations)
+        tables = (node.tile_shape, node.initial_tile_shape, node.step)
+        windows = tiling.windowed or any(isinstance(size, FrozenDict) for size in tables)
+        return NestLoop(item.number, position, variable, tiling, iterations, None, None, others, windows)
     component = path.component(node.component)
     if component is None:
         names = [c.name for c in path.components]
@@ -172,7 +255,33 @@ def _loop(number: int, position: int, node: Temporal | Spatial, path: Path, exte
         raise SpecError(
             f"{node.component} has no fanout dimension {node.name}{did_you_mean(node.name, known)}", node.name
         )
-    return NestLoop(number, position, variable, node.tile_shape, iterations, component.name, str(node.name))
+    return NestLoop(item.number, position, variable, tiling, iterations, component.name, str(node.name))
+
+
+def _tiling(node: Loop, variable: str, path: Path, extents: Mapping[str, int], at: str | None) -> Tiling:
+    """The loop's tiles in this Einsum, if they make sense there."""
+    info = path.einsum
+    tiling = tiling_in(node, info.name)
+    if tiling is None:
+        raise SpecError(f"the loop's tile_shape names none for Einsum {info.name} below it", at)
+    extent = extents[variable]
+    for what, size in (("tile_shape", tiling.tile), ("initial_tile_shape", tiling.first)):
+        if size > extent and tiling.step == tiling.tile:  # windows may reach beyond the ends
+            raise SpecError(
+                f"{what} {size} of the loop over {variable} is larger than the extent {extent} above it in Einsum {info.name}",
+                at,
+            )
+    if tiling.windowed:
+        output = info.accesses[info.output]
+        if info.is_copy_operation:
+            raise SpecError(f"Einsum {info.name} is a copy, which makes no windows; give its loop even tiles", at)
+        if output.stepping(variable) is None:
+            raise SpecError(
+                f"the loop over {variable} makes windows in Einsum {info.name}, but {variable} does not index its output "
+                f"{info.output} alone",
+                at,
+            )
+    return tiling
 
 
 def _holders(number: int, position: int, node: Storage | Toll, path: Path) -> list[Holder]:
@@ -232,8 +341,17 @@ def _tensor_nest(access: Access, loops: list[NestLoop], holders: list[Holder], p
     _check_moves(access, loops, gap_of, path)
     gaps = tuple(tuple(loop for loop, g in zip(loops, gap_of, strict=True) if g == gap) for gap in range(len(own) + 1))
     nest = TensorNest(access, tuple(own), gaps)
+    for loop in loops:
+        if access.output and loop not in gaps[0] and loop.tiling.step != loop.tiling.tile:
+            what = "makes again what" if loop.tiling.step < loop.tiling.tile else "leaves out a part of what"
+            raise SpecError(
+                f"Einsum {path.einsum.name}: the {loop} {what} is held of {access.tensor} above it, as its step is "
+                f"{loop.tiling.step}; hold {access.tensor} below that loop",
+                loop.variable,
+            )
     for loop in gaps[0]:
         replicates = loop.is_spatial and access.tensor in path.einsum.replicable
+        replicates |= loop.makes_windows and not access.output and loop.variable in access.variables
         if loop.variable not in access.fully_relevant and loop.iterations > 1 and not replicates:
             raise SpecError(
                 f"Einsum {path.einsum.name}: the {loop} stands above the outermost holder of {access.tensor} but does "

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fusiest.errors import SpecError
 from fusiest.model.nest import EinsumNest, Holder, NestLoop
 from fusiest.model.visits import footprint
+from fusiest.spec import Access
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Reservation:
     bits: int | float
     level: int
     backing: bool
+    shared: int = 0
+    """Loops in which its users take turns because of it: those above it, and those that make windows of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +61,16 @@ def _reservation(nest: EinsumNest, holder: Holder, index: int) -> Reservation:
     passed = _passed(nest, holder) if index > 0 else []
     above = [loop for loop in nest.loops if not loop.is_spatial and loop.position < holder.position]
     above += own_spatial + [loop for loop in passed if loop not in own_spatial]
-    extents = dict(nest.einsum.bounds)
+    extents = dict(nest.reach)
     for loop in sorted(above, key=lambda loop: loop.position):
-        extents[loop.variable] = min(extents[loop.variable], loop.tile_shape)
+        extents[loop.variable] = max(loop.tiles(extents[loop.variable]))
     elements = footprint(tensor.access, extents)
+    window = nest.kept.get(holder.tensor) if index == 0 else None
+    if window is not None:
+        elements = elements // _length(tensor.access, window.rank, extents) * window.length
     if index == 0 and holder.tensor in nest.einsum.shared_out:  # there is room for the parts of all producers
         parts = nest.einsum.shared_out[holder.tensor]
-        own = 1 + sum(abs(a) * (extents[v] - 1) for v, a in tensor.access.ranks[parts.rank].coefficients.items())
+        own = _length(tensor.access, parts.rank, extents)
         elements = elements // own * max(own, parts.size)
     bits = elements * holder.component.bits_per_value[holder.tensor]
     persistent = index == 0 and (holder.persistent or holder.tensor in nest.einsum.persistent)
@@ -76,7 +82,14 @@ def _reservation(nest: EinsumNest, holder: Holder, index: int) -> Reservation:
                 holder.tensor,
             )
         bits *= nest.einsum.n_instances
-    return Reservation(holder.component.name, holder.tensor, bits, -1 if persistent else len(above), index == 0)
+    level = -1 if persistent else len(above)
+    shared = level + (window.loops if window is not None else 0)
+    return Reservation(holder.component.name, holder.tensor, bits, level, index == 0, shared)
+
+
+def _length(access: Access, rank: str, extents: Mapping[str, int]) -> int:
+    """Positions of one rank in a tile of these extents."""
+    return 1 + sum(abs(a) * (extents[v] - 1) for v, a in access.ranks[rank].coefficients.items())
 
 
 def _passed(nest: EinsumNest, holder: Holder) -> list[NestLoop]:
@@ -192,7 +205,7 @@ def _caps(
             first, last = lives[root.get(r.tensor, r.tensor)]
             if last > first:
                 for cut in range(first, last):
-                    caps[cut] = max(caps[cut], r.level)
+                    caps[cut] = max(caps[cut], r.shared)
     return caps
 
 

@@ -33,15 +33,9 @@ def visits(chain: Iterable[NestLoop], bound: int, counted: frozenset[int], first
     for loop in chain[: depth + 1]:
         split: dict[int, int] = {}
         for extent, times in extents.items():
-            tile = min(loop.tile_shape, extent)
-            if loop.number not in counted:
-                split[tile] = split.get(tile, 0) + times
-                continue
-            whole, rest = divmod(extent, loop.tile_shape)
-            if whole:
-                split[loop.tile_shape] = split.get(loop.tile_shape, 0) + whole * times
-            if rest:
-                split[rest] = split.get(rest, 0) + times
+            tiles = loop.tiles(extent)
+            for tile, count in tiles.items() if loop.number in counted else ((max(tiles), 1),):
+                split[tile] = split.get(tile, 0) + count * times
         extents = split
     return Visits(sum(extents.values()), sum(extent * times for extent, times in extents.items()))
 

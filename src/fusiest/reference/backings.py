@@ -6,7 +6,8 @@ comes in when the first Einsum of a turn uses it. A tensor that is made is there
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fusiest.reference.nest import SimulatedNest, TileBox, box_around, element
+from fusiest.reference.windows import times_down_to, window_loops
 
 ValueArray: TypeAlias = NDArray[np.uint64]
 """Whole numbers modulo 2^64, which sums and products of any size respect."""
@@ -65,6 +67,9 @@ class Backings:
         self.times = {t: nest.backing(t).times for nest in nests for t in nest.info.accesses}
         self.pieces = {t: self._pieces(t) for t, times in self.times.items() if times}
         self.held: dict[str, Prefix | None] = dict.fromkeys(self.pieces)
+        self.windows = {t: loops[0] for t in self.now if (loops := window_loops(nests, t))}
+        self.ends = {t: self._ends(t, number) for t, number in self.windows.items()}
+        self.gone: dict[str, set[Element]] = {t: set() for t in self.now}
         for tensor in self.pieces.keys() - self.produced:
             self.now[tensor].values[...] = self._garbage(self.now[tensor].values)
 
@@ -78,9 +83,25 @@ class Backings:
             if tensor in self.pieces and self.held[tensor] != prefix:
                 self._drop(tensor)
                 self.held[tensor] = prefix
-                if tensor not in self.produced:
-                    came = self.now[tensor].place(self.pieces[tensor][prefix])
-                    self.now[tensor].values[came] = self.start[tensor].values[came]
+                self.gone[tensor].clear()
+                came = self.now[tensor].place(self.pieces[tensor].get(prefix, ()))
+                # What is made is made from nothing, also where it has been made and dropped before.
+                self.now[tensor].values[came] = self.start[tensor].values[came]
+            if tensor in self.windows:
+                self._move_on(tensor, time[: times_down_to(nest, self.windows[tensor])])
+
+    def _move_on(self, tensor: str, prefix: Prefix) -> None:
+        """A window has moved: what nobody is to touch any more is gone."""
+        over = {one for one, last in self.ends[tensor].items() if last < prefix and last[:-1] == prefix[:-1]}
+        gone = self._give_up(tensor, over)
+        self.gone[tensor] |= over
+        self.now[tensor].values[gone] = self._garbage(self.now[tensor].values[gone])
+
+    def _give_up(self, tensor: str, elements: Iterable[Element]) -> tuple[NDArray[np.int64], ...]:
+        """Keep on record what these elements were, and where they are."""
+        places = self.now[tensor].place([one for one in elements if one not in self.gone[tensor]])
+        self.made[tensor].values[places] = self.now[tensor].values[places]
+        return places
 
     def finish(self) -> dict[str, TensorArray]:
         """Every tensor as it was when it was held for the last time."""
@@ -88,15 +109,14 @@ class Backings:
             if tensor in self.pieces:
                 self._drop(tensor)
             else:
-                self.made[tensor] = self.now[tensor]
+                self._give_up(tensor, itertools.product(*(range(low, high + 1) for low, high in self.now[tensor].box)))
         return self.made
 
     def _drop(self, tensor: str) -> None:
         prefix = self.held[tensor]
         if prefix is not None:
-            now, gone = self.now[tensor], self.now[tensor].place(self.pieces[tensor].get(prefix, ()))
-            self.made[tensor].values[gone] = now.values[gone]
-            now.values[gone] = self._garbage(now.values[gone])
+            gone = self._give_up(tensor, self.pieces[tensor].get(prefix, ()))
+            self.now[tensor].values[gone] = self._garbage(self.now[tensor].values[gone])
 
     def _garbage(self, values: ValueArray) -> ValueArray:
         return self.random.integers(1 << 62, 1 << 63, size=values.shape, dtype=np.uint64)
@@ -106,6 +126,19 @@ class Backings:
         for nest in self.nests:
             for tensor, access in nest.info.accesses.items():
                 found.setdefault(tensor, set()).update(element(access, point.values) for point in nest.points)
+                for corner in itertools.product(*((0, bound - 1) for bound in nest.info.bounds.values())):
+                    found[tensor].add(element(access, dict(zip(nest.info.bounds, corner, strict=True))))
+        return found
+
+    def _ends(self, tensor: str, number: int) -> dict[Element, Prefix]:
+        """When each element is touched for the last time, in iterations of the loop that moves the window."""
+        found: dict[Element, Prefix] = {}
+        for nest in self.nests:
+            if tensor in nest.info.accesses:
+                times = times_down_to(nest, number)
+                for point in nest.points:
+                    one = element(nest.info.accesses[tensor], point.values)
+                    found[one] = max(point.time[:times], found.get(one, ()))
         return found
 
     def _pieces(self, tensor: str) -> dict[Prefix, list[Element]]:

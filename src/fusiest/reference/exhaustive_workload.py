@@ -186,7 +186,7 @@ def _described(spec: Spec, nodes: tuple[Node, ...], end: int) -> tuple[ExchangeS
             backings.setdefault(holder.tensor, (holder.tensor, holder.component.name, above))
     shape = ExchangeShape(
         tuple(loop.variable for loop in loops),
-        tuple((loop.iterations, loop.tile_shape, (loop.component, loop.dimension)) for loop in loops),
+        tuple((loop.iterations, loop.tiling.tile, (loop.component, loop.dimension)) for loop in loops),
         tuple(sorted(backings.values())),
     )
     return shape, tuple(held)

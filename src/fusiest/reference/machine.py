@@ -60,6 +60,7 @@ class TensorMachine:
         self._open: list[tuple[int, ...] | None] = [None for _ in self.stations]
         self._tiles: list[dict[Instance, Tile]] = [{} for _ in self.stations]
         self._seen: list[dict[Instance, TensorArray]] = [{} for _ in self.stations]
+        self._begun: tuple[int, ...] | None = None
         if self.stations[0].toll or len(self.stations) < 2:
             raise SpecError(f"tensor {tensor} of Einsum {nest.info.name} has no backing holder")
 
@@ -87,6 +88,8 @@ class TensorMachine:
     def _fill(self, i: int, time: tuple[int, ...]) -> None:
         self._open[i] = time
         station = self.stations[i]
+        if i == 0 and self._begun != time:  # another tile begins where the tensor is backed: nobody has been there yet
+            self._begun, self._seen = time, [{} for _ in self.stations]
         if station.toll:
             return
         requests: dict[Instance, Request] = {}

@@ -7,11 +7,22 @@ loop count is ever computed from a quotient or a product of others: that is what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from fusiest.errors import SpecError
-from fusiest.looptree import Compute, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll, variable_in
+from fusiest.looptree import (
+    Compute,
+    LoopTree,
+    Node,
+    Sequential,
+    Spatial,
+    Storage,
+    Temporal,
+    Toll,
+    tiling_in,
+    variable_in,
+)
 from fusiest.spec import Access, BoundComponent, EinsumInfo, Path, Spec, bind
 
 Address: TypeAlias = tuple[int, ...]
@@ -37,10 +48,35 @@ class Point:
 class LoopOnPath:
     address: Address
     variable: str
-    tile_shape: int
+    first: int
+    """The end of the first tile."""
+    tile: int
+    step: int
+    """How far the end moves."""
     spatial: bool
     component: str | None = None
     dimension: str | None = None
+    times: int | None = None
+    """How often Einsums go through the loop that step it in even tiles: so often are uneven tiles made."""
+
+    @property
+    def uneven(self) -> bool:
+        return not self.first == self.tile == self.step
+
+    def tiles(self, extent: int) -> list[tuple[int, int, int]]:
+        """Index, first position and length of each tile, one after the other; the last is what remains."""
+        found, index, begin, end = [], 0, 0, self.first
+        while index < self.times if self.times is not None else self._goes_on(index, begin, end, extent):
+            low, high = max(begin, 0), min(end, extent)
+            if high > low:
+                found.append((index, low, high - low))
+            index, end = index + 1, end + self.step
+            begin = end - self.tile
+        return found
+
+    def _goes_on(self, index: int, begin: int, end: int, extent: int) -> bool:
+        """Whether there is anything to make that the tile before has not made."""
+        return index == 0 or (begin < extent and end - self.step < extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +184,9 @@ def boxes(
 
 def nests(spec: Spec, tree: LoopTree) -> list[SimulatedNest]:
     """Every Einsum's nest, in execution order."""
-    return [_nest(spec, path) for path in _leaves(tree.nodes, (), ())]
+    placed = list(_leaves(tree.nodes, (), ()))
+    times = _times(spec, placed)
+    return [_nest(spec, path, times) for path in placed]
 
 
 _Placed: TypeAlias = tuple[tuple[Address, Node], ...]
@@ -164,13 +202,41 @@ def _leaves(nodes: tuple[Node, ...], at: Address, above: _Placed) -> Iterator[_P
     yield above
 
 
-def _nest(spec: Spec, placed: _Placed) -> SimulatedNest:
+def _times(spec: Spec, leaves: list[_Placed]) -> dict[Address, int]:
+    """How often Einsums go through each loop that step it in even tiles, loops from the outermost in."""
+    found: dict[Address, int] = {}
+    extents: list[dict[str, set[int]]] = []
+    paths: list[list[LoopOnPath]] = []
+    for placed in leaves:
+        compute = placed[-1][1]
+        if not isinstance(compute, Compute):
+            raise SpecError("a branch of the LoopTree ends without a !Compute")
+        info = spec.info.einsums[compute.einsum]
+        paths.append(
+            [_loop(address, node, info, {}) for address, node in placed if isinstance(node, (Temporal, Spatial))]
+        )
+        extents.append({v: {bound} for v, bound in info.bounds.items()})
+    for depth in range(max(map(len, paths))):
+        here = [(path[depth], own) for path, own in zip(paths, extents, strict=True) if depth < len(path)]
+        for loop, own in here:
+            if not loop.uneven:
+                most = max(len(loop.tiles(extent)) for extent in own[loop.variable])
+                found[loop.address] = max(most, found.get(loop.address, 0))
+        for loop, own in here:
+            again = replace(loop, times=found.get(loop.address)) if loop.uneven else loop
+            own[loop.variable] = {length for extent in own[loop.variable] for _, _, length in again.tiles(extent)}
+    return found
+
+
+def _nest(spec: Spec, placed: _Placed, times_of: Mapping[Address, int]) -> SimulatedNest:
     compute = placed[-1][1]
     if not isinstance(compute, Compute):
         raise SpecError("a branch of the LoopTree ends without a !Compute")
     info = spec.info.einsums[compute.einsum]
     path = bind(spec, compute.einsum, compute.component)
-    loops = tuple(_loop(address, node, info) for address, node in placed if isinstance(node, (Temporal, Spatial)))
+    loops = tuple(
+        _loop(address, node, info, times_of) for address, node in placed if isinstance(node, (Temporal, Spatial))
+    )
     spatials = [loop for loop in loops if loop.spatial]
     nodes: list[LoopOnPath | Station] = []
     stations: dict[str, list[Station]] = {tensor: [] for tensor in info.accesses}
@@ -203,13 +269,13 @@ def _nest(spec: Spec, placed: _Placed) -> SimulatedNest:
     )
 
 
-def _loop(address: Address, node: Temporal | Spatial, info: EinsumInfo) -> LoopOnPath:
-    variable = variable_in(node, info.name)
-    if variable is None or variable not in info.bounds:
+def _loop(address: Address, node: Temporal | Spatial, info: EinsumInfo, times: Mapping[Address, int]) -> LoopOnPath:
+    variable, tiling = variable_in(node, info.name), tiling_in(node, info.name)
+    if variable is None or tiling is None or variable not in info.bounds:
         raise SpecError(f"a loop over {node.rank_variable} stands above Einsum {info.name}, which has no such variable")
     if isinstance(node, Spatial):
-        return LoopOnPath(address, variable, node.tile_shape, True, node.component, node.name)
-    return LoopOnPath(address, variable, node.tile_shape, False)
+        return LoopOnPath(address, variable, *tiling, True, node.component, node.name)
+    return LoopOnPath(address, variable, *tiling, False, times=times.get(address) if tiling.windowed else None)
 
 
 def _points(loops: tuple[LoopOnPath, ...], info: EinsumInfo) -> Iterator[Point]:
@@ -223,10 +289,8 @@ def _points(loops: tuple[LoopOnPath, ...], info: EinsumInfo) -> Iterator[Point]:
             place = tuple(index for loop, index in zip(loops, at, strict=True) if loop.spatial)
             yield Point(time, place, start)
             return
-        v, tile = loops[depth].variable, loops[depth].tile_shape
-        first, left, index = start[v], extent[v], 0
-        while left > 0:
-            yield from run(depth + 1, {**start, v: first}, {**extent, v: min(tile, left)}, [*at, index])
-            first, left, index = first + tile, left - tile, index + 1
+        v = loops[depth].variable
+        for index, low, length in loops[depth].tiles(extent[v]):
+            yield from run(depth + 1, {**start, v: start[v] + low}, {**extent, v: length}, [*at, index])
 
     yield from run(0, dict.fromkeys(info.bounds, 0), dict(info.bounds), [])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from fusiest.reference.nest import Instance, LoopOnPath, SimulatedNest, Station, TileBox, boxes, relevance, size
 from fusiest.reference.schedule import common_loops, exchanged_across, users
+from fusiest.reference.windows import longest_window, window_loops, window_rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class HeldSpace:
     backing: bool
     persistent: bool
     level: int
+    shared: int
+    """Loops in which its users take turns because of it."""
     times: int
     bits_per_element: float
     tiles: Mapping[tuple[int, ...], Mapping[Instance, TileBox]]
@@ -35,30 +38,36 @@ class HeldSpace:
         return max(self.bits(time, i) for time, instances in self.tiles.items() for i in instances)
 
 
-def reservations(nest: SimulatedNest) -> list[HeldSpace]:
+def reservations(nest: SimulatedNest, nests: Sequence[SimulatedNest]) -> list[HeldSpace]:
     """Every reservation of an Einsum; of a copy, only those of the backing holders."""
     found = []
     for stations in nest.stations.values():
         holders = [s for s in stations[:-1] if not s.toll]
         for holder in holders[:1] if nest.info.is_copy_operation else holders:
-            found.append(_reservation(nest, holder, backing=holder is holders[0]))
+            found.append(_reservation(nest, holder, nests, backing=holder is holders[0]))
     return found
 
 
-def _reservation(nest: SimulatedNest, holder: Station, *, backing: bool) -> HeldSpace:
+def _reservation(nest: SimulatedNest, holder: Station, nests: Sequence[SimulatedNest], *, backing: bool) -> HeldSpace:
     times, places = holder.times, holder.places
+    windows = window_loops(nests, holder.tensor) if backing else []
     if not (backing or holder.persistent):
         times, places = _scan(nest, holder)
     instances = nest.info.n_instances if holder.persistent else 1
     tiles = boxes(nest, holder.tensor, lambda point: (point.time[:times], holder.instance(point.place)))
     if backing and holder.tensor in nest.info.shared_out:
         tiles = {time: {i: _whole(nest, holder.tensor, box) for i, box in own.items()} for time, own in tiles.items()}
+    if windows:
+        length, rank = longest_window(nests, holder.tensor, windows[0]), window_rank(nests, holder.tensor, windows[0])
+        tiles = {time: {i: _cut(box, rank, length) for i, box in own.items()} for time, own in tiles.items()}
+    level = -1 if holder.persistent else times + len(places)
     return HeldSpace(
         tensor=holder.tensor,
         memory=holder.component.name,
         backing=backing,
         persistent=holder.persistent,
-        level=-1 if holder.persistent else times + len(places),
+        level=level,
+        shared=level + len(windows),
         times=times,
         bits_per_element=holder.component.bits_per_value[holder.tensor] * instances,
         tiles=tiles,
@@ -71,6 +80,11 @@ def _whole(nest: SimulatedNest, tensor: str, box: TileBox) -> TileBox:
     place = sorted(nest.info.accesses[tensor].ranks).index(rank)
     low, high = box[place]
     return tuple((low, low + max(high - low, length - 1)) if i == place else side for i, side in enumerate(box))
+
+
+def _cut(box: TileBox, rank: int, length: int) -> TileBox:
+    """The box with another length along one rank."""
+    return tuple((low, low + length - 1) if i == rank else (low, high) for i, (low, high) in enumerate(box))
 
 
 def _scan(nest: SimulatedNest, holder: Station) -> tuple[int, frozenset[int]]:
@@ -99,14 +113,14 @@ def shared_level(nests: Sequence[SimulatedNest], held: Sequence[list[HeldSpace]]
     level = common_loops(nests[i], nests[j])
     for cut in range(i, j):
         crossing = exchanged_across(nests, cut)
-        backed = [r.level for one in held for r in one if r.backing and r.tensor in crossing]
+        backed = [r.shared for one in held for r in one if r.backing and r.tensor in crossing]
         level = min(level, max(backed, default=0))
     return level
 
 
 def peaks(nests: Sequence[SimulatedNest]) -> list[dict[str, float]]:
     """Per Einsum, the most bits that each memory holds while it runs."""
-    held = [reservations(nest) for nest in nests]
+    held = [reservations(nest, nests) for nest in nests]
     partners = _partners(nests)
     return [_peak(nests, held, partners, i) for i in range(len(nests))]
 

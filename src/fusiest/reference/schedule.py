@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fusiest.reference.nest import SimulatedNest
+from fusiest.reference.windows import window_loops
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,10 @@ def shared_depth(nests: Sequence[SimulatedNest], i: int, j: int) -> int:
     i, j = min(i, j), max(i, j)
     depth = common_loops(nests[i], nests[j])
     for cut in range(i, j):
-        backed = [backing_depth(nests[k], t) for t in exchanged_across(nests, cut) for k in users(nests, t)]
-        depth = min(depth, max(backed, default=0))
+        crossing = exchanged_across(nests, cut)
+        backed = [backing_depth(nests[k], t) for t in crossing for k in users(nests, t)]
+        windows = [number + 1 for t in crossing for number in window_loops(nests, t)]
+        depth = min(depth, max(backed + windows, default=0))
     return depth
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from fusiest.looptree import LoopTree
 from fusiest.reference.backings import Backings, TensorArray
 from fusiest.reference.machine import CopyMachine, EinsumMachine
-from fusiest.reference.nest import SimulatedNest, nests
+from fusiest.reference.nest import SimulatedNest, element
+from fusiest.reference.nest import nests as lay_out
 from fusiest.reference.occupancy import peaks, reservations
 from fusiest.reference.schedule import ScheduleStep, schedule
 from fusiest.spec import Spec
@@ -46,7 +47,7 @@ class Simulation:
 
 def simulate(spec: Spec, tree: LoopTree, seed: int = 0) -> Simulation:
     """Execute a valid LoopTree. It is not checked against capacities, fanouts or constraints."""
-    laid_out = nests(spec, tree)
+    laid_out = lay_out(spec, tree)
     world = Backings(laid_out, seed)
     expected = computed_directly(laid_out, world.start)
     machines = [(CopyMachine if n.info.is_copy_operation else EinsumMachine)(n, world) for n in laid_out]
@@ -60,14 +61,19 @@ def simulate(spec: Spec, tree: LoopTree, seed: int = 0) -> Simulation:
     for per_memory in peaks(laid_out):
         occupied = {m: max(bits, occupied.get(m, 0)) for m, bits in per_memory.items()}
     return Simulation(
-        einsums={m.nest.info.name: _summary(m) for m in machines},
+        einsums={m.nest.info.name: _summary(m, laid_out) for m in machines},
         peak_occupancy_bits=occupied,
-        wrong_tensors=tuple(t for t in expected if t in world.produced and not _equal(made[t], expected[t])),
+        wrong_tensors=tuple(
+            t for t in expected if t in world.produced and not _equal(made[t], expected[t], laid_out, t)
+        ),
     )
 
 
-def _equal(one: TensorArray, other: TensorArray) -> bool:
-    return np.array_equal(one.values, other.values)
+def _equal(one: TensorArray, other: TensorArray, nests: Sequence[SimulatedNest], tensor: str) -> bool:
+    """Whether all is right that is made; what nobody needs may be left out."""
+    makers = (nest for nest in nests if nest.info.output == tensor)
+    places = one.place(sorted({element(n.info.accesses[tensor], point.values) for n in makers for point in n.points}))
+    return np.array_equal(one.values[places], other.values[places])
 
 
 def computed_directly(laid_out: Sequence[SimulatedNest], inputs: Mapping[str, TensorArray]) -> dict[str, TensorArray]:
@@ -96,7 +102,7 @@ def computed_directly(laid_out: Sequence[SimulatedNest], inputs: Mapping[str, Te
     return found
 
 
-def _summary(machine: EinsumMachine | CopyMachine) -> EinsumSimulation:
+def _summary(machine: EinsumMachine | CopyMachine, nests: Sequence[SimulatedNest]) -> EinsumSimulation:
     info, compute = machine.nest.info, machine.nest.path.compute
     operations = sum(machine.operations.values())
     steps = machine.operations[(0,) * len(machine.nest.spatials)]
@@ -112,7 +118,7 @@ def _summary(machine: EinsumMachine | CopyMachine) -> EinsumSimulation:
                 key = (station.component.name, tensor, action)
                 actions[key] = sum(counts.values()) * per_value * info.n_instances
                 per_unit[key] = sum(n for instance, n in counts.items() if not any(instance)) * per_value
-    reserved = reservations(machine.nest)
+    reserved = reservations(machine.nest, nests)
     return EinsumSimulation(
         actions=actions,
         per_unit=per_unit,

@@ -17,6 +17,7 @@ from fusiest.looptree import (
     einsums,
     iterations,
     rank_words,
+    tile_words,
 )
 from fusiest.model import Anatomy, Evaluation
 from fusiest.report.background import Background
@@ -65,8 +66,9 @@ class _Walk:
 
     def loop(self, node: Loop, depth: int, above: tuple[Loop, ...], below: tuple[str, ...]) -> dict[str, Any]:
         bounds = {name: info.bounds for name, info in self.background.spec.info.einsums.items()}
-        row = {"kind": "loop", "depth": depth, "variable": rank_words(node),
-               "iterations": iterations(node, above, below, bounds), "tile": node.tile_shape}  # fmt: skip
+        tile = tile_words(node, below).removeprefix("tile ")
+        row = {"kind": "loop", "depth": depth, "variable": rank_words(node), "tile": int(tile) if tile.isdigit() else tile,
+               "iterations": iterations(node, above, below, bounds)}  # fmt: skip
         if isinstance(node, Spatial):
             row |= {"kind": "spatial", "on": f"{node.component}.{node.name}"}
         return row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, draw_svg, variable_in
+from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, draw_svg, tiling_in, variable_in
 from fusiest.mapper import Options
 from fusiest.model import Evaluation, evaluate
 from fusiest.reproduce.output import Output, OutputRow, table
@@ -54,9 +54,9 @@ def tile(spec: Spec, einsum: str, path: tuple[Node, ...], tensor: str, memory: s
     extents = {v: info.bounds[v] for v in info.accesses[tensor].variables}
     for node in path:
         if isinstance(node, (Temporal, Spatial)):
-            name = variable_in(node, einsum)
-            if name in extents:
-                extents[name] = node.tile_shape
+            name, tiling = variable_in(node, einsum), tiling_in(node, einsum)
+            if name in extents and tiling is not None:
+                extents[name] = tiling.tile
         elif isinstance(node, Storage) and node.component == memory and tensor in node.tensors:
             return extents
     return None
@@ -121,9 +121,9 @@ def _register_reuse(spec: Spec, einsum: str, path: tuple[Node, ...], tensor: str
         if isinstance(node, Storage) and node.component == REGISTER and tensor in node.tensors:
             inside = True
         elif isinstance(node, (Temporal, Spatial)):
-            name = variable_in(node, einsum)
-            if name in extents:
+            name, tiling = variable_in(node, einsum), tiling_in(node, einsum)
+            if name in extents and tiling is not None:
                 if inside and isinstance(node, Temporal):
-                    count *= math.ceil(extents[name] / node.tile_shape)
-                extents[name] = node.tile_shape
+                    count *= math.ceil(extents[name] / tiling.tile)
+                extents[name] = tiling.tile
     return count

@@ -59,16 +59,16 @@ def _read_node(node: YamlNode) -> looptree.Node:
 
 
 def _plain_loop(node: YamlNode) -> YamlNode:
-    """A loop as AccelForge writes it: over a list of variables, with the shape of the first tile if it is that of all."""
+    """A loop as AccelForge writes it: over a list of variables, with the shape of the first tile also where it is that of all."""
     if node.tag not in ("!Temporal", "!Spatial") or not isinstance(node, MapNode):
         return node
     fields = {str(key.value): (key, value) for key, value in node.items}
-    variables, first = fields.get("rank_variable"), fields.pop("initial_tile_shape", None)
-    if first and read_scalar(first[1]) not in (
+    variables, first = fields.get("rank_variable"), fields.get("initial_tile_shape")
+    if first and read_scalar(first[1]) in (
         None,
-        *(read_scalar(fields[name][1]) for name in ("tile_shape",) if name in fields),
+        read_scalar(fields["tile_shape"][1]) if "tile_shape" in fields else None,
     ):
-        raise SpecError("initial_tile_shape other than tile_shape is not supported", first[1].source)
+        del fields["initial_tile_shape"]
     if variables and isinstance(variables[1], ListNode):
         names = read_list(variables[1], "rank_variable", read_text)
         if not names:
