@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.pmapping.agreed import agreed_loops
+from fusiest.pmapping.agreed import agreed_loops, common_loops
+from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.identical import common_key
 from fusiest.pmapping.meeting import can_fuse
 from fusiest.spec.spec import Spec
@@ -21,7 +22,7 @@ arch:
 workload:
   bits_per_value: {All: 8}
   persistent_tensors: PERSISTENT
-  rank_sizes: {M: 4, K: 4}
+  rank_sizes: {M: 4, K: 4, W: 3, R: 2}
   einsums:
 """
 
@@ -55,6 +56,22 @@ def test_loops_that_others_need_tell_einsums_apart(tmp_path: Path) -> None:
     assert agreed_loops(spec, "Y") == {}
     first, second, *_ = keys(spec)
     assert first != second
+
+
+def test_loops_that_others_cannot_have(tmp_path: Path) -> None:
+    """Z is read in windows over m, so no loop over m is above it on chip; Y is read element by element."""
+    spec = spec_of(
+        tmp_path, "Z[m, k] = A[m, k]", "Y[m, k] = B[m, k]", "X[w, k] = Z[M: w + r, k] * C[r]", "V[m, k] = Y[m, k]"
+    )
+    assert common_loops(spec, "Z") == {"Z": {"k"}}
+    assert common_loops(spec, "Y") == {"Y": {"m", "k"}}
+    first, second, *_ = keys(spec)
+    assert first != second
+    asked = Asked(needed=True)
+    small = spec.with_component("Buf", size=300)  # bits: not everything fits
+    loops = {e: {loop.variable for c in explore(small, e, asked).groups for loop in c.loops} for e in "ZY"}
+    assert loops == {"Z": {"k"}, "Y": {"m", "k"}}
+    assert {loop.variable for c in explore(small, "Z", Asked()).groups for loop in c.loops} == {"m", "k"}
 
 
 @pytest.mark.parametrize(

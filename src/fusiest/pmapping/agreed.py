@@ -1,12 +1,15 @@
-"""Where Einsums must agree on a holder: one that stands above a common loop serves all Einsums inside it.
+"""Where Einsums must agree: on a holder above a common loop, which serves all Einsums inside it, and on loops above a tensor.
 
-So an Einsum must be able to hold a tensor above a loop that indexes it, if another has to hold it there.
+So an Einsum must be able to hold a tensor above a loop that indexes it, if another has to hold it there; and need not have a
+loop above what it exchanges that others cannot have there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fusiest.pmapping.placement import placements
-from fusiest.spec import Spec, bind, computes
+from fusiest.spec import Affine, Spec, bind, computes
 
 
 def agreed_loops(spec: Spec, einsum: str, finished: bool = True) -> dict[str, frozenset[str]]:
@@ -28,6 +31,32 @@ def agreed_loops(spec: Spec, einsum: str, finished: bool = True) -> dict[str, fr
         if loops:
             found[tensor] = loops
     return found
+
+
+def common_loops(spec: Spec, einsum: str) -> dict[str, frozenset[str]]:
+    """Per shared tensor, the variables of this Einsum whose loops may stand above the tensor's outermost holder.
+
+    A loop above it is one that all its users share. It steps one rank of the tensor in each of them, alone. So if another
+    user has no variable, or several, in the rank that a variable steps here, no mapping has such a loop.
+    """
+    found = {}
+    for tensor, access in spec.info.einsums[einsum].accesses.items():
+        if tensor not in spec.info.shared:
+            continue
+        users = [spec.info.einsums[other] for other in spec.info.users[tensor] if other != einsum]
+        stepped = {
+            rank
+            for rank in access.ranks
+            if all(_steps(user.accesses[tensor].ranks[rank], user.bounds) for user in users)
+        }
+        unlike = {v for rank, index in access.ranks.items() if rank not in stepped for v in index.variables}
+        found[tensor] = frozenset(spec.info.einsums[einsum].bounds) - unlike
+    return found
+
+
+def _steps(index: Affine, bounds: Mapping[str, int]) -> bool:
+    """Whether a loop can step a rank with this index alone."""
+    return sum(bounds[v] > 1 for v in index.variables) == 1
 
 
 def _held_above(spec: Spec, einsum: str, tensor: str) -> set[int]:

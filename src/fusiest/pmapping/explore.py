@@ -10,13 +10,13 @@ import numpy as np
 from fusiest.collector import collector_paused
 from fusiest.interrupt import check, deferred
 from fusiest.model import bind_all, leak_power
-from fusiest.pmapping.agreed import agreed_loops
+from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.copy import copy_pmappings
 from fusiest.pmapping.costs import finish
 from fusiest.pmapping.general import GeneralSearch
 from fusiest.pmapping.lattice import Lattice, LatticeSpace
 from fusiest.pmapping.meeting import can_fuse, meeting_memories
-from fusiest.pmapping.nest import Nest, Rules
+from fusiest.pmapping.nest import HeldTensor, Nest, Rules
 from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.plain import (
@@ -149,6 +149,10 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
         quick = asked.beam is not None and asked.apart  # no fused loops, which are split by all divisors
         nest = Nest(coarsened(problem) if quick else problem, shared, asked.rules, near_pairs(path, free), together)
         space = lattice_space(spec, nest, plain, frozenset(tracked))
+        if asked.is_roomy(spec):
+            space = replace(space, lifted=_lifted(spec, nest))
+        elif asked.needed:
+            space = replace(space, common=common_loops(spec, path.einsum.name))
         alone = not asked.usage and not can_fuse(spec) and asked.beam is None
         for search in _explore_alone(space) if alone else [Lattice(space, asked.cutoff, asked.beam)]:
             search.run()
@@ -173,6 +177,14 @@ def lattice_space(spec: Spec, nest: Nest, plain: list[Placement], tracked: froze
     """What is searched over tile shapes."""
     problem = nest.problem
     return LatticeSpace(nest, plain, fanouts(problem), best_usages(problem), tracked, _leakage(spec, problem))
+
+
+def _lifted(spec: Spec, nest: Nest) -> frozenset[HeldTensor]:
+    """What Einsums exchange stands above all loops, where there is room for it."""
+    roomy, p = roomy_memories(spec) or frozenset(), nest.problem
+    memories = [i for i, c in enumerate(p.path.components) if c.name in roomy]
+    exchanged = (t for t, own in enumerate(p.tensors) if nest.is_shared(t) and own.name not in p.info.persistent)
+    return frozenset(HeldTensor(m, t) for t in exchanged for m in memories)
 
 
 def _leakage(spec: Spec, problem: Problem) -> Callable[[Mapping[tuple[str, str], int]], float]:

@@ -68,7 +68,11 @@ class FusedPart:
         options = dict(zip(stretch.memories, nest.order_options(stretch), strict=True))
         options.update(zip(seed.stretch.memories, seed.options, strict=True))
         orders = nest.orders(remaining, frozenset(seed.placed), tuple(options.values()), stretch)
-        self.situation = Situation(nest, stretch, remaining, tuple(orders), seed.key.kept, frozenset(memories), agreed)
+        names = [t.name for t in self.problem.tensors]
+        self.barred = {t: search.space.barred(name) for t, name in enumerate(names) if nest.is_shared(t)}
+        self.situation = Situation(
+            nest, stretch, remaining, tuple(orders), seed.key.kept, frozenset(memories), agreed, self.barred
+        )
         self.on_top = seed.key.on_top | stretch.on_top
         self.tolls = tuple(HeldTensor(toll, h.tensor) for h in remaining for toll in stretch.sources[h].tolls)
         self.exchanged_on_top = tuple(sorted(h for h in self.on_top if nest.is_shared(h.tensor)))
@@ -91,7 +95,8 @@ class FusedPart:
         layer = self.search.layers[self.seed.layer]
         rows, tiles = split_members(p, layer.shape, p.tensors[self.seed.holder.tensor].full)
         codes = (tiles < bounds) @ (1 << np.arange(len(members)))
-        for code in np.unique(codes):
+        barred = sum(1 << i for i, m in enumerate(members) if m in self.barred[self.seed.holder.tensor])
+        for code in np.unique(codes[codes & barred == 0]):
             which = np.flatnonzero(codes == code)
             for counts in self._counts([i for i in range(len(members)) if code >> i & 1]):
                 loops = tuple(FusedLoop(members[i], n) for i, count in counts.items() for n in range(count))

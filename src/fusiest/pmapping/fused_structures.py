@@ -44,6 +44,8 @@ class Situation:
     """Memories whose space counts beyond the Einsum."""
     agreed: Mapping[str, frozenset[str]]
     """Per tensor, variables of loops that neighbours may have to hold it above."""
+    barred: Mapping[int, frozenset[str]]
+    """Per shared tensor, variables without a loop above its outermost holder."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class Structures:
         if (backing or name in sets.no_refetch_from_above) and above & ~full:
             return False
         exchanged = backing and nest.is_shared(holder.tensor)
-        if exchanged and sets.no_fused_loops and above & self._over(sets.no_fused_loops):
+        if exchanged and above & self._over(sets.no_fused_loops | self.situation.barred[holder.tensor]):
             return False
         return not (zone and not zone & ~full and not self._staying(holder, zone))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
-from fusiest.pmapping.agreed import agreed_loops
+from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.placement import placements
 from fusiest.pmapping.table import Branch, FusedLoop, Origin, Table, make_compatibility
 from fusiest.spec import BoundComponent, Spec, bind, computes
@@ -31,7 +31,7 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
         for a in info.accesses.values()
     ]
     shared = [t in spec.info.shared for t in info.accesses]
-    agreed = agreed_loops(spec, einsum, finished)
+    agreed = agreed_loops(spec, einsum, finished), common_loops(spec, einsum)
     paths = []
     for compute in computes(spec.require_arch()):
         path = bind(spec, einsum, compute)

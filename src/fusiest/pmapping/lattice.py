@@ -8,7 +8,7 @@ alone. All placements and all holder orders share their common inner nests, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -45,6 +45,15 @@ class LatticeSpace:
     """Memories whose bits stay a criterion to the end."""
     leakage: Callable[[Mapping[tuple[str, str], int]], float]
     """Watts, given the instances in use of gated dimensions."""
+    lifted: frozenset[HeldTensor] = frozenset()
+    """Holders that stand above all loops where they are their tensor's outermost."""
+    common: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Per shared tensor, the only variables whose loops may stand above its outermost holder; not given: all."""
+
+    def barred(self, tensor: str) -> frozenset[str]:
+        """Variables without a loop above a shared tensor's outermost holder."""
+        bounds = frozenset(self.nest.problem.info.bounds)
+        return bounds - self.common.get(tensor, bounds)
 
 
 class Lattice:
@@ -54,7 +63,7 @@ class Lattice:
         self.space, self.nest, self.fanouts = space, space.nest, space.fanouts
         self.problem: Problem = space.nest.problem
         self.columns: Columns = make_columns(self.problem)
-        self.steps = Steps(self.problem, space.placements)
+        self.steps = Steps(self.problem, space.placements, space.lifted)
         self.levels = sorted(space.fanouts)
         self.groups = memory_groups(self.problem, space.nest.free)
         self.outlook = Outlook(self.problem, self.columns, Costs(self.problem, self.columns), self.steps, space.fanouts)
@@ -192,6 +201,9 @@ class Lattice:
         growing = self.nest.growing(holder, place.placed, last, after.kept, stretch)
         allowed = self.nest.allowed(holder, place.placed, stretch)
         whole = self.nest.whole(holder, stretch) | self._settled_loops(stretch, holder, place, after)
+        if stretch.is_backing(holder) and self.nest.is_shared(holder.tensor):
+            barred = self.space.barred(self.problem.tensors[holder.tensor].name)
+            whole |= {v for v, own in enumerate(self.problem.variables) if barred.issuperset(own.members)}
         if whole:
             complete = np.logical_and.reduce([self.problem.complete[v] for v in whole])
             allowed = complete if allowed is None else allowed & complete

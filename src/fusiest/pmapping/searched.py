@@ -52,7 +52,9 @@ def searched(
     )
     for key, layer in search.finals:
         compatibility, rows = _unfused(search, key, layer, memories)
-        yield TablePiece(compatibility, rows, SearchOrigin(trace, layer, Ancestry(key.on_top)), len(rows))
+        lifted = key.on_top & search.space.lifted
+        ancestry = Ancestry(key.on_top - lifted, tuple((holder, frozenset()) for holder in sorted(lifted)))
+        yield TablePiece(compatibility, rows, SearchOrigin(trace, layer, ancestry), len(rows))
     for gathered in found.values():
         explored = gathered.explored
         for piece in gathered.pieces:

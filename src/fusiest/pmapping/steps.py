@@ -22,8 +22,11 @@ Outers = frozenset[int]
 class Steps:
     """All placements of an Einsum on one compute."""
 
-    def __init__(self, problem: Problem, placements: Sequence[Placement]) -> None:
-        self.problem, self.placements = problem, placements
+    def __init__(
+        self, problem: Problem, placements: Sequence[Placement], lifted: frozenset[HeldTensor] = frozenset()
+    ) -> None:
+        """`lifted`: holders that stand above all loops where they are their tensor's outermost."""
+        self.problem, self.placements, self.lifted = problem, placements, lifted
         self.path: Path = problem.path
         self.names = [t.name for t in problem.tensors]
         self.outermost = next(i for i, c in enumerate(self.path.components) if c.kind == "memory")
@@ -115,7 +118,8 @@ class Steps:
         """A persistent tensor's outermost holder stands above all loops; so do those of the outermost memory."""
         if holder.memory == self.outermost:
             return True
-        return self.names[holder.tensor] in self.problem.info.persistent and source.memory == NOWHERE
+        lifted = holder in self.lifted or self.names[holder.tensor] in self.problem.info.persistent
+        return lifted and source.memory == NOWHERE
 
     def outer_stretch(self, placement: int, boundary: int) -> Stretch:
         """All that a placement holds outside of a component."""
