@@ -18,6 +18,7 @@ from fusiest.components import (
     estimate,
     find_class,
 )
+from fusiest.components.classes import MAX_NODE
 from fusiest.errors import SpecError
 
 REQUIRED: dict[str, dict[str, object]] = {
@@ -56,6 +57,23 @@ def test_every_class_is_continuous_in_the_node(one: ComponentClass, node: float)
             assert there.actions[name].energy == pytest.approx(action.energy, rel=0.01)
     assert there.area == pytest.approx(here.area, rel=0.01)
     assert there.leak_power == pytest.approx(here.leak_power, rel=0.01)
+
+
+@pytest.mark.parametrize("one", built_in(), ids=lambda one: one.name)
+def test_the_ends_of_ranges_are_in_them(one: ComponentClass) -> None:
+    """However they are rounded: 180 * 1e-9 is more than 180e-9."""
+    compared = 0
+    for attribute in one.attributes:
+        for end in (attribute.low, attribute.high):
+            if attribute.choices or attribute.is_list or math.isinf(end) or end == 0 or attribute.name == "voltage":
+                continue
+            rest = {**REQUIRED.get(one.name, {}), **({"tech_node": 45e-9} if one.attribute("tech_node") else {})}
+            exact = one.resolve({**rest, attribute.name: end})
+            for near in (end * (1 + 3e-16), end * (1 - 3e-16)):
+                assert one.resolve({**rest, attribute.name: near}) == exact
+            compared += 1
+    assert compared or one.attribute("tech_node") is None
+    assert MAX_NODE < 180 * 1e-9
 
 
 @pytest.mark.parametrize("one", built_in(), ids=lambda one: one.name)

@@ -19,6 +19,8 @@ Attributes: TypeAlias = Mapping[str, AttributeValue]
 
 MIN_NODE, MAX_NODE = 5e-9, 180e-9
 """Technology nodes that the scaling laws are good for."""
+ROUNDING = 1e-9
+"""So near to an end of its range an attribute is at it: 180 * 1e-9 is more than 180e-9."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,9 @@ def _checked(owner: ComponentClass, attribute: Attribute, value: object) -> Attr
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
         raise SpecError(f"{what} must be a number, but is '{shown(value)}'", place)
     unit = f" {attribute.unit}" if attribute.unit else ""
+    for end in (attribute.low, attribute.high):
+        if value != end and math.isclose(value, end, rel_tol=ROUNDING):
+            value = end
     if value < attribute.low or value > attribute.high or (value == attribute.low and not attribute.zero):
         raise SpecError(f"{what} must be {attribute.range}{unit}, but is {value:g}", place)
     if attribute.whole and value != round(value):

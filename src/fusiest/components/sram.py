@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fusiest.components.classes import ActionCost, Attribute, Attributes, Figures
 from fusiest.components.parts import SUPPLY, TECH_NODE, at_supply, bits, number, optional
 from fusiest.components.scaling import clamped
-from fusiest.components.sram_table import NODES, SramTable, port_factors, table
+from fusiest.components.sram_table import BEYOND, NODES, SramTable, table
 from fusiest.components.wires import repeated_wire_constants
 from fusiest.errors import SpecError
 
@@ -21,8 +21,6 @@ MIN_WIDTH, MIN_DEPTH = 32, 64
 MOST_PORTS = 8
 STEEP_FROM = 45
 """From here to the next node leakage grows about sevenfold: a straight line would start with a jump."""
-MOST_OUTSIDE = 4.0
-"""How many times beyond the table a width or a number of words may be."""
 
 
 class Array(NamedTuple):
@@ -36,9 +34,9 @@ class Array(NamedTuple):
     access: float
 
 
-def one_bank(node: int, depth: float, width: float) -> Array:
+def one_bank(node: int, depth: float, width: float, ports: int) -> Array:
     """A bank at one of the table's nodes, not smaller than the table's least."""
-    return Array(*_interpolated(table(node), depth, width))
+    return Array(*_interpolated(table(node, ports), depth, width))
 
 
 def small_bank(node: int, depth: float, width: float, banks: float, ports: int) -> Array:
@@ -52,7 +50,7 @@ def small_bank(node: int, depth: float, width: float, banks: float, ports: int) 
 
 
 def _interpolated(known: SramTable, depth: float, width: float) -> list[float]:
-    """Logarithms, linear in log depth and log width; beyond the last ones, as between them."""
+    """Logarithms, linear in log depth and log width."""
     x, y = math.log(depth), math.log(width)
     i = min(max(bisect_right(known.depths, x) - 1, 0), len(known.depths) - 2)
     j = min(max(bisect_right(known.widths, y) - 1, 0), len(known.widths) - 2)
@@ -79,9 +77,7 @@ _LEAKAGE = (0.0, 1.06, 10.9, 23.0, 62.6, 126.0)
 
 def banked(node: int, depth: float, width: float, banks: float, ports: int) -> Array:
     """Banks of depth/banks words each, and wires of each port over the side of them all."""
-    bank = one_bank(node, depth / banks, width)
-    if ports > 1:
-        bank = Array(*(a * b for a, b in zip(bank, port_factors(node, depth / banks, width, ports), strict=True)))
+    bank = one_bank(node, depth / banks, width, ports)
     if banks == 1:
         return bank
     energy, delay, leakage = repeated_wire_constants(node * 1e-9)
@@ -199,7 +195,7 @@ def _outside(node: float, depth: float, width: float, banks: float, ports: int) 
     nanometres = node * 1e9
     if not NODES[0] * (1 - 1e-9) <= nanometres <= NODES[-1] * (1 + 1e-9):
         notes.append(f"extrapolated: CACTI's nodes are {NODES[0]} to {NODES[-1]} nm")
-    widest = math.exp(table(NODES[0]).widths[-1])
+    widest = math.exp(table(NODES[0]).widest)
     for what, value, known, most in (
         ("bits wide", width, widest, widest),
         (
@@ -209,8 +205,8 @@ def _outside(node: float, depth: float, width: float, banks: float, ports: int) 
             max(_deepest(n, width) for n in NODES),
         ),
     ):
-        if value > most * MOST_OUTSIDE * (1 + 1e-9):
-            raise SpecError(f"an SRAM bank may be at most {most * MOST_OUTSIDE:.4g} {what}, but is {value:.4g}")
+        if value > most * BEYOND * (1 + 1e-9):
+            raise SpecError(f"an SRAM bank may be at most {most * BEYOND:.4g} {what}, but is {value:.4g}")
         if value > known * (1 + 1e-9):
             notes.append(f"extrapolated: CACTI's runs are at most {known:.4g} {what}")
     if width < MIN_WIDTH or depth < MIN_DEPTH:
@@ -225,7 +221,7 @@ def _outside(node: float, depth: float, width: float, banks: float, ports: int) 
 def _deepest(node: int, width: float) -> float:
     """The most words for which a node has runs, at about this width."""
     known = table(node)
-    return math.exp(clamped(math.log(width), known.widths, [known.deepest[w] for w in known.widths]))
+    return math.exp(clamped(math.log(width), known.widths, known.deepest))
 
 
 SRAM_ATTRIBUTES = (

@@ -1,8 +1,13 @@
-"""The table of CACTI runs behind `sram`: read when it is first needed, one node at a time, and made rectangular."""
+"""The table of CACTI runs behind `sram`: read when it is first needed, one node at a time, made rectangular and continued.
+
+Between four neighbours of a grid on which no figure falls with words or bits, a bilinear surface does not fall either.
+So whatever changes a table (more ports, its continuation beyond the runs) is done on the grid, where `_rising` mends it.
+"""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple, TypeAlias
@@ -12,6 +17,10 @@ from fusiest.components.scaling import clamped, line
 NODES = (22, 32, 45, 65, 90)
 """Nanometres."""
 FIGURES = 6
+BEYOND = 4.0
+"""How many times beyond the runs a width or a number of words may be."""
+Grid: TypeAlias = list[list[tuple[float, ...]]]
+"""By width and depth, the logarithms of six figures."""
 _UNITS = (1e-15, 1e-15, 1e-12, 1e-9, 1e-12, 1e-12)
 
 
@@ -20,9 +29,14 @@ class SramTable(NamedTuple):
 
     depths: list[float]
     widths: list[float]
-    values: list[list[tuple[float, ...]]]
-    deepest: dict[float, float]
-    """By log width, the log of the depth up to which there are runs."""
+    values: Grid
+    deepest: list[float]
+    """By width, the log of the depth up to which there are runs; the last width is beyond them."""
+
+    @property
+    def widest(self) -> float:
+        """The log of the width up to which there are runs."""
+        return self.widths[-2]
 
 
 @lru_cache(maxsize=2)
@@ -31,9 +45,12 @@ def _text(name: str = "sram.csv") -> list[str]:
     return [row for row in file.read_text(encoding="utf-8").splitlines() if not row.startswith("#")][1:]
 
 
-@lru_cache(maxsize=len(NODES))
-def table(node: int) -> SramTable:
-    """One of the table's nodes."""
+@lru_cache(maxsize=32)
+def table(node: int, ports: int = 1) -> SramTable:
+    """One of the table's nodes, for banks of so many ports; its last depth and width are `BEYOND` times those of the runs."""
+    if ports > 1:
+        one = table(node)
+        return one._replace(values=_rising(_with_ports(one, node, ports)))
     prefix = f"{node},"
     columns: dict[float, dict[float, tuple[float, ...]]] = {}
     for row in _text():
@@ -43,8 +60,37 @@ def table(node: int) -> SramTable:
             columns.setdefault(math.log(float(wide)), {})[math.log(float(deep))] = logs
     depths = sorted({depth for column in columns.values() for depth in column})
     widths = sorted(columns)
-    known = [[columns[width].get(depth) for depth in depths] for width in widths]
-    return SramTable(depths, widths, _filled(known, depths), {width: max(columns[width]) for width in widths})
+    filled = _filled([[columns[width].get(depth) for depth in depths] for width in widths], depths)
+    deepest = [max(columns[width]) for width in widths]
+    depths, widths = _beyond(depths), _beyond(widths)
+    return SramTable(depths, widths, _rising(_continued(filled, depths, widths)), [*deepest, deepest[-1]])
+
+
+def _beyond(grid: list[float]) -> list[float]:
+    return [*grid, grid[-1] + math.log(BEYOND)]
+
+
+def _continued(values: Grid, depths: list[float], widths: list[float]) -> Grid:
+    """One more depth and one more width, by the last power law."""
+    deeper = [[*row, _power_law(depths, row[-2], row[-1])] for row in values]
+    wider = [_power_law(widths, *pair) for pair in zip(deeper[-2], deeper[-1], strict=True)]
+    return [*deeper, wider]
+
+
+def _power_law(grid: list[float], before: tuple[float, ...], last: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(line(grid[-1], grid[-3:-1], pair) for pair in zip(before, last, strict=True))
+
+
+def _rising(values: Grid) -> Grid:
+    """Each figure at least that of fewer words and of fewer bits."""
+    found: Grid = []
+    for j, row in enumerate(values):
+        cells: list[tuple[float, ...]] = []
+        for i, cell in enumerate(row):
+            least = [cell, *cells[i - 1 : i], *(found[j - 1][i : i + 1] if j else [])]
+            cells.append(tuple(map(max, zip(*least, strict=True))))
+        found.append(cells)
+    return found
 
 
 def _filled(known: list[list[tuple[float, ...] | None]], depths: list[float]) -> list[list[tuple[float, ...]]]:
@@ -79,7 +125,7 @@ def _ceilings(known: list[list[tuple[float, ...] | None]]) -> list[list[tuple[fl
 
 _PORT_NODES = (22.0, 45.0, 90.0)
 PortCurves: TypeAlias = dict[tuple[int, float, float], tuple[list[float], list[list[float]]]]
-"""By ports, node and log2 width: log2 depths, and of each figure the logarithms of what it is multiplied with."""
+"""By ports, node and log width: log depths, and of each figure the logarithms of what it is multiplied with."""
 
 
 @lru_cache(maxsize=1)
@@ -87,28 +133,41 @@ def _port_curves() -> PortCurves:
     found: PortCurves = {}
     for row in _text("sram_ports.csv"):
         ports, node, width, depth, *factors = (float(value) for value in row.split(","))
-        depths, curves = found.setdefault((int(ports), node, math.log2(width)), ([], [[] for _ in range(FIGURES)]))
-        depths.append(math.log2(depth))
+        depths, curves = found.setdefault((int(ports), node, math.log(width)), ([], [[] for _ in range(FIGURES)]))
+        depths.append(math.log(depth))
         read, write, area, leak, throughput, access = factors
         for curve, factor in zip(curves, (read, write, area, leak, ports / throughput, access), strict=True):
             curve.append(math.log(factor))
     return found
 
 
-def port_factors(node: int, depth: float, width: float, ports: int) -> tuple[float, ...]:
-    """What the six figures of a bank of one port are to be multiplied with for more."""
-    two, four = (_factors(p, node, math.log2(depth), math.log2(width)) for p in (2, 4))
+def _with_ports(one: SramTable, node: int, ports: int) -> Grid:
+    """The figures of a bank of one port, each times its factor."""
+    two, four = (_port_factors(one, node, p) for p in (2, 4))
     along = math.log2(ports)
-    return tuple(math.exp(line(along, (0.0, 1.0, 2.0), (0.0, a, b))) for a, b in zip(two, four, strict=True))
+
+    def cell(figures: tuple[float, ...], at_two: list[float], at_four: list[float]) -> tuple[float, ...]:
+        factors = zip(figures, at_two, at_four, strict=True)
+        return tuple(figure + line(along, (0.0, 1.0, 2.0), (0.0, a, b)) for figure, a, b in factors)
+
+    rows = zip(one.values, two, four, strict=True)
+    return [[cell(*cells) for cells in zip(*row, strict=True)] for row in rows]
 
 
-def _factors(ports: int, node: int, depth: float, width: float) -> list[float]:
-    """Logarithms, linear in node, log width and log depth; beyond the runs as at the last ones."""
-    curves = _port_curves()
+def _port_factors(one: SramTable, node: int, ports: int) -> list[list[list[float]]]:
+    """By the table's widths and depths the logarithms of six factors: linear in node, log width and log depth, and
+    beyond the runs as at the last ones."""
+    curves, i = _port_curves(), bisect_right(_PORT_NODES[1:-1], node)
     widths = sorted({w for p, _, w in curves if p == ports})
-    by_node = []
-    for known in _PORT_NODES:
-        columns = [curves[ports, known, w] for w in widths]
-        along = [[clamped(depth, depths, figures[q]) for depths, figures in columns] for q in range(FIGURES)]
-        by_node.append([clamped(width, widths, values) for values in along])
-    return [clamped(float(node), _PORT_NODES, [values[q] for values in by_node]) for q in range(FIGURES)]
+    columns: list[list[list[float]]] = []
+    for w in widths:
+        at_nodes = [curves[ports, known, w] for known in _PORT_NODES[i : i + 2]]
+        columns.append([])
+        for depth in one.depths:
+            low, high = ([clamped(depth, depths, figure) for figure in figures] for depths, figures in at_nodes)
+            columns[-1].append([line(node, _PORT_NODES[i : i + 2], pair) for pair in zip(low, high, strict=True)])
+    found = []
+    for width in one.widths:
+        cells = zip(*columns, strict=True)
+        found.append([[clamped(width, widths, figure) for figure in zip(*cell, strict=True)] for cell in cells])
+    return found
