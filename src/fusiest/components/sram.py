@@ -196,19 +196,11 @@ def _outside(node: float, depth: float, width: float, banks: float, ports: int) 
     if not NODES[0] * (1 - 1e-9) <= nanometres <= NODES[-1] * (1 + 1e-9):
         notes.append(f"extrapolated: CACTI's nodes are {NODES[0]} to {NODES[-1]} nm")
     widest = math.exp(table(NODES[0]).widest)
-    for what, value, known, most in (
-        ("bits wide", width, widest, widest),
-        (
-            "words deep",
-            depth,
-            min(_deepest(n, width) for n in nearest_nodes(nanometres)),
-            max(_deepest(n, width) for n in NODES),
-        ),
-    ):
-        if value > most * BEYOND * (1 + 1e-9):
-            raise SpecError(f"an SRAM bank may be at most {most * BEYOND:.4g} {what}, but is {value:.4g}")
-        if value > known * (1 + 1e-9):
-            notes.append(f"extrapolated: CACTI's runs are at most {known:.4g} {what}")
+    deepest = min(_deepest(n, width) for n in nearest_nodes(nanometres))
+    if width > widest * (1 + 1e-9):
+        notes.append(_beyond("bits wide", width, widest, widest))
+    if depth > deepest * (1 + 1e-9):  # only now are the tables of all nodes read
+        notes.append(_beyond("words deep", depth, deepest, max(_deepest(n, width) for n in NODES)))
     if width < MIN_WIDTH or depth < MIN_DEPTH:
         notes.append(f"extrapolated: CACTI's banks are at least {MIN_WIDTH} bits wide and {MIN_DEPTH} words deep")
     if banks > _BANKS[-1]:
@@ -216,6 +208,12 @@ def _outside(node: float, depth: float, width: float, banks: float, ports: int) 
     if ports > 4:
         notes.append("extrapolated: CACTI's runs have at most 4 ports")
     return notes
+
+
+def _beyond(what: str, value: float, known: float, most: float) -> str:
+    if value > most * BEYOND * (1 + 1e-9):
+        raise SpecError(f"an SRAM bank may be at most {most * BEYOND:.4g} {what}, but is {value:.4g}")
+    return f"extrapolated: CACTI's runs are at most {known:.4g} {what}"
 
 
 def _deepest(node: int, width: float) -> float:

@@ -87,8 +87,7 @@ def _rising(values: Grid) -> Grid:
     for j, row in enumerate(values):
         cells: list[tuple[float, ...]] = []
         for i, cell in enumerate(row):
-            least = [cell, *cells[i - 1 : i], *(found[j - 1][i : i + 1] if j else [])]
-            cells.append(tuple(map(max, zip(*least, strict=True))))
+            cells.append(tuple(map(max, cell, cells[i - 1] if i else cell, found[j - 1][i] if j else cell)))
         found.append(cells)
     return found
 
@@ -106,8 +105,7 @@ def _filled(known: list[list[tuple[float, ...] | None]], depths: list[float]) ->
             guess = cell or tuple(line(depths[i], [depths[k] for k in at], curve) for curve in curves)
             fewer_words = cells[i - 1] if i else none
             fewer_bits = filled[j - 1][i] if j else none
-            top = ceilings[j][i]
-            cells.append(tuple(max(min(guess[q], top[q]), fewer_words[q], fewer_bits[q]) for q in range(FIGURES)))
+            cells.append(tuple(map(max, map(min, guess, ceilings[j][i]), fewer_words, fewer_bits)))
         filled.append(cells)
     return filled
 
@@ -118,8 +116,7 @@ def _ceilings(known: list[list[tuple[float, ...] | None]]) -> list[list[tuple[fl
     found = [[none] * (len(row) + 1) for row in known] + [[none] * (len(known[0]) + 1)]
     for j in reversed(range(len(known))):
         for i in reversed(range(len(known[j]))):
-            above = (known[j][i] or none, found[j + 1][i], found[j][i + 1])
-            found[j][i] = tuple(min(cell[q] for cell in above) for q in range(FIGURES))
+            found[j][i] = tuple(map(min, known[j][i] or none, found[j + 1][i], found[j][i + 1]))
     return found
 
 
@@ -143,7 +140,7 @@ def _port_curves() -> PortCurves:
 
 def _with_ports(one: SramTable, node: int, ports: int) -> Grid:
     """The figures of a bank of one port, each times its factor."""
-    two, four = (_port_factors(one, node, p) for p in (2, 4))
+    two, four = (_port_factors(node, p) for p in (2, 4))
     along = math.log2(ports)
 
     def cell(figures: tuple[float, ...], at_two: list[float], at_four: list[float]) -> tuple[float, ...]:
@@ -154,10 +151,11 @@ def _with_ports(one: SramTable, node: int, ports: int) -> Grid:
     return [[cell(*cells) for cells in zip(*row, strict=True)] for row in rows]
 
 
-def _port_factors(one: SramTable, node: int, ports: int) -> list[list[list[float]]]:
+@lru_cache(maxsize=2 * len(NODES))
+def _port_factors(node: int, ports: int) -> list[list[list[float]]]:
     """By the table's widths and depths the logarithms of six factors: linear in node, log width and log depth, and
     beyond the runs as at the last ones."""
-    curves, i = _port_curves(), bisect_right(_PORT_NODES[1:-1], node)
+    one, curves, i = table(node), _port_curves(), bisect_right(_PORT_NODES[1:-1], node)
     widths = sorted({w for p, _, w in curves if p == ports})
     columns: list[list[list[float]]] = []
     for w in widths:
