@@ -105,7 +105,12 @@ class Interpreter:
             return self.value(cut.sent[0]).reshape(sizes)
         if tensor.node is not None:
             return self._by_reference(tensor).reshape(sizes)
-        return np.asarray(self.inputs[tensor.source]).reshape(sizes)
+        given = np.asarray(self.inputs[tensor.source])
+        if tensor.laid is not None:
+            shape, order = tensor.laid
+            lead = [tensor.batch.size] if tensor.batch is not None else []
+            given = given.reshape([*lead, *shape]).transpose([*range(len(lead)), *(len(lead) + i for i in order)])
+        return given.reshape(sizes)
 
     def _by_reference(self, tensor: NetTensor) -> Array:
         """The output of a node that is no Einsum."""

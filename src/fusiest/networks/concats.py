@@ -19,7 +19,24 @@ Ranks = list[Axis]
 
 
 def concatenated(lowering: Lowering, node: GraphNode, views: Sequence[View], axis: int) -> View:
-    """A new tensor that has all operands along an axis, each moved there by an Einsum of its own."""
+    """A new tensor that has all operands along an axis, each moved there by an Einsum of its own.
+
+    Operands that were put together before are taken as that: `[[a, b], c]` for `[a, b, c]`, as dense blocks have it.
+    """
+    found = _joined(lowering, node, _known(lowering, views, axis), axis)
+    lowering.joined[axis, views[0].tensor] = tuple(views), found
+    return found
+
+
+def _known(lowering: Lowering, views: Sequence[View], axis: int) -> Sequence[View]:
+    """The operands; if an earlier node put the first of them together, its result for these."""
+    parts, found = lowering.joined.get((axis, views[0].tensor), ((), views[0]))
+    if 0 < len(parts) < len(views) and all(a.same(b) for a, b in zip(parts, views, strict=False)):
+        return [found, *views[len(parts) :]]
+    return views
+
+
+def _joined(lowering: Lowering, node: GraphNode, views: Sequence[View], axis: int) -> View:
     sizes = [view.shape[axis] for view in views]
     rank = len(views[0].axes)
     ranks = [_common([view.axes[i] for view in views]) if i != axis else [] for i in range(rank)]

@@ -77,6 +77,8 @@ class Lowering:
     batch: Extent | None = None
     tables: set[str] = field(default_factory=set)
     """Constants that are no parameters: masks, rotary tables."""
+    joined: dict[tuple[int, NetTensor], tuple[tuple[View, ...], View]] = field(default_factory=dict)
+    """What was put together last, by the axis and the first part's tensor: the parts, and the whole."""
     _readers: dict[str, list[GraphNode]] | None = None
     _producers: dict[str, GraphNode] | None = None
 

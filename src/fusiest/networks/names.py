@@ -26,7 +26,7 @@ _ANONYMOUS = re.compile(
 )
 _MODULES = frozenset(["Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "MaxPool",
                       "AveragePool", "LayerNormalization", "RMSNormalization", "GroupNormalization", "InstanceNormalization",
-                      "Softmax", "LSTM", "GRU", "RNN", "Attention"])  # fmt: skip
+                      "Softmax", "LSTM", "GRU", "RNN", "Attention", "Patches"])  # fmt: skip
 
 
 def word(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Operators that exporters write out as many, put together again: RMSNorm, LayerNorm, GroupNorm, rotary embedding. What changes
+"""Operators that exporters write out as many, put together again: RMSNorm, LayerNorm, GroupNorm, rotary embedding, patches. What changes
 no value (another floating type, a softmax made safe against rows without a number) is taken for what it is.
 
 A group of nodes is recognized only if nothing outside of it reads what is inside. The new node remembers its parts.
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fusiest.networks.graph import ONNX_FLOATING, GraphNode, NetworkGraph
+from fusiest.networks.patches import patches_in_a_row
 
 _PASSING = ("Cast", "Identity")
 
@@ -29,6 +30,8 @@ def recognized(graph: NetworkGraph) -> NetworkGraph:
             search.take(_rotary(search, node))
         elif node.operator == "Where":
             search.take(_safe_softmax(search, node))
+        elif node.operator == "Conv":
+            search.take(patches_in_a_row(graph, search.readers, node))
     nodes = [search.last.get(node) or _plain(graph, node) for node in graph.nodes if node not in search.gone]
     return NetworkGraph(graph.name, nodes, graph.values, graph.inputs, graph.outputs, graph.nodes)
 

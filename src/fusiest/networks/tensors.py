@@ -31,6 +31,8 @@ class NetTensor:
     """Where the part begins on axes of the whole, and how long it is."""
     node: GraphNode | None = None
     """The node that was cut, of an input that is its output; or whose result several Einsums make."""
+    laid: tuple[Sequence[int], Sequence[int]] | None = None
+    """Of an input whose values are taken in another order than the network's: the shape to see it in, and the order of those axes."""
 
     def ranks(self) -> list[Axis]:
         """All axes, as they are split now."""
