@@ -49,7 +49,7 @@ def run_node(node: onnx.NodeProto, arrays: Sequence[Array | None], opset: int) -
     return found
 
 
-_LOGICAL = ("And", "Or", "Xor", "Not", "Where", "Cast", "CastLike")
+_LOGICAL = ("And", "Or", "Xor", "Not", "Where", "Cast")
 """Operators that take true and false as such; for others they are numbers, as a cast, which is a view, would make them."""
 
 
@@ -85,9 +85,10 @@ class Interpreter:
     def _made(self, tensor: NetTensor) -> Array:
         sizes = [rank.size for rank in tensor.ranks()]
         if tensor.kind == "constant":
-            if tensor.source.startswith("<causal"):
-                rows, columns, past = map(int, tensor.source[1:-1].split()[1:])
-                return np.where(np.arange(columns) <= np.arange(rows)[:, None] + past, 0.0, -np.inf).reshape(sizes)
+            if tensor.source.startswith("<band"):
+                rows, columns, past, *band = map(int, tensor.source[1:-1].split()[1:])
+                ahead = np.arange(columns) - np.arange(rows)[:, None] - past
+                return np.where(_in_band(ahead, band), 0.0, -np.inf).reshape(sizes)
             if tensor.source.startswith("<pairs"):
                 _, interleaved, name = tensor.source[1:-1].split(" ", 2)
                 table = self.constants[name]
@@ -321,6 +322,8 @@ class Interpreter:
             return np.asarray(given["value"])
         if kind not in _LOGICAL:
             arguments = [a.astype(float) if np.asarray(a).dtype.kind == "b" else a for a in arguments]
+        if kind == "UpToLengths":
+            return self._up_to_lengths(apply, arguments, einsum)
         if "over" in given:
             sizes = list(self.spec.info.einsums[self.names.einsums[einsum]].bounds.values())
             arguments = [np.broadcast_to(argument, sizes) for argument in arguments]
@@ -352,6 +355,22 @@ class Interpreter:
             return FUNCTIONS[kind](*arguments)
         return self._by_onnx(apply, arguments)
 
+    def _up_to_lengths(self, apply: Apply, arguments: list[Any], einsum: NetEinsum) -> Any:
+        bounds = self.spec.info.einsums[self.names.einsums[einsum]].bounds
+        places = list(bounds)
+        counted = []
+        for axes in (apply.attributes["rows"], apply.attributes["over"]):
+            index, size = np.zeros([1] * len(bounds), int), 1
+            for leaf in reversed(_leaves(axes)):
+                at = places.index(self.names.variables[einsum, leaf])
+                index = index + size * np.arange(leaf.size).reshape([-1 if i == at else 1 for i in range(len(bounds))])
+                size *= leaf.size
+            counted.append((index, size))
+        (row, rows), (key, _) = counted
+        scores, lengths = arguments
+        seen = (key < lengths) & _in_band(key - row - (lengths - rows), apply.attributes["band"])
+        return np.where(seen, scores, -np.inf)
+
     def _by_onnx(self, apply: Apply, arguments: list[Any]) -> Any:
         assert apply.node is not None
         proto = self.protos[apply.node.outputs[0]]
@@ -362,7 +381,7 @@ class Interpreter:
             arrays[i] = array.astype(np.float64) if array.dtype.kind == "f" else array
         if apply.operator == "Clip":
             arrays = [arrays[0], *(a.reshape(-1)[0] if a is not None else None for a in arrays[1:])]
-        elif apply.operator not in ("CastLike",):
+        else:
             wide = np.broadcast_arrays(*[a for a in arrays if a is not None])
             arrays = [next(iter_) if a is not None else None for iter_ in [iter(wide)] for a in arrays]
         if all(a is None or a.ndim == 0 for a in arrays):  # which some functions of the reference cannot do
@@ -395,6 +414,12 @@ def rotated(x: Array, cos: Array, sin: Array, attributes: Mapping[str, Any]) -> 
         pairs = np.concatenate([-x[..., half:], x[..., :half]], -1)
     found: Array = x * cos + pairs * sin
     return found
+
+
+def _in_band(ahead: Array, band: Sequence[int]) -> Array:
+    """Whether keys so far ahead of their query are near enough, backwards and forwards; -1 is any distance."""
+    left, right = band
+    return ((left < 0) | (-ahead <= left)) & ((right < 0) | (ahead <= right))
 
 
 def _wide(array: Any) -> Array:

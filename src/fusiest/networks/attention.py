@@ -15,7 +15,7 @@ from fusiest.networks.normalizations import apply, laid, softmax_of
 from fusiest.networks.tensors import Apply, Expression, NetAccess, View, tensor_view
 
 _ROLES = {"b": "b", "h": "h", "g": "g", "m": "m", "p": "m", "e": "e", "f": "e"}
-CAUSAL = "attention with a causal mask is counted in full: the products that the mask drops, too"
+CAUSAL = "attention with a mask (causal, a window, lengths) is counted in full: the products that the mask drops, too"
 
 
 @lowers("Attention")
@@ -87,16 +87,28 @@ def _masked(lowering: Lowering, node: GraphNode, scores: View, width: int, past:
     if cap:
         limit = apply("Constant", value=cap)
         found = apply("Mul", apply("Tanh", apply("Div", found, limit)), limit)
+    band = [int(node.get(name, -1)) for name in ("left_window_size", "right_window_size")]
     if node.get("is_causal", 0):
-        triangle = tensor_view(shape[3:], "constant", f"<causal {shape[3]} {shape[4]} {past}>")
-        found = apply("Add", found, views.expand(triangle, shape))
+        band[1] = 0
+    lengths = node.input(6)
+    if max(band) >= 0 and not lengths:
+        table = tensor_view(shape[3:], "constant", f"<band {shape[3]} {shape[4]} {past} {band[0]} {band[1]}>")
+        found = apply("Add", found, views.expand(table, shape))
+    if max(band) >= 0 or lengths:
         lowering.note(CAUSAL)
+    view = _with_mask(lowering, node, found, shape)
+    return _up_to_lengths(lowering, node, view, lengths, band) if lengths else view
+
+
+def _with_mask(lowering: Lowering, node: GraphNode, found: Apply, shape: Sequence[int]) -> View:
     name = node.input(3)
     if not name:
         return _computed(lowering, node, found)
     own = [1] * (4 - len(lowering.shape(name))) + list(lowering.shape(name))
     heads = [1, 1] if own[1] == 1 else list(shape[1:3])
     mask = laid(lowering.view(name), [own[0], *heads, *own[2:]])
+    if own[3] < shape[4]:
+        raise Unfit(f"a mask for {own[3]} of {shape[4]} keys")
     added = "Add" if lowering.graph.values[name].floating else "AddMask"
     if lowering.is_constant(name) and all(size == 1 for size in mask.shape[:3]):
         lowering.tables.add(name)
@@ -105,6 +117,20 @@ def _masked(lowering: Lowering, node: GraphNode, scores: View, width: int, past:
     labels = [f"a{i}" if size > 1 else None for i, size in enumerate(shape)]
     recipe = Recipe("add", lambda a, _: apply(added, a[0], a[1]), suffix="masked")
     return lowering.einsum(node, [(view, labels), (views.expand(mask, shape), labels)], labels, recipe)
+
+
+def _up_to_lengths(lowering: Lowering, node: GraphNode, scores: View, name: str, band: Sequence[int]) -> View:
+    """Scores of the keys that each sample has; the last queries belong to the last of these keys."""
+    labels = [label if size > 1 else None for label, size in zip("bhgmp", scores.shape, strict=True)]
+    lengths = laid(lowering.view(name), [scores.shape[0]])
+
+    def body(accesses: Sequence[NetAccess], variables: Mapping[str, Sequence[Axis]]) -> Expression:
+        rows, keys = (list(variables.get(label, ())) for label in "mp")
+        return apply("UpToLengths", *accesses, rows=rows, over=keys, band=tuple(band))
+
+    return lowering.einsum(
+        node, [(scores, labels), (lengths, labels[:1])], labels, Recipe("add", body, suffix="lengths"), None, _ROLES
+    )
 
 
 def _computed(lowering: Lowering, node: GraphNode, expression: Apply) -> View:

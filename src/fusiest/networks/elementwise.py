@@ -14,7 +14,7 @@ from fusiest.networks.tensors import Apply, Expression, NetAccess, View, rebuilt
 from fusiest.networks.words import AFFINE, operator_word
 
 _UNARY = (
-    "Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Elu Erf "
+    "Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization BitwiseNot Cast Ceil Celu Clip Cos Cosh DequantizeLinear Elu Erf "
     "Exp Floor Gelu HardSigmoid HardSwish IsInf IsNaN LeakyRelu Log Mish Neg Not PRelu QuantizeLinear Reciprocal Relu Round Selu Shrink "
     "Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu"
 )

@@ -195,14 +195,18 @@ class Lowering:
 
     def cut(self, node: GraphNode, reason: str) -> None:
         """Take all outputs of a node from the outermost memory, and send its inputs there."""
-        sent = tuple(self.view(name) for name in node.inputs if name and not self.is_constant(name))
-        batched = any(view.tensor.batch is not None for view in sent)
-        for name in node.outputs:
+        for position, name in enumerate(node.outputs):
             if name:
-                view = self.new_input(self.shape(name), name, batched, node)
-                self.values[name] = view
-                self.cuts.append(CutValue(node, view.tensor, reason, sent))
+                self.cut_output(node, position, reason)
         self.fates[node] = Fate("cut", reason)
+
+    def cut_output(self, node: GraphNode, position: int, reason: str) -> None:
+        """Take one output of a node from the outermost memory, where its inputs are sent."""
+        name = node.outputs[position]
+        sent = tuple(self.view(each) for each in node.inputs if each and not self.is_constant(each))
+        view = self.new_input(self.shape(name), name, any(v.tensor.batch is not None for v in sent), node)
+        self.values[name] = view
+        self.cuts.append(CutValue(node, view.tensor, reason, sent))
 
     def cut_input(self, node: GraphNode, name: str, reason: str) -> None:
         """Take one input of a node from the outermost memory, where it is sent. The view that it is, if any, is what is cut."""
@@ -305,6 +309,7 @@ def _lower_node(lowering: Lowering, node: GraphNode) -> None:
                 lowering.cut_input(node, name, reason)
             function(lowering, node)
             lowering.values.update(kept)
+            _cut_what_is_missing(lowering, node)
         except Unfit as error:
             reason = reason or str(error)
             einsums, cuts, values = before
@@ -315,3 +320,12 @@ def _lower_node(lowering: Lowering, node: GraphNode) -> None:
         else:
             return
     lowering.cut(node, reason)
+
+
+def _cut_what_is_missing(lowering: Lowering, node: GraphNode) -> None:
+    """Outputs that the Einsums of a node do not give, such as where a maximum was, if anybody wants them."""
+    for position, name in enumerate(node.outputs):
+        if name and name not in lowering.values and (lowering.readers(name) or name in lowering.graph.outputs):
+            lowering.cut_output(
+                node, position, f"no Einsum says output {position + 1} of {node.original or node.operator}"
+            )

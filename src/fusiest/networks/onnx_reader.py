@@ -210,6 +210,7 @@ class _Reader:
                 self._constant_node(node, attributes)
                 self.graph.nodes.append(GraphNode(name, kind, (), tuple(node.output)))
                 return
+            original, kind, inputs = _as_cast(kind, inputs, attributes)
             captured = sorted(_captured(node)) if any(map(_is_graph, node.attribute)) else []
             inner = [each for each in captured if each in self.graph.values]
             op = Operator(kind, inputs, attributes, len(node.output), self.versions.get(node.domain or "ai.onnx", 1))
@@ -228,9 +229,9 @@ class _Reader:
             if output:
                 floating = derived or not constant or weights
                 self._define(GraphValue(output, shape, made, data, floating=floating, parameter=weights))
-        names = tuple(each if value is not None else "" for each, value in zip(node.input, inputs, strict=True))
+        names = tuple(each if value is not None else "" for each, value in zip(node.input, inputs, strict=False))
         self.graph.nodes.append(
-            GraphNode(name, kind, names + tuple(inner), tuple(node.output), attributes, _path(node))
+            GraphNode(name, kind, names + tuple(inner), tuple(node.output), attributes, _path(node), original)
         )
 
     def _input(self, name: str) -> GraphValue | None:
@@ -300,6 +301,16 @@ class _Reader:
         if self.options.batch is not None and sizes and sizes[0] == 0:
             sizes[0] = 1
         return checked(sizes) if all(0 < size <= MAX_SIZE for size in sizes) else None
+
+
+def _as_cast(
+    kind: str, inputs: list[GraphValue | None], attributes: dict[str, Any]
+) -> tuple[str, str, list[GraphValue | None]]:
+    """A cast to the type of another value is a cast: neither shape nor values of the other matter."""
+    if kind != "CastLike" or len(inputs) != 2 or inputs[1] is None:
+        return "", kind, inputs
+    attributes["to"] = 1 if inputs[1].floating else 7
+    return kind, "Cast", inputs[:1]
 
 
 _RANDOM = frozenset(

@@ -112,8 +112,9 @@ class _Recognition:
 
 def _plain(graph: NetworkGraph, node: GraphNode) -> GraphNode:
     """A cast to a floating type is a view: how wide values are is for the workload to say."""
-    floating = node.get("to") in ONNX_FLOATING if node.get("to") else graph.values[node.outputs[0]].floating
-    if node.operator != "Cast" or not floating:
+    if node.operator != "Cast":
+        return node
+    if not (node.get("to") in ONNX_FLOATING if node.get("to") else graph.values[node.outputs[0]].floating):
         return node
     return replace(node, operator="Identity", attributes={}, original=node.original or node.operator, parts=(node,))
 

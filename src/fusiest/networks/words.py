@@ -15,7 +15,7 @@ _WORDS = {
     "Swish": "silu",
     "Sum": "add",
 }
-AFFINE = frozenset(["Add", "Sub", "Mul", "Div", "Neg", "Cast", "CastLike", "Identity", "BatchNormalization", "QuantizeLinear",
+AFFINE = frozenset(["Add", "Sub", "Mul", "Div", "Neg", "Cast", "Identity", "BatchNormalization", "QuantizeLinear",
                     "DequantizeLinear"])  # fmt: skip
 """With constants, these cost nothing where another operation is done anyway."""
 
