@@ -431,3 +431,13 @@ def test_a_file_that_is_read_is_not_overwritten(good: str, tmp_path: Path, capsy
         f"{twice}: --mapping would overwrite it, and --json writes it, too; name another file\n",
     )
     assert run(capsys, "evaluate", good, good, good, "--json", "/dev/null")[0] == 0
+
+
+def test_the_program_ends_with_its_status_and_what_was_registered() -> None:
+    code = "import atexit, sys; atexit.register(print, 'last'); sys.argv = ['fusiest', *{}]\nfrom fusiest.__main__ import main\nmain()"
+    for arguments, status in ((["--version"], 0), (["show", "nothing"], 2)):
+        found = subprocess.run(
+            [sys.executable, "-c", code.format(arguments)], capture_output=True, text=True, check=False
+        )
+        assert found.returncode == status
+        assert found.stdout.endswith("last\n")

@@ -1,13 +1,19 @@
 """The program, also as `python -m fusiest`: from the first line on, Ctrl-C ends in one line."""
 
+import atexit
+import gc
 import os
 import sys
+import threading
+from typing import NoReturn
 
 INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line, and end the process."""
+    gc.set_threshold(100_000, 20, 100)  # what is imported is no garbage
+    status = 0
     try:
         from fusiest import interrupt
 
@@ -20,21 +26,27 @@ def main() -> None:
                 interrupt.ignore()
     except KeyboardInterrupt:
         print("fusiest: interrupted", file=sys.stderr)
-        _end_at_once()
+        _end_at_once(INTERRUPTED)
     except SystemExit as end:
-        if end.code == INTERRUPTED:
-            _end_at_once()
-        raise
+        if isinstance(end.code, str):
+            raise
+        status = end.code or 0
+        if status == INTERRUPTED:
+            _end_at_once(INTERRUPTED)
+    if threading.active_count() == 1:
+        atexit._run_exitfuncs()
+        _end_at_once(status)
+    sys.exit(status)
 
 
-def _end_at_once() -> None:
-    """Without waiting for threads and processes, which may be anywhere."""
+def _end_at_once(status: int) -> NoReturn:
+    """Without waiting for threads and processes, which may be anywhere, nor taking apart what is loaded: that takes 0.2 s."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, AttributeError):  # closed, or never there
+        except (OSError, AttributeError, ValueError):  # closed, or never there
             continue
-    os._exit(INTERRUPTED)
+    os._exit(status)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache
+from numba.core.runtime.nrt import rtsys
 
 MODULES = ("baselines/*.py", "joining/coarse.py", "joining/kernels.py", "pmapping/kernels.py")
 
@@ -41,6 +42,15 @@ class _Kept(FunctionCache):
         self._cache_file._source_stamp = _stamp()
         # Numba reads what it has kept before it looks at that stamp, and that may name a class that is no more.
         self._cache_file._version = f"{numba.__version__} {_stamp()}"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was kept needs the runtime, but nothing of all that compiling needs, which takes 0.2 s to load."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            known = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            if known is not None:
+                return known
+        return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
     def save_overload(self, sig: Any, data: Any) -> None:
         with contextlib.suppress(OSError):

@@ -6,15 +6,9 @@ taken in another order do not keep equal rows apart.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
-from numba.core.registry import cpu_target
 
 from fusiest.compiled import compiled
-
-# What Numba would load with the first kernel is part of the import, not of a search.
-cpu_target.target_context.refresh()
-numba.typeof(np.empty(0))  # type: ignore[no-untyped-call]
 
 SLACK = 1e-12
 SMALL_GROUP = 8
