@@ -39,7 +39,7 @@ def listed_order(problem: JoinProblem) -> list[str]:
     done: frozenset[str] = frozenset()
     order: list[str] = []
     while len(order) < len(problem.order):
-        order.append(problem.ready(done)[0])
+        order.append(next(problem.ready(done)))
         done |= {order[-1]}
     return order
 

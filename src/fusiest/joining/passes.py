@@ -7,6 +7,7 @@ stops in between knows the last level, and so from where better mappings could s
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -127,8 +128,8 @@ class JoinPass:
 
     def next_einsums(self, problem: JoinProblem, finished: frozenset[str]) -> list[str]:
         """Einsums to join next."""
-        ready = [e for e in problem.ready(finished) if self.stretch is None or e in self.stretch]
-        return ready if self.all_orders else ready[:1]
+        ready = (e for e in problem.ready(finished) if self.stretch is None or e in self.stretch)
+        return list(ready if self.all_orders else itertools.islice(ready, 1))
 
     def least(self, problem: JoinProblem, state: State) -> list[Least]:
         """What the groups of a state still need at least."""

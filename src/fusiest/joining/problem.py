@@ -6,8 +6,9 @@ It does not change from pass to pass.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -73,6 +74,7 @@ class JoinProblem:
     """Numbers of what Einsums see of partial mappings."""
     _meetings: dict[object, tuple[LoopMatch, ...]] = field(default_factory=dict, repr=False, compare=False)
     """Which pmappings fit what is seen, and how."""
+    _relaxed: dict[str, list[Relaxed]] = field(default_factory=dict, repr=False, compare=False)
     _agreeing: dict[object, Mapping[Relaxed, AgreeingGroups]] = field(default_factory=dict, repr=False, compare=False)
     _live: dict[frozenset[str], frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -94,17 +96,27 @@ class JoinProblem:
         known = self._live.get(finished)
         if known is None:
             used = {t for e in finished for t in self.workload.einsums[e].accesses}
-            users = self.workload.users
-            known = self._live[finished] = frozenset(t for t in used if not finished.issuperset(users[t]))
+            known = self._live[finished] = self._unfinished(used, finished)
         return known
+
+    def _unfinished(self, tensors: Iterable[str], finished: frozenset[str]) -> frozenset[str]:
+        users = self.workload.users
+        return frozenset(t for t in tensors if not finished.issuperset(users[t]))
 
     def live_around(self, finished: frozenset[str], einsum: str) -> LiveTensors:
         """Tensors that matter when an Einsum is joined to these."""
-        return LiveTensors(self.live(finished) & self.views[einsum].tensors, self.live(finished | {einsum}))
+        before, after, own = self.live(finished), finished | {einsum}, self.views[einsum].tensors
+        if after not in self._live:
+            self._live[after] = self._unfinished(before | own, after)
+        return LiveTensors(before & own, self._live[after])
 
-    def ready(self, finished: frozenset[str]) -> list[str]:
+    @cached_property
+    def _needs(self) -> list[tuple[str, frozenset[str]]]:
+        return [(e, self.workload.needs(e)) for e in self.order]
+
+    def ready(self, finished: frozenset[str]) -> Iterator[str]:
         """Einsums that can run next."""
-        return [e for e in self.order if e not in finished and self.workload.needs(e) <= finished]
+        return (e for e, needs in self._needs if e not in finished and needs <= finished)
 
     def outline(self, before: OpenCompatibility, einsum: str, live: LiveTensors) -> int:
         """A number for all that an Einsum sees of a partial mapping."""
@@ -135,15 +147,20 @@ class JoinProblem:
             )
         return self._joints[key]
 
+    def relaxed(self, einsum: str) -> list[Relaxed]:
+        """What each of an Einsum's groups says of all tensors that it shares."""
+        if einsum not in self._relaxed:
+            view = self.views[einsum]
+            self._relaxed[einsum] = [relaxed_own(c, view, view.tensors) for c, _ in self.groups[einsum]]
+        return self._relaxed[einsum]
+
     def agreeing(self, einsum: str, live: LiveTensors) -> Mapping[Relaxed, AgreeingGroups]:
         """An Einsum's groups by what they say of the tensors that are shared."""
-        view = self.views[einsum]
-        lasting = view.tensors & live.after
+        lasting = self.views[einsum].tensors & live.after
         key = einsum, live.shared, lasting
         if key not in self._agreeing:
             numbers: dict[Relaxed, dict[Relaxed, list[int]]] = {}
-            for n, (compatibility, _) in enumerate(self.groups[einsum]):
-                whole = relaxed_own(compatibility, view, view.tensors)
+            for n, whole in enumerate(self.relaxed(einsum)):
                 by_shared = numbers.setdefault(only(whole, live.shared), {})
                 by_shared.setdefault(only(whole, lasting), []).append(n)
             self._agreeing[key] = {shared: _agreeing_groups(ways) for shared, ways in numbers.items()}
@@ -240,15 +257,21 @@ class Potential:
 
 def potential(problem: JoinProblem, weights: Weights = NO_WEIGHTS) -> Potential:
     """Least costs, and those of the sum of both weighted so."""
-    groups = {name: [_least(group.rows, weights) for group in own] for name, own in problem.groups.items()}
+    known: dict[int, Least] = {}  # Einsums that differ only by names have their rows in common
+
+    def least(rows: Rows) -> Least:
+        number = id(rows.energy)
+        if number not in known:
+            known[number] = _least(rows, weights)
+        return known[number]
+
+    groups = {name: [least(group.rows) for group in own] for name, own in problem.groups.items()}
     return Potential(weights, groups, {name: _options(problem, name, groups[name]) for name in groups})
 
 
 def _options(problem: JoinProblem, einsum: str, leasts: Sequence[Least]) -> dict[Relaxed, Least]:
     found: dict[Relaxed, Least] = {}
-    view = problem.views[einsum]
-    for group, least in zip(problem.groups[einsum], leasts, strict=True):
-        key = relaxed_own(group.compatibility, view, view.tensors)
+    for key, least in zip(problem.relaxed(einsum), leasts, strict=True):
         found[key] = found.get(key, IMPOSSIBLE) | least
     return found
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from fusiest.joining.bounds import LowerBounds
-from fusiest.joining.compatibility import relaxed_own
 from fusiest.joining.incumbents import Flags, Incumbents
 from fusiest.joining.problem import Group, JoinProblem
 from fusiest.objective import IMPOSSIBLE
@@ -27,9 +26,8 @@ def reduced(
     """
     keep: dict[int, Flags] = {}
     for einsum, rest in bounds.others(begin):
-        view = problem.views[einsum]
-        for compatibility, rows in problem.groups[einsum]:
-            least = rest.get(relaxed_own(compatibility, view, view.tensors), IMPOSSIBLE)
+        for relaxed, (_, rows) in zip(problem.relaxed(einsum), problem.groups[einsum], strict=True):
+            least = rest.get(relaxed, IMPOSSIBLE)
             flags = keep.setdefault(id(rows.energy), np.zeros(len(rows), np.bool_))
             if np.isfinite(least.energy) and not flags.all():
                 flags |= incumbents.promising(rows.energy, rows.latency, least)

@@ -43,7 +43,7 @@ def why_not_joined(problem: JoinProblem) -> NoMapping:
         return NoMapping(f"no valid mapping: {names} are all too small for what the Einsums hold in them together")
     finished = _farthest(unlimited, NoBounds()).states[0].finished
     done = ", ".join(e for e in problem.order if e in finished)
-    blocked = problem.ready(finished)[0]
+    blocked = next(problem.ready(finished))
     return NoMapping(f"no valid mapping: after Einsums {done}, no pmapping of {blocked} agrees with any of theirs")
 
 

@@ -5,6 +5,7 @@ Whatever ends it early, what is known so far stays known: mappings, and from whe
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -93,6 +94,7 @@ class Search:
         )
         for candidate in self.candidates:
             self.incumbents = self.incumbents.with_point(candidate.costs)
+        self.all_orders = self.all_orders and _several_orders(self.problem)
         self.bounds: Bounds = self.costs.bounds(self.problem)
         self.frontier: Level = first_level(self.problem)
 
@@ -280,6 +282,16 @@ class Search:
         """Costs that mappings are compared by, one per column; `more` is what they still need at least."""
         columns = self.options.minimized.least_costs(energy, latency, more, self.incumbents.weights)
         return np.column_stack(columns if self.incumbents.watched is None else [*columns, usage])
+
+
+def _several_orders(problem: JoinProblem) -> bool:
+    """Whether at some moment more than one Einsum can be next."""
+    finished: frozenset[str] = frozenset()
+    for einsum in problem.order:
+        if len(list(itertools.islice(problem.ready(finished), 2))) > 1:
+            return True
+        finished |= {einsum}
+    return False
 
 
 def _judged(gap: float) -> Proof:
