@@ -21,7 +21,16 @@ from fusiest.joining.holders import ledger
 from fusiest.joining.incumbents import Incumbents
 from fusiest.joining.joints import LiveTensors
 from fusiest.joining.problem import AgreeingGroups, JoinProblem, Potential
-from fusiest.joining.rows import Pairing, PartialRows, RowJoin, Trail, merge_partial, start_rows
+from fusiest.joining.rows import (
+    ChargedRows,
+    Pairing,
+    PartialRows,
+    RowJoin,
+    Trail,
+    charged_rows,
+    merge_partial,
+    start_rows,
+)
 from fusiest.joining.seams import Seam
 from fusiest.objective import NOTHING, Least
 from fusiest.pmapping import Floats
@@ -191,6 +200,8 @@ class _Join:
     joins: _Joins
     known: dict[tuple[Relaxed, Relaxed], Least] = field(default_factory=dict)
     """What is still to come at least, as far as it was asked."""
+    charged: dict[object, ChargedRows] = field(default_factory=dict)
+    """Of groups and how they are joined."""
 
     @cached_property
     def live(self) -> LiveTensors:
@@ -211,7 +222,7 @@ class _Join:
             promising = incumbents.promising_groups(rows.energy, rows.latency, more + leasts[found.numbers])
             seen = problem.outline(compatibility, self.einsum, live)
             for n, least in zip(found.numbers[promising].tolist(), more[promising].tolist(), strict=True):
-                if problem.meetings(compatibility, seen, self.einsum, n, live):
+                if problem.fits(compatibility, seen, self.einsum, n, live):
                     self._pair(number, n, Least(*least))
 
     def _least(self, lasting: Relaxed, way: Relaxed) -> Least:
@@ -235,9 +246,11 @@ class _Join:
             self.joins.compatible += len(rows) * len(group.rows)
             accounts = ledger(joint.spread, problem.memories)
             join = RowJoin(joint, accounts, problem.room, self.how.incumbents, least, problem.switches)
-            charges = problem.charges.of(joint, accounts, group.rows)
-            joined = join.rows(rows, group.rows, charges, len(self.joins.pairings))
-            if len(joined):
+            key = n, joint.exchanged, joint.copies, joint.shared_holders, joint.spread
+            if key not in self.charged:
+                self.charged[key] = charged_rows(group.rows, problem.charges.of(joint, accounts, group.rows))
+            joined = join.rows(rows, self.charged[key], len(self.joins.pairings))
+            if joined is not None:
                 self.joins.pairings.append(Pairing(len(self.joins.sources) - 1, number, n, k))
                 self.joins.parts.setdefault(joint.compatibility, []).append(joined)
 

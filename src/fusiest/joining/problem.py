@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from fusiest.joining.bounds import LowerBounds, RelaxedLeast
 from fusiest.joining.compatibility import EinsumView, OpenCompatibility, Relaxed, only, relaxed_own
-from fusiest.joining.joints import JoinRules, Joint, LiveTensors, Meeting, meetings
-from fusiest.joining.matches import LoopMatch, outline
+from fusiest.joining.fits import Fit, JoinRules, fits, outline
+from fusiest.joining.joints import Joint, LiveTensors, Meeting
 from fusiest.joining.rows import ALL_PARTS, Room, Switches
 from fusiest.joining.space import TensorCharges, make_charges, memory_sizes
 from fusiest.model import footprint
@@ -72,7 +72,7 @@ class JoinProblem:
     """Remembered, as many partial mappings have the same compatibility."""
     _outlines: dict[object, int] = field(default_factory=dict, repr=False, compare=False)
     """Numbers of what Einsums see of partial mappings."""
-    _meetings: dict[object, tuple[LoopMatch, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _fits: dict[object, tuple[Fit, ...]] = field(default_factory=dict, repr=False, compare=False)
     """Which pmappings fit what is seen, and how."""
     _relaxed: dict[str, list[Relaxed]] = field(default_factory=dict, repr=False, compare=False)
     _agreeing: dict[object, Mapping[Relaxed, AgreeingGroups]] = field(default_factory=dict, repr=False, compare=False)
@@ -123,15 +123,15 @@ class JoinProblem:
         key = einsum, live.shared, outline(before, self.views[einsum], live.shared)
         return self._outlines.setdefault(key, len(self._outlines))
 
-    def meetings(
+    def fits(
         self, before: OpenCompatibility, seen: int, einsum: str, number: int, live: LiveTensors
-    ) -> tuple[LoopMatch, ...]:
+    ) -> tuple[Fit, ...]:
         """The ways in which the Einsum's group of this number fits, given what it sees."""
         key = seen, number
-        found = self._meetings.get(key)
+        found = self._fits.get(key)
         if found is None:
             compatibility = self.groups[einsum][number].compatibility
-            found = self._meetings[key] = meetings(before, compatibility, self.views[einsum], live, self.rules)
+            found = self._fits[key] = fits(before, compatibility, self.views[einsum], live.shared, self.rules)
         return found
 
     def joints(self, before: OpenCompatibility, einsum: str, number: int, live: LiveTensors) -> tuple[Joint, ...]:
@@ -140,11 +140,8 @@ class JoinProblem:
         if key not in self._joints:
             if len(self._joints) >= _MOST_JOINTS:
                 self._joints.clear()
-            compatibility, view = self.groups[einsum][number].compatibility, self.views[einsum]
-            found = self.meetings(before, self.outline(before, einsum, live), einsum, number, live)
-            self._joints[key] = tuple(
-                Meeting(before, compatibility, view, match, live.after, self.rules).joint() for match in found
-            )
+            found = self.fits(before, self.outline(before, einsum, live), einsum, number, live)
+            self._joints[key] = tuple(Meeting(fit, before, live.after).joint() for fit in found)
         return self._joints[key]
 
     def relaxed(self, einsum: str) -> list[Relaxed]:

@@ -169,17 +169,20 @@ class RowJoin:
     """What is still to come at least."""
     switches: Switches = ALL_PARTS
 
-    def rows(self, before: PartialRows, einsum: Rows, charges: Iterable[Charge], pairing: int) -> PartialRows:
-        """Every fitting pair that the memories can hold and that can still beat what is known.
+    def rows(self, before: PartialRows, charged: ChargedRows, pairing: int) -> PartialRows | None:
+        """Every fitting pair that the memories can hold and that can still beat what is known; None if there is none.
 
-        `charges`: for the shared tensors that this join adds. `pairing`: the number by which rows know where they came from.
+        `pairing`: the number by which rows know where they came from.
         """
-        listed = list(charges)
-        arrays = _einsum_arrays(einsum, listed), self._arrays(listed), self.incumbents.known, np.array(self.least)
+        einsum, joint = charged.arrays, self._arrays(charged.targets)
         if before.is_start:
-            pairs, reserved, beside, persistent, inside = self._first(*arrays[:2])
+            pairs, reserved, beside, persistent, inside = self._first(einsum, joint)
         else:
-            pairs, reserved, beside, persistent, inside = joined_rows(_before_arrays(before), *arrays)
+            pairs, reserved, beside, persistent, inside = joined_rows(
+                _before_arrays(before), einsum, joint, self.incumbents.known, np.array(self.least)
+            )
+        if not len(pairs):
+            return None
         i, j = pairs[:, 0], pairs[:, 1]
         apart = before.apart[i]
         if not self.switches.consolidation:
@@ -225,9 +228,8 @@ class RowJoin:
         pairs = np.column_stack([np.zeros(len(j), np.int64), j])
         return pairs, reserved[j], beside[j], persistent[j], inside[j]
 
-    def _arrays(self, charges: list[Charge]) -> JointArrays:
+    def _arrays(self, targets: Ints) -> JointArrays:
         joint, memory = self.joint, np.array(self.accounts.memory, np.int64)
-        targets = [(account, c.zones, k) for k, c in enumerate(charges) for account in c.accounts]
         settles = self.room.settled[memory] if self.switches.consolidation else np.zeros(len(memory), np.bool_)
         return JointArrays(
             np.array(joint.matched, np.int64).reshape(-1, 2),
@@ -237,7 +239,7 @@ class RowJoin:
             joint.open_zones,
             np.array(self.accounts.before, np.int64),
             memory,
-            np.array(targets, np.int64).reshape(-1, 3),
+            targets,
             self.switches.grouping,
             settles,
             self.room.sizes[memory],
@@ -248,11 +250,22 @@ def _before_arrays(rows: PartialRows) -> BeforeArrays:
     return BeforeArrays(rows.tiles, rows.energy, rows.latency, rows.reserved, rows.beside, rows.persistent)
 
 
-def _einsum_arrays(rows: Rows, charges: list[Charge]) -> EinsumArrays:
-    bits = np.array([c.bits for c in charges], np.float64).reshape(-1, len(rows))
-    tiles = np.ascontiguousarray(rows.tiles)
+class ChargedRows(NamedTuple):
+    """Pmappings of one compatibility, and what each is charged where for shared tensors."""
+
+    arrays: EinsumArrays
+    targets: Ints
+    """As `JointArrays.charges`."""
+
+
+def charged_rows(rows: Rows, charges: Iterable[Charge]) -> ChargedRows:
+    """The rows with these charges for the shared tensors that a join adds."""
+    listed = list(charges)
+    bits = np.array([c.bits for c in listed], np.float64).reshape(-1, len(rows))
     floats = rows.energy, rows.latency, rows.bits, rows.persistent, bits
-    return EinsumArrays(tiles, *(np.ascontiguousarray(array) for array in floats))
+    arrays = EinsumArrays(np.ascontiguousarray(rows.tiles), *(np.ascontiguousarray(array) for array in floats))
+    targets = [(account, c.zones, k) for k, c in enumerate(listed) for account in c.accounts]
+    return ChargedRows(arrays, np.array(targets, np.int64).reshape(-1, 3))
 
 
 def merge_partial(parts: list[PartialRows]) -> PartialRows:
