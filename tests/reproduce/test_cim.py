@@ -74,6 +74,29 @@ def test_albireo_moderate_devices() -> None:
     assert model("albireo_isca_2021", "power", "W", scaling="moderate") == pytest.approx(6.19, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("chip", "converts"),
+    [("isaac_isca_2016", 8 * 4 / 128), ("jia_jssc_2020", 8 * 8 / 2304), ("sinangil_jssc_2021", 4 / 64), ("wang_vlsi_2022", 1 / 64)],
+)  # fmt: skip
+def test_slices_are_converted_one_by_one(chip: str, converts: float) -> None:
+    """Each slice of an input with each slice of a weight, once for all rows; 0.25 of ISAAC is what RAELLA compares with."""
+    fewer: dict[str, ChipCondition] = {"tiles": 2} if chip.startswith("isaac") else {}
+    found = model(chip, "converts_per_mac", "converts/MAC", input_bits=8, weight_bits=8, **fewer)
+    assert found == pytest.approx(converts)
+
+
+@pytest.mark.parametrize(
+    ("chip", "component", "define", "square_millimetres"),
+    [("isaac_isca_2016", "1 tile total", "tiles", 0.372), ("neurram_nature_2022", "Neurons", "cores", 0.32512)],
+)
+def test_a_tile_is_as_large_in_a_smaller_chip(
+    chip: str, component: str, define: str, square_millimetres: float
+) -> None:
+    for count in (1, 4):
+        area = model(chip, "area", "mm^2", component, **{define: count})
+        assert area == pytest.approx(square_millimetres, rel=0.01)
+
+
 CONVOLUTION = """
 workload:
   iteration_space_shape:

@@ -144,12 +144,12 @@ def _model(value: Published, chip: Chip, filled: Filled) -> float:
     part = _components(value, chip)
     names, power_per, area_per = part if part else (tuple({**filled.energies, **filled.areas}), 1, 1)
     energy = math.fsum(filled.energies.get(name, 0.0) for name in names)
-    area = math.fsum(filled.areas.get(name, 0.0) for name in names) / area_per / chip.area_per
+    area = math.fsum(filled.areas.get(name, 0.0) for name in names) / _of(value, chip, area_per * chip.area_per)
     throughput = 2 * filled.products / filled.seconds
     vectors = VECTORS * filled.arrays
     return {
         "area": lambda: area,
-        "power": lambda: energy / filled.seconds / power_per,
+        "power": lambda: energy / filled.seconds / _of(value, chip, power_per),
         "latency": lambda: filled.seconds / VECTORS,
         "throughput": lambda: throughput,
         "throughput_per_area": lambda: throughput / area,
@@ -158,6 +158,12 @@ def _model(value: Published, chip: Chip, filled: Filled) -> float:
         "energy_per_array": lambda: energy / vectors,
         "converts_per_mac": lambda: filled.conversions / filled.products,
     }[value.quantity]()
+
+
+def _of(value: Published, chip: Chip, per: int) -> float:
+    """By how many a figure is divided, with as many tiles or cores as the conditions say."""
+    define, usual = chip.copies
+    return per * float(value.conditions.get(define, usual)) / usual if per > 1 else 1.0
 
 
 def _components(value: Published, chip: Chip) -> tuple[tuple[str, ...], int, int] | None:

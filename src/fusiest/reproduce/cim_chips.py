@@ -45,6 +45,8 @@ class Chip:
     workload: str = MATRIX
     area_per: int = 1
     """How many of what is published the file has."""
+    copies: tuple[str, int] = ("", 1)
+    """The define that says how many tiles or cores there are, and how many `area_per` and `power_per` are for."""
 
 
 def _parts(power_per: int = 1, area_per: int = 1, **names: str) -> dict[str, ChipPart]:
@@ -95,7 +97,7 @@ CHIPS: dict[str, Chip] = {
     "colonnade_jssc_2021": Chip(
         {**_parts(bitcell_array="Columns Cells", drivers="Drivers", bl_decoder="Decoder"), "ctrl+reg": ChipPart(("Control",))}
     ),
-    "isaac_isca_2016": Chip(_isaac(), bits=(16, 16, 16)),
+    "isaac_isca_2016": Chip(_isaac(), bits=(16, 16, 16), copies=("tiles", TILES)),
     "jia_jssc_2020": Chip(
         _parts(adc="ADC", cim="Cells", nmc_data_path="DataPath", sparsity_controller="SparsityController"), bits=(1, 1, 8)
     ),
@@ -114,6 +116,7 @@ CHIPS: dict[str, Chip] = {
                input_pulses="InputPulses"),
         bits=(4, 4, 6),
         area_per=48,
+        copies=("cores", 48),
     ),
     "raella_isca_2023": Chip(_parts(adc="ADC")),
     "sinangil_jssc_2021": Chip(
