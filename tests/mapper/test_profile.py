@@ -20,6 +20,7 @@ def test_every_phase_has_its_time(capsys: pytest.CaptureFixture[str], tmp_path: 
     rows = list(csv.DictReader(profile.open()))
     assert status == 0
     phases = list(dict.fromkeys(row["phase"] for row in rows))
-    assert phases[1:] == ["preparing", "exploring", "first pass", "joining", "checking"]
+    # The first pass proves its mapping here: no exact joining is left.
+    assert phases[1:] == ["preparing", "exploring", "first pass", "checking"]
     spent = sum(float(row["seconds"]) for row in rows)
     assert spent >= json.loads(document.read_text())["stats"]["wall_seconds"] - 0.01

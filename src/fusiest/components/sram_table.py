@@ -19,7 +19,7 @@ NODES = (22, 32, 45, 65, 90)
 FIGURES = 6
 BEYOND = 4.0
 """How many times beyond the runs a width or a number of words may be."""
-Grid: TypeAlias = list[list[tuple[float, ...]]]
+Surface: TypeAlias = list[list[tuple[float, ...]]]
 """By width and depth, the logarithms of six figures."""
 _UNITS = (1e-15, 1e-15, 1e-12, 1e-9, 1e-12, 1e-12)
 
@@ -29,7 +29,7 @@ class SramTable(NamedTuple):
 
     depths: list[float]
     widths: list[float]
-    values: Grid
+    values: Surface
     deepest: list[float]
     """By width, the log of the depth up to which there are runs; the last width is beyond them."""
 
@@ -70,7 +70,7 @@ def _beyond(grid: list[float]) -> list[float]:
     return [*grid, grid[-1] + math.log(BEYOND)]
 
 
-def _continued(values: Grid, depths: list[float], widths: list[float]) -> Grid:
+def _continued(values: Surface, depths: list[float], widths: list[float]) -> Surface:
     """One more depth and one more width, by the last power law."""
     deeper = [[*row, _power_law(depths, row[-2], row[-1])] for row in values]
     wider = [_power_law(widths, *pair) for pair in zip(deeper[-2], deeper[-1], strict=True)]
@@ -81,9 +81,9 @@ def _power_law(grid: list[float], before: tuple[float, ...], last: tuple[float, 
     return tuple(line(grid[-1], grid[-3:-1], pair) for pair in zip(before, last, strict=True))
 
 
-def _rising(values: Grid) -> Grid:
+def _rising(values: Surface) -> Surface:
     """Each figure at least that of fewer words and of fewer bits."""
-    found: Grid = []
+    found: Surface = []
     for j, row in enumerate(values):
         cells: list[tuple[float, ...]] = []
         for i, cell in enumerate(row):
@@ -138,7 +138,7 @@ def _port_curves() -> PortCurves:
     return found
 
 
-def _with_ports(one: SramTable, node: int, ports: int) -> Grid:
+def _with_ports(one: SramTable, node: int, ports: int) -> Surface:
     """The figures of a bank of one port, each times its factor."""
     two, four = (_port_factors(node, p) for p in (2, 4))
     along = math.log2(ports)

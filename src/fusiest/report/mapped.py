@@ -16,7 +16,7 @@ from fusiest.show import einsum_text
 from fusiest.spec import BoundComponent, Spec, dump, tag_of
 from fusiest.spec import architecture as arch
 
-Span = list[float | None] | None
+Extremes = list[float | None] | None
 """The least and the most over all Einsums and tensors, null for what is unlimited; None if there is no such figure."""
 
 
@@ -138,7 +138,7 @@ def _bits(component: BoundComponent, action: str, tensor: str) -> float:
     return component.values_per_action(action, tensor) * component.bits_per_value[tensor]
 
 
-def _span(values: Iterable[float]) -> Span:
+def _span(values: Iterable[float]) -> Extremes:
     found = list(values)
     if not found:
         return None
