@@ -119,13 +119,17 @@ class _LoopClass:
     def __init__(self, part: FusedPart, loops: tuple[FusedLoop, ...], rows: Ints, tiles: Ints) -> None:
         self.part, self.problem = part, part.problem
         self.structures = Structures(part.situation, loops)
+        self.found = list(self.structures)
         self.fused = FusedRows(part.seed.layer, loops, rows, tiles, self._groups(loops, tiles))
         criteria = part.search.layers[part.seed.layer].criteria[rows]
         self.base = np.ascontiguousarray(criteria[:, part.columns].T)
-        self.shapes: dict[LoopSet, Ints] = {}
-        self.amounts: list[Floats] = []
-        self.known: dict[tuple[int, LoopSet], int] = {}
-        self.stacked: Floats | None = None
+        points = {self.structures.everything: 0}
+        for above in itertools.chain.from_iterable(self.found):
+            points.setdefault(above.loops, len(points))
+            points.setdefault(above.space, len(points))
+        self.points: dict[LoopSet, int] = points
+        """Where holders and their space stand: a number for the loops above."""
+        self.shapes: Ints = np.array([self._shape(above) for above in points])
         self.space = self._space(criteria)
 
     def _groups(self, loops: tuple[FusedLoop, ...], tiles: Ints) -> Ints:
@@ -144,7 +148,7 @@ class _LoopClass:
             if column is not None:
                 space[i] = criteria[:, column]
             if m == part.seed.holder.memory:
-                footprint = self.amounts[self._at(part.seed.holder.tensor, self.structures.everything) + FOOTPRINT]
+                footprint = self.problem.amounts[part.seed.holder.tensor, FOOTPRINT, self.shapes[0]]
                 space[i] -= footprint * self._bits(part.seed.holder)
         return space
 
@@ -167,23 +171,12 @@ class _LoopClass:
                 shape += (np.searchsorted(variable.divisors, extent) - (variable.radix - 1)) * stride
         return shape
 
-    def _at(self, tensor: int, above: LoopSet) -> int:
-        """Where the amounts (traffic, first pass, footprint) of a holder begin that has these loops above it."""
-        key = tensor, above
-        if key not in self.known:
-            if above not in self.shapes:
-                self.shapes[above] = self._shape(above)
-            self.known[key] = len(self.amounts)
-            self.amounts += list(self.problem.amounts[tensor][:, self.shapes[above]])
-            self.stacked = None
-        return self.known[key]
-
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def gather(self, found: dict[object, Gathered], prune: bool) -> None:
         """Add the rows of every structure to those of its compatibility."""
         part, everything = self.part, self.structures.everything
-        for structure in self.structures:
+        for structure in self.found:
             check()
             levels = {0, everything}  # a holder between loops fixes which are above it, whatever its memory's size
             for holder, above, space in structure:
@@ -220,22 +213,21 @@ class _LoopClass:
     def _piece(self, held: list[Above], chain: list[LoopSet]) -> Piece | None:
         """Rows of one structure; None if none fits."""
         part = self.part
-        holders = np.empty((len(held), 3), np.int64)
+        holders = np.empty((len(held), 4), np.int64)
         reserved = np.empty((len(held), 3))
         for i, above in enumerate(held):
             holder = above.holder
             memory = part.memories.index(holder.memory) if holder.memory in part.memories else -1
             number = 1 + part.situation.remaining.index(holder) if i else 0
             zone = -1 if self._meets(above) else chain.index(above.space)
-            holders[i] = number, self._at(holder.tensor, above.loops), self._at(holder.tensor, above.space) + FOOTPRINT
+            holders[i] = number, holder.tensor, self.points[above.loops], self.points[above.space]
             reserved[i] = memory, zone, self._bits(holder)
-        if self.stacked is None:
-            self.stacked = np.array(self.amounts)
         out = np.empty((len(self.fused.rows), 2 + len(part.memories) * (len(chain) + 1)))
         scale = np.array([part.search.watts(part.seed.key.used), self.problem.info.n_instances])
         which = kernels.assemble(
-            self.base, self.space, self.stacked, holders, part.prices, reserved, part.room, part.fixed, scale, out
-        )
+            self.base, self.space, self.problem.amounts, self.shapes, holders, part.prices, reserved, part.room,
+            part.fixed, scale, out,
+        )  # fmt: skip
         out = out[: len(which)]
         if any(busy.counts for busy in part.search.columns.busy):
             out[:, 0], out[:, 1] = self._costs(which, holders, scale[0])
@@ -250,11 +242,11 @@ class _LoopClass:
 
     def _costs(self, which: Ints, holders: Ints, watts: float) -> tuple[Floats, Floats]:
         """Energy and latency where `total_latency` is an expression of its own kind."""
-        assert self.stacked is not None
         criteria = np.zeros((len(which), self.part.search.columns.count))
         criteria[:, self.part.columns] = self.base[:, which].T
-        for number, at, _ in holders.tolist():
-            criteria[:, self.part.columns[:-1]] += self.stacked[at : at + 2, which].T @ self.part.prices[number]
+        for number, tensor, point, _ in holders.tolist():
+            amounts = self.problem.amounts[tensor][:FOOTPRINT, self.shapes[point, which]]
+            criteria[:, self.part.columns[:-1]] += amounts.T @ self.part.prices[number]
         return finish(self.problem, self.part.search.columns, criteria, watts)
 
     def _tile_shapes_met(self, held: list[Above]) -> np.ndarray | None:
