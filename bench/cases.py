@@ -133,6 +133,37 @@ CASES = (
         )
         for n in (8, 64)
     ),
+    *(
+        Case(
+            name=f"chain-snowcat-{n}",
+            about=f"a chain of {n} matmuls on Snowcat, front",
+            files=("snowcat", "matmuls"),
+            defines={"N_EINSUMS": n},
+            orders="all",
+        )
+        for n in (64, 512)
+    ),
+    *(
+        Case(
+            name=f"gpt3-2-layers-{name}",
+            about=f"2 layers of GPT-3 6.7B (20 Einsums), 64 x 4096 tokens, {name}, all orders of Einsums",
+            files=("tpu_v4i", str(HERE / "gpt3_layers.yaml")),
+            defines={"N_LAYERS": 2, **_GPT3_LARGE},
+            objective=objective,
+            orders="all",
+        )
+        for name, objective in (("latency", "latency"), ("front", "energy,latency"))
+    ),
+    *(
+        Case(
+            name=f"{network.replace('_', '-')}-edp",
+            about=f"{title}, energy-delay product, all orders of Einsums",
+            files=("tpu_v4i", network),
+            objective="edp",
+            orders="all",
+        )
+        for network, title in (("resnet18", "ResNet-18"), ("mobilenet_v2", "MobileNetV2"), ("bert_base", "BERT-base"))
+    ),
     Case(
         name="gpt3-32-layers-edp",
         about="32 layers of GPT-3 6.7B (320 Einsums), 64 x 4096 tokens, energy-delay product",

@@ -48,7 +48,7 @@ def test_no_more_are_kept_than_allowed(objective: tuple[str, ...]) -> None:
     energy, latency = np.arange(1.0, 1001.0), np.arange(1000.0, 0.0, -1.0)
     rows = replace(start_rows(1, 1000), energy=energy, latency=latency, tiles=np.arange(1000).reshape(-1, 1))
     (kept,) = thinned([(rows, NOTHING)], Incumbents(objective_of(objective)), Coarse(most=80), joins=2)
-    assert 50 <= len(kept) <= 80 + 80 // 8
+    assert (50 if len(objective) > 1 else 80 // 3) <= len(kept) <= 80 + 80 // 8
     assert kept.energy.min() == 1
     assert (kept.energy + kept.latency == 1001).all()
     assert len(objective) == 1 or kept.latency.min() == 1

@@ -17,6 +17,8 @@ from fusiest.objective import CLOSE, Least
 from fusiest.pmapping import Floats, Ints
 
 _LEAST_EPSILON = 0.02
+_MEASURES = 3
+"""Of a front: each chooses its share. A single objective has one measure, and needs no more rows of it."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def _most_promising(parts: Sequence[tuple[PartialRows, Least]], incumbents: Incu
         deciding = incumbents.objective.tie_break(energy, latency)
     chosen = np.zeros(len(usage), np.bool_)
     for measure in measures:
-        chosen[np.lexsort((usage, deciding, measure))[: most // len(measures)]] = True
+        chosen[np.lexsort((usage, deciding, measure))[: max(1, most // _MEASURES)]] = True
     chosen[np.argsort(usage)[: most // 8]] = True
     ends: Ints = np.cumsum([len(rows) for rows, _ in parts])
     return [
