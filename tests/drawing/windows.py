@@ -54,8 +54,25 @@ def draw_windows(dice: Dice, wrong: int = 10) -> Case:
     return Case(spec, _tree(dice, layers, ranks, wrong))
 
 
-def _layers(dice: Dice, ranks: list[str]) -> list[Layer]:
-    count = dice.number(2, 4 if len(ranks) == 1 else 3)
+def draw_layers(dice: Dice) -> Spec:
+    """A chain of convolutions and a small buffer."""
+    layers = _layers(dice, ["H"], most=3)
+
+    def memory(name: str, size: float, energy: int, keep: str) -> arch.Memory:
+        actions = tuple(arch.Action(name=action, energy=energy, throughput=1) for action in ("read", "write"))
+        held = arch.Tensors(keep=keep, may_keep="All")
+        return arch.Memory(name=name, component_class="Dummy", size=size, actions=actions, tensors=held)
+
+    compute = arch.ComputeUnit(
+        name="MAC", component_class="Dummy", actions=(arch.Action(name="compute", energy=1, throughput=1),)
+    )
+    dram = memory("DRAM", math.inf, 100, "~Intermediates")
+    buffer = memory("GLB", 8 * dice.number(5, 40), 1, "~DRAM")
+    return Spec(arch=arch.Architecture(nodes=(dram, buffer, compute)), workload=_workload(layers, ["H"]))
+
+
+def _layers(dice: Dice, ranks: list[str], most: int = 4) -> list[Layer]:
+    count = dice.number(2, most if len(ranks) == 1 else 3)
     layers = [Layer(i + 1, channels=False) for i in range(count)]
     sizes = {rank: dice.number(1, 6 if len(ranks) == 1 else 4) for rank in ranks}
     strides: dict[str, list[int]] = {rank: [] for rank in ranks}

@@ -179,8 +179,8 @@ def windows(draw: st.DrawFn, wrong: int) -> Case:
     return draw_windows(Dice(draw), wrong)
 
 
-@proving.floors(100, windowed=0.5)
-@proving.cases(150, proving=5000)
+@proving.floors(80, windowed=0.5)
+@proving.cases(80, proving=5000)
 @given(windows(wrong=0))
 def test_windows_are_counted_as_they_are_made(case: Case) -> None:
     evaluation = fusiest.evaluate(case.spec, case.tree)
@@ -192,7 +192,7 @@ def test_windows_are_counted_as_they_are_made(case: Case) -> None:
     TALLY["windowed"] += "initial" in fusiest.dump_mapping(case.tree) or "step" in fusiest.dump_mapping(case.tree)
 
 
-@proving.cases(100, proving=5000)
+@proving.cases(50, proving=5000)
 @given(windows(wrong=30))
 def test_windows_that_are_too_short_are_warned_of(case: Case) -> None:
     try:

@@ -171,6 +171,10 @@ class Tiling(NamedTuple):
         >>> Tiling(3, 4, 2).lengths(8, 4), Tiling(2, 2, 2).lengths(7, None)
         ({4: 2, 3: 2}, {2: 3, 1: 1})
         """
+        if not self.windowed:
+            whole, rest = divmod(extent, self.tile)
+            found = {self.tile: whole} if whole else {}
+            return {**found, rest: 1} if rest else found
         last = self.last(extent, iterations)
         begin = max(1, -(-(self.tile - self.first) // self.step))  # from here to `end`, tiles are whole
         end = min(last, (extent - self.first) // self.step)

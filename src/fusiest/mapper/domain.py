@@ -18,6 +18,7 @@ def domain(spec: Spec, options: Options, orders: str) -> list[str]:
         *_least_usage(spec),
         *_fused_loops(options),
         "tensors used when they are finished" if options.finished else "tensors used finished or not",
+        *_windows(options),
         "all orders of Einsums" if orders == "all" else "Einsums in the order given",
     ]
 
@@ -46,6 +47,12 @@ def _fused_loops(options: Options) -> Iterator[str]:
     yield f"at most {'one fused loop' if each == 1 else f'{each} fused loops'} per rank variable"
     if options.max_fused_loops is not None:
         yield f"at most {options.max_fused_loops} per Einsum"
+
+
+def _windows(options: Options) -> Iterator[str]:
+    if options.windows != "none":
+        kept = "kept" if options.windows == "retained" else "kept or made again"
+        yield f"windows only as far as they were tried, {kept}"
 
 
 def _names(names: list[str]) -> str:

@@ -23,6 +23,7 @@ from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.mapper.search import Proof, Search
 from fusiest.mapper.tables import Explorer, make_explorer
+from fusiest.mapper.windowed import check_windows, with_windows
 from fusiest.model import evaluate
 from fusiest.pmapping import NoMapping, Table, large_enough, shared_memories
 from fusiest.spec import Spec
@@ -41,6 +42,7 @@ def map(
     max_fused_loops_per_variable: int = 1,
     imperfect: bool = False,
     exchange: str = "finished",
+    windows: str = "none",
     jobs: int | None = None,
     time_limit: float | None = None,
     memory_limit: float | None = None,
@@ -58,6 +60,7 @@ def map(
     `orders`: "all" orders of Einsums that respect dependencies, or only the "given" one.
     `max_fused_loops`, `max_fused_loops_per_variable`: of a pmapping. `imperfect`: also tiles that do not divide.
     `exchange`: Einsums use only tensors that are "finished", or "any".
+    `windows`: fuse through halos, with what overlaps "retained", or "all": also made again; what is best of that is not proven.
     `jobs`: processes; by default as many as there are cores. `time_limit`: seconds; then the best so far.
     `memory_limit`: bytes, of all processes together; by default three quarters of what the machine has.
     `coarse`, `bounds`, `grouping`, `consolidation`: parts of the search, which change the time and never the result.
@@ -77,6 +80,7 @@ def map(
         max_fused_loops_per_variable=max_fused_loops_per_variable,
         imperfect=imperfect,
         exchange=exchange,
+        windows=windows,
         jobs=jobs,
         time_limit=time_limit,
         memory_limit=memory_limit,
@@ -101,7 +105,12 @@ def run(
     """Map with checked options. Ctrl-C ends the search with what it has found, or with an exception if that is nothing."""
     with interrupt.deferred():
         try:
-            result = _run(spec, options, progress or (lambda step: None), executor)
+            say: Progress = progress or (lambda step: None)
+            if options.windows != "none":
+                check_windows(spec)
+            result = _run(spec, options, say, executor)
+            if options.windows != "none" and not interrupt.taken():
+                result = with_windows(result, lambda part, own: _run(part, own, lambda step: None, executor), say)
         except MemoryError:
             raise OutOfMemory(
                 "out of memory before a mapping was known; --jobs 1, --orders given or a limit of --max-fused-loops takes less"

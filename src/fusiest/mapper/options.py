@@ -15,6 +15,7 @@ from fusiest.objective import OBJECTIVES, Objective, objective_of
 
 _SHARE_OF_MEMORY = 0.75
 EXCHANGES = ("finished", "any")
+WINDOWS = ("none", "retained", "all")
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -32,6 +33,8 @@ class Options:
     imperfect: bool = False
     exchange: str = "finished"
     """Whether Einsums use only what is `finished`, or `any` tensor: then the costs are right, but not the values."""
+    windows: str = "none"
+    """Whether Einsums are also fused through their halos: `none`; `retained`, what overlaps is kept; `all`, or made again."""
     jobs: int | None = None
     time_limit: float | None = None
     memory_limit: float | None = None
@@ -69,6 +72,10 @@ class Options:
             raise SpecError(f"orders '{self.orders}' is neither all nor given")
         if self.exchange not in EXCHANGES:
             raise SpecError(f"exchange '{self.exchange}' is not known{did_you_mean(self.exchange, EXCHANGES)}")
+        if self.windows not in WINDOWS:
+            raise SpecError(f"windows '{self.windows}' is not known{did_you_mean(self.windows, WINDOWS)}")
+        if self.windows != "none" and self.usage is not None:
+            raise SpecError("windows are not searched for all sizes of a memory; leave out usage or windows")
         for name in ("jobs", "time_limit", "memory_limit", "max_fused_loops", "max_fused_loops_per_variable"):
             value = getattr(self, name)
             if value is not None and not value >= (1 if name in ("jobs", "max_fused_loops_per_variable") else 0):

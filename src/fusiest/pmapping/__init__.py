@@ -11,6 +11,7 @@ from fusiest.pmapping.identical import common_key, renamed_table
 from fusiest.pmapping.meeting import shared_memories
 from fusiest.pmapping.notes import search_notes, spatial_notes
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.placement import allowed_placement
 from fusiest.pmapping.remembered import pmappings
 from fusiest.pmapping.sizes import bind_sized, large_enough
 from fusiest.pmapping.table import (
@@ -41,6 +42,7 @@ __all__ = [
     "Origin",
     "Rows",
     "Table",
+    "allowed_placement",
     "bind_sized",
     "common_key",
     "explore",

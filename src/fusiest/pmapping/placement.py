@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fusiest.errors import SpecError
 from fusiest.interrupt import check
-from fusiest.spec import EinsumNames, Path, PlacementSets, Spec, architecture_names, path_nodes, placement_sets
+from fusiest.spec import EinsumNames, Path, PlacementSets, Spec, architecture_names, bind, path_nodes, placement_sets
 from fusiest.spec import architecture as arch
 
 
@@ -60,6 +60,14 @@ def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
         if _is_complete(placement, path):
             found.setdefault(placement.held, placement)
     return tuple(found.values())
+
+
+def allowed_placement(spec: Spec, einsum: str, compute: str, held: Mapping[str, frozenset[str]]) -> bool:
+    """Whether memories may hold just these tensors for an Einsum; for a copy anything goes."""
+    path = bind(spec, einsum, compute)
+    memories = [(i, held.get(c.name, frozenset())) for i, c in enumerate(path.components) if c.kind == "memory"]
+    found = (all(placement.held[i] == own for i, own in memories) for placement in placements(spec, path))
+    return path.einsum.is_copy_operation or any(found)
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,8 @@ def run_form(spec: Spec, options: Options) -> RunForm:
         einsums.append([_einsum(info), nodes])
     figures = tuple(x for _, own in places for x in own)
     chosen = {name: getattr(options, name) for name in CHANGING}
+    if options.windows != "none":
+        chosen["windows"] = options.windows
     family = _sha([ANSWER, plain(chosen), _structure(spec.require_arch().nodes), einsums])
     return RunForm(_sha([family, [repr(x) for x in figures]]), family, figures)
 

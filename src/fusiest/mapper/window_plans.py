@@ -1,0 +1,138 @@
+"""Which Einsums can be fused through their halos: runs of them that step rows in one loop, and the windows that follow.
+
+From the last Einsum of a run up: a tile of its rows needs a window of what is made before it, which needs another one of
+what is made before that. Several consumers need the hull of their windows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fusiest.looptree import Tiling
+from fusiest.spec import EinsumInfo, Spec
+
+MOST_CHOICES = 3
+"""So many tensors of a run are kept or made again in every combination; of more, all or none are kept."""
+
+
+class WindowLine(NamedTuple):
+    """Tiles, or windows: the i-th goes from start + i·step to end + i·step."""
+
+    start: int
+    end: int
+    step: int
+
+    @property
+    def length(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """A run of Einsums, the variable that the common loop steps in each, and how."""
+
+    einsums: tuple[str, ...]
+    times: int
+    """Iterations of the loop."""
+    variables: dict[str, str]
+    made: dict[str, WindowLine]
+    """By Einsum: what it makes in each iteration."""
+    needed: dict[str, WindowLine]
+    """By tensor that is exchanged in the run: what its consumers need, and there is room for."""
+    kept: frozenset[str]
+    """Tensors that are held above the loop."""
+
+    def tiling(self, einsum: str) -> Tiling:
+        """The Einsum's tiles in the loop."""
+        line = self.made[einsum]
+        return Tiling(line.end, line.length, line.step)
+
+
+def window_runs(spec: Spec) -> Iterator[tuple[str, ...]]:
+    """Runs of Einsums, in listed order, of which only the last makes anything that is used elsewhere."""
+    names = list(spec.info.einsums)
+    for begin, end in itertools.combinations(range(len(names) + 1), 2):
+        run = names[begin:end]
+        inner = [spec.info.einsums[name].output for name in run[:-1]]
+        alone = all(set(spec.info.users[t]) <= set(run) and len(spec.info.producers[t]) == 1 for t in inner)
+        used = all(len(spec.info.users[t]) > 1 for t in inner)
+        if len(run) > 1 and alone and used and not any(spec.info.einsums[name].is_copy_operation for name in run):
+            yield tuple(run)
+
+
+def window_plans(spec: Spec, run: Sequence[str], retained_only: bool) -> Iterator[WindowPlan]:
+    """All plans of a run: over each rank of its result, in tiles that divide, and whatever is kept or made again."""
+    leader = spec.info.einsums[run[-1]]
+    inner = [spec.info.einsums[name].output for name in run[:-1]]
+    for variable in sorted(leader.accesses[leader.output].fully_relevant):
+        bound = leader.bounds[variable]
+        for times in (n for n in range(2, bound + 1) if bound % n == 0):
+            seen: set[tuple[frozenset[str], ...]] = set()
+            for kept in _choices(inner, retained_only):
+                plan = _plan(spec, run, variable, times, kept)
+                if plan is not None and any(_is_window(plan, t) for t in inner):
+                    overlapping = frozenset(t for t in inner if _overlaps(plan, t))
+                    if (key := (kept & overlapping, overlapping)) not in seen:
+                        seen.add(key)
+                        yield plan
+
+
+def _choices(inner: Sequence[str], retained_only: bool) -> Iterator[frozenset[str]]:
+    yield frozenset(inner)
+    if not retained_only:
+        few = len(inner) <= MOST_CHOICES
+        for count in reversed(range(len(inner))) if few else (0,):
+            yield from map(frozenset, itertools.combinations(inner, count))
+
+
+def _is_window(plan: WindowPlan, tensor: str) -> bool:
+    line = plan.needed[tensor]
+    return (line.start, line.length) != (0, line.step) or line.step != plan.made[plan.einsums[-1]].step
+
+
+def _overlaps(plan: WindowPlan, tensor: str) -> bool:
+    line = plan.needed[tensor]
+    return line.length > line.step
+
+
+def _plan(spec: Spec, run: Sequence[str], variable: str, times: int, kept: frozenset[str]) -> WindowPlan | None:
+    """The windows that follow, or None if they do not all move together."""
+    variables, made, needed = {}, {}, {}
+    tile = spec.info.einsums[run[-1]].bounds[variable] // times
+    variables[run[-1]], made[run[-1]] = variable, WindowLine(0, tile, tile)
+    for name in reversed(run[:-1]):
+        info = spec.info.einsums[name]
+        asked = [
+            _needed(spec.info.einsums[user], info, variables[user], made[user])
+            for user in spec.info.users[info.output]
+            if user != name
+        ]
+        found = [one for one in asked if one is not None]
+        if len(found) < len(asked) or len({(v, line.step) for v, line in found}) > 1:
+            return None
+        own, (_, _, step) = found[0]
+        hull = WindowLine(min(line.start for _, line in found), max(line.end for _, line in found), step)
+        stays = info.output in kept and hull.length > step
+        variables[name], needed[info.output] = own, hull
+        made[name] = WindowLine(hull.end - step, hull.end, step) if stays else hull
+        if not hull.end >= 1 or made[name].length > info.bounds[own]:
+            return None
+    overlapping = frozenset(t for t in kept if t in needed and needed[t].length > needed[t].step)
+    return WindowPlan(tuple(run), times, variables, made, needed, overlapping)
+
+
+def _needed(user: EinsumInfo, maker: EinsumInfo, variable: str, line: WindowLine) -> tuple[str, WindowLine] | None:
+    """What a user needs of a tensor for its own tiles, and the maker's variable that steps that rank."""
+    for rank, affine in user.accesses[maker.output].ranks.items():
+        a = affine.coefficients.get(variable, 0)
+        own = maker.accesses[maker.output].ranks[rank]
+        if a > 0 and len(own.variables) == 1 and own.coefficients[own.variables[0]] == 1:
+            ends = [b * (user.bounds[v] - 1) for v, b in affine.coefficients.items() if v != variable]
+            low, high = sum(e for e in ends if e < 0), sum(e for e in ends if e > 0)
+            shift = affine.constant - own.constant
+            start, end = a * line.start + low + shift, a * (line.end - 1) + high + shift + 1
+            return own.variables[0], WindowLine(start, end, a * line.step)
+    return None

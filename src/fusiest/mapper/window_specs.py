@@ -1,0 +1,156 @@
+"""A plan of windows as a spec without any: each iteration of the loop is one value of a new variable, and tensors of the
+run have one more rank. What is found for it is written back as a mapping of the workload itself.
+
+In that spec windows have no borders: it counts padding, and the first window as any other. What a mapping really costs, the
+model says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fusiest.frozen import FrozenDict
+from fusiest.looptree import (
+    LoopTree,
+    Nested,
+    Node,
+    Sequential,
+    Spatial,
+    Storage,
+    Temporal,
+    Tiling,
+    einsums,
+    variable_in,
+)
+from fusiest.mapper.window_plans import WindowPlan
+from fusiest.spec import Affine, EinsumInfo, Spec, explicit_einsum, part_of
+from fusiest.spec import architecture as arch
+
+TURN = "window_turn"
+"""The new variable, and the new rank in capitals."""
+
+
+def unrolled(spec: Spec, plan: WindowPlan, only_turns: bool = False) -> Spec:
+    """The run alone, as a spec in which `TURN` counts the loop's iterations; no Spatial loop may run over it.
+
+    `only_turns`: no other loop is fused. So kept tensors, which go above that loop, are not above any other.
+    """
+    part = part_of(spec, plan.einsums)
+    workload = part.require_workload()
+    changed = []
+    for einsum in workload.einsums:
+        info = spec.info.einsums[einsum.name]
+        bounds = {**info.bounds, plan.variables[info.name]: plan.made[info.name].length, TURN: plan.times}
+        ranks = {t: _ranks(plan, info, t) for t in info.accesses}
+        changed.append(explicit_einsum(spec, einsum, bounds, ranks))
+    return replace(
+        part, arch=_constrained(part.require_arch(), only_turns), workload=replace(workload, einsums=tuple(changed))
+    )
+
+
+def _ranks(plan: WindowPlan, info: EinsumInfo, tensor: str) -> dict[str, Affine]:
+    """The indices of a tensor, by the position in this iteration's tile and the iteration."""
+    variable, line = plan.variables[info.name], plan.made[info.name]
+    found, exchanged = {}, tensor in plan.needed or info.accesses[tensor].output
+    for rank, affine in info.accesses[tensor].ranks.items():
+        a = affine.coefficients.get(variable, 0)
+        if not a:
+            found[rank] = affine
+        elif not exchanged:
+            terms = {**affine.coefficients, TURN: a * line.step}
+            found[rank] = Affine(FrozenDict(terms), affine.constant + a * line.start)
+        else:
+            before = plan.needed[tensor].start if tensor in plan.needed else 0
+            shift = affine.constant + a * line.start - before if tensor in plan.needed else 0
+            found[rank] = Affine(affine.coefficients, shift)
+    if exchanged:
+        found[TURN.upper()] = Affine(FrozenDict({TURN: 1}))
+    return found
+
+
+def _constrained(architecture: arch.Architecture, only_turns: bool) -> arch.Architecture:
+    """The architecture, on whose fanouts no iterations of the loop run; and maybe without other fused loops."""
+    never = arch.WrittenComparison(expression=TURN, operator="==", value=1)
+
+    def changed(nodes: tuple[Any, ...]) -> tuple[Any, ...]:
+        found = []
+        for node in nodes:
+            if isinstance(node, arch.Fork | arch.Parallel):
+                found.append(replace(node, nodes=changed(node.nodes)))
+            else:
+                spatial = tuple(replace(d, loop_bounds=(*d.loop_bounds, never)) for d in node.spatial)
+                node = replace(node, spatial=spatial)
+                if only_turns and isinstance(node, arch.Memory):
+                    given = node.tensors.no_fused_loops
+                    barred = f"({given}) | ~{TURN}" if given else f"~{TURN}"
+                    node = replace(node, tensors=replace(node.tensors, no_fused_loops=barred))
+                found.append(node)
+        return tuple(found)
+
+    return replace(architecture, nodes=changed(architecture.nodes))
+
+
+def rolled(tree: LoopTree, plan: WindowPlan) -> LoopTree | None:
+    """The mapping with its windows, or None if not all Einsums of the run are in one loop over the iterations."""
+    nodes = list(tree.nodes)
+    turns = [i for i, node in enumerate(nodes) if isinstance(node, Temporal) and _steps_turns(node, plan)]
+    everywhere = sum(_steps_turns(node, plan) for path in tree.paths() for node in path)
+    if len(turns) != 1 or everywhere != len(plan.einsums):
+        return None
+    at = turns[0]
+    while plan.kept and isinstance(nodes[at + 1], Temporal):  # nothing is held in between, so the order is free
+        nodes[at], nodes[at + 1], at = nodes[at + 1], nodes[at], at + 1
+    kept: dict[str, str] = {}
+    below = tuple(_without_kept(node, plan.kept, kept) for node in nodes[at + 1 :])
+    if kept.keys() != plan.kept:
+        return None
+    lifted = [
+        Storage(tensors=tuple(t for t in kept if kept[t] == m), component=m) for m in dict.fromkeys(kept.values())
+    ]
+    inside = _cut_first(tuple(n for n in below if n is not None), plan)
+    return LoopTree(nodes=(*nodes[:at], *lifted, _window_loop(plan), *inside))
+
+
+def _steps_turns(node: Node, plan: WindowPlan) -> bool:
+    return isinstance(node, Temporal | Spatial) and any(variable_in(node, name) == TURN for name in plan.einsums)
+
+
+def _window_loop(plan: WindowPlan) -> Temporal:
+    tilings = {name: plan.tiling(name) for name in plan.einsums}
+    first = {name: t.first for name, t in tilings.items() if t.first != t.tile}
+    steps = {name: t.step for name, t in tilings.items() if t.step != t.tile}
+    return Temporal(
+        rank_variable=FrozenDict(plan.variables),
+        tile_shape=FrozenDict({name: t.tile for name, t in tilings.items()}),
+        initial_tile_shape=FrozenDict(first) if first else None,
+        step=FrozenDict(steps) if steps else None,
+    )
+
+
+def _without_kept(node: Any, kept: frozenset[str], found: dict[str, str]) -> Any:
+    """The node without the outermost holders of tensors that are kept above the loop; their memories go to `found`."""
+    if isinstance(node, Sequential):
+        branches = []
+        for branch in node.nodes:
+            own = (_without_kept(one, kept, found) for one in branch.nodes)
+            branches.append(Nested(nodes=tuple(one for one in own if one is not None)))
+        return Sequential(nodes=tuple(branches))
+    if not isinstance(node, Storage):
+        return node
+    out = [t for t in node.tensors if t in kept and found.setdefault(t, node.component) == node.component]
+    left = tuple(t for t in node.tensors if t not in out)
+    return replace(node, tensors=left) if left else None
+
+
+def _cut_first(nodes: Sequence[Node], plan: WindowPlan) -> tuple[Node, ...]:
+    """A first window that is longer than the others is made in pieces of their length, in each Einsum's own branch."""
+    users = einsums(nodes)
+    if len(users) == 1:
+        tiling: Tiling = plan.tiling(users[0])
+        more = tiling.first > tiling.tile
+        return (*([Temporal(rank_variable=plan.variables[users[0]], tile_shape=tiling.tile)] if more else []), *nodes)
+    last = nodes[-1]
+    assert isinstance(last, Sequential)
+    return (*nodes[:-1], Sequential(nodes=tuple(Nested(nodes=_cut_first(b.nodes, plan)) for b in last.nodes)))

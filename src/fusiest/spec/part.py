@@ -1,0 +1,72 @@
+"""A part of a workload as a workload of its own, with all that its Einsums knew of the whole written out.
+
+What an Einsum calls its input or weight may depend on the others: in the part, names stand for the tensors that they stood
+for. Tensors that the part shares with others are its inputs and results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fusiest.frozen import FrozenDict
+from fusiest.spec.affine import Affine, Constraint
+from fusiest.spec.namesets import NameSet
+from fusiest.spec.renames import rename_tables
+from fusiest.spec.workload import Einsum, Rename, TensorAccess
+
+if TYPE_CHECKING:
+    from fusiest.spec.spec import Spec
+
+
+def part_of(spec: Spec, einsums: Collection[str]) -> Spec:
+    """Only these Einsums."""
+    workload = spec.require_workload()
+    kept = tuple(
+        explicit_einsum(spec, e, spec.info.einsums[e.name].bounds, {}) for e in workload.einsums if e.name in einsums
+    )
+    whole = replace(
+        workload,
+        einsums=kept,
+        rank_sizes=FrozenDict(),
+        iteration_space_shape=(),
+        bits_per_value=None,
+        persistent_tensors="Nothing",
+    )
+    return replace(spec, workload=whole, mapping=None, renames=())
+
+
+def explicit_einsum(
+    spec: Spec, einsum: Einsum, bounds: Mapping[str, int], ranks: Mapping[str, Mapping[str, Affine]]
+) -> Einsum:
+    """An Einsum with these bounds, and other indices where they are given; variables count from 0."""
+    info = spec.info.einsums[einsum.name]
+    accesses = tuple(
+        TensorAccess(
+            name=access.name,
+            projection=FrozenDict(ranks.get(str(access.name), info.accesses[str(access.name)].ranks)),
+            output=access.output,
+            bits_per_value=info.bits_per_value[str(access.name)],
+            persistent=str(access.name) in info.persistent,
+        )
+        for access in einsum.tensor_accesses
+    )
+    names = rename_tables(spec.require_workload(), spec.renames)[str(einsum.name)]
+    shape = tuple(Constraint(f"0 <= {v} < {bound}") for v, bound in bounds.items())
+    written = (_written(str(rename.name), info.names.own[rename.name]) for rename in names)
+    return replace(
+        einsum,
+        tensor_accesses=accesses,
+        iteration_space_shape=shape,
+        rank_sizes=FrozenDict(),
+        renames=tuple(rename for rename in written if rename is not None),
+    )
+
+
+def _written(name: str, members: object) -> Rename | None:
+    """A name for what it stands for in the whole."""
+    assert isinstance(members, NameSet)
+    if not members.members and members.kind == "variable":
+        return None
+    return Rename(name=name, source=" | ".join(sorted(members.members)) or "Nothing")

@@ -1,0 +1,137 @@
+"""Windows that `map` finds: valid, right in values, never worse, and better where halos stood in the way."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fusiest
+from fusiest.errors import SpecError
+from fusiest.mapper.window_plans import WindowLine, window_plans, window_runs
+from fusiest.mapper.window_specs import rolled, unrolled
+from fusiest.pmapping import NoMapping
+from fusiest.reference.simulator import simulate
+from fusiest.spec import Memory, flatten
+from tests import proving
+from tests.drawing.dice import Dice
+from tests.drawing.windows import draw_layers
+from tests.load_text import load_text
+from tests.proving import TALLY
+
+ARCH = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, leak_power: 0, tensors: {keep: ~Intermediates, may_keep: All},
+             actions: [{name: read, energy: 100, throughput: 1}, {name: write, energy: 100, throughput: 1}]}
+  - !Memory {name: Buf, size: SIZE, component_class: Dummy, leak_power: 0, tensors: {keep: ~DRAM, may_keep: All},
+             actions: [{name: read, energy: 1, throughput: 8}, {name: write, energy: 1, throughput: 8}]}
+  - !Compute {name: MAC, component_class: Dummy, leak_power: 0, actions: [{name: compute, energy: 1, throughput: 1}]}
+"""
+PAIR = """
+workload:
+  bits_per_value: {All: 8}
+  einsums:
+  - {name: A, tensor_accesses: [{name: I, projection: {X: h + r}}, {name: V, projection: {R: r}},
+     {name: T, projection: {H: h}, output: true}], iteration_space_shape: [0 <= h < 34, 0 <= r < 3]}
+  - {name: B, tensor_accesses: [{name: T, projection: {H: p + s}}, {name: W, projection: {S: s}},
+     {name: O, projection: {P: p}, output: true}], iteration_space_shape: [0 <= p < 32, 0 <= s < 3]}
+"""
+BLOCK = """
+workload:
+  bits_per_value: {All: 8}
+  einsums:
+  - {name: Up, tensor_accesses: [{name: I, projection: {H: h, C: c}}, {name: V, projection: {C: c, D: d}},
+     {name: T, projection: {H: h, D: d}, output: true}], iteration_space_shape: [0 <= h < 32, 0 <= c < 4, 0 <= d < 8]}
+  - {name: Filter, tensor_accesses: [{name: T, projection: {H: p + r - 1, D: d}}, {name: K, projection: {R: r, D: d}},
+     {name: U, projection: {P: p, D: d}, output: true}], iteration_space_shape: [0 <= p < 32, 0 <= r < 3, 0 <= d < 8]}
+  - {name: Down, tensor_accesses: [{name: U, projection: {P: p, D: d}}, {name: X, projection: {D: d, E: e}},
+     {name: O, projection: {P: p, E: e}, output: true}], iteration_space_shape: [0 <= p < 32, 0 <= d < 8, 0 <= e < 4]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("workload", "size", "windows"), [(PAIR, 160, "retained"), (PAIR, 160, "all"), (BLOCK, 1200, "retained")]
+)
+def test_windows_beat_the_optimum_without(workload: str, size: int, windows: str) -> None:
+    spec = load_text(ARCH.replace("SIZE", str(size)), workload)
+    plain = fusiest.map(spec, "energy", jobs=1).best("energy")
+    result = fusiest.map(spec, "energy", windows=windows, jobs=1)
+    best = result.best("energy")
+    assert best.energy < 0.95 * plain.energy
+    assert "initial_tile_shape" in fusiest.dump_mapping(best.looptree) or "step" in fusiest.dump_mapping(best.looptree)
+    assert simulate(spec, best.looptree).wrong_tensors == ()
+    assert any("windows only as far as they were tried" in words for words in result.domain)
+
+
+def test_the_plans_of_two_layers() -> None:
+    """32 rows of O in n iterations: of T, 32/n + 2 rows are needed, and two of them are kept or made again."""
+    spec = load_text(ARCH.replace("SIZE", "160"), PAIR)
+    assert list(window_runs(spec)) == [("A", "B")]
+    plans = {(plan.times, bool(plan.kept)): plan for plan in window_plans(spec, ("A", "B"), False)}
+    assert plans.keys() == set(itertools.product((2, 4, 8, 16, 32), (True, False)))
+    for (times, kept), plan in plans.items():
+        rows = 32 // times
+        assert plan.needed == {"T": WindowLine(0, rows + 2, rows)}
+        assert plan.made["A"] == (WindowLine(2, rows + 2, rows) if kept else WindowLine(0, rows + 2, rows))
+        assert tuple(plan.tiling("A")) == ((rows + 2, rows, rows) if kept else (rows + 2, rows + 2, rows))
+
+
+def test_what_is_made_again_costs_what_the_search_says() -> None:
+    """Without padding, all windows that are made again are alike: then the spec that is searched is exact."""
+    spec = load_text(ARCH.replace("SIZE", "160"), PAIR)
+    compared = 0
+    for plan in window_plans(spec, ("A", "B"), False):
+        if not plan.kept:
+            found = fusiest.map(unrolled(spec, plan), "energy", jobs=1).best("energy")
+            tree = rolled(found.looptree, plan)
+            if tree is not None:
+                cost = fusiest.evaluate(spec, tree)
+                assert (cost.energy, cost.latency) == pytest.approx((found.energy, found.latency), rel=1e-12)
+                compared += 1
+    assert compared >= 3
+
+
+@st.composite
+def layers(draw: st.DrawFn) -> fusiest.Spec:
+    return draw_layers(Dice(draw))
+
+
+def _size(spec: fusiest.Spec) -> float:
+    return next(float(n.size) for n in flatten(spec.require_arch().nodes) if isinstance(n, Memory) and n.name == "GLB")
+
+
+@proving.floors(4, windowed=0.1)
+@proving.cases(5, proving=200)
+@given(layers())
+def test_windows_are_valid_and_never_worse(spec: fusiest.Spec) -> None:
+    try:
+        plain = fusiest.map(spec, "energy", jobs=1)
+    except NoMapping:
+        plain = None
+    try:
+        result = fusiest.map(spec, "energy", windows="all", jobs=1)
+    except NoMapping:
+        assert plain is None
+        TALLY["compared"] += 1
+        return
+    best = result.best("energy")
+    simulation = simulate(spec, best.looptree)
+    assert simulation.wrong_tensors == ()
+    assert simulation.peak_occupancy_bits["GLB"] <= _size(spec)
+    if plain is not None:
+        assert best.energy <= plain.best("energy").energy * (1 + 1e-12)
+        TALLY["windowed"] += best.energy < plain.best("energy").energy * (1 - 1e-9)
+    TALLY["compared"] += 1
+
+
+def test_windows_are_not_for_everything() -> None:
+    spec = load_text(ARCH.replace("SIZE", "160"), PAIR)
+    with pytest.raises(SpecError, match="leave out usage or windows"):
+        fusiest.map(spec, windows="all", usage="Buf")
+    with pytest.raises(SpecError, match="windows 'al' is not known; did you mean 'all'"):
+        fusiest.map(spec, windows="al")
+    with pytest.raises(SpecError, match="up to 12 Einsums, and this one has 13"):
+        fusiest.map(fusiest.load("simple", "matmuls", N_EINSUMS=13), windows="all")
