@@ -14,9 +14,9 @@ from typing import TypeAlias
 from fusiest.model.nest import EinsumNest, KeptWindow, NestLoop
 from fusiest.spec import EinsumInfo, Stepping
 
-Span: TypeAlias = tuple[int, int]
+Positions: TypeAlias = tuple[int, int]
 """From a first to an end, which is excluded."""
-Turns: TypeAlias = dict[tuple[int, ...], Span]
+Turns: TypeAlias = dict[tuple[int, ...], Positions]
 """What a variable ranges over, by the index of each loop that steps it."""
 
 
@@ -112,7 +112,7 @@ def turns(chain: Sequence[NestLoop], bound: int) -> Turns:
     return found
 
 
-def touched(info: EinsumInfo, tensor: str, rank: str, spans: Mapping[str, Span]) -> Span:
+def touched(info: EinsumInfo, tensor: str, rank: str, spans: Mapping[str, Positions]) -> Positions:
     """Positions of a rank that an Einsum touches when its variables range over these spans."""
     affine = info.accesses[tensor].ranks[rank]
     ends = [(a * spans[v][0], a * (spans[v][1] - 1)) for v, a in affine.coefficients.items()]
@@ -129,7 +129,7 @@ def missing(
     """
     drops = [loop in source.tensors[tensor].gaps[0] for loop, _ in pairs]
     own, variable = pairs[0][0].variable, pairs[0][1].variable
-    held: dict[tuple[int, ...], list[tuple[tuple[int, ...], Span]]] = {}
+    held: dict[tuple[int, ...], list[tuple[tuple[int, ...], Positions]]] = {}
     for at, span in turns([loop for loop, _ in pairs], source.reach[own]).items():
         held.setdefault(_those(at, drops, True), []).append((_those(at, drops, False), span))
     whole = {v: (0, bound) for v, bound in user.reach.items()}
@@ -147,7 +147,7 @@ def _those(at: tuple[int, ...], drops: Sequence[bool], dropped: bool) -> tuple[i
     return tuple(i for i, drop in zip(at, drops, strict=True) if drop == dropped)
 
 
-def needed(user: EinsumNest, tensor: str, made: Stepping, spans: Mapping[str, Span], bound: int) -> Span:
+def needed(user: EinsumNest, tensor: str, made: Stepping, spans: Mapping[str, Positions], bound: int) -> Positions:
     """The values of the variable that alone steps a rank as `made` says, whose elements a user touches."""
     low, high = touched(user.einsum, tensor, made.rank, spans)
     a = abs(made.coefficient)
@@ -156,7 +156,7 @@ def needed(user: EinsumNest, tensor: str, made: Stepping, spans: Mapping[str, Sp
     return max(0, -(-(first - constant) // a)), min(bound, (last - constant) // a + 1)
 
 
-def _covers(spans: Iterator[Span], wanted: Span) -> bool:
+def _covers(spans: Iterator[Positions], wanted: Positions) -> bool:
     """Whether the spans, from the last to the first, cover all that is wanted."""
     first, end = wanted
     for low, high in spans:
