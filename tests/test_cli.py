@@ -301,6 +301,12 @@ def test_commands_import_what_they_need(arguments: str, heavy: set[str]) -> None
     assert set(done.stderr.split()) == heavy
 
 
+def test_help_loads_no_specs() -> None:
+    """All commands are known, but neither the spec language nor what it needs is loaded: that is half of the time."""
+    code = "import sys, fusiest.cli.app; print(*({'fusiest.spec', 'fusiest.components', 'jinja2', 'yaml', 'numpy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []
+
+
 def test_escape_codes_in_a_file_do_not_reach_the_terminal(tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "odd.yaml"
     compute = "- !Compute {name: MAC, component_class: Dummy}"

@@ -187,6 +187,7 @@ def test_an_area_may_be_unknown() -> None:
         ("    component_class: ADC\n    attributes: {n_bits: 8, throughput: 1}", "ADC has no action 'read'"),
         ("    component_class: ADC", "Buffer: ADC needs the attribute 'n_bits'"),
         ("    component_class: SRAM\n    attributes: {width: wide}", "must be a number, but is 'wide'"),
+        ("    component_class: SRAM\n    attributes: {width: ~All}", "must be a number, but is '~All'"),
         ("    component_class: SRAM\n    values_per_action: {All: 1}", "values differ in theirs; give bits_per_action"),
         ("    component_class: SRAM\n    attributes: [1]", "attributes must be a mapping"),
         (

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fusiest.cli.completion import complete
 from fusiest.errors import Source, SpecError
 from fusiest.files import check_writable, is_replaceable
-from fusiest.spec import Spec
+
+if TYPE_CHECKING:  # `fusiest --help` needs no specs
+    from fusiest.spec import Spec
 
 ArchArgument = Annotated[
     str,

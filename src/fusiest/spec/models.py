@@ -43,7 +43,7 @@ class ComponentModels:
         if node.name in self._known:
             return self._known[node.name]
         one, texts, constant = self._described(node)
-        given = {name: value_of(value, names) for name, value in texts.items()}
+        given = {name: _number_or_text(value, names) for name, value in texts.items()}
         try:
             found = one.estimate(given)
         except SpecError as error:
@@ -134,6 +134,12 @@ def action_cost(estimate: Estimate, node: arch.Component, action: str, bits: flo
         )
     share = bits / estimate.width
     return replace(cost, energy=cost.energy * share, throughput=cost.throughput / share)
+
+
+def _number_or_text(value: VariableValue, names: Mapping[str, object]) -> object:
+    """What an attribute comes to; one that is a set of tensors stays as it was written, for the message that it gets."""
+    found = value_of(value, names)
+    return found if isinstance(found, (int, float, str, list, tuple)) else value
 
 
 def _field(node: arch.Component, name: str) -> VariableValue | None:
