@@ -188,3 +188,17 @@ def test_what_is_refused(tmp_path: Path, text: str, change: tuple[str, str], mes
     texts = [one.replace(*change) if one is text else one for one in (PROBLEM, PROCESSED, TABLES, MAPPING)]
     with pytest.raises(SpecError, match=message):
         import_timeloop(write(tmp_path, *texts))
+
+
+def test_a_base_and_variables(tmp_path: Path) -> None:
+    """As layers of networks are written: a base that others take over, and attributes that are variables."""
+    base = PROBLEM.replace("problem:", "problem_base: &base").replace("{K: 4, R: 3, P: 16}", "{K: 4, R: 1, P: 1}")
+    layer = "{{include_text('part0.yaml')}}\nproblem:\n  <<<: *base\n  dnn_name: net\n  notes: the first\n  instance: {R: 3, P: 16}\n"
+    variables = "variables: {technology: 40nm, global_cycle_seconds: 2e-9}\n"
+    named = NODES.replace("2e-9", "global_cycle_seconds, technology: technology")
+    given = NODES.replace("2e-9", "2e-9, technology: 40nm")
+    mapping = MAPPING.replace("inter_PE_spatial", "PE")
+    files = write(tmp_path, base, layer, variables + named, mapping)
+    taken = import_timeloop(files[1:]).yaml
+    written = import_timeloop(write(tmp_path, PROBLEM, given, mapping)).yaml
+    assert taken.split("arch:")[1] == written.split("arch:")[1]

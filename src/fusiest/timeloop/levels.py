@@ -113,7 +113,7 @@ def _from_subtree(table: FileTable, above: dict[str, Any], count: int) -> Iterat
             continue
         name, n = _counted(entry)
         own = table_of(entry.get("attributes") or FileTable({}, entry.source), f"attributes of {name}")
-        attributes = {**above, **own}
+        attributes = {**above, **_named(own, above)}
         given = own.get("instances")
         total = n * count if given is None else whole_of(given, f"{name}: instances", attributes, entry.source)
         mesh_x = whole_of(own.get("meshX", total), f"{name}: meshX", attributes, entry.source)
@@ -124,7 +124,12 @@ def _from_subtree(table: FileTable, above: dict[str, Any], count: int) -> Iterat
         entry.only(f"subtree {entry.get('name')}", "name", "attributes", "local", "subtree", "version", "class")
         _, n = _counted(entry)
         inherited = {k: v for k, v in (entry.get("attributes") or {}).items() if k not in ("meshX", "meshY")}
-        yield from _from_subtree(entry, {**above, **inherited}, count * n)
+        yield from _from_subtree(entry, {**above, **_named(inherited, above)}, count * n)
+
+
+def _named(own: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes, those that are another's name as that: `technology: technology`, where a variable has that name."""
+    return {key: above.get(value, value) if isinstance(value, str) else value for key, value in own.items()}
 
 
 def _counted(entry: FileTable) -> tuple[str, int]:
@@ -171,7 +176,8 @@ def _from_nodes(nodes: Any, above: _Above, directives: list[Directive], parent: 
         for scale in ("area_scale", "energy_scale"):
             if entry.get(scale) not in (None, 1):
                 raise SpecError(f"{what}: {scale} is not supported", entry.source)
-        attributes = {**above.attributes, **table_of(entry.get("attributes") or FileTable({}, entry.source), what)}
+        own = table_of(entry.get("attributes") or FileTable({}, entry.source), what)
+        attributes = {**above.attributes, **_named(own, above.attributes)}
         mesh = _spread(entry, above, what)
         place = f"inter_{name}_spatial"
         constraints = entry.get("constraints") or FileTable({}, entry.source)

@@ -79,7 +79,7 @@ class TimeloopProblem:
 def read_problem(section: Any) -> TimeloopProblem:
     """The section `problem`."""
     problem = table_of(section, "problem")
-    problem.only("problem", "version", "shape", "instance", "name", *_sizes_in(problem))
+    problem.only("problem", "version", "shape", "instance", "name", "dnn_name", "notes", *_sizes_in(problem))
     shape, name = problem.get("shape"), "Problem"
     if isinstance(shape, FileTable):
         shape.only("problem.shape", "name", "dimensions", "data_spaces", "coefficients", "version")

@@ -36,7 +36,8 @@ PASSED_OVER = (
     "ERT_summary",
     "ART_summary",
 )
-"""Sections that say nothing about the result: energies come from the table, and the search has options of its own."""
+"""Sections that say nothing about the result: energies come from the table, and the search has options of its own. What is
+called `problem_…` is there for `problem` to take over."""
 
 
 class FileTable(dict[str, Any]):
@@ -93,7 +94,7 @@ def _place_section(found: TimeloopFiles, key: str, value: Any) -> None:
         found.found.setdefault(key, []).append(value)
     elif key == "energy_reference_table":
         found.found.setdefault("ERT", []).append(value)
-    elif key not in PASSED_OVER and value not in (None, [], {}):
+    elif key not in PASSED_OVER and not key.startswith("problem_") and value not in (None, [], {}):
         place = value.source if isinstance(value, FileTable) else None
         raise SpecError(f"Timeloop's section '{shown(key)}' is not supported", place)
 
