@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.agreed import agreed_loops, common_loops
-from fusiest.pmapping.placement import placements
+from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.table import Branch, FusedLoop, Origin, Table, make_compatibility
 from fusiest.spec import BoundComponent, Spec, bind, computes
 
@@ -32,12 +33,12 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
     ]
     shared = [t in spec.info.shared for t in info.accesses]
     agreed = agreed_loops(spec, einsum, finished), common_loops(spec, einsum)
-    paths = []
+    paths, chosen = [], []
     for compute in computes(spec.require_arch()):
         path = bind(spec, einsum, compute)
+        paths.append(path.components)
         # A set: the order in which placements are listed follows the names of tensors.
-        chosen = frozenset(_renamed((p.held, p.sets), number) for p in placements(spec, path))
-        paths.append((path.components, chosen))
+        chosen.append(frozenset(_renamed_placements(placements(spec, path), number)))
     facts = (
         accesses,
         shared,
@@ -49,7 +50,20 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
         info.is_copy_operation,
         paths,
     )
-    return _renamed(facts, number), _latency_names(spec, einsum, number)
+    return _renamed(facts, number), tuple(chosen), _latency_names(spec, einsum, number)
+
+
+def _renamed_placements(found: Iterable[Placement], number: Mapping[str, str]) -> Iterator[object]:
+    """Placements have most of their sets in common: each is renamed once."""
+    known: dict[object, object] = {}
+
+    def renamed(part: object, key: object) -> object:
+        if key not in known:
+            known[key] = _renamed(part, number)
+        return known[key]
+
+    for p in found:
+        yield tuple(renamed(held, held) for held in p.held), tuple(renamed(own, id(own)) for own in p.sets)
 
 
 def _latency_names(spec: Spec, einsum: str, number: Mapping[str, str]) -> object:
@@ -73,12 +87,17 @@ def _renamed(value: Any, number: Mapping[str, str]) -> Any:
         return tuple(_renamed(item, number) for item in value)
     if isinstance(value, Mapping):
         return frozenset((_renamed(k, number), _renamed(v, number)) for k, v in value.items())
-    if isinstance(value, BoundComponent):
-        own = [getattr(value, f.name) for f in dataclasses.fields(value) if f.name != "attributes"]
-        return _renamed(own, number)
-    if dataclasses.is_dataclass(value):
-        return tuple(_renamed(getattr(value, f.name), number) for f in dataclasses.fields(value))
-    return value
+    kind: Any = type(value)
+    names = _fields(kind)
+    return value if names is None else tuple(_renamed(getattr(value, name), number) for name in names)
+
+
+@functools.cache
+def _fields(kind: Any) -> tuple[str, ...] | None:
+    """The fields of a dataclass that tell its values apart."""
+    if not dataclasses.is_dataclass(kind):
+        return None
+    return tuple(f.name for f in dataclasses.fields(kind) if kind is not BoundComponent or f.name != "attributes")
 
 
 H = TypeVar("H", bound=Storage | Toll)
