@@ -56,7 +56,7 @@ def draw_windows(dice: Dice, wrong: int = 10) -> Case:
 
 def draw_layers(dice: Dice) -> Spec:
     """A chain of convolutions and a small buffer."""
-    layers = _layers(dice, ["H"], most=3)
+    layers = _layers(dice, ["H"], most=3, rows=(4, 8))
 
     def memory(name: str, size: float, energy: int, keep: str) -> arch.Memory:
         actions = tuple(arch.Action(name=action, energy=energy, throughput=1) for action in ("read", "write"))
@@ -67,14 +67,14 @@ def draw_layers(dice: Dice) -> Spec:
         name="MAC", component_class="Dummy", actions=(arch.Action(name="compute", energy=1, throughput=1),)
     )
     dram = memory("DRAM", math.inf, 100, "~Intermediates")
-    buffer = memory("GLB", 8 * dice.number(5, 40), 1, "~DRAM")
+    buffer = memory("GLB", 8 * dice.number(5, 16), 1, "~DRAM")
     return Spec(arch=arch.Architecture(nodes=(dram, buffer, compute)), workload=_workload(layers, ["H"]))
 
 
-def _layers(dice: Dice, ranks: list[str], most: int = 4) -> list[Layer]:
+def _layers(dice: Dice, ranks: list[str], most: int = 4, rows: tuple[int, int] = (1, 6)) -> list[Layer]:
     count = dice.number(2, most if len(ranks) == 1 else 3)
     layers = [Layer(i + 1, channels=False) for i in range(count)]
-    sizes = {rank: dice.number(1, 6 if len(ranks) == 1 else 4) for rank in ranks}
+    sizes = {rank: dice.number(rows[0], rows[1] if len(ranks) == 1 else 4) for rank in ranks}
     strides: dict[str, list[int]] = {rank: [] for rank in ranks}
     for layer in reversed(layers):
         n = layer.number

@@ -60,10 +60,25 @@ def test_windows_beat_the_optimum_without(workload: str, size: int, windows: str
     plain = fusiest.map(spec, "energy", jobs=1).best("energy")
     result = fusiest.map(spec, "energy", windows=windows, jobs=1)
     best = result.best("energy")
+    assert not result.optimal
+    assert result.gap == 1
     assert best.energy < 0.95 * plain.energy
     assert "initial_tile_shape" in fusiest.dump_mapping(best.looptree) or "step" in fusiest.dump_mapping(best.looptree)
     assert simulate(spec, best.looptree).wrong_tensors == ()
     assert any("windows only as far as they were tried" in words for words in result.domain)
+
+
+def test_windows_where_nothing_else_fits() -> None:
+    """T must stay on chip, and there is room for a few of its rows only."""
+    arch = ARCH.replace("SIZE", "80").replace("keep: ~Intermediates, may_keep: All", "keep: ~Intermediates")
+    spec = load_text(arch, PAIR)
+    with pytest.raises(NoMapping):
+        fusiest.map(spec, "energy", jobs=1)
+    result = fusiest.map(spec, "energy", windows="all", jobs=1)
+    assert not result.optimal
+    assert simulate(spec, result.best("energy").looptree).wrong_tensors == ()
+    with pytest.raises(NoMapping):
+        fusiest.map(load_text(arch.replace("80", "16"), PAIR), "energy", windows="all", jobs=1)
 
 
 def test_the_plans_of_two_layers() -> None:

@@ -167,7 +167,7 @@ def test_windows_are_drawn() -> None:
     for words in (
         "# Buf holds T\n# of it, a window that moves along: T[h mod 4]",
         "for h1 (A) = p1 (B) in 0..4:  # tiles of 4, then 2 in A, 2 in B",
-        "for h0 in 0..min(10, 2*h1 + 4) - (h1 and 2*h1 + 2):",
+        "for h0 in 0..(min(10, 2*h1 + 4) - (h1 and 2*h1 + 2)):",
         "h = (h1 and 2*h1 + 2) + h0",
     ):
         assert words in code.replace("\n  #", "\n#"), code

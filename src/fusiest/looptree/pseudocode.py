@@ -197,7 +197,7 @@ def _loop(loop: Loop, number: int | None, users: tuple[str, ...], scope: _LoopSc
     if isinstance(extent, int):
         count = str(tiling.last(extent, None) + 1)
     else:
-        count = extent if tiling.tile == 1 else f"ceil({_grouped(extent)} / {tiling.tile})"
+        count = extent if tiling.tile == 1 else f"ceil({extent} / {tiling.tile})"
     keyword = "parallel-for" if isinstance(loop, Spatial) else "for"
     words = tile_words(loop, users).removeprefix("tile ")
     comment = f"  # tiles of {words}" if words != "1" else ""
@@ -211,17 +211,12 @@ def _extent(einsum: str, variable: str, scope: _LoopScope) -> int | str:
     for index, tiling in scope.indices(einsum, variable):
         tile = tiling.tile
         if tiling.windowed:
-            extent = f"min({extent}, {_times(tiling.step, index)} + {tiling.first}) - {_start(index, tiling)}"
+            extent = f"(min({extent}, {_times(tiling.step, index)} + {tiling.first}) - {_start(index, tiling)})"
         elif tile == 1 or (isinstance(extent, int) and extent % tile == 0):
             extent = tile
         else:
-            extent = f"min({tile}, {_grouped(extent)} - {tile}*{index})"
+            extent = f"min({tile}, {extent} - {tile}*{index})"
     return extent
-
-
-def _grouped(extent: int | str) -> str:
-    """An extent as a part of an expression."""
-    return f"({extent})" if " - " in str(extent) and not str(extent).startswith("min(") else str(extent)
 
 
 def _start(index: str, tiling: Tiling) -> str:

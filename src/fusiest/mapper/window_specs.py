@@ -7,9 +7,8 @@ model says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from fusiest.frozen import FrozenDict
 from fusiest.looptree import (
@@ -20,7 +19,6 @@ from fusiest.looptree import (
     Spatial,
     Storage,
     Temporal,
-    Tiling,
     einsums,
     variable_in,
 )
@@ -30,6 +28,7 @@ from fusiest.spec import architecture as arch
 
 TURN = "window_turn"
 """The new variable, and the new rank in capitals."""
+Cut: TypeAlias = Literal["outside", "inside", "not"]
 
 
 def unrolled(spec: Spec, plan: WindowPlan, only_turns: bool = False) -> Spec:
@@ -92,8 +91,12 @@ def _constrained(architecture: arch.Architecture, only_turns: bool) -> arch.Arch
     return replace(architecture, nodes=changed(architecture.nodes))
 
 
-def rolled(tree: LoopTree, plan: WindowPlan) -> LoopTree | None:
-    """The mapping with its windows, or None if not all Einsums of the run are in one loop over the iterations."""
+def rolled(tree: LoopTree, plan: WindowPlan, cut: Cut = "outside") -> LoopTree | None:
+    """The mapping with its windows, or None if not all Einsums of the run are in one loop over the iterations.
+
+    `cut`: where a longer first window is cut into pieces, if it is: outside of all that an Einsum does in an iteration, right
+    above its own loops over the rows, or not.
+    """
     nodes = list(tree.nodes)
     turns = [i for i, node in enumerate(nodes) if isinstance(node, Temporal) and _steps_turns(node, plan)]
     everywhere = sum(_steps_turns(node, plan) for path in tree.paths() for node in path)
@@ -109,7 +112,7 @@ def rolled(tree: LoopTree, plan: WindowPlan) -> LoopTree | None:
     lifted = [
         Storage(tensors=tuple(t for t in kept if kept[t] == m), component=m) for m in dict.fromkeys(kept.values())
     ]
-    inside = _cut_first(tuple(n for n in below if n is not None), plan)
+    inside = _cut_first(tuple(n for n in below if n is not None), plan, cut)
     return LoopTree(nodes=(*nodes[:at], *lifted, _window_loop(plan), *inside))
 
 
@@ -144,13 +147,19 @@ def _without_kept(node: Any, kept: frozenset[str], found: dict[str, str]) -> Any
     return replace(node, tensors=left) if left else None
 
 
-def _cut_first(nodes: Sequence[Node], plan: WindowPlan) -> tuple[Node, ...]:
+def _cut_first(nodes: tuple[Node, ...], plan: WindowPlan, cut: Cut) -> tuple[Node, ...]:
     """A first window that is longer than the others is made in pieces of their length, in each Einsum's own branch."""
     users = einsums(nodes)
-    if len(users) == 1:
-        tiling: Tiling = plan.tiling(users[0])
-        more = tiling.first > tiling.tile
-        return (*([Temporal(rank_variable=plan.variables[users[0]], tile_shape=tiling.tile)] if more else []), *nodes)
-    last = nodes[-1]
-    assert isinstance(last, Sequential)
-    return (*nodes[:-1], Sequential(nodes=tuple(Nested(nodes=_cut_first(b.nodes, plan)) for b in last.nodes)))
+    if len(users) > 1:
+        last = nodes[-1]
+        assert isinstance(last, Sequential)
+        return (*nodes[:-1], Sequential(nodes=tuple(Nested(nodes=_cut_first(b.nodes, plan, cut)) for b in last.nodes)))
+    tiling, variable = plan.tiling(users[0]), plan.variables[users[0]]
+    if tiling.first <= tiling.tile:
+        return nodes
+    own = (i for i, n in enumerate(nodes) if isinstance(n, Temporal | Spatial) and variable_in(n, users[0]) == variable)
+    first = next(own, None)
+    if cut == "not" and first is not None:
+        return nodes
+    at = 0 if cut == "outside" else len(nodes) - 1 if first is None else first
+    return (*nodes[:at], Temporal(rank_variable=variable, tile_shape=tiling.tile), *nodes[at:])

@@ -23,7 +23,7 @@ from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import cpu_seconds
 from fusiest.mapper.result import Mapping, Result
 from fusiest.mapper.window_plans import WindowPlan, window_plans, window_runs
-from fusiest.mapper.window_specs import rolled, unrolled
+from fusiest.mapper.window_specs import Cut, rolled, unrolled
 from fusiest.model import evaluate
 from fusiest.pmapping import NoMapping, allowed_placement, large_enough, pareto_rows, shared_memories
 from fusiest.spec import Spec, flatten, part_of
@@ -57,6 +57,8 @@ def with_windows(result: Result, run: Run, say: Progress) -> Result:
     spec, options = result.spec, result.options
     begin, cpu = time.perf_counter(), cpu_seconds()
     search = _WindowSearch(spec, options, run, say, begin)
+    if any(True for names in window_runs(spec) for _ in window_plans(spec, names, retained_only=False)):
+        result.optimal, result.gap = False, 1.0  # nothing bounds what other windows could do
     try:
         found = [mapping for part in search.whole() if (mapping := _joined(spec, part)) is not None]
         result.mappings = best_of([*result.mappings, *found], options)
@@ -117,8 +119,9 @@ class _WindowSearch:
             results += [
                 self._found(alone, dataclasses.replace(self._inner(), usage=m)) for m in memories[-1:] or [None]
             ]
-        for mapping in (mapping for result in results for mapping in result):
-            tree = rolled(mapping.looptree, plan)
+        cuts: tuple[Cut, ...] = ("outside", "inside", "not") if plan.kept else ("outside",)
+        for mapping, cut in itertools.product(itertools.chain.from_iterable(results), cuts):
+            tree = rolled(mapping.looptree, plan, cut)
             cost = _evaluated(part, tree) if tree is not None else None
             if tree is not None and cost is not None:
                 yield PartMapping(cost.energy, cost.latency, (tree,), True)
@@ -208,6 +211,8 @@ def _is_allowed(spec: Spec, tree: LoopTree) -> bool:
 
 def best_of(mappings: Sequence[Mapping], options: Options) -> list[Mapping]:
     """What was asked for: the best mapping, or the front, sorted by energy."""
+    if not mappings:
+        return []
     costs = np.array([[m.energy, m.latency] for m in mappings])
     if len(options.objective) > 1:
         chosen = pareto_rows(np.zeros(len(mappings), np.int64), costs)
