@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -38,6 +38,8 @@ class Busy(NamedTuple):
         return calls if self.counts else calls / throughput
 
 
+Leakage = Callable[[Mapping[tuple[str, str], int]], float]
+"""Watts of the whole architecture, given the instances in use of gated dimensions (component, name)."""
 ENERGY, BUSY = 0, 1
 _SEPARATE_PORTS = parse_expression("max(a.n_calls / a.throughput for a in actions)")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from fusiest.interrupt import check, deferred
 from fusiest.model import bind_all, leak_power
 from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.copy import copy_pmappings
-from fusiest.pmapping.costs import finish
+from fusiest.pmapping.costs import Leakage, finish
 from fusiest.pmapping.general import GeneralSearch
 from fusiest.pmapping.lattice import Lattice, LatticeSpace
 from fusiest.pmapping.meeting import can_fuse, meeting_memories
@@ -138,25 +138,25 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
     together = beside(spec, path)
     free = frozenset(pair for placement in possible for pair in free_pairs(path, placement, together))
     plain = [placement for placement in possible if not chains and is_plain(problem, placement, free)]
+    nest = Nest(problem, shared, agreed, asked.rules, near_pairs(path, free), together)
+    leakage = _leakage(spec, problem)
     if len(plain) < len(possible) and (asked.beam is None or not plain):
-        fallback = GeneralSearch(
-            spec, problem, tracked, shared, frozenset(agreed), together, asked.limits, asked.rules, asked.imperfect
-        )
+        fallback = GeneralSearch(nest, tracked, asked.limits, asked.imperfect, leakage)
         for placement in (p for p in possible if p not in plain):
             for piece in fallback.pieces(placement):
                 yield TablePiece(*piece, explored=len(piece[1]))
     if plain:
         quick = asked.beam is not None and asked.apart  # no fused loops, which are split by all divisors
-        nest = Nest(coarsened(problem) if quick else problem, shared, asked.rules, near_pairs(path, free), together)
-        space = lattice_space(spec, nest, plain, frozenset(tracked))
+        nest = replace(nest, problem=coarsened(problem)) if quick else nest
+        if asked.needed and not asked.is_roomy(spec):
+            nest = replace(nest, common=common_loops(spec, path.einsum.name))
+        space = lattice_space(nest, plain, frozenset(tracked), leakage)
         if asked.is_roomy(spec):
             space = replace(space, lifted=_lifted(spec, nest))
-        elif asked.needed:
-            space = replace(space, common=common_loops(spec, path.einsum.name))
         alone = not asked.usage and not can_fuse(spec) and asked.beam is None
         for search in _explore_alone(space) if alone else [Lattice(space, asked.cutoff, asked.beam)]:
             search.run()
-            yield from searched(search, tracked, asked.limits, agreed, asked.counted)
+            yield from searched(search, tracked, asked.limits, asked.counted)
 
 
 def _explore_alone(space: LatticeSpace) -> Iterator[Lattice]:
@@ -173,10 +173,9 @@ def _explore_alone(space: LatticeSpace) -> Iterator[Lattice]:
     yield Lattice(space, known)
 
 
-def lattice_space(spec: Spec, nest: Nest, plain: list[Placement], tracked: frozenset[int]) -> LatticeSpace:
+def lattice_space(nest: Nest, plain: list[Placement], tracked: frozenset[int], leakage: Leakage) -> LatticeSpace:
     """What is searched over tile shapes."""
-    problem = nest.problem
-    return LatticeSpace(nest, plain, fanouts(problem), best_usages(problem), tracked, _leakage(spec, problem))
+    return LatticeSpace(nest, plain, fanouts(nest.problem), best_usages(nest.problem), tracked, leakage)
 
 
 def _lifted(spec: Spec, nest: Nest) -> frozenset[HeldTensor]:
@@ -187,7 +186,7 @@ def _lifted(spec: Spec, nest: Nest) -> frozenset[HeldTensor]:
     return frozenset(HeldTensor(m, t) for t in exchanged for m in memories)
 
 
-def _leakage(spec: Spec, problem: Problem) -> Callable[[Mapping[tuple[str, str], int]], float]:
+def _leakage(spec: Spec, problem: Problem) -> Leakage:
     """Leakage power of the whole architecture, given the instances in use of gated dimensions."""
     bound = bind_all(spec, problem.info)
     compute = problem.path.compute.name

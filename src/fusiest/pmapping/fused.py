@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -59,7 +59,6 @@ class FusedPart:
         outer: int,
         memories: tuple[int, ...],
         limits: FusedLimits,
-        agreed: Mapping[str, frozenset[str]],
     ) -> None:
         self.search, self.seed, self.memories, self.limits = search, seed, memories, limits
         self.problem, nest = search.problem, search.nest
@@ -67,12 +66,8 @@ class FusedPart:
         remaining = tuple(h for h in stretch.holders if h not in seed.placed)
         options = dict(zip(stretch.memories, nest.order_options(stretch), strict=True))
         options.update(zip(seed.stretch.memories, seed.options, strict=True))
-        orders = nest.orders(remaining, frozenset(seed.placed), tuple(options.values()), stretch)
-        names = [t.name for t in self.problem.tensors]
-        self.barred = {t: search.space.barred(name) for t, name in enumerate(names) if nest.is_shared(t)}
-        self.situation = Situation(
-            nest, stretch, remaining, tuple(orders), seed.key.kept, frozenset(memories), agreed, self.barred
-        )
+        orders = nest.orders(frozenset(seed.placed), tuple(options.values()), stretch)
+        self.situation = Situation(nest, stretch, remaining, tuple(orders), seed.key.kept, frozenset(memories))
         self.on_top = seed.key.on_top | stretch.on_top
         self.tolls = tuple(HeldTensor(toll, h.tensor) for h in remaining for toll in stretch.sources[h].tolls)
         self.exchanged_on_top = tuple(sorted(h for h in self.on_top if nest.is_shared(h.tensor)))
@@ -95,7 +90,8 @@ class FusedPart:
         layer = self.search.layers[self.seed.layer]
         rows, tiles = split_members(p, layer.shape, p.tensors[self.seed.holder.tensor].full)
         codes = (tiles < bounds) @ (1 << np.arange(len(members)))
-        barred = sum(1 << i for i, m in enumerate(members) if m in self.barred[self.seed.holder.tensor])
+        unfused = self.situation.nest.unfused(self.seed.holder, self.situation.stretch)
+        barred = sum(1 << i for i, m in enumerate(members) if m in unfused)
         for code in np.unique(codes[codes & barred == 0]):
             which = np.flatnonzero(codes == code)
             for counts in self._counts([i for i in range(len(members)) if code >> i & 1]):
@@ -251,12 +247,11 @@ class _LoopClass:
 
     def _tile_shapes_met(self, held: list[Above]) -> np.ndarray | None:
         """Rows that obey `tile_shape` at the outermost holder of each memory, where that stands in the fused part."""
-        on_top = {h.memory for h in self.part.on_top}
-        outermost = {above.holder.memory: above.loops for above in held[1:]}
+        nest, stretch = self.part.situation.nest, self.part.situation.stretch
         met: np.ndarray | None = None
-        for memory, loops in outermost.items():
-            comparisons = self.part.situation.stretch.sets[memory].tile_shape
-            if not comparisons or memory in on_top:
+        for number, (holder, loops, _) in enumerate(held[1:], start=2):
+            comparisons = nest.tile_shape(holder, (above.holder for above in held[number:]), stretch)
+            if not comparisons:
                 continue
             names = list(self.problem.info.bounds)
             at = np.tile(np.array(list(self.problem.info.bounds.values())), (len(self.fused.rows), 1))

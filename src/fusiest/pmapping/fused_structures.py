@@ -7,7 +7,7 @@ that its reservation passes. Sets of loops are bit masks.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -42,10 +42,6 @@ class Situation:
     """Persistent tensors that must not be sent again."""
     tracked: frozenset[int]
     """Memories whose space counts beyond the Einsum."""
-    agreed: Mapping[str, frozenset[str]]
-    """Per tensor, variables of loops that neighbours may have to hold it above."""
-    barred: Mapping[int, frozenset[str]]
-    """Per shared tensor, variables without a loop above its outermost holder."""
 
 
 @dataclass(frozen=True)
@@ -67,19 +63,21 @@ class Structures:
     @cached_property
     def full(self) -> list[LoopSet]:
         """Per tensor, the loops that index it fully."""
-        return [self._over(v for i in t.full for v in self._members(i)) for t in self.situation.nest.problem.tensors]
+        return [self._over(own) for own in self.situation.nest.full]
 
     @cached_property
     def partial(self) -> list[LoopSet]:
-        return [self._over(v for i in t.partial for v in self._members(i)) for t in self.situation.nest.problem.tensors]
+        return [self._over(own) for own in self.situation.nest.partial]
 
-    def _members(self, variable: int) -> tuple[str, ...]:
-        return self.situation.nest.problem.variables[variable].members
+    @cached_property
+    def barred(self) -> dict[HeldTensor, LoopSet]:
+        """Per holder, the loops that must not stand above it."""
+        nest, stretch = self.situation.nest, self.situation.stretch
+        return {h: self._over(nest.barred_above(h, stretch)) for h in self.situation.remaining}
 
-    def _over(self, variables: Iterable[str]) -> LoopSet:
+    def _over(self, variables: Set[str]) -> LoopSet:
         """Loops over some variables."""
-        chosen = frozenset(variables)
-        return sum(1 << i for i, loop in enumerate(self.loops) if loop.variable in chosen)
+        return sum(1 << i for i, loop in enumerate(self.loops) if loop.variable in variables)
 
     def named(self, loops: LoopSet) -> frozenset[FusedLoop]:
         return frozenset(loop for i, loop in enumerate(self.loops) if loops >> i & 1)
@@ -128,15 +126,9 @@ class Structures:
 
     def _may_stand(self, holder: HeldTensor, above: LoopSet, zone: LoopSet) -> bool:
         """Whether a holder may have these loops above it, and those of a zone right below."""
-        nest, stretch, full = self.situation.nest, self.situation.stretch, self.full[holder.tensor]
-        sets, backing = stretch.sets[holder.memory], stretch.is_backing(holder)
-        name = nest.problem.tensors[holder.tensor].name
-        if (backing or name in sets.no_refetch_from_above) and above & ~full:
+        if above & self.barred[holder]:
             return False
-        exchanged = backing and nest.is_shared(holder.tensor)
-        if exchanged and above & self._over(sets.no_fused_loops | self.situation.barred[holder.tensor]):
-            return False
-        return not (zone and not zone & ~full and not self._staying(holder, zone))
+        return not zone or bool(zone & ~self.full[holder.tensor]) or bool(self._staying(holder, zone))
 
     def _staying(self, holder: HeldTensor, zone: LoopSet) -> LoopSet:
         """Fully relevant loops right below a holder that rule 1 does not move it below.
@@ -149,7 +141,7 @@ class Structures:
         several = self.several and any(loop.number for i, loop in enumerate(self.loops) if zone >> i & 1)
         if several or not nest.sinks(holder, self.situation.stretch):
             return full
-        agreed = self.situation.agreed.get(nest.problem.tensors[holder.tensor].name)
+        agreed = nest.agreed.get(nest.names[holder.tensor])
         return full & self._over(agreed) if agreed else 0
 
     def _resends(self, order: tuple[HeldTensor, ...], cuts: tuple[LoopSet, ...]) -> bool:
@@ -157,11 +149,12 @@ class Structures:
         nest, stretch = self.situation.nest, self.situation.stretch
         above = dict(zip(order, cuts, strict=True))
         for holder in (*stretch.on_top, *order):
-            if not nest.keeps(holder, stretch):
+            barred = self._over(nest.barred_below(holder, stretch))
+            if not barred:
                 continue
             inner = min((h for h in order if h.tensor == holder.tensor and h.memory > holder.memory), default=None)
             below = self.everything if inner is None else above[inner]
-            if below & ~above.get(holder, 0) & ~self.full[holder.tensor]:
+            if below & ~above.get(holder, 0) & barred:
                 return True
         inside = self.situation.kept - {h.tensor for h in stretch.on_top}
         return any(self.everything & ~self.full[t] for t in inside)

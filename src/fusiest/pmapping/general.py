@@ -13,19 +13,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fusiest.errors import SpecError
-from fusiest.model import bind_all, footprint, leak_power
-from fusiest.pmapping.costs import BUSY, ENERGY, Columns, busy_columns, finish
+from fusiest.pmapping.costs import BUSY, ENERGY, Columns, Leakage, busy_columns, finish
 from fusiest.pmapping.general_chains import Chains, make_chains, tile_shapes
 from fusiest.pmapping.general_combine import Combiner, Partial
-from fusiest.pmapping.general_limits import Limit, Usages, best_usages, limits, usage
-from fusiest.pmapping.general_nest import Facts, Held, Skeleton, Slot
+from fusiest.pmapping.general_limits import Limit, Usages, best_usages, limits
+from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.general_orders import lowerings, skeletons
 from fusiest.pmapping.general_origin import GeneralOrigin, fused_loops
 from fusiest.pmapping.general_terms import Charges, Footprints, TermFactor, Terms, reservations
-from fusiest.pmapping.nest import Rules
+from fusiest.pmapping.nest import HeldTensor, Nest
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import Placement
-from fusiest.pmapping.problem import Problem
+from fusiest.pmapping.spatial import usage
 from fusiest.pmapping.table import (
     Backing,
     Compatibility,
@@ -37,7 +36,6 @@ from fusiest.pmapping.table import (
     group_numbers,
     make_compatibility,
 )
-from fusiest.spec import Spec
 
 MOST_CANDIDATES = 2_000_000_000
 Boundary = tuple[int, int]
@@ -64,34 +62,27 @@ class Reserved:
 class GeneralSearch:
     """One Einsum on one compute."""
 
-    spec: Spec
-    problem: Problem
+    nest: Nest
     memories: tuple[int, ...]
     """Memories to track, by index on the path (or -1)."""
-    shared: frozenset[str]
-    agreed: frozenset[str]
-    beside: frozenset[tuple[int, int]]
-    """Pairs of memories that stand in one `!Parallel`."""
     limits: FusedLimits
-    rules: Rules
     imperfect: bool
+    leakage: Leakage
     evaluated: int = 0
     chains: dict[object, tuple[Chains, dict[TermFactor, Floats]]] = field(default_factory=dict)
     """Chains by what decides on them, with the factors that are known."""
 
     def __post_init__(self) -> None:
-        self.path = self.problem.path
-        self.facts = Facts(self.path, self.shared, self.agreed, self.beside, self.rules, self.imperfect)
-        self.footprints = Footprints(self.facts)
-        self.busy = busy_columns(self.problem)
-        self.bound = bind_all(self.spec, self.problem.info)
+        self.path = self.nest.path
+        self.footprints = Footprints(self.nest)
+        self.busy = busy_columns(self.nest.problem)
         self.usages: Usages = best_usages(self.path, self.imperfect)
         self.watts: dict[tuple[int, ...], float] = {}
 
     def pieces(self, placement: Placement) -> Iterator[tuple[Compatibility, Rows, Origin]]:
         """Rows of every form for one placement."""
         self._check_supported(placement)
-        for skeleton in skeletons(self.facts, placement):
+        for skeleton in skeletons(self.nest, placement, self.imperfect):
             slots = {v: skeleton.slots(v) for v in self.path.einsum.bounds}
             for passed in lowerings(skeleton, slots, self.limits.per_variable):
                 yield from _Nests(self, skeleton, slots, passed).pieces()
@@ -108,7 +99,7 @@ class GeneralSearch:
         """Watts of leakage, where `used` counts instances of gated dimensions."""
         if used not in self.watts:
             named = {(d.component, d.name): n for (_, d), n in zip(skeleton.dimensions, used, strict=True)}
-            self.watts[used] = sum(leak_power(self.spec, self.path.compute.name, self.bound, named).values())
+            self.watts[used] = self.leakage(named)
         return self.watts[used]
 
     def _check_supported(self, placement: Placement) -> None:
@@ -120,7 +111,7 @@ class GeneralSearch:
         outermost = next(i for i, c in enumerate(components) if c.kind == "memory")
         for tensor in self.path.einsum.accesses:
             backing = placement.holders(tensor, self.path)[0]
-            if tensor in self.shared and backing >= fanout and (not ordered or outermost >= fanout):
+            if tensor in self.nest.shared and backing >= fanout and (not ordered or outermost >= fanout):
                 why = "as is every memory" if outermost >= fanout else "while force_memory_hierarchy_order is off"
                 raise SpecError(
                     f"shared tensor {tensor} of Einsum {self.path.einsum.name} may be backed in {components[backing].name}, "
@@ -180,28 +171,26 @@ class _Nests:
         components = self.search.path.components
         for place, holder, products in reservations(self.skeleton, self.slots, self.passed, self.search.footprints):
             names: list[Hashable] = []
-            if math.isfinite(components[holder.level].size):
-                names.append(Total(holder.level))
-            if holder.level in self.search.memories:
+            if math.isfinite(components[holder.memory].size):
+                names.append(Total(holder.memory))
+            if holder.memory in self.search.memories:
                 account = self._account(place, holder)
                 names += [account] if account is not None else []
             terms.add(products, dict.fromkeys(names, 1.0))
 
-    def _account(self, place: int, holder: Held) -> Reserved | None:
+    def _account(self, place: int, holder: HeldTensor) -> Reserved | None:
         """What a reservation counts towards. None: it is exchanged, and counted when joining, or persistent."""
-        info, shared = self.search.path.einsum, holder.tensor in self.skeleton.shared
-        if holder.backing and shared:
+        nest, shared = self.search.nest, self.search.nest.is_shared(holder.tensor)
+        if self.skeleton.is_exchanged(holder):
             return None
-        if holder.backing and holder.tensor in info.persistent:
-            bits = self.search.path.components[holder.level].bits_per_value[holder.tensor] * info.n_instances
-            whole = footprint(info.accesses[holder.tensor], info.bounds)
-            self.persistent[self.search.memories.index(holder.level)] += whole * bits
+        if self.skeleton.is_backing(holder) and nest.names[holder.tensor] in nest.path.einsum.persistent:
+            self.persistent[self.search.memories.index(holder.memory)] += nest.persistent_bits(holder)
             return None
         if place >= self.last:
-            return Reserved(holder.level, (self.last, 0))
+            return Reserved(holder.memory, (self.last, 0))
         if place >= 0 and self.passed[place]:
-            return Reserved(holder.level, (place, 1), shared)
-        return Reserved(holder.level, (place, 0), shared)
+            return Reserved(holder.memory, (place, 1), shared)
+        return Reserved(holder.memory, (place, 0), shared)
 
     # --- combining ----------------------------------------------------------------------------------------------------
 
@@ -256,9 +245,9 @@ class _Nests:
         neighbour may need it here.
         """
         holder = self.skeleton.holders[gap - 1]
-        if not self.skeleton.sinks(gap - 1) or holder.tensor in self.skeleton.facts.agreed:
+        if not self.skeleton.sinks(gap - 1) or self.search.nest.names[holder.tensor] in self.search.nest.agreed:
             return np.zeros(len(fused), np.bool_)
-        full = self.skeleton.facts.full[holder.tensor]
+        full = self.search.nest.full[holder.tensor]
         some, stays = np.zeros(len(fused), np.bool_), np.zeros(len(fused), np.bool_)
         for i, (v, slot) in enumerate(self.fused):
             if slot.gap == gap - 1 and slot.dimension is not None:
@@ -315,7 +304,7 @@ class _Nests:
         used = np.where(gated, state.limited[:, : len(gated)], 1)
         options, inverse = _distinct(used) if gated.any() else (used[:1], np.zeros(len(used), np.int64))
         watts = np.array([self.search.power(self.skeleton, tuple(row)) for row in options.tolist()])
-        return finish(self.search.problem, columns, criteria, watts[inverse])
+        return finish(self.search.nest.problem, columns, criteria, watts[inverse])
 
     def _zones(self, loops: Mapping[FusedLoop, Slot]) -> tuple[tuple[tuple[FusedLoop, ...], ...], dict[Boundary, int]]:
         """Fused loops from the outermost in, and how many zones lie above each boundary.
@@ -332,7 +321,7 @@ class _Nests:
         for gap in range(self.last + 1):
             temporal = {loop for loop, slot in loops.items() if slot == Slot(gap)}
             passed = {loop for loop in temporal if gap and loop.variable in self.passed[gap - 1]}
-            full = self.skeleton.facts.full[self.skeleton.holders[gap - 1].tensor] if gap else frozenset()
+            full = self.search.nest.full[self.skeleton.holders[gap - 1].tensor] if gap else frozenset()
             add(loop for loop in passed if loop.variable in full)
             add(loop for loop in passed if loop.variable not in full)
             depth[gap - 1, 1] = len(zones)
@@ -345,21 +334,22 @@ class _Nests:
     def _form(
         self, terms: Terms, values: Floats, zones: tuple[tuple[FusedLoop, ...], ...], depth: Mapping[Boundary, int]
     ) -> tuple[Compatibility, Floats]:
-        memories, names = self.search.memories, self.search.path.components
+        nest, memories, components = self.search.nest, self.search.memories, self.search.path.components
         bits = np.zeros((len(values), len(memories), len(zones) + 1))
         holdings = []
         for place, holder in enumerate(self.skeleton.holders[: max(self.last, 0)]):
             above = depth[place, 0]
-            if holder.tensor in self.skeleton.shared and not holder.backing and above < len(zones):
+            shared = nest.is_shared(holder.tensor) and not self.skeleton.is_backing(holder)
+            if shared and above < len(zones):
                 sunk = depth[place, 1] if self.passed[place] else above
-                holdings.append(Holding(holder.tensor, names[holder.level].name, above, sunk))
+                holdings.append(Holding(nest.names[holder.tensor], components[holder.memory].name, above, sunk))
         for name, i in _reserved(terms):
             if not name.apart or depth[name.at[0], 0] == len(zones):
                 bits[:, memories.index(name.level), depth[name.at]] += values[:, i]
         backings = [
-            Backing(h.tensor, names[h.level].name, depth[place, 0] if place >= 0 else 0)
-            for place, h in [*((-1, h) for h in self.skeleton.top), *enumerate(self.skeleton.holders)]
-            if h.backing and h.tensor in self.skeleton.shared
+            Backing(nest.names[h.tensor], components[h.memory].name, depth[place, 0] if place >= 0 else 0)
+            for place, h in self.skeleton.everywhere
+            if self.skeleton.is_exchanged(h)
         ]
         return make_compatibility(zones, backings, holdings), bits
 

@@ -205,11 +205,6 @@ def written_above(skeleton: Skeleton, slots: tuple[Slot, ...], place: int) -> li
 
 
 def tile_shapes(skeleton: Skeleton) -> list[tuple[int, BoundComparison]]:
-    """`tile_shape` entries, each with the outermost holder of its memory; those of memories on top are met elsewhere."""
-    found = []
-    seen = {h.level for h in skeleton.top}
-    for place, holder in enumerate(skeleton.holders):
-        if holder.level not in seen:
-            seen.add(holder.level)
-            found += [(place, comparison) for comparison in skeleton.sets(holder).tile_shape]
-    return found
+    """`tile_shape` entries, each with the place of the holder that it is about."""
+    nest, holders = skeleton.nest, skeleton.holders
+    return [(i, c) for i, h in enumerate(holders) for c in nest.tile_shape(h, holders[:i], skeleton.stretch)]

@@ -16,7 +16,7 @@ import numpy as np
 from fusiest.pmapping.general_chains import Chains, tile_options, tile_shapes, written_above
 from fusiest.pmapping.general_nest import Skeleton
 from fusiest.pmapping.pareto import Ints
-from fusiest.pmapping.spatial import satisfies
+from fusiest.pmapping.spatial import never_spread, satisfies, undominated, usage
 from fusiest.spec import BoundComparison, BoundDimension, Path
 
 Usages = frozenset[tuple[float, ...]] | None
@@ -95,8 +95,7 @@ def best_usages(path: Path, imperfect: bool) -> Usages:
     """`min_usage`: usages that no other choice of Spatial loops dominates. None if nothing asks for any usage."""
     if not any(d.min_usage > 0 for c in path.components for d in c.dimensions):
         return None
-    usages = _usages(path, imperfect)
-    return frozenset(a for a in usages if not any(b != a and all(map(float.__ge__, b, a)) for b in usages))
+    return undominated(_usages(path, imperfect))
 
 
 def can_spread(path: Path, imperfect: bool) -> bool:
@@ -139,11 +138,6 @@ class _Spread:
         )
 
 
-def usage(dimensions: list[BoundDimension], used: tuple[int, ...]) -> tuple[float, ...]:
-    """What `min_usage` compares."""
-    return tuple(float(min(n * d.usage_scale / d.fanout, d.min_usage)) for n, d in zip(used, dimensions, strict=True))
-
-
 def iteration_choices(path: Path, variable: str, imperfect: bool) -> set[tuple[int, ...]]:
     """Iterations that a variable's loops on all dimensions can have, with Temporal loops above any component."""
     extents: dict[tuple[int, ...], set[int]] = {(): {path.einsum.bounds[variable]}}
@@ -153,7 +147,7 @@ def iteration_choices(path: Path, variable: str, imperfect: bool) -> set[tuple[i
                 n: {tile for extent in own for tile in tile_options(extent, imperfect)} for n, own in extents.items()
             }
         for d in component.dimensions:
-            banned = any(variable in path.einsum.accesses[t].variables for t in d.reuse)
+            banned = variable in never_spread(path.einsum, d)
             after: dict[tuple[int, ...], set[int]] = {}
             for n, own in extents.items():
                 for extent in own:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
-from fusiest.pmapping.general_nest import Held, Skeleton, Slot
+from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.table import Branch, FusedLoop
 
@@ -35,19 +35,19 @@ class GeneralOrigin:
     def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
         skeleton = self.skeleton
         loops = self._loops(row)
-        top = tuple(self._storage(h) for h in skeleton.top)
+        top = tuple(skeleton.nest.storage(h, on_top=True) for h in skeleton.top)
         between: list[tuple[Storage | Toll, frozenset[FusedLoop]]] = []
         names = fused_loops(skeleton, [(v, slot) for slot, v, _ in loops if slot.gap <= skeleton.last_fused])
         for gap in range(skeleton.last_fused + 1):
             cut = frozenset(loop for loop, slot in names.items() if slot.gap <= gap)
-            between += [(self._toll(t), cut) for g, t in skeleton.tolls if g == gap]
-            between.append((self._storage(skeleton.holders[gap]), cut))
+            between += [(skeleton.nest.toll(t), cut) for g, t in skeleton.tolls if g == gap]
+            between.append((skeleton.nest.storage(skeleton.holders[gap]), cut))
         inside: list[Node] = []
         for gap in range(skeleton.last_fused + 1, len(skeleton.gaps)):
             inside += self._temporal(gap, loops)
             inside += self._tail(gap, loops)
             if gap < len(skeleton.holders):
-                inside.append(self._storage(skeleton.holders[gap]))
+                inside.append(skeleton.nest.storage(skeleton.holders[gap]))
         inside.append(Compute(einsum=skeleton.path.einsum.name, component=skeleton.path.compute.name))
         return Branch(top, tuple(between), tuple(inside))
 
@@ -65,7 +65,7 @@ class GeneralOrigin:
     def _temporal(self, gap: int, loops: list[tuple[Slot, str, int]]) -> list[Node]:
         """Loops that the reservation of the holder above passes come first, a partially relevant one last of them."""
         passed = self.passed.get(gap - 1, frozenset())
-        full = self.skeleton.facts.full[self.skeleton.holders[gap - 1].tensor] if gap else frozenset()
+        full = self.skeleton.nest.full[self.skeleton.holders[gap - 1].tensor] if gap else frozenset()
         own = [(v, tile) for slot, v, tile in loops if slot == Slot(gap)]
         own.sort(key=lambda loop: (loop[0] not in passed, loop[0] not in full))
         return [Temporal(rank_variable=v, tile_shape=tile) for v, tile in own]
@@ -79,13 +79,5 @@ class GeneralOrigin:
                 node = Spatial(rank_variable=v, tile_shape=tile, component=d.component, name=d.name)
                 found.append(((level, slot.dimension), node))
         dimensions = len(self.skeleton.dimensions)
-        found += [((t.level, dimensions), self._toll(t)) for g, t in self.skeleton.tolls if g == gap]
+        found += [((t.memory, dimensions), self.skeleton.nest.toll(t)) for g, t in self.skeleton.tolls if g == gap]
         return [node for _, node in sorted(found, key=lambda item: item[0])]
-
-    def _toll(self, toll: Held) -> Toll:
-        return Toll(tensors=(toll.tensor,), component=self.skeleton.path.components[toll.level].name)
-
-    def _storage(self, holder: Held) -> Storage:
-        persistent = holder.backing and holder.tensor in self.skeleton.path.einsum.persistent
-        name = self.skeleton.path.components[holder.level].name
-        return Storage(tensors=(holder.tensor,), component=name, persistent=persistent)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from fusiest.pmapping.costs import Busy
 from fusiest.pmapping.general_chains import COUNTED, FIRST, PAST, Chains
-from fusiest.pmapping.general_nest import Facts, Held, Skeleton, Slot
+from fusiest.pmapping.general_nest import Skeleton, Slot
+from fusiest.pmapping.nest import HeldTensor, Nest
 from fusiest.pmapping.pareto import Floats
 from fusiest.spec import Access
 
@@ -84,31 +86,36 @@ class Terms:
 class Footprints:
     """Sums of footprints as products, each made once."""
 
-    facts: Facts
+    nest: Nest
     known: dict[object, list[Product]] = field(default_factory=dict)
 
-    def products(self, tensor: str, which: tuple[Which, ...]) -> list[Product]:
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(self.nest.path.einsum.bounds)
+
+    def products(self, tensor: int, which: tuple[Which, ...]) -> list[Product]:
         """`which`, per variable: a query for the footprints of all tiles, or slots for that of one tile."""
         key = tensor, which
         if key not in self.known:
-            self.known[key] = self._products(tensor, dict(zip(self.facts.variables, which, strict=True)))
+            self.known[key] = self._products(tensor, dict(zip(self.variables, which, strict=True)))
         return self.known[key]
 
-    def _products(self, tensor: str, which: Mapping[str, Which]) -> list[Product]:
+    def _products(self, tensor: int, which: Mapping[str, Which]) -> list[Product]:
         """Per variable: alone in its rank with coefficient a (box), with others (tiles and extra), in none (tiles)."""
 
         def tiles(v: str) -> TermFactor:
             return ONE if isinstance(which[v], tuple) else ("tiles", which[v], 0)
 
-        found: list[tuple[float, dict[str, TermFactor]]] = [(1.0, {v: tiles(v) for v in self.facts.variables})]
-        for rank in self.facts.ranks[tensor]:
+        found: list[tuple[float, dict[str, TermFactor]]] = [(1.0, {v: tiles(v) for v in self.variables})]
+        for affine in self.nest.path.einsum.accesses[self.nest.names[tensor]].ranks.values():
+            rank = {v: abs(a) for v, a in affine.coefficients.items()}
             options: list[tuple[float, dict[str, TermFactor]]] = [(1.0, {})]
             if len(rank) == 1:
                 options = [(1.0, {v: ("box", which[v], a) for v, a in rank.items()})]
             else:
                 options += [(float(a), {v: ("extra", which[v], 0)}) for v, a in rank.items()]
             found = [(x * y, {**one, **two}) for x, one in found for y, two in options]
-        return [(times, tuple(factors[v] for v in self.facts.variables)) for times, factors in found]
+        return [(times, tuple(factors[v] for v in self.variables)) for times, factors in found]
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,7 @@ class Charges:
 
     def add_all(self) -> None:
         self._compute()
-        for tensor in self.skeleton.path.einsum.accesses:
+        for tensor in range(len(self.skeleton.nest.names)):
             self._tensor(tensor)
 
     def _compute(self) -> None:
@@ -146,27 +153,30 @@ class Charges:
                 found["busy", i] = amount
         return found
 
-    def _tensor(self, tensor: str) -> None:
+    def _tensor(self, tensor: int) -> None:
         """Reads and writes of every holder and Toll of one tensor."""
         skeleton = self.skeleton
         components = skeleton.path.components
-        access = skeleton.path.einsum.accesses[tensor]
+        access = skeleton.path.einsum.accesses[skeleton.nest.names[tensor]]
         places = skeleton.places[tensor]
         for i, place in enumerate(places):
             holder = skeleton.holder(place, tensor)
             below = places[i + 1] if i + 1 < len(places) else len(skeleton.holders)
-            child = skeleton.holders[below].level if i + 1 < len(places) else len(components) - 1
-            self._edge(access, holder.level, below, child)
+            child = skeleton.holders[below].memory if i + 1 < len(places) else len(components) - 1
+            self._edge(access, holder.memory, below, child)
             for _, toll in skeleton.tolls:
-                if toll.tensor == tensor and holder.level < toll.level < child:
-                    self._edge(access, toll.level, below, child)
+                if toll.tensor == tensor and holder.memory < toll.memory < child:
+                    self._edge(access, toll.memory, below, child)
             if i:
-                own = components[holder.level]
-                self._charge(access, holder.level, "write", 1.0, holder.level, place, holder.level, False)
+                own = components[holder.memory]
+                self._charge(access, holder.memory, "write", 1.0, holder.memory, place, holder.memory, False)
                 if access.output:
-                    self._charge(access, holder.level, "read", 1.0, holder.level, place, holder.level, False)
+                    self._charge(access, holder.memory, "read", 1.0, holder.memory, place, holder.memory, False)
                     if own.skip_initial_output_write:
-                        self._charge(access, holder.level, "write", -1.0, holder.level, place, holder.level, True)
+                        self._charge(access, holder.memory, "write", -1.0, holder.memory, place, holder.memory, True)
+
+    def _number(self, access: Access) -> int:
+        return self.skeleton.nest.number[access.tensor]
 
     def _edge(self, access: Access, at: int, below: int, child: int) -> None:
         """What a holder or Toll at component `at` exchanges with the child holder at place `below`."""
@@ -199,7 +209,7 @@ class Charges:
             "".join(self._use(access, v, slot, at, below, child, per_unit, first_pass) for slot in slots).rstrip(PAST)
             for v, slots in self.slots.items()
         )
-        return self.footprints.products(access.tensor, tuple(queries))
+        return self.footprints.products(self._number(access), tuple(queries))
 
     def _use(
         self, access: Access, v: str, slot: Slot, at: int, below: int, child: int, per_unit: bool, first_pass: bool
@@ -207,32 +217,33 @@ class Charges:
         if slot.dimension is None:
             if slot.gap > below:
                 return PAST
-            return FIRST if first_pass and v not in self.skeleton.facts.full[access.tensor] else COUNTED
+            return FIRST if first_pass and v not in self.skeleton.nest.full[self._number(access)] else COUNTED
         level, d = self.skeleton.dimensions[slot.dimension]
         if level > child:
             return PAST
-        reused = v not in self.skeleton.facts.relevant[access.tensor] and access.tensor in d.may_reuse
+        reused = v not in self.skeleton.nest.relevant[self._number(access)] and access.tensor in d.may_reuse
         once = per_unit if level <= at else reused
         return FIRST if once else COUNTED
 
 
 def reservations(
     skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], passed: Mapping[int, frozenset[str]], made: Footprints
-) -> Iterator[tuple[int, Held, list[Product]]]:
+) -> Iterator[tuple[int, HeldTensor, list[Product]]]:
     """Per holder: its place (-1 on top) and the bits that it reserves.
 
     `passed`: per place, the variables whose loop right below the holder its reservation sinks through.
     """
     info = skeleton.path.einsum
-    for place, holder in [*((-1, h) for h in skeleton.top), *enumerate(skeleton.holders)]:
+    for place, holder in skeleton.everywhere:
+        name = skeleton.nest.names[holder.tensor]
 
-        def counts(v: str, slot: Slot, place: int = place, holder: Held = holder) -> bool:
+        def counts(v: str, slot: Slot, place: int = place, holder: HeldTensor = holder) -> bool:
             if slot.dimension is not None:
-                return skeleton.dimensions[slot.dimension][0] <= holder.level
+                return skeleton.dimensions[slot.dimension][0] <= holder.memory
             return slot.gap <= place or (slot.gap == place + 1 and v in passed.get(place, ()))
 
         which = tuple(tuple(i for i, slot in enumerate(own) if counts(v, slot)) for v, own in slots.items())
-        bits = float(skeleton.path.components[holder.level].bits_per_value[holder.tensor])
-        if holder.backing and holder.tensor in info.persistent:
+        bits = float(skeleton.path.components[holder.memory].bits_per_value[name])
+        if skeleton.is_backing(holder) and name in info.persistent:
             bits *= info.n_instances
         yield place, holder, [(times * bits, key) for times, key in made.products(holder.tensor, which)]

@@ -7,13 +7,13 @@ alone. All placements and all holder orders share their common inner nests, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from fusiest.interrupt import check
-from fusiest.pmapping.costs import BUSY, ENERGY, Columns, Costs, make_columns
+from fusiest.pmapping.costs import BUSY, ENERGY, Columns, Costs, Leakage, make_columns
 from fusiest.pmapping.crossing import Crossing
 from fusiest.pmapping.growth import Growth, Put
 from fusiest.pmapping.layers import Layer, union
@@ -43,17 +43,9 @@ class LatticeSpace:
     """Usages of all dimensions that `min_usage` leaves."""
     tracked: frozenset[int]
     """Memories whose bits stay a criterion to the end."""
-    leakage: Callable[[Mapping[tuple[str, str], int]], float]
-    """Watts, given the instances in use of gated dimensions."""
+    leakage: Leakage
     lifted: frozenset[HeldTensor] = frozenset()
     """Holders that stand above all loops where they are their tensor's outermost."""
-    common: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Per shared tensor, the only variables whose loops may stand above its outermost holder; not given: all."""
-
-    def barred(self, tensor: str) -> frozenset[str]:
-        """Variables without a loop above a shared tensor's outermost holder."""
-        bounds = frozenset(self.nest.problem.info.bounds)
-        return bounds - self.common.get(tensor, bounds)
 
 
 class Lattice:
@@ -160,12 +152,7 @@ class Lattice:
         for count in range(len(stretch.holders)):
             reached: dict[Place, list[Layer]] = {}
             for place, ways in frontier.items():
-                for holder in stretch.holders:
-                    if holder in place.placed or not self.nest.may_follow(holder, place.placed, stretch):
-                        continue
-                    left = self.nest.options_left(place.options, place.placed, holder, stretch)
-                    if left is None:
-                        continue
+                for holder, left in self.nest.followers(place.placed, place.options, stretch):
                     check()
                     put = self._put(stretch, holder, place, after)
                     layers = [layer for state in ways for layer in self.growth.placed(put, state)]
@@ -201,9 +188,6 @@ class Lattice:
         growing = self.nest.growing(holder, place.placed, last, after.kept, stretch)
         allowed = self.nest.allowed(holder, place.placed, stretch)
         whole = self.nest.whole(holder, stretch) | self._settled_loops(stretch, holder, place, after)
-        if stretch.is_backing(holder) and self.nest.is_shared(holder.tensor):
-            barred = self.space.barred(self.problem.tensors[holder.tensor].name)
-            whole |= {v for v, own in enumerate(self.problem.variables) if barred.issuperset(own.members)}
         if whole:
             complete = np.logical_and.reduce([self.problem.complete[v] for v in whole])
             allowed = complete if allowed is None else allowed & complete

@@ -1,24 +1,26 @@
-"""What may stand where in a nest: holders, their orders, and the loops between them.
+"""What may stand where in a nest: holders, their orders, and the loops between them. Both solvers ask here, and each
+constraint and each rule stands here once: the lattice asks of tile shapes, the fused part and the general search of loops.
 
 Rule 1 (sink).   [A in M] for m … → for m … [A in M]     where m indexes A fully and A is not backed here:
-                 the same traffic, and the reservation would sink below m anyway. So no such m grows right below A.
+                 the same traffic, and the reservation would sink below m anyway. So no such m has a loop right below A.
 Rule 2 (hoist).  for n … [A in M] → [A in M] for n …     where n does not index A: less traffic, the same space.
-                 So a variable that grows right above A indexes A; except one that is partially relevant to the next
-                 holder up, whose reservation it may lower.
+                 So a loop right above A is over a variable that indexes A; or over one that is partially relevant to the
+                 next holder up, whose reservation it may lower.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from fusiest.looptree import Storage, Toll
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.spatial import satisfies
-from fusiest.spec import PlacementSets
+from fusiest.spec import BoundComparison, Path, PlacementSets
 
 BEYOND, NOWHERE = -1, -2
 """In place of a memory: one beyond the next fanout; none, the tensor is backed further in."""
@@ -74,56 +76,101 @@ class Stretch:
         return self.sources[holder].memory == NOWHERE
 
 
+Options = tuple[frozenset[int], ...]
+"""Per memory of a stretch, which of its `tensor_order_options` the holders placed so far agree with."""
+
+
 @dataclass(frozen=True)
 class Nest:
-    """What may stand where, for one Einsum on one compute."""
+    """What may stand where, for one Einsum on one compute. Tensors by number, rank variables by name."""
 
     problem: Problem
     shared: frozenset[str]
+    agreed: Mapping[str, frozenset[str]]
+    """Per tensor, variables of loops that neighbours may have to hold it above."""
     rules: Rules
     free: frozenset[tuple[int, int]]
-    """Pairs of memories whose holders may stand in any order."""
+    """Pairs of memories whose holders the lattice places together, as they may stand in any order."""
     beside: frozenset[tuple[int, int]]
-    """Those of them that stand in one `!Parallel`: neither is below the other."""
+    """Pairs that stand in one `!Parallel`: neither is below the other."""
+    common: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Per shared tensor, the only variables whose loops may stand above its outermost holder; not given: all."""
+
+    @property
+    def path(self) -> Path:
+        return self.problem.path
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Of the tensors."""
+        return tuple(tensor.name for tensor in self.problem.tensors)
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """Of each tensor, by name."""
+        return {name: t for t, name in enumerate(self.names)}
+
+    @cached_property
+    def full(self) -> tuple[frozenset[str], ...]:
+        """Per tensor, the variables that index it fully."""
+        return tuple(self.path.einsum.accesses[name].fully_relevant for name in self.names)
+
+    @cached_property
+    def partial(self) -> tuple[frozenset[str], ...]:
+        return tuple(self.path.einsum.accesses[name].partially_relevant for name in self.names)
+
+    @cached_property
+    def relevant(self) -> tuple[frozenset[str], ...]:
+        return tuple(self.path.einsum.accesses[name].variables for name in self.names)
+
+    def storage(self, holder: HeldTensor, on_top: bool = False) -> Storage:
+        """A holder as a node of the LoopTree."""
+        name = self.names[holder.tensor]
+        persistent = on_top and name in self.path.einsum.persistent
+        return Storage(tensors=(name,), component=self.path.components[holder.memory].name, persistent=persistent)
+
+    def toll(self, toll: HeldTensor) -> Toll:
+        return Toll(tensors=(self.names[toll.tensor],), component=self.path.components[toll.memory].name)
 
     # --- holders ------------------------------------------------------------------------------------------------------
 
     def is_shared(self, tensor: int) -> bool:
-        return self.problem.tensors[tensor].name in self.shared
+        return self.names[tensor] in self.shared
 
     def must_stand_above(self, outer: HeldTensor, inner: HeldTensor, stretch: Stretch) -> bool:
         """Memories in hierarchy order, unless that is free: even then holders of one tensor, and what Einsums exchange."""
-        if outer.memory >= inner.memory:
+        if outer.memory >= inner.memory or (outer.memory, inner.memory) in self.beside:
             return False
-        if (outer.memory, inner.memory) not in self.free or outer.tensor == inner.tensor:
+        if outer.tensor == inner.tensor or (stretch.is_backing(outer) and self.is_shared(outer.tensor)):
             return True
-        if (outer.memory, inner.memory) in self.beside:
-            return False
-        return stretch.is_backing(outer) and self.is_shared(outer.tensor)
+        return all(stretch.sets[holder.memory].force_memory_hierarchy_order for holder in (outer, inner))
 
     def may_follow(self, holder: HeldTensor, placed: Set[HeldTensor], stretch: Stretch) -> bool:
         """Whether the next holder from the inside out may be this one."""
         left = (h for h in stretch.holders if h not in placed and h != holder)
         return not any(self.must_stand_above(holder, other, stretch) for other in left)
 
+    def followers(
+        self, placed: Set[HeldTensor], options: Options, stretch: Stretch
+    ) -> Iterator[tuple[HeldTensor, Options]]:
+        """The holders that may be next, from the inside out, and the options that each leaves."""
+        for holder in stretch.holders:
+            if holder not in placed and self.may_follow(holder, placed, stretch):
+                after = self._options_left(options, placed, holder, stretch)
+                if after is not None:
+                    yield holder, after
+
     def orders(
-        self,
-        holders: tuple[HeldTensor, ...],
-        placed: frozenset[HeldTensor],
-        options: tuple[frozenset[int], ...],
-        stretch: Stretch,
+        self, placed: frozenset[HeldTensor], options: Options, stretch: Stretch
     ) -> Iterator[tuple[HeldTensor, ...]]:
         """Orders in which holders may stand above those that are placed, innermost first."""
-        left = [h for h in holders if h not in placed]
-        if not left:
+        if placed.issuperset(stretch.holders):
             yield ()
-        for holder in left:
-            after = self.options_left(options, placed, holder, stretch)
-            if after is not None and self.may_follow(holder, placed, stretch):
-                for others in self.orders(holders, placed | {holder}, after, stretch):
-                    yield (holder, *others)
+        for holder, after in self.followers(placed, options, stretch):
+            for others in self.orders(placed | {holder}, after, stretch):
+                yield (holder, *others)
 
-    def order_options(self, stretch: Stretch) -> tuple[frozenset[int], ...]:
+    def order_options(self, stretch: Stretch) -> Options:
         """Per memory, the `tensor_order_options` that its holders above all loops agree with: none stands too far out."""
         found = []
         for m in stretch.memories:
@@ -137,9 +184,9 @@ class Nest:
             found.append(frozenset(own))
         return tuple(found)
 
-    def options_left(
-        self, options: tuple[frozenset[int], ...], placed: Set[HeldTensor], holder: HeldTensor, stretch: Stretch
-    ) -> tuple[frozenset[int], ...] | None:
+    def _options_left(
+        self, options: Options, placed: Set[HeldTensor], holder: HeldTensor, stretch: Stretch
+    ) -> Options | None:
         """Of these options, those with nothing to be placed further out than a holder that must stand below it; None if
         that leaves its memory none."""
         at = holder.memory - stretch.memories.start
@@ -155,24 +202,83 @@ class Nest:
     def _ranks(self, memory: int, stretch: Stretch) -> list[dict[int, int]]:
         """Per option of a memory, the rank of each tensor that it lists. Without options, one that lists none."""
         sets = stretch.sets.get(memory)
-        number = {tensor.name: t for t, tensor in enumerate(self.problem.tensors)}
         return [
-            {number[name]: rank for rank, part in enumerate(option) for name in part if name in number}
+            {self.number[name]: rank for rank, part in enumerate(option) for name in part if name in self.number}
             for option in (sets.tensor_order_options if sets is not None and sets.tensor_order_options else [()])
         ]
 
     def persistent_bits(self, holder: HeldTensor) -> float:
         """Bits that a persistent tensor takes throughout."""
-        p = self.problem
-        name = p.tensors[holder.tensor].name
+        p, name = self.problem, self.names[holder.tensor]
         whole = p.tensors[holder.tensor].footprint([np.array(float(v.bound)) for v in p.variables])
         return float(whole * p.path.components[holder.memory].bits_per_value[name] * p.info.n_instances)
 
-    # --- loops between holders ----------------------------------------------------------------------------------------
+    def tile_shape(
+        self, holder: HeldTensor, outer: Iterable[HeldTensor], stretch: Stretch
+    ) -> tuple[BoundComparison, ...]:
+        """`tile_shape` entries that the tile at a holder must meet, with others further out: it is the tile at the
+        outermost holder of the memory. (Of those above all loops, `plain.top_fits` asks.)"""
+        sets = stretch.sets[holder.memory]
+        if not sets.tile_shape or any(h.memory == holder.memory for h in (*outer, *stretch.on_top)):
+            return ()
+        return sets.tile_shape
 
-    @cached_property
-    def _loops(self) -> frozenset[int]:
-        return frozenset(v for v, variable in enumerate(self.problem.variables) if variable.radix > 1)
+    # --- loops --------------------------------------------------------------------------------------------------------
+
+    def barred_above(self, holder: HeldTensor, stretch: Stretch) -> frozenset[str]:
+        """Variables that must have no loop above a holder.
+
+        for k … [A in M]     where k does not index A fully: A would be fetched again, which M may not ask for
+        (`no_refetch_from_above`); or, where A is backed, computed again or held in part.
+        """
+        backing = stretch.is_backing(holder)
+        barred = self.unfused(holder, stretch)
+        if backing or self.names[holder.tensor] in stretch.sets[holder.memory].no_refetch_from_above:
+            barred |= self.path.einsum.bounds.keys() - self.full[holder.tensor]
+        return barred
+
+    def unfused(self, holder: HeldTensor, stretch: Stretch) -> frozenset[str]:
+        """Variables without a loop above where Einsums exchange a tensor: `no_fused_loops`, and those that are not common."""
+        if not stretch.is_backing(holder) or not self.is_shared(holder.tensor):
+            return frozenset()
+        bounds = frozenset(self.path.einsum.bounds)
+        uncommon = bounds - self.common.get(self.names[holder.tensor], bounds)
+        return stretch.sets[holder.memory].no_fused_loops | uncommon
+
+    def barred_below(self, holder: HeldTensor, stretch: Stretch) -> frozenset[str]:
+        """Variables that must have no loop between a holder and the next one in of its tensor.
+
+        [A in M] for k … [A in N]     where k does not index A fully: M would send A again (`no_resend_to_below`).
+        """
+        if not self.keeps(holder, stretch):
+            return frozenset()
+        return frozenset(self.path.einsum.bounds.keys() - self.full[holder.tensor])
+
+    def keeps(self, holder: HeldTensor, stretch: Stretch) -> bool:
+        """`no_resend_to_below`: whether the holder is not to be read again and again."""
+        return self.names[holder.tensor] in stretch.sets[holder.memory].no_resend_to_below
+
+    def sinks(self, holder: HeldTensor, stretch: Stretch) -> bool:
+        """Whether rule 1 may move this holder below loops that index its tensor fully."""
+        return self.rules.sink and not stretch.is_backing(holder) and not stretch.sets[holder.memory].tile_shape
+
+    def hoists(self, holder: HeldTensor, stretch: Stretch) -> bool:
+        """Whether rule 2 may move loops from right above this holder to below it."""
+        return self.rules.hoist and not stretch.sets[holder.memory].tile_shape and not self.keeps(holder, stretch)
+
+    def is_useful(self, variable: str, above: int | None, below: int | None, sinks: bool) -> bool:
+        """Whether the rules leave a loop over a variable between a holder of tensor `above` and one of tensor `below`.
+
+        `sinks`: rule 1 may move the upper one. `below` is None if rule 2 may not move loops past the lower one, or there
+        is none; `above` is None if those above all loops come next.
+        """
+        if sinks and above is not None and variable in self.full[above]:
+            return False
+        if below is None or variable in self.relevant[below]:
+            return True
+        return above is not None and variable in self.partial[above]
+
+    # --- tile shapes --------------------------------------------------------------------------------------------------
 
     def growing(
         self,
@@ -183,27 +289,27 @@ class Nest:
         stretch: Stretch,
     ) -> frozenset[int]:
         """Variables that may have a loop between the last holder (None: rule 2 does not apply there) and the next."""
-        tensors = self.problem.tensors
-        growing = self._loops
-        if self.sinks(holder, stretch):
-            growing -= tensors[holder.tensor].full
-        if last is not None:
-            growing &= tensors[last.tensor].relevant | tensors[holder.tensor].partial
+        below = last.tensor if last is not None else None
+        growing = self._useful(holder.tensor, below, self.sinks(holder, stretch))
         return self._resent(growing, placed, kept, stretch)
 
     def finishing(
         self, last: HeldTensor | None, kept: Set[int], stretch: Stretch, placed: Set[HeldTensor]
     ) -> frozenset[int]:
         """Variables that may have a loop between the last holder and those on top."""
-        growing = self._loops
-        if last is not None:
-            growing &= self.problem.tensors[last.tensor].relevant
+        growing = self._useful(None, last.tensor if last is not None else None, False)
         return self._resent(growing, placed, kept, stretch)
+
+    def _useful(self, above: int | None, below: int | None, sinks: bool) -> frozenset[int]:
+        variables = enumerate(self.problem.variables)
+        return frozenset(
+            v for v, own in variables if own.radix > 1 and self.is_useful(own.members[0], above, below, sinks)
+        )
 
     def _resent(
         self, growing: frozenset[int], placed: Set[HeldTensor], kept: Set[int], stretch: Stretch
     ) -> frozenset[int]:
-        """`no_resend_to_below`: only loops that index a tensor fully stand between such a holder and the next one in."""
+        """`no_resend_to_below`, between the innermost holder of each tensor that is not placed and the next one in."""
         for t, tensor in enumerate(self.problem.tensors):
             outer = [h for h in (*stretch.holders, *stretch.on_top) if h.tensor == t and h not in placed]
             if outer:
@@ -214,33 +320,16 @@ class Nest:
                 growing &= tensor.full
         return growing
 
-    def sinks(self, holder: HeldTensor, stretch: Stretch) -> bool:
-        """Whether rule 1 may move this holder below loops that index its tensor fully."""
-        return self.rules.sink and not stretch.is_backing(holder) and not stretch.sets[holder.memory].tile_shape
-
-    def hoists(self, holder: HeldTensor, stretch: Stretch) -> bool:
-        """Whether rule 2 may move loops from right above this holder to below it."""
-        return self.rules.hoist and not stretch.sets[holder.memory].tile_shape and not self.keeps(holder, stretch)
-
-    def keeps(self, holder: HeldTensor, stretch: Stretch) -> bool:
-        """`no_resend_to_below`: whether the holder is not to be read again and again."""
-        return self.problem.tensors[holder.tensor].name in stretch.sets[holder.memory].no_resend_to_below
-
     def whole(self, holder: HeldTensor, stretch: Stretch) -> frozenset[int]:
         """Variables without a loop above the holder."""
-        tensor, sets = self.problem.tensors[holder.tensor], stretch.sets[holder.memory]
-        backing, whole = stretch.is_backing(holder), set[int]()
-        if backing or tensor.name in sets.no_refetch_from_above:
-            whole |= set(range(len(self.problem.variables))) - tensor.full
-        if backing and tensor.name in self.shared:
-            whole |= {v for v, var in enumerate(self.problem.variables) if sets.no_fused_loops.issuperset(var.members)}
-        return frozenset(whole)
+        barred = self.barred_above(holder, stretch)
+        return frozenset(v for v, own in enumerate(self.problem.variables) if barred.issuperset(own.members))
 
     def allowed(self, holder: HeldTensor, placed: Set[HeldTensor], stretch: Stretch) -> np.ndarray | None:
         """Shapes at which the holder may stand; None: all."""
         p = self.problem
         whole = self.whole(holder, stretch)
-        comparisons = stretch.sets[holder.memory].tile_shape if self._outermost(holder, placed, stretch) else ()
+        comparisons = self.tile_shape(holder, (h for h in stretch.holders if h not in placed and h != holder), stretch)
         if not whole and not comparisons:
             return None
         allowed = np.ones(p.shapes, np.bool_)
@@ -253,8 +342,3 @@ class Nest:
                 }
                 allowed[shape] = all(satisfies(c, extents) for c in comparisons)
         return allowed
-
-    def _outermost(self, holder: HeldTensor, placed: Set[HeldTensor], stretch: Stretch) -> bool:
-        """Whether no holder of the same memory stands further out."""
-        left = (h for h in stretch.holders if h not in placed and h != holder)
-        return all(h.memory != holder.memory for h in (*left, *stretch.on_top))

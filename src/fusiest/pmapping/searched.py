@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -27,18 +27,12 @@ class TablePiece(NamedTuple):
     """How many candidates there were."""
 
 
-def searched(
-    search: Lattice,
-    memories: tuple[int, ...],
-    limits: FusedLimits,
-    agreed: Mapping[str, frozenset[str]],
-    counted: bool,
-) -> Iterator[TablePiece]:
+def searched(search: Lattice, memories: tuple[int, ...], limits: FusedLimits, counted: bool) -> Iterator[TablePiece]:
     """Rows of a search that has run, and how they came about. `counted`: all candidates, also those that are dominated."""
     found: dict[object, Gathered] = {}
     for seed in search.seeds:
         for outer in sorted(seed.key.outers):
-            FusedPart(search, seed, outer, memories, limits, agreed).gather(found, prune=not counted)
+            FusedPart(search, seed, outer, memories, limits).gather(found, prune=not counted)
     ends: dict[int, list[Ints]] = {}
     for gathered in found.values():
         if not counted:
@@ -48,7 +42,7 @@ def searched(
     for _, layer in search.finals:
         ends.setdefault(layer, []).append(np.arange(len(search.layers[layer].shape)))
     trace, numbers = make_trace(
-        search.problem, search.fanouts, search.layers, {n: np.concatenate(rows) for n, rows in ends.items()}
+        search.nest, search.fanouts, search.layers, {n: np.concatenate(rows) for n, rows in ends.items()}
     )
     for key, layer in search.finals:
         compatibility, rows = _unfused(search, key, layer, memories)

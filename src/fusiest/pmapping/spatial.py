@@ -15,7 +15,7 @@ from fusiest.interrupt import check
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.table import group_numbers
-from fusiest.spec import BoundComparison, BoundDimension
+from fusiest.spec import BoundComparison, BoundDimension, EinsumInfo
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
@@ -35,6 +35,11 @@ def satisfies(comparison: BoundComparison, values: dict[str, int]) -> bool:
         own = [math.prod(own)]
     compare = _OPERATORS[comparison.operator.removeprefix("product")]
     return all(compare(value, comparison.value) for value in own)
+
+
+def never_spread(info: EinsumInfo, dimension: BoundDimension) -> frozenset[str]:
+    """`reuse`: variables without a loop on a dimension, as they index a tensor that is to be the same all along it."""
+    return frozenset[str]().union(*(info.accesses[tensor].variables for tensor in dimension.reuse))
 
 
 @dataclass(frozen=True)
@@ -203,10 +208,8 @@ def _distinct(problem: Problem, dimensions: tuple[BoundDimension, ...], factors:
 
 
 def _dimension(problem: Problem, dimension: BoundDimension, left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    allowed = [
-        not any(t.name in dimension.reuse and v in t.relevant for t in problem.tensors)
-        for v in range(len(problem.variables))
-    ]
+    never = never_spread(problem.info, dimension)
+    allowed = [never.isdisjoint(variable.members) for variable in problem.variables]
     most = dimension.most
 
     def extend(v: int, product: int, chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

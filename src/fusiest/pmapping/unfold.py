@@ -11,9 +11,8 @@ from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.factors import primes
 from fusiest.pmapping.gathered import Ancestry
 from fusiest.pmapping.layers import Layer
-from fusiest.pmapping.nest import HeldTensor
+from fusiest.pmapping.nest import HeldTensor, Nest
 from fusiest.pmapping.pareto import Ints
-from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.spatial import Fanout
 from fusiest.pmapping.table import Branch, FusedLoop
 
@@ -35,24 +34,13 @@ class Past:
 class Trace:
     """How the rows of a search came about."""
 
-    problem: Problem
+    nest: Nest
     fanouts: Mapping[int, Fanout]
     layers: Mapping[int, Past]
 
-    def storage(self, holder: HeldTensor, on_top: bool = False) -> Storage:
-        name = self.problem.tensors[holder.tensor].name
-        persistent = on_top and name in self.problem.info.persistent
-        return Storage(
-            tensors=(name,), component=self.problem.path.components[holder.memory].name, persistent=persistent
-        )
-
-    def toll(self, toll: HeldTensor) -> Toll:
-        name = self.problem.tensors[toll.tensor].name
-        return Toll(tensors=(name,), component=self.problem.path.components[toll.memory].name)
-
 
 def make_trace(
-    problem: Problem, fanouts: Mapping[int, Fanout], layers: list[Layer], ends: Mapping[int, Ints]
+    nest: Nest, fanouts: Mapping[int, Fanout], layers: list[Layer], ends: Mapping[int, Ints]
 ) -> tuple[Trace, dict[int, Ints]]:
     """All that led to some rows of some layers, and the new numbers of the rows (per layer and old number)."""
     needed = {number: np.zeros(len(layer.shape), np.bool_) for number, layer in enumerate(layers)}
@@ -73,7 +61,7 @@ def make_trace(
             own = layer.source == source
             row[own] = numbers[int(source)][row[own]]
         past[number] = Past(layer.kind, layer.item, layer.shape, layer.source, row, layer.note, layer.tolls)
-    return Trace(problem, fanouts, past), numbers
+    return Trace(nest, fanouts, past), numbers
 
 
 @dataclass(frozen=True)
@@ -86,7 +74,7 @@ class SearchOrigin:
 
     def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
         trace, ancestry = self.trace, self.ancestry
-        top = [trace.storage(h, on_top=True) for h in sorted(ancestry.on_top, key=lambda h: h.tensor)]
+        top = [trace.nest.storage(h, on_top=True) for h in sorted(ancestry.on_top, key=lambda h: h.tensor)]
         holders = [*reversed(ancestry.above)]
         item = trace.layers[self.layer].item
         if item is not None:
@@ -96,8 +84,8 @@ class SearchOrigin:
         for holder, cut in holders:
             own = sorted(toll for toll in tolls if toll.tensor == holder.tensor and toll.memory < holder.memory)
             tolls = [toll for toll in tolls if toll not in own]
-            above += [(trace.toll(toll), cut) for toll in own]
-            above.append((trace.storage(holder), cut))
+            above += [(trace.nest.toll(toll), cut) for toll in own]
+            above.append((trace.nest.storage(holder), cut))
         return Branch(tuple(top), tuple(above), tuple(_Writer(trace, tiles).write(self.layer, row)))
 
 
@@ -106,7 +94,7 @@ class _Writer:
 
     def __init__(self, trace: Trace, tiles: dict[FusedLoop, int]) -> None:
         self.trace = trace
-        self.problem = trace.problem
+        self.nest, self.problem = trace.nest, trace.nest.problem
         self.extent = {m: self.problem.info.bounds[m] for v in self.problem.variables for m in v.members}
         self.extent.update({loop.variable: tiles[loop] for loop in sorted(tiles)})
         self.nodes: list[Node] = []
@@ -127,7 +115,7 @@ class _Writer:
             if inner.kind == "hold":
                 assert inner.item is not None
                 self._pass_tolls(inner.item.memory)
-                self.nodes.append(self.trace.storage(inner.item))
+                self.nodes.append(self.nest.storage(inner.item))
                 first = int(inner.note[row])
             layer = inner
         self._pass_tolls(len(self.problem.path.components) - 1)
@@ -145,7 +133,7 @@ class _Writer:
 
     def _pass_tolls(self, component: int) -> None:
         """Tolls above this component come now, below the loops of the gap."""
-        self.nodes += [self.trace.toll(toll) for toll in self.tolls if toll.memory < component]
+        self.nodes += [self.nest.toll(toll) for toll in self.tolls if toll.memory < component]
         self.tolls = [toll for toll in self.tolls if toll.memory >= component]
 
     def _temporal(self, outer: int, inner: int, first: int) -> None:
