@@ -163,18 +163,33 @@ def test_what_is_exchanged_on_chip_is_so_below_fused_loops() -> None:
     assert found == {("DRAM", 0): {()}, ("GLB", 0): {()}, ("GLB", 1): {(1,), (2,)}}
 
 
-def test_a_copy_is_a_read_and_a_write() -> None:
-    copied = workload("M: 4", "Y[m] = X[m]", "Z[m] = Y[m]").replace(
+def copied(values: int) -> str:
+    return workload(f"M: {values}", "Y[m] = X[m]", "Z[m] = Y[m]").replace(
         '- "Y[m] = X[m]"',
         "- {name: Y, is_copy_operation: true, tensor_accesses: [{name: X, projection: [m]}, "
         "{name: Y, projection: [m], output: true}]}",
     )
-    table = pmappings(load_text(TOGETHER, copied), "Y")
+
+
+def test_a_copy_is_a_read_and_a_write() -> None:
+    table = pmappings(load_text(TOGETHER, copied(4)), "Y")
     energies = {
         frozenset((b.tensor, b.memory) for b in compatibility.backings if b.tensor == "Y"): float(rows.energy.min())
         for compatibility, rows in table.groups.items()
     }
     assert energies[frozenset([("Y", "GLB")])] == 4 * (10 + 2)
+
+
+def test_a_persistent_source_of_a_copy_takes_its_space_throughout() -> None:
+    """X has 6 values of 1 bit. DRAM is asked about because its size is limited."""
+    persistent = copied(6).replace("  bits_per", "  persistent_tensors: X\n  bits_per")
+    table = pmappings(load_text(TOGETHER.replace("size: inf", "size: 16", 1), persistent), "Y")
+    dram = table.memories.index("DRAM")
+    apart = [rows for form, rows in table.groups.items() if form.backings[0].memory == "GLB"]
+    assert apart
+    for rows in apart:
+        assert (rows.persistent[:, dram] == 6).all()
+        assert (rows.bits[:, dram] == 0).all()
 
 
 # --- Einsums that are alike, and that agree ---------------------------------------------------------------------------------

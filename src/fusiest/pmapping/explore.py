@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from fusiest.collector import collector_paused
 from fusiest.interrupt import check, deferred
 from fusiest.model import bind_all, leak_power
 from fusiest.pmapping.agreed import agreed_loops, common_loops
-from fusiest.pmapping.copy import copy_pmappings
+from fusiest.pmapping.copy import CopySearch, copy_placements
 from fusiest.pmapping.costs import Leakage, finish
 from fusiest.pmapping.general import GeneralSearch
 from fusiest.pmapping.lattice import Lattice, LatticeSpace
@@ -123,28 +123,26 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
     memories = meeting_memories(spec, asked.usage, asked.ample(spec))
     if asked.is_roomy(spec):
         asked = replace(asked, limits=replace(asked.limits, loops=0))
-    if path.einsum.is_copy_operation:
-        for copied in copy_pmappings(spec, path, list(memories), asked.limits, asked.imperfect):
-            yield TablePiece(*copied, explored=len(copied[1]))
-        return
     tracked = tuple(names.index(m) if m in names else NOT_ON_PATH for m in memories)
     problem = make_problem(path, *constrained_variables(spec, path))
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
+    together, leakage = beside(spec, path), _leakage(spec, problem)
+    if path.einsum.is_copy_operation:
+        nest = Nest(problem, shared, {}, asked.rules, frozenset(), together)
+        copies = CopySearch(nest, tracked, asked.limits, asked.imperfect, leakage)
+        yield from _general(copies, copy_placements(path, placements(spec, path)))
+        return
     agreed = agreed_loops(spec, path.einsum.name, asked.finished)
     possible = [placement for placement in placements(spec, path) if top_fits(path, placement)]
     if asked.apart:
         possible = [placement for placement in possible if shares_outermost(path, placement, shared)]
     chains = (asked.imperfect and asked.beam is None) or asked.general
-    together = beside(spec, path)
     free = frozenset(pair for placement in possible for pair in free_pairs(path, placement, together))
     plain = [placement for placement in possible if not chains and is_plain(problem, placement, free)]
     nest = Nest(problem, shared, agreed, asked.rules, near_pairs(path, free), together)
-    leakage = _leakage(spec, problem)
     if len(plain) < len(possible) and (asked.beam is None or not plain):
         fallback = GeneralSearch(nest, tracked, asked.limits, asked.imperfect, leakage)
-        for placement in (p for p in possible if p not in plain):
-            for piece in fallback.pieces(placement):
-                yield TablePiece(*piece, explored=len(piece[1]))
+        yield from _general(fallback, [p for p in possible if p not in plain])
     if plain:
         quick = asked.beam is not None and asked.apart  # no fused loops, which are split by all divisors
         nest = replace(nest, problem=coarsened(problem)) if quick else nest
@@ -157,6 +155,12 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
         for search in _explore_alone(space) if alone else [Lattice(space, asked.cutoff, asked.beam)]:
             search.run()
             yield from searched(search, tracked, asked.limits, asked.counted)
+
+
+def _general(search: GeneralSearch, placements: Iterable[Placement]) -> Iterator[TablePiece]:
+    for placement in placements:
+        for piece in search.pieces(placement):
+            yield TablePiece(*piece, explored=len(piece[1]))
 
 
 def _explore_alone(space: LatticeSpace) -> Iterator[Lattice]:

@@ -6,6 +6,7 @@ sums of products over variables (`general_terms`), so the variables are combined
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -76,7 +77,7 @@ class GeneralSearch:
         self.path = self.nest.path
         self.footprints = Footprints(self.nest)
         self.busy = busy_columns(self.nest.problem)
-        self.usages: Usages = best_usages(self.path, self.imperfect)
+        self.usages = self._usages()
         self.watts: dict[tuple[int, ...], float] = {}
 
     def pieces(self, placement: Placement) -> Iterator[tuple[Compatibility, Rows, Origin]]:
@@ -85,7 +86,10 @@ class GeneralSearch:
         for skeleton in skeletons(self.nest, placement, self.imperfect):
             slots = {v: skeleton.slots(v) for v in self.path.einsum.bounds}
             for passed in lowerings(skeleton, slots, self.limits.per_variable):
-                yield from _Nests(self, skeleton, slots, passed).pieces()
+                yield from GeneralNests(self, skeleton, slots, passed).pieces()
+
+    def _usages(self) -> Usages:
+        return best_usages(self.path, self.imperfect)
 
     def count(self, candidates: int) -> None:
         self.evaluated += candidates
@@ -95,11 +99,14 @@ class GeneralSearch:
                 f"{MOST_CANDIDATES:.0e} candidates; use perfect tiles, or constrain it (tile_shape, loop_bounds, keep)"
             )
 
-    def power(self, skeleton: Skeleton, used: tuple[int, ...]) -> float:
-        """Watts of leakage, where `used` counts instances of gated dimensions."""
+    def power(self, used: tuple[int, ...]) -> float:
+        """Watts of leakage, where `used` counts instances of gated dimensions; of further ones, one is in use."""
         if used not in self.watts:
-            named = {(d.component, d.name): n for (_, d), n in zip(skeleton.dimensions, used, strict=True)}
-            self.watts[used] = self.leakage(named)
+            dimensions = [d for c in self.path.components for d in c.dimensions]
+            numbers = itertools.chain(used, itertools.repeat(1))
+            self.watts[used] = self.leakage(
+                {(d.component, d.name): n for d, n in zip(dimensions, numbers, strict=False)}
+            )
         return self.watts[used]
 
     def _check_supported(self, placement: Placement) -> None:
@@ -119,7 +126,7 @@ class GeneralSearch:
                 )
 
 
-class _Nests:
+class GeneralNests:
     """All tiles of one skeleton whose reservations sink as given."""
 
     def __init__(
@@ -143,7 +150,7 @@ class _Nests:
         if any(not len(own) for own in chains.values()):
             return
         terms = Terms(self.variables)
-        Charges(self.skeleton, self.slots, self.search.busy, terms, self.search.footprints).add_all()
+        self._charge(terms)
         self._reserve(terms)
         limited = limits(self.skeleton, chains, self.search.usages)
         known = {v: factors for v, (_, factors) in found.items()}
@@ -151,13 +158,14 @@ class _Nests:
         if len(state):
             yield from self._finished(terms, chains, state)
 
+    def _charge(self, terms: Terms) -> None:
+        Charges(self.skeleton, self.slots, self.search.busy, terms, self.search.footprints).add_all()
+
     def _chains(self, variable: str) -> tuple[Chains, dict[TermFactor, Floats]]:
         skeleton, slots = self.skeleton, self.slots[variable]
-        ordered = [d for _, d in skeleton.dimensions]
-        swaps = tuple(
-            (gap, i) for gap in skeleton.gaps for i in range(len(ordered)) if skeleton.swaps(variable, gap, i)
-        )
-        key = variable, slots, self.last, self.forced[variable], tuple(tile_shapes(skeleton)), swaps
+        count = len(skeleton.dimensions)
+        swaps = tuple((gap, i) for gap in skeleton.gaps for i in range(count) if skeleton.swaps(variable, gap, i))
+        key = variable, slots, self.last, self.forced[variable], tuple(tile_shapes(skeleton)), count, swaps
         if key not in self.search.chains:
             most = self.search.limits.per_variable
             made = make_chains(skeleton, variable, slots, self.forced[variable], most, self.search.imperfect)
@@ -167,16 +175,14 @@ class _Nests:
     # --- space --------------------------------------------------------------------------------------------------------
 
     def _reserve(self, terms: Terms) -> None:
-        """Bits: in all per memory of limited size; per memory to track and boundary; and of shared holders apart."""
-        components = self.search.path.components
         for place, holder, products in reservations(self.skeleton, self.slots, self.passed, self.search.footprints):
-            names: list[Hashable] = []
-            if math.isfinite(components[holder.memory].size):
-                names.append(Total(holder.memory))
-            if holder.memory in self.search.memories:
-                account = self._account(place, holder)
-                names += [account] if account is not None else []
-            terms.add(products, dict.fromkeys(names, 1.0))
+            terms.add(products, dict.fromkeys(self._counted(place, holder), 1.0))
+
+    def _counted(self, place: int, holder: HeldTensor) -> list[Hashable]:
+        """Bits: in all per memory of limited size; per memory to track and boundary; and of shared holders apart."""
+        account = self._account(place, holder) if holder.memory in self.search.memories else None
+        limited = math.isfinite(self.search.path.components[holder.memory].size)
+        return [Total(holder.memory)] * limited + [account] * (account is not None)
 
     def _account(self, place: int, holder: HeldTensor) -> Reserved | None:
         """What a reservation counts towards. None: it is exchanged, and counted when joining, or persistent."""
@@ -271,9 +277,8 @@ class _Nests:
         values = state.products @ terms.matrix()
         energy, latency = self._energy_latency(terms, values, state)
         fused = self._fused(chains, state)
-        tiles = np.concatenate(
-            [chains[v].fused_tiles[state.choice[:, i]] for i, v in enumerate(self.variables)], axis=1
-        )
+        columns = [chains[v].fused_tiles[state.choice[:, i]] for i, v in enumerate(self.variables)]
+        tiles = np.concatenate([np.zeros((len(state), 0), np.int64), *columns], axis=1)
         patterns, inverse = _distinct(fused.astype(np.int64))
         for number, pattern in enumerate(patterns.tolist()):
             which = np.flatnonzero(inverse == number)
@@ -281,9 +286,9 @@ class _Nests:
             loops = fused_loops(self.skeleton, chosen)
             zones, depth = self._zones(loops)
             form, bits = self._form(terms, values[which], zones, depth)
-            columns = [self.fused.index((loop.variable, loops[loop])) for loop in form.loops]
+            order = [self.fused.index((loop.variable, loops[loop])) for loop in form.loops]
             rows = Rows(
-                tiles[which][:, columns], energy[which], latency[which], bits, np.zeros(len(which), np.int64),
+                tiles[which][:, order], energy[which], latency[which], bits, np.zeros(len(which), np.int64),
                 np.arange(len(which)), np.tile(self.persistent, (len(which), 1)),
             )  # fmt: skip
             best = pareto_rows(group_numbers(rows.tiles), rows.criteria())
@@ -300,11 +305,15 @@ class _Nests:
         for i in range(len(self.search.busy)):
             if ("busy", i) in terms.criteria:
                 criteria[:, BUSY + i] = values[:, terms.criteria["busy", i]]
+        return finish(self.search.nest.problem, columns, criteria, self._watts(state))
+
+    def _watts(self, state: Partial) -> Floats:
+        """Leakage of each row."""
         gated = np.array([d.power_gateable for _, d in self.skeleton.dimensions], np.bool_)
         used = np.where(gated, state.limited[:, : len(gated)], 1)
         options, inverse = _distinct(used) if gated.any() else (used[:1], np.zeros(len(used), np.int64))
-        watts = np.array([self.search.power(self.skeleton, tuple(row)) for row in options.tolist()])
-        return finish(self.search.nest.problem, columns, criteria, watts[inverse])
+        watts: Floats = np.array([self.search.power(tuple(row)) for row in options.tolist()])
+        return watts[inverse]
 
     def _zones(self, loops: Mapping[FusedLoop, Slot]) -> tuple[tuple[tuple[FusedLoop, ...], ...], dict[Boundary, int]]:
         """Fused loops from the outermost in, and how many zones lie above each boundary.

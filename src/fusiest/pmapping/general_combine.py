@@ -81,8 +81,9 @@ class Combiner:
 
     def _at_once(self) -> Partial:
         """Few combinations: all of them, pruned once."""
-        state = self._whole(self.terms.variables[0])
-        for i, v in enumerate(self.terms.variables[1:], start=1):
+        one = np.ones((1, len(self.limits)), np.int64)
+        state = Partial(np.full((1, len(self.terms.variables)), -1), np.ones((1, len(self.numbers))), one)
+        for i, v in enumerate(self.terms.variables):
             state = self._paired(state, self._whole(v), np.arange(len(state)), self.terms.variables[i + 1 :])
         self.count(len(state))
         return self._pruned(state, self.terms.variables)
@@ -141,7 +142,8 @@ class Combiner:
             least = least * self.values[v].min(axis=0, initial=np.inf)
         fits = (state.products @ (self.capped * least[:, None]) <= self.caps).all(axis=1)
         state = state.take(np.flatnonzero(fits & self._within(state.limited, rest)))
-        keys = [self.codes[v][state.choice[:, self.terms.variables.index(v)]] for v in done]
+        keys = [np.zeros(len(state), np.int64)]
+        keys += [self.codes[v][state.choice[:, self.terms.variables.index(v)]] for v in done]
         if not rest:
             allowed, features = self.complete(state)
             return state.take(allowed[pareto_rows(group_numbers(np.column_stack(keys)[allowed]), features)])

@@ -37,7 +37,10 @@ def factor_values(chains: Chains, factor: TermFactor) -> Floats:
         extra = chains.extent(which) - 1
         return (1 + a * extra if kind == "box" else extra).astype(np.float64)
     count, extent = chains.visits(which)
-    return {"tiles": count, "box": count + a * (extent - count), "extra": extent - count}[kind].astype(np.float64)
+    values = {
+        "tiles": count, "box": count + a * (extent - count), "extra": extent - count, "cover": 1 + a * (extent - 1)
+    }  # fmt: skip
+    return values[kind].astype(np.float64)
 
 
 @dataclass
@@ -93,25 +96,26 @@ class Footprints:
     def variables(self) -> tuple[str, ...]:
         return tuple(self.nest.path.einsum.bounds)
 
-    def products(self, tensor: int, which: tuple[Which, ...]) -> list[Product]:
-        """`which`, per variable: a query for the footprints of all tiles, or slots for that of one tile."""
-        key = tensor, which
+    def products(self, tensor: int, which: tuple[Which, ...], whole: bool = False) -> list[Product]:
+        """`which`, per variable: a query for the footprints of all tiles, or slots for that of one tile. `whole`: of all tiles
+        together, each element once."""
+        key = tensor, which, whole
         if key not in self.known:
-            self.known[key] = self._products(tensor, dict(zip(self.variables, which, strict=True)))
+            self.known[key] = self._products(tensor, dict(zip(self.variables, which, strict=True)), whole)
         return self.known[key]
 
-    def _products(self, tensor: int, which: Mapping[str, Which]) -> list[Product]:
+    def _products(self, tensor: int, which: Mapping[str, Which], whole: bool) -> list[Product]:
         """Per variable: alone in its rank with coefficient a (box), with others (tiles and extra), in none (tiles)."""
 
         def tiles(v: str) -> TermFactor:
-            return ONE if isinstance(which[v], tuple) else ("tiles", which[v], 0)
+            return ONE if whole or isinstance(which[v], tuple) else ("tiles", which[v], 0)
 
         found: list[tuple[float, dict[str, TermFactor]]] = [(1.0, {v: tiles(v) for v in self.variables})]
         for affine in self.nest.path.einsum.accesses[self.nest.names[tensor]].ranks.values():
             rank = {v: abs(a) for v, a in affine.coefficients.items()}
             options: list[tuple[float, dict[str, TermFactor]]] = [(1.0, {})]
             if len(rank) == 1:
-                options = [(1.0, {v: ("box", which[v], a) for v, a in rank.items()})]
+                options = [(1.0, {v: ("cover" if whole else "box", which[v], a) for v, a in rank.items()})]
             else:
                 options += [(float(a), {v: ("extra", which[v], 0)}) for v, a in rank.items()]
             found = [(x * y, {**one, **two}) for x, one in found for y, two in options]
