@@ -157,3 +157,34 @@ def test_one_and_the_same_order_option_is_met() -> None:
     table = pmappings(spec, "E1")
     expected = exhaustive(spec, "E1", table.memories, ReferenceLimits())
     assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []
+
+
+FIXED_TILE = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: All},
+             actions: [{name: read, energy: 10}, {name: write, energy: 10}]}
+  - !Memory {name: GLB, size: 1, component_class: Dummy,
+             tensors: {keep: A, tile_shape: [{expression: m, operator: ==, value: 4}]},
+             actions: [{name: read, energy: 1}, {name: write, energy: 1}]}
+  - !Memory {name: Reg, size: inf, component_class: Dummy, tensors: {keep: B},
+             actions: [{name: read, energy: 1}, {name: write, energy: 0}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 1}]}
+workload:
+  rank_sizes: {M: 4, N: 2}
+  bits_per_value: {All: 1}
+  einsums:
+  - "Z[m, n] = A[m] * B[n]"
+"""
+
+
+@pytest.mark.parametrize("general", [False, True])
+def test_a_loop_that_only_lowers_a_reservation_stays(general: bool) -> None:
+    """[A in GLB] for m [B in Reg] for n: A must stand above m, and fits because m is right below it. A moves 4 values (DRAM 10,
+    GLB 1) and is read 8 times (4 · 2, or the compute's 8), B moves 4 · 2 (10), Z 8 (10), MACs are 8, Reg is read 8 times:
+    40 + 4 + 8 + 80 + 80 + 8 + 8."""
+    spec = load_text(FIXED_TILE)
+    table = pmappings(spec, "Z", general=general)
+    expected = exhaustive(spec, "Z", table.memories, ReferenceLimits())
+    assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []
+    assert [rows.energy.tolist() for rows in table.groups.values()] == [[228]]

@@ -153,7 +153,7 @@ class Skeleton:
         """
         if gap <= self.last_fused or (self.imperfect and variable in self._strided):
             return False
-        above = self.holders[gap - 1].tensor if gap else None
+        above = self.holders[gap - 1].tensor if gap and not self.is_backing(self.holders[gap - 1]) else None
         sinks = gap > 0 and self.sinks(gap - 1) and not self._spreads(variable, gap - 1)
         hoists = gap < len(self.holders) and self.nest.hoists(self.holders[gap], self.stretch)
         below = self.holders[gap].tensor if hoists and not self._spreads(variable, gap) else None

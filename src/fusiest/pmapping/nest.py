@@ -4,8 +4,8 @@ constraint and each rule stands here once: the lattice asks of tile shapes, the 
 Rule 1 (sink).   [A in M] for m … → for m … [A in M]     where m indexes A fully and A is not backed here:
                  the same traffic, and the reservation would sink below m anyway. So no such m has a loop right below A.
 Rule 2 (hoist).  for n … [A in M] → [A in M] for n …     where n does not index A: less traffic, the same space.
-                 So a loop right above A is over a variable that indexes A; or over one that is partially relevant to the
-                 next holder up, whose reservation it may lower.
+                 So a loop right above A is over a variable that indexes A; or over one that indexes the next holder up, B,
+                 if that stays: [B] for n … [A] has less of B reserved than [B] [A] for n …
 """
 
 from __future__ import annotations
@@ -270,13 +270,13 @@ class Nest:
         """Whether the rules leave a loop over a variable between a holder of tensor `above` and one of tensor `below`.
 
         `sinks`: rule 1 may move the upper one. `below` is None if rule 2 may not move loops past the lower one, or there
-        is none; `above` is None if those above all loops come next.
+        is none; `above` is None if there is none between loops, or it is backing and its reservation stays where it is.
         """
         if sinks and above is not None and variable in self.full[above]:
             return False
         if below is None or variable in self.relevant[below]:
             return True
-        return above is not None and variable in self.partial[above]
+        return above is not None and variable in self.relevant[above]
 
     # --- tile shapes --------------------------------------------------------------------------------------------------
 
@@ -290,7 +290,8 @@ class Nest:
     ) -> frozenset[int]:
         """Variables that may have a loop between the last holder (None: rule 2 does not apply there) and the next."""
         below = last.tensor if last is not None else None
-        growing = self._useful(holder.tensor, below, self.sinks(holder, stretch))
+        above = holder.tensor if not stretch.is_backing(holder) else None
+        growing = self._useful(above, below, self.sinks(holder, stretch))
         return self._resent(growing, placed, kept, stretch)
 
     def finishing(
