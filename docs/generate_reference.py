@@ -14,6 +14,7 @@ from fusiest.spec import architecture as arch
 from fusiest.spec import component_classes as own
 from fusiest.spec import dataflow as flow
 from fusiest.spec import workload as work
+from fusiest.spec.actions import Action
 from fusiest.spec.fields import Field, fields_of
 from fusiest.spec.spec import Spec
 
@@ -32,7 +33,7 @@ CLASSES: dict[str, dict[str, type[Any]]] = {
         "`!Parallel`": arch.Parallel,
         "An entry of `spatial`": arch.Dimension,
         "`tensors` of a memory or Toll": arch.Tensors,
-        "An entry of `actions`": arch.Action,
+        "An entry of `actions`": Action,
         "An entry of `loop_bounds` or `tile_shape`": arch.WrittenComparison,
     },
     "Component classes": {

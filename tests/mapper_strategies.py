@@ -18,6 +18,7 @@ from fusiest.frozen import FrozenDict
 from fusiest.reference.exhaustive import TooManyTrees, count_trees
 from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.spec import architecture as arch
+from fusiest.spec.actions import Action
 from fusiest.spec.affine import Affine
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload import Einsum, TensorAccess, Workload
@@ -239,7 +240,7 @@ class Drawer:
         dice = self.dice
         figures: dict[str, object] = {"component_class": "Dummy"}
         figures["actions"] = tuple(
-            arch.Action(
+            Action(
                 name=name,
                 energy=dice.one_of([1, 0, 2, 5, 20]),
                 throughput=dice.one_of([math.inf, 1, 2, 5]),

@@ -164,3 +164,48 @@ def test_front_doors_open(name: str) -> None:
     assert door.__doc__
     with pytest.raises(AttributeError):
         _ = door.no_such_name
+
+
+# --- sizes ------------------------------------------------------------------------------------------------------------------
+
+MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS = 400, 60, 7
+OPTIONS = {"cli", "mapper.mapper.map"}
+"""Declarations of options, one parameter each: commands, and `fusiest.map`."""
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef]:
+    return (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.FunctionDef))
+
+
+def parameters(function: ast.FunctionDef) -> int:
+    given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return sum(one.arg not in ("self", "cls") for one in given)
+
+
+def is_compiled(function: ast.FunctionDef) -> bool:
+    """Compiled code takes arrays one by one: what it would unpack, it would compile anew for every kind of pack."""
+    return any(ast.unparse(one) in ("kernel", "compiled()") for one in function.decorator_list)
+
+
+def declares_options(path: Path, function: ast.FunctionDef) -> bool:
+    module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    return package(path) in OPTIONS or f"{module}.{function.name}" in OPTIONS
+
+
+def test_modules_are_short() -> None:
+    lines = {str(path.relative_to(SOURCE)): len(path.read_text("utf-8").splitlines()) for path in MODULES}
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_functions_are_short_and_take_few_parameters() -> None:
+    found = [
+        f"{path.relative_to(SOURCE)}: {function.name}"
+        for path in MODULES
+        for function in functions(path)
+        if not declares_options(path, function)
+        and (
+            (function.end_lineno or 0) - function.lineno >= MOST_FUNCTION_LINES
+            or (parameters(function) > MOST_PARAMETERS and not is_compiled(function))
+        )
+    ]
+    assert found == []

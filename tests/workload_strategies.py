@@ -15,6 +15,7 @@ from hypothesis.vendor.pretty import RepresentationPrinter
 
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
+from fusiest.spec.actions import Action
 from fusiest.spec.affine import Affine
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload import Einsum, TensorAccess, Workload
@@ -264,7 +265,7 @@ def _figures(dice: Dice, energies: list[float], *actions: str) -> dict[str, obje
     return {
         "component_class": "Dummy",
         "actions": tuple(
-            arch.Action(name=name, energy=dice.one_of(energies), throughput=dice.one_of([math.inf, 1, 2, 5]))
+            Action(name=name, energy=dice.one_of(energies), throughput=dice.one_of([math.inf, 1, 2, 5]))
             for name in actions
         ),
         "leak_power": dice.one_of([0.25, 1]) if dice.chance(10) else 0,

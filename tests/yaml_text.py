@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from fusiest.looptree.nodes import Compute, LoopTree, Nested, Node, Sequential
 from fusiest.spec import architecture as arch
+from fusiest.spec.actions import Action
 from fusiest.spec.fields import tag_of
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload import Einsum
@@ -51,7 +52,7 @@ def _nodes(nodes: tuple[Node, ...] | tuple[Nested, ...], indent: str) -> list[st
     return lines
 
 
-def _fields(node: arch.ArchitectureNode | arch.Dimension | arch.Action | Node | Compute) -> dict[str, object]:
+def _fields(node: arch.ArchitectureNode | arch.Dimension | Action | Node | Compute) -> dict[str, object]:
     """The fields that differ from their defaults."""
     fields: dict[str, object] = {}
     for field in dataclasses.fields(node):

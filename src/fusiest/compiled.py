@@ -18,7 +18,7 @@ import numba
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
 
-MODULES = ("baselines/*.py", "joining/coarse.py", "joining/kernels.py", "pmapping/kernels.py")
+MODULES = ("baselines/*.py", "joining/coarse.py", "joining/kernels.py", "pmapping/*kernels.py")
 
 
 def compiled(**options: Any) -> Callable[[Any], Any]:

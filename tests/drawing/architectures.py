@@ -8,6 +8,7 @@ import math
 
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
+from fusiest.spec.actions import Action
 from tests.drawing.dice import Dice
 from tests.drawing.workloads import DraftWorkload
 
@@ -33,7 +34,7 @@ def _figures(dice: Dice, draft: DraftWorkload, actions: tuple[str, ...]) -> dict
     if dice.chance(10):
         figures["actions_scale"] = 1.5
     if dice.chance(10):
-        figures["actions"] = (arch.Action(name=actions[0], values_per_action=2, actions_scale=2),)
+        figures["actions"] = (Action(name=actions[0], values_per_action=2, actions_scale=2),)
     return figures
 
 

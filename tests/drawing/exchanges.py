@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fusiest.frozen import FrozenDict
 from fusiest.looptree.nodes import Compute, LoopTree, Nested, Node, Sequential, Storage, Temporal
 from fusiest.spec import architecture as arch
+from fusiest.spec.actions import Action
 from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload import Einsum, TensorAccess, Workload
@@ -109,11 +110,11 @@ def _einsum(name: str, accesses: dict[str, Projection], output: str, bounds: dic
 
 
 def _architecture() -> arch.Architecture:
-    figures = tuple(arch.Action(name=name, energy=1, throughput=1) for name in ("read", "write"))
+    figures = tuple(Action(name=name, energy=1, throughput=1) for name in ("read", "write"))
     memories = (
         arch.Memory(name=m, component_class="Dummy", leak_power=0, size=math.inf, actions=figures) for m in MEMORIES
     )
-    compute = arch.Action(name="compute", energy=1, throughput=1)
+    compute = Action(name="compute", energy=1, throughput=1)
     return arch.Architecture(
         nodes=(*memories, arch.ComputeUnit(name="MAC", component_class="Dummy", leak_power=0, actions=(compute,)))
     )

@@ -10,6 +10,7 @@ from fusiest.frozen import FrozenDict
 from fusiest.looptree import tiling_in
 from fusiest.looptree.nodes import Compute, LoopTree, Nested, Node, Sequential, Spatial, Storage, Temporal
 from fusiest.spec import architecture as arch
+from fusiest.spec.actions import Action
 from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload import Einsum, TensorAccess, Workload
@@ -127,14 +128,14 @@ def _workload(layers: list[Layer], ranks: list[str]) -> Workload:
 
 def _architecture(dice: Dice) -> arch.Architecture:
     def memory(name: str) -> arch.Memory:
-        actions = tuple(arch.Action(name=action, energy=1, throughput=1) for action in ("read", "write"))
+        actions = tuple(Action(name=action, energy=1, throughput=1) for action in ("read", "write"))
         skip = not dice.chance(12)
         return arch.Memory(
             name=name, component_class="Dummy", size=math.inf, actions=actions, skip_initial_output_write=skip
         )
 
     lanes = arch.Container(name="PE", spatial=(arch.Dimension(name="X", fanout=6),))
-    compute = arch.Action(name="compute", energy=1, throughput=1)
+    compute = Action(name="compute", energy=1, throughput=1)
     mac = arch.ComputeUnit(name="MAC", component_class="Dummy", actions=(compute,))
     return arch.Architecture(nodes=(memory("DRAM"), memory("GLB"), lanes, memory("Reg"), mac))
 

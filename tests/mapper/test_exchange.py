@@ -17,8 +17,9 @@ from fusiest.looptree.nodes import Storage
 from fusiest.mapper.options import OBJECTIVES
 from fusiest.mapper.result import Mapping
 from fusiest.model.fusion import backing_memories
-from fusiest.reference.exhaustive_workload import ShapeChains, WorkloadMapper
+from fusiest.reference.exhaustive_workload import WorkloadMapper
 from fusiest.reference.joined_tree import NoTree, joined_tree
+from fusiest.reference.shape_chains import ShapeChains
 from fusiest.reference.simulator import simulate
 from fusiest.report import subject_of
 from fusiest.report.data import views

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fusiest.looptree.nodes import Node, Spatial, Temporal
 from fusiest.model.visits import footprint
 from fusiest.pmapping.table import Compatibility, FusedLoop, Holding, Rows, Table
-from fusiest.reference.exhaustive import PlainCompatibility, Pmapping
+from fusiest.reference.tilings import PlainCompatibility, Pmapping
 from fusiest.spec import bind, computes
 from fusiest.spec.spec import Spec
 

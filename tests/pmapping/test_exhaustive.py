@@ -19,8 +19,9 @@ from fusiest.model.nest import TreeNode, build_nest
 from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.table import Table
-from fusiest.reference.exhaustive import Pmapping, TooManyTrees, exhaustive
+from fusiest.reference.exhaustive import TooManyTrees, exhaustive
 from fusiest.reference.skeletons import ReferenceLimits
+from fusiest.reference.tilings import Pmapping
 from fusiest.spec.binding import bind
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases

@@ -11,6 +11,7 @@ from fusiest.errors import SpecError
 from fusiest.spec import BoundComponent, BoundDimension, architecture_names, bind
 from fusiest.spec import architecture as arch
 from fusiest.spec import spec as spec_module
+from fusiest.spec.actions import Action
 from fusiest.spec.analysis import EinsumNames
 from fusiest.spec.placement import PlacementSets, placement_sets
 from fusiest.spec.spec import Spec
@@ -334,7 +335,7 @@ def test_an_unknown_compute() -> None:
     "make",
     [
         lambda: arch.Memory(name="M", size=-1),
-        lambda: arch.Action(name="read", throughput=0),
+        lambda: Action(name="read", throughput=0),
         lambda: arch.Dimension(name="X", fanout=1.5),
         lambda: arch.Architecture(nodes=()),
         lambda: arch.WrittenComparison(expression="m", operator="=", value=1),

@@ -14,6 +14,7 @@ import fusiest
 from fusiest.frozen import FrozenDict
 from fusiest.looptree import nodes as tree
 from fusiest.spec import architecture as arch
+from fusiest.spec.actions import Action
 from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.dumping import dump, dump_mapping
 from fusiest.spec.expressions import Word
@@ -68,8 +69,8 @@ BUILT = Spec(
                     tensor_order_options=(("A", "V"), ("V",)), force_memory_hierarchy_order=False,
                 ),
                 actions=(
-                    arch.Action(name="read", energy=0.1, throughput=1e15, values_per_action=3),
-                    arch.Action(name="write", energy="1 + 2", throughput=7, energy_scale=2, actions_scale=0),
+                    Action(name="read", energy=0.1, throughput=1e15, values_per_action=3),
+                    Action(name="write", energy="1 + 2", throughput=7, energy_scale=2, actions_scale=0),
                 ),
                 skip_initial_output_write=False, total_latency="max(a.n_calls for a in actions)", enabled="len(All) == 3",
             ),
@@ -166,6 +167,6 @@ def test_any_text_survives(texts: list[str]) -> None:
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(st.floats(min_value=SMALLEST, max_value=LARGEST) | st.integers(1, 2**61))
 def test_any_number_survives(number: float) -> None:
-    mac = arch.ComputeUnit(name="MAC", actions=(arch.Action(name="compute", energy=number, throughput=number),))
+    mac = arch.ComputeUnit(name="MAC", actions=(Action(name="compute", energy=number, throughput=number),))
     spec = Spec(arch=arch.Architecture(nodes=(arch.Memory(name="M", size=number, **DUMMY), mac)))
     assert load_text(dump(spec)) == spec

@@ -19,6 +19,8 @@ class BaselineOptions:
     budget: float | None = None
     stop_rules: bool = True
     """Whether Timeloop stops by its own rules, or goes on until the budget is spent."""
+    target: float = 0.0
+    """A score that is good enough: it ends there."""
 
     def __post_init__(self) -> None:
         if self.mapper not in MAPPERS:

@@ -111,11 +111,10 @@ def search(
     baseline: BaselineOptions,
     ours: int,
     say: Progress | None = None,
-    target: float = 0.0,
     end: float | None = None,
     interruptible: bool = False,
 ) -> BaselineFind:
-    """Run a baseline until its budget is spent, its own rules stop it, or it found a score of at most `target`.
+    """Run a baseline until its budget is spent, its own rules stop it, or its target is reached.
 
     `end`: when time is up, as `time.perf_counter` counts. `interruptible`: Ctrl-C ends it with what it has.
     """
@@ -125,7 +124,7 @@ def search(
     budget = float(ours if baseline.budget is None else baseline.budget)
     if all(np.diff(space.first) == 1):  # there is nothing to choose
         budget = 1.0
-    record = make_record(len(space.forms), budget, objective, target)
+    record = make_record(len(space.forms), budget, objective, baseline.target)
     work = make_work_for(space, baseline.seed)
     step = _stepper(genome, work, record, baseline)
     history: list[Improvement] = []
@@ -142,7 +141,7 @@ def search(
         if say is not None:
             best = f"best {record.amounts[BEST]:.6g}" if history else "nothing valid yet"
             say(Step(baseline.mapper, f"{record.amounts[SPENT]:,.0f} of {budget:,.0f} evaluations, {best}"))
-        if (record.amounts[STOPPED] and baseline.stop_rules) or record.amounts[BEST] <= target:
+        if (record.amounts[STOPPED] and baseline.stop_rules) or record.amounts[BEST] <= baseline.target:
             break
         if record.counts[STUCK] >= MOST_STUCK:
             break

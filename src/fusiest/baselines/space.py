@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusiest.baselines.compiled import Keys, make_lookup
-from fusiest.baselines.kernels import EARLY, INDEX_BITS, mix
+from fusiest.baselines.compiled import Keys
+from fusiest.baselines.kernels import EARLY, INDEX_BITS
+from fusiest.baselines.lookups import Lookups
 from fusiest.baselines.paths import JoinEdge, PathLevel, paths
 from fusiest.errors import FusiestError
 from fusiest.joining import JoinProblem, join_problem, ledger
@@ -233,7 +234,7 @@ class _Flattening:
 
     def _indexes(self) -> dict[str, np.ndarray]:
         place, starts, place_first, by_place = [], [], [0], []
-        early, lookups = [], _Lookups()
+        early, lookups = [], Lookups()
         begin = 0
         for e, (rows, slots) in enumerate(zip(self.rows, self.slots, strict=True)):
             own, start, sorted_rows = self._places(e, rows)
@@ -349,42 +350,6 @@ def _narrow(numbers: np.ndarray) -> np.ndarray:
     """Whole numbers in half the space, if they are small enough."""
     fits = numbers.dtype == np.int64 and numbers.max(initial=0) < 1 << 31
     return numbers.astype(np.int32) if fits else numbers
-
-
-class _Lookups:
-    """Rows by keys: a key stands for the kind of lookup and the values that are given."""
-
-    def __init__(self) -> None:
-        self.keys: list[Keys] = []
-        self.ranges: list[Ints] = []
-        self.rows: list[Ints] = []
-        self.end = 0
-
-    def add(self, kind: int, given: list[Ints], begin: int, count: int) -> None:
-        """Rows from `begin`, so many, by these values of each."""
-        if not count:
-            return
-        key = hashed([np.full(count, kind), *given])
-        order = np.argsort(key, kind="stable")
-        distinct, first = np.unique(key[order], return_index=True)
-        self.keys.append(distinct)
-        self.ranges.append(self.end + np.column_stack([first, np.append(first[1:], count)]).reshape(-1, 2))
-        self.rows.append(begin + order)
-        self.end += count
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        keys = np.concatenate([np.empty(0, np.uint64), *self.keys])
-        table = make_lookup(keys, np.concatenate([np.empty((0, 2), np.int64), *self.ranges]))
-        return {"lookup": table, "by_key": np.concatenate([np.empty(0, np.int64), *self.rows])}
-
-
-def hashed(columns: list[Ints]) -> Keys:
-    """One number per row for the values of some columns, as `kernels.mix` computes it value by value."""
-    key = np.zeros(len(columns[0]), np.uint64)
-    with np.errstate(over="ignore"):
-        for column in columns:
-            key = getattr(mix, "py_func", mix)(key, column.astype(np.uint64))
-    return key
 
 
 def _padded(rows: list[list[int]] | list[tuple[int, ...]]) -> Ints:

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from fusiest.interrupt import check
-from fusiest.pmapping import kernels
 from fusiest.pmapping.costs import BUSY, ENERGY, finish
 from fusiest.pmapping.factors import divisors
+from fusiest.pmapping.fused_kernels import assemble
 from fusiest.pmapping.fused_structures import Above, LoopSet, Situation, Structures
 from fusiest.pmapping.fused_tiles import split_members, with_chains
 from fusiest.pmapping.gathered import Ancestry, FusedRows, Gathered, Piece
@@ -220,7 +220,7 @@ class _LoopClass:
             reserved[i] = memory, zone, self._bits(holder)
         out = np.empty((len(self.fused.rows), 2 + len(part.memories) * (len(chain) + 1)))
         scale = np.array([part.search.watts(part.seed.key.used), self.problem.info.n_instances])
-        which = kernels.assemble(
+        which = assemble(
             self.base, self.space, self.problem.amounts, self.shapes, holders, part.prices, reserved, part.room,
             part.fixed, scale, out,
         )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -122,6 +123,15 @@ class Footprints:
         return [(times, tuple(factors[v] for v in self.variables)) for times, factors in found]
 
 
+class MovedEdge(NamedTuple):
+    """Where values of a tensor move: at component `at`, for the holder at place `below` in component `child`."""
+
+    access: Access
+    at: int
+    below: int
+    child: int
+
+
 @dataclass(frozen=True)
 class Charges:
     """Counts of values moved, as terms of energy and of busy times."""
@@ -167,67 +177,57 @@ class Charges:
             holder = skeleton.holder(place, tensor)
             below = places[i + 1] if i + 1 < len(places) else len(skeleton.holders)
             child = skeleton.holders[below].memory if i + 1 < len(places) else len(components) - 1
-            self._edge(access, holder.memory, below, child)
+            self._exchange(MovedEdge(access, holder.memory, below, child))
             for _, toll in skeleton.tolls:
                 if toll.tensor == tensor and holder.memory < toll.memory < child:
-                    self._edge(access, toll.memory, below, child)
+                    self._exchange(MovedEdge(access, toll.memory, below, child))
             if i:
-                own = components[holder.memory]
-                self._charge(access, holder.memory, "write", 1.0, holder.memory, place, holder.memory, False)
+                fill = MovedEdge(access, holder.memory, place, holder.memory)
+                self._charge(fill, "write")
                 if access.output:
-                    self._charge(access, holder.memory, "read", 1.0, holder.memory, place, holder.memory, False)
-                    if own.skip_initial_output_write:
-                        self._charge(access, holder.memory, "write", -1.0, holder.memory, place, holder.memory, True)
+                    self._charge(fill, "read")
+                    if components[holder.memory].skip_initial_output_write:
+                        self._charge(fill, "write", first=True)
 
-    def _number(self, access: Access) -> int:
-        return self.skeleton.nest.number[access.tensor]
-
-    def _edge(self, access: Access, at: int, below: int, child: int) -> None:
-        """What a holder or Toll at component `at` exchanges with the child holder at place `below`."""
-        components = self.skeleton.path.components
-        component = components[at]
-        direction = component.direction[access.tensor] if component.kind == "toll" else ""
-        skips = component.skip_initial_output_write and components[child].skip_initial_output_write
+    def _exchange(self, edge: MovedEdge) -> None:
+        """What a holder or Toll exchanges with the next holder in."""
+        component = self.skeleton.path.components[edge.at]
+        child = self.skeleton.path.components[edge.child]
+        direction = component.direction[edge.access.tensor] if component.kind == "toll" else ""
         if direction != "up":
-            self._charge(access, at, "read", 1.0, at, below, child, False)
-            if access.output and skips:
-                self._charge(access, at, "read", -1.0, at, below, child, True)
-        if access.output and direction != "down":
-            self._charge(access, at, "read" if direction else "write", 1.0, at, below, child, False)
+            self._charge(edge, "read")
+            if edge.access.output and component.skip_initial_output_write and child.skip_initial_output_write:
+                self._charge(edge, "read", first=True)
+        if edge.access.output and direction != "down":
+            self._charge(edge, "read" if direction else "write")
 
-    def _charge(
-        self, access: Access, level: int, action: str, sign: float, at: int, below: int, child: int, first: bool
-    ) -> None:
-        a = self.skeleton.path.components[level].actions[action]
-        calls = sign * a.actions_scale / a.values_per_action[access.tensor]
-        self.terms.add(self._moved(access, at, below, child, False, first), {"energy": calls * a.energy})
-        busy = self._busy(level, action, calls, a.throughput)
+    def _charge(self, edge: MovedEdge, action: str, first: bool = False) -> None:
+        """Calls of an action; less those of the first pass, which is skipped."""
+        a = self.skeleton.path.components[edge.at].actions[action]
+        calls = (-1.0 if first else 1.0) * a.actions_scale / a.values_per_action[edge.access.tensor]
+        self.terms.add(self._moved(edge, False, first), {"energy": calls * a.energy})
+        busy = self._busy(edge.at, action, calls, a.throughput)
         if busy:
-            self.terms.add(self._moved(access, at, below, child, True, first), busy)
+            self.terms.add(self._moved(edge, True, first), busy)
 
-    def _moved(
-        self, access: Access, at: int, below: int, child: int, per_unit: bool, first_pass: bool
-    ) -> list[Product]:
-        """`fusiest.model.accesses._moved`, between component `at` and a holder at place `below` in component `child`."""
-        queries = (
-            "".join(self._use(access, v, slot, at, below, child, per_unit, first_pass) for slot in slots).rstrip(PAST)
-            for v, slots in self.slots.items()
-        )
-        return self.footprints.products(self._number(access), tuple(queries))
+    def _moved(self, edge: MovedEdge, per_unit: bool, first: bool) -> list[Product]:
+        """`fusiest.model.accesses._moved`."""
+        tensor = self.skeleton.nest.number[edge.access.tensor]
+        full, relevant = self.skeleton.nest.full[tensor], self.skeleton.nest.relevant[tensor]
 
-    def _use(
-        self, access: Access, v: str, slot: Slot, at: int, below: int, child: int, per_unit: bool, first_pass: bool
-    ) -> str:
-        if slot.dimension is None:
-            if slot.gap > below:
+        def use(v: str, slot: Slot) -> str:
+            if slot.dimension is None:
+                if slot.gap > edge.below:
+                    return PAST
+                return FIRST if first and v not in full else COUNTED
+            level, d = self.skeleton.dimensions[slot.dimension]
+            if level > edge.child:
                 return PAST
-            return FIRST if first_pass and v not in self.skeleton.nest.full[self._number(access)] else COUNTED
-        level, d = self.skeleton.dimensions[slot.dimension]
-        if level > child:
-            return PAST
-        reused = v not in self.skeleton.nest.relevant[self._number(access)] and access.tensor in d.may_reuse
-        once = per_unit if level <= at else reused
-        return FIRST if once else COUNTED
+            reused = v not in relevant and edge.access.tensor in d.may_reuse
+            return FIRST if (per_unit if level <= edge.at else reused) else COUNTED
+
+        queries = ("".join(use(v, slot) for slot in slots).rstrip(PAST) for v, slots in self.slots.items())
+        return self.footprints.products(tensor, tuple(queries))
 
 
 def reservations(

@@ -168,11 +168,15 @@ def _one_run(settings: Settings) -> Data:
     prepared = prepare(settings)
     times, target = float(str(settings["times"])), float(str(settings["target"]))
     options = BaselineOptions(
-        str(settings["mapper"]), int(str(settings["seed"])), max(times * prepared.ours, 1.0), stop_rules=False
+        str(settings["mapper"]),
+        int(str(settings["seed"])),
+        max(times * prepared.ours, 1.0),
+        stop_rules=False,
+        target=target,
     )
     begin = time.perf_counter()
     genome = prepared.genome if settings.get("free", True) else prepared.nothing_free
-    found = search(genome, ("edp",), options, prepared.ours, target=target)
+    found = search(genome, ("edp",), options, prepared.ours)
     history = [[h.evaluations / prepared.ours, h.energy * h.latency] for h in found.history]
     return {
         "history": history,

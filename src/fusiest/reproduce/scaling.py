@@ -44,7 +44,10 @@ def run(study: Study, shape: Settings | None = None) -> Output:
         for mapper in NAMES:
             if mapper in lost:
                 continue
-            done = _runs(study, case, mapper, ours, times, runs, count, GROWTH * slowest[mapper])
+            own: Settings = {
+                "mapper": mapper, "times": times * ours["seconds"] / ours["exploring"], "target": NEAR * ours["edp"]
+            }  # fmt: skip
+            done = _runs(study, f"scaling/{count}-{mapper}", case, own, runs, GROWTH * slowest[mapper])
             found = [data["times"] for data in done]
             late = sum(data is None for data in found)
             if len(found) < runs and 2 * late <= runs:  # no time left
@@ -78,9 +81,7 @@ def _ours(case: Settings) -> Data:
     }
 
 
-def _runs(
-    study: Study, case: Settings, mapper: str, ours: Data, times: float, runs: int, count: int, expected: float
-) -> list[Data]:
+def _runs(study: Study, name: str, case: Settings, own: Settings, runs: int, expected: float) -> list[Data]:
     """How many times fusiest's evaluations each run took; None where it timed out. Ends when most have, or at the deadline.
 
     `expected`: how many seconds one may take.
@@ -90,12 +91,8 @@ def _runs(
         if 2 * sum(data["times"] is None for data in found) > runs:
             break
         wanted: dict[str, Settings] = {
-            f"scaling/{count}-{mapper}-{seed}": {
-                **case, "mapper": mapper, "seed": seed, "times": times * ours["seconds"] / ours["exploring"],
-                "target": NEAR * ours["edp"],
-            }
-            for seed in range(first, min(first + study.jobs, runs))
-        }  # fmt: skip
+            f"{name}-{seed}": {**case, **own, "seed": seed} for seed in range(first, min(first + study.jobs, runs))
+        }
         if study.in_time(expected) and not study.has(wanted):
             prepare(case, NAMES)
         found += study.pieces(wanted, _one_run, dict.fromkeys(wanted, expected)).values()
@@ -106,9 +103,11 @@ def _one_run(settings: Settings) -> Data:
     prepared = prepare(settings)
     target = float(str(settings["target"]))
     budget = float(str(settings["times"])) * prepared.ours
-    options = BaselineOptions(str(settings["mapper"]), int(str(settings["seed"])), budget, stop_rules=False)
+    options = BaselineOptions(
+        str(settings["mapper"]), int(str(settings["seed"])), budget, stop_rules=False, target=target
+    )
     begin = time.perf_counter()
-    found = search(prepared.genome, ("edp",), options, prepared.ours, target=target)
+    found = search(prepared.genome, ("edp",), options, prepared.ours)
     done = bool(found.history) and found.history[-1].energy * found.history[-1].latency <= target
     return {
         "times": found.history[-1].evaluations / prepared.ours if done else None,

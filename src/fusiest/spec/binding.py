@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
+from fusiest.spec.actions import Action
 from fusiest.spec.analysis import EinsumInfo
 from fusiest.spec.architecture import computes, path_nodes
 from fusiest.spec.bound import BoundAction, BoundComponent, BoundDimension, ComponentKind, Path
@@ -127,7 +128,7 @@ _LATENCY_FIGURES = ("size", "leak_power", "area", "n_parallel_instances", "energ
 
 
 def _figure(
-    node: arch.Component, name: str, names: EinsumNames, action: arch.Action | None = None, bits: float | None = None
+    node: arch.Component, name: str, names: EinsumNames, action: Action | None = None, bits: float | None = None
 ) -> int | float:
     """A number that a component or one of its actions gives; if it does not, its class does. `bits` an action moves."""
     owner = action if action is not None else node
@@ -164,7 +165,7 @@ def _product(
     name: str,
     names: EinsumNames,
     *scales: float,
-    action: arch.Action | None = None,
+    action: Action | None = None,
     bits: float | None = None,
 ) -> float:
     """A figure times its scales, if that is still a number that can be counted with."""
@@ -190,7 +191,7 @@ def missing_figures(node: arch.Component) -> list[str]:
     given = {action.name: action for action in node.actions}
     for name in node.ACTIONS:
         for figure in ("energy", "throughput"):
-            own = given.get(name, arch.Action(name=name))
+            own = given.get(name, Action(name=name))
             if getattr(own, figure) is None and (figure == "energy" or own.latency is None):
                 missing.append(f"actions {name}.{figure}")
     return missing
@@ -220,7 +221,7 @@ def _bind_action(
     bits_per_value: Mapping[str, int | float],
     parallel: float,
 ) -> BoundAction:
-    action = next((a for a in node.actions if a.name == name), arch.Action(name=name))
+    action = next((a for a in node.actions if a.name == name), Action(name=name))
 
     def both_scales(what: str) -> float:
         return _figure(node, what, names) * _figure(node, what, names, action)
@@ -246,7 +247,7 @@ def _bind_action(
     )
 
 
-def _same_bits(node: arch.Component, action: arch.Action, names: EinsumNames, moved: list[float]) -> float | None:
+def _same_bits(node: arch.Component, action: Action, names: EinsumNames, moved: list[float]) -> float | None:
     """The bits that an action moves, if they are the same for all tensors; without any, what the component says."""
     if not moved:
         owner = action if action.bits_per_action is not None else node
@@ -262,14 +263,14 @@ def raw_figures(node: arch.Component, info: EinsumInfo, names: EinsumNames) -> d
     fixed = ("area", "leak_power") if _has_area(node) else ("leak_power",)
     found = {name: float(_figure(node, name, names)) for name in fixed}
     for name, bound_action in bound.actions.items():
-        action = next((a for a in node.actions if a.name == name), arch.Action(name=name))
+        action = next((a for a in node.actions if a.name == name), Action(name=name))
         for what in ("energy", "throughput"):
             found[f"{name}.{what}"] = float(_figure(node, what, names, action, bound_action.bits))
     return found
 
 
 def _first_per_tensor(
-    node: arch.Component, action: arch.Action, field_name: str, info: EinsumInfo, names: EinsumNames
+    node: arch.Component, action: Action, field_name: str, info: EinsumInfo, names: EinsumNames
 ) -> dict[str, int | float]:
     """The action's figure per tensor where it gives one, else the component's."""
     found: dict[str, int | float] = {}

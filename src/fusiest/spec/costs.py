@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
+from fusiest.spec.actions import Action
 from fusiest.spec.analysis import EinsumInfo
 from fusiest.spec.binding import architecture_names, bind_node, raw_figures
 from fusiest.spec.bound import BoundComponent
@@ -281,7 +282,7 @@ def _filled(node: arch.Component, contexts: list[_Context]) -> arch.Architecture
 
     actions = []
     for name in node.ACTIONS:
-        own = next((a for a in node.actions if a.name == name), arch.Action(name=name))
+        own = next((a for a in node.actions if a.name == name), Action(name=name))
         energy, throughput = value(f"{name}.energy"), value(f"{name}.throughput")
         actions.append(replace(own, energy=energy, throughput=throughput, latency=None))
     models = contexts[0].names.models
