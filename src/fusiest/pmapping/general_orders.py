@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from fusiest.pmapping.general_nest import Skeleton, Slot
-from fusiest.pmapping.nest import HeldTensor, Nest, Options
+from fusiest.pmapping.nest import HeldTensor, Nest, OrderOptions
 from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.steps import Steps
 
@@ -21,7 +21,7 @@ def skeletons(nest: Nest, placement: Placement, imperfect: bool) -> Iterator[Ske
     return _orders(empty, (), nest.order_options(whole))
 
 
-def _orders(skeleton: Skeleton, below: tuple[HeldTensor, ...], options: Options) -> Iterator[Skeleton]:
+def _orders(skeleton: Skeleton, below: tuple[HeldTensor, ...], options: OrderOptions) -> Iterator[Skeleton]:
     """From the innermost holder out. What a gap may hold does not depend on the order of the holders above it."""
     if len(below) == len(skeleton.holders):
         yield skeleton

@@ -76,7 +76,7 @@ class Stretch:
         return self.sources[holder].memory == NOWHERE
 
 
-Options = tuple[frozenset[int], ...]
+OrderOptions = tuple[frozenset[int], ...]
 """Per memory of a stretch, which of its `tensor_order_options` the holders placed so far agree with."""
 
 
@@ -151,8 +151,8 @@ class Nest:
         return not any(self.must_stand_above(holder, other, stretch) for other in left)
 
     def followers(
-        self, placed: Set[HeldTensor], options: Options, stretch: Stretch
-    ) -> Iterator[tuple[HeldTensor, Options]]:
+        self, placed: Set[HeldTensor], options: OrderOptions, stretch: Stretch
+    ) -> Iterator[tuple[HeldTensor, OrderOptions]]:
         """The holders that may be next, from the inside out, and the options that each leaves."""
         for holder in stretch.holders:
             if holder not in placed and self.may_follow(holder, placed, stretch):
@@ -161,7 +161,7 @@ class Nest:
                     yield holder, after
 
     def orders(
-        self, placed: frozenset[HeldTensor], options: Options, stretch: Stretch
+        self, placed: frozenset[HeldTensor], options: OrderOptions, stretch: Stretch
     ) -> Iterator[tuple[HeldTensor, ...]]:
         """Orders in which holders may stand above those that are placed, innermost first."""
         if placed.issuperset(stretch.holders):
@@ -170,7 +170,7 @@ class Nest:
             for others in self.orders(placed | {holder}, after, stretch):
                 yield (holder, *others)
 
-    def order_options(self, stretch: Stretch) -> Options:
+    def order_options(self, stretch: Stretch) -> OrderOptions:
         """Per memory, the `tensor_order_options` that its holders above all loops agree with: none stands too far out."""
         found = []
         for m in stretch.memories:
@@ -185,8 +185,8 @@ class Nest:
         return tuple(found)
 
     def _options_left(
-        self, options: Options, placed: Set[HeldTensor], holder: HeldTensor, stretch: Stretch
-    ) -> Options | None:
+        self, options: OrderOptions, placed: Set[HeldTensor], holder: HeldTensor, stretch: Stretch
+    ) -> OrderOptions | None:
         """Of these options, those with nothing to be placed further out than a holder that must stand below it; None if
         that leaves its memory none."""
         at = holder.memory - stretch.memories.start
