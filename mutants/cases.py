@@ -20,6 +20,9 @@ _SPACE = ("tests/joining/test_space.py",)
 _ALIKE = ("tests/pmapping/test_alike.py",)
 _OBJECTIVE = ("tests/joining/test_objective.py",)
 _ONCE = ("tests/mapper/test_exhaustive_workload.py::test_mapper_finds_the_front_where_it_once_did_not",)
+_JOINTS = ("tests/joining/test_joints.py",)
+_LOWERS = ("tests/pmapping/test_exhaustive.py::test_a_loop_that_only_lowers_a_reservation_stays",)
+_WINDOW = ("tests/pmapping/test_exhaustive.py::test_a_loop_over_a_part_of_a_window_stands_above_it",)
 _NESTS = ("tests/pmapping/test_exhaustive.py::test_search_finds_the_fronts",)
 
 MUTANTS = (
@@ -38,15 +41,21 @@ MUTANTS = (
     Mutant("pmapping/nest.py", "return self.rules.sink and not stretch.is_backing(holder)", "return self.rules.sink", _NESTS),
     Mutant("pmapping/nest.py", "ranks[i].get(o, -1) <= ranks[i][holder.tensor]", "ranks[i].get(o, -1) >= ranks[i][holder.tensor]",
            ("tests/pmapping/test_exhaustive.py::test_one_and_the_same_order_option_is_met",)),
+    Mutant("pmapping/nest.py", "variable in self.relevant[below]", "variable in self.full[below]", _WINDOW),
+    Mutant("pmapping/nest.py", "variable in self.relevant[above]", "variable in self.partial[above]", _LOWERS),
+    Mutant("pmapping/general.py", "self.persistent[self.search.memories.index(holder.memory)] +=", "_ =",
+           ("tests/pmapping/test_by_hand.py::test_a_persistent_source_of_a_copy_takes_its_space_throughout",)),
     # --- joining
+    Mutant("joining/fits.py", "elif made is None or made == APART or not keeps_behind(", "elif made is None or not keeps_behind(", _JOINTS),
+    Mutant("joining/fits.py", " or not keeps_behind(self.view.info, tensor, v.variable, made)", "", _JOINTS),
+    Mutant("joining/fits.py", "own.get(b.tensor, self.open_boundaries[b.zones]) ==", "self.open_boundaries[b.zones] ==", _JOINTS),
     Mutant("joining/space.py", "-self._largest(s.unsunk, s.place, rows)", "0 * self._largest(s.unsunk, s.place, rows)", _SPACE),
     Mutant("joining/space.py", "bits - np.max(before, axis=0) if before else bits", "bits", _SPACE),
     Mutant("joining/space.py", "np.maximum(self._largest((h.user,), h.place, rows) - before, 0.0)",
            "self._largest((h.user,), h.place, rows)", _SPACE),
     Mutant("joining/holders.py", "most[1, :, number] = np.maximum(most[1, :, number], total[:, i])",
            "most[1, :, number] = total[:, i]", _SPACE),
-    Mutant("joining/joints.py",
-           "return agree([h for h, _ in self.open_holdings], self.einsum_holdings, self.inside, self.view.tensors)", "return True", _ONCE),
+    Mutant("joining/fits.py", "return agree(self._open_holdings, self.einsum_holdings, inside, self.view.tensors)", "return True", _ONCE),
     Mutant("joining/rows.py", "np.maximum(beside[:, :, k], reserved[:, :, k] + beside[:, :, k + 1])",
            "np.maximum(beside[:, :, k], np.maximum(reserved[:, :, k], beside[:, :, k + 1]))", _SPACE),
     Mutant("joining/incumbents.py", "better |= latency + more.latency", "better &= latency + more.latency", _OBJECTIVE),

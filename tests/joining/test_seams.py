@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from fusiest.joining.bounds import LowerBounds
 from fusiest.joining.compatibility import OpenCompatibility, OpenLoop, TensorCompatibility, TensorCrossing
-from fusiest.joining.rows import BUCKETS, PartialRows, Room
+from fusiest.joining.rows import BUCKETS, Room, start_rows
 from fusiest.joining.seams import Seam, SeamBounds, SeamStretch, buckets
 from fusiest.objective import IMPOSSIBLE, Least
 from fusiest.pmapping.table import Backing
@@ -30,7 +32,7 @@ def test_taken_space_is_counted_in_eighths_of_the_memory() -> None:
     """Of 80 bits, 9 above the loop and 21 between loop and tensor are 3 eighths and some; 80 are the last eighth."""
     loop = OpenLoop(frozenset({("T", STEP)}), 4)
     compatibility = OpenCompatibility(((loop,),), (Backing("T", "GLB", 1),))
-    rows = replace(start(1, 1), energy=np.zeros(3), reserved=np.array([[[9.0, 21.0]], [[0.0, 0.0]], [[40.0, 40.0]]]))
+    rows = replace(start_rows(1, 3, 2), reserved=np.array([[[9.0, 21.0]], [[0.0, 0.0]], [[40.0, 40.0]]]))
     room = Room(("GLB",), np.array([80.0]), np.array([True]))
     assert buckets(compatibility, rows, room).tolist() == [3, 0, BUCKETS - 1]
     assert buckets(OpenCompatibility((), (Backing("T", "GLB", 0),)), rows, room).tolist() == [

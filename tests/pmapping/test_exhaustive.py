@@ -189,3 +189,28 @@ def test_a_loop_that_only_lowers_a_reservation_stays(general: bool) -> None:
     expected = exhaustive(spec, "Z", table.memories, ReferenceLimits())
     assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []
     assert [rows.energy.tolist() for rows in table.groups.values()] == [[228]]
+
+
+WINDOW = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: All},
+             actions: [{name: read, energy: 1}, {name: write, energy: 1}]}
+  - !Memory {name: GLB, size: 3, component_class: Dummy, tensors: {keep: A}, actions: [{name: read, energy: 0}, {name: write, energy: 0}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 0}]}
+workload:
+  rank_sizes: {P: 4, R: 2}
+  bits_per_value: {All: 1}
+  einsums:
+  - "Z[p] = A[H: p + r] * F[r]"
+"""
+
+
+@pytest.mark.parametrize("general", [False, True])
+def test_a_loop_over_a_part_of_a_window_stands_above_it(general: bool) -> None:
+    """GLB holds 3 of A's 5 values, so a loop over p, which indexes A only in part, must stand above it."""
+    spec = load_text(WINDOW)
+    table = pmappings(spec, "Z", general=general)
+    expected = exhaustive(spec, "Z", table.memories, ReferenceLimits())
+    assert expected
+    assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []
