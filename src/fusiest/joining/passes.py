@@ -162,11 +162,12 @@ def levels(problem: JoinProblem, how: JoinPass, check: Check, start: Level | Non
 
 def _next_level(problem: JoinProblem, how: JoinPass, check: Check, level: Level) -> Level:
     reached: dict[frozenset[str], _Joins] = {}
+    charged: dict[object, ChargedRows] = {}
     for state in level.states:
         for einsum in how.next_einsums(problem, state.finished):
             joins = reached.setdefault(state.finished | {einsum}, _Joins())
             joins.sources.append(JoinSource(state.finished, einsum))
-            _Join(problem, how, check, state, einsum, joins).run()
+            _Join(problem, how, check, state, einsum, joins, charged).run()
     states = [_merged(problem, how, check, finished, joins) for finished, joins in reached.items()]
     thin = [how.coarse is not None and len(state) > how.coarse.most for state in states]
     kept = [_thinned(problem, how, state) if is_thin else state for state, is_thin in zip(states, thin, strict=True)]
@@ -198,10 +199,10 @@ class _Join:
     state: State
     einsum: str
     joins: _Joins
+    charged: dict[object, ChargedRows]
+    """Of all Einsums of this level: their groups, by how they are joined."""
     known: dict[tuple[Relaxed, Relaxed], Least] = field(default_factory=dict)
     """What is still to come at least, as far as it was asked."""
-    charged: dict[object, ChargedRows] = field(default_factory=dict)
-    """Of groups and how they are joined."""
 
     @cached_property
     def live(self) -> LiveTensors:
@@ -246,7 +247,7 @@ class _Join:
             self.joins.compatible += len(rows) * len(group.rows)
             accounts = ledger(joint.spread, problem.memories)
             join = RowJoin(joint, accounts, problem.room, self.how.incumbents, least, problem.switches)
-            key = n, joint.exchanged, joint.copies, joint.shared_holders, joint.spread
+            key = self.einsum, n, joint.exchanged, joint.copies, joint.shared_holders, joint.spread
             if key not in self.charged:
                 self.charged[key] = charged_rows(group.rows, problem.charges.of(joint, accounts, group.rows))
             joined = join.rows(rows, self.charged[key], len(self.joins.pairings))

@@ -43,6 +43,8 @@ from fusiest.show import si
 FIRST_PASS = Coarse()
 WORTHWHILE_EINSUMS = 12
 """From so many Einsums on, stretches of them are bounded exactly."""
+MOST_GAPS = 4.0
+"""In costs of an average Einsum: with a larger gap between what is known and its bound, no pmapping is left out."""
 _STOPS: dict[type, Stop] = {OutOfTime: "time limit", KeyboardInterrupt: "interrupt"}
 """MemoryError has subclasses."""
 
@@ -199,8 +201,13 @@ class Search:
             self.incumbents = self.incumbents.with_point(costs)
 
     def _reduce(self) -> None:
-        """Leave out pmappings that no better mapping can have. Those that are left cost more at least."""
+        """Leave out pmappings that no better mapping can have. Those that are left cost more at least.
+
+        Over many layers, what is known is above the relaxed bound by more than a single pmapping could cost.
+        """
         if not self.options.bounds or not self.candidates or self.options.usage:
+            return
+        if self._gap() * len(self.problem.order) > MOST_GAPS:
             return
         self.problem = reduced(self.problem, self.costs.bounds(self.problem), self.incumbents)
         self._set_weights(self.costs.weights)
