@@ -28,7 +28,7 @@ from fusiest.spec import architecture as arch
 
 TURN = "window_turn"
 """The new variable, and the new rank in capitals."""
-Cut: TypeAlias = Literal["outside", "inside", "not"]
+FirstCut: TypeAlias = Literal["outside", "inside", "not"]
 
 
 def unrolled(spec: Spec, plan: WindowPlan, only_turns: bool = False) -> Spec:
@@ -91,7 +91,7 @@ def _constrained(architecture: arch.Architecture, only_turns: bool) -> arch.Arch
     return replace(architecture, nodes=changed(architecture.nodes))
 
 
-def rolled(tree: LoopTree, plan: WindowPlan, cut: Cut = "outside") -> LoopTree | None:
+def rolled(tree: LoopTree, plan: WindowPlan, cut: FirstCut = "outside") -> LoopTree | None:
     """The mapping with its windows, or None if not all Einsums of the run are in one loop over the iterations.
 
     `cut`: where a longer first window is cut into pieces, if it is: outside of all that an Einsum does in an iteration, right
@@ -147,7 +147,7 @@ def _without_kept(node: Any, kept: frozenset[str], found: dict[str, str]) -> Any
     return replace(node, tensors=left) if left else None
 
 
-def _cut_first(nodes: tuple[Node, ...], plan: WindowPlan, cut: Cut) -> tuple[Node, ...]:
+def _cut_first(nodes: tuple[Node, ...], plan: WindowPlan, cut: FirstCut) -> tuple[Node, ...]:
     """A first window that is longer than the others is made in pieces of their length, in each Einsum's own branch."""
     users = einsums(nodes)
     if len(users) > 1:

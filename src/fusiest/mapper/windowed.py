@@ -23,7 +23,7 @@ from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import cpu_seconds
 from fusiest.mapper.result import Mapping, Result
 from fusiest.mapper.window_plans import WindowPlan, window_plans, window_runs
-from fusiest.mapper.window_specs import Cut, rolled, unrolled
+from fusiest.mapper.window_specs import FirstCut, rolled, unrolled
 from fusiest.model import evaluate
 from fusiest.pmapping import NoMapping, allowed_placement, large_enough, pareto_rows, shared_memories
 from fusiest.spec import Spec, flatten, part_of
@@ -119,7 +119,7 @@ class _WindowSearch:
             results += [
                 self._found(alone, dataclasses.replace(self._inner(), usage=m)) for m in memories[-1:] or [None]
             ]
-        cuts: tuple[Cut, ...] = ("outside", "inside", "not") if plan.kept else ("outside",)
+        cuts: tuple[FirstCut, ...] = ("outside", "inside", "not") if plan.kept else ("outside",)
         for mapping, cut in itertools.product(itertools.chain.from_iterable(results), cuts):
             tree = rolled(mapping.looptree, plan, cut)
             cost = _evaluated(part, tree) if tree is not None else None
