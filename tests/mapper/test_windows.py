@@ -85,11 +85,11 @@ def test_the_plans_of_two_layers() -> None:
     """32 rows of O in n iterations: of T, 32/n + 2 rows are needed, and two of them are kept or made again."""
     spec = load_text(ARCH.replace("SIZE", "160"), PAIR)
     assert list(window_runs(spec)) == [("A", "B")]
-    plans = {(plan.times, bool(plan.kept)): plan for plan in window_plans(spec, ("A", "B"), False)}
+    plans = {(plan.times, bool(plan.kept)): plan for plan in window_plans(spec, ("A", "B"))}
     assert plans.keys() == set(itertools.product((2, 4, 8, 16, 32), (True, False)))
     for (times, kept), plan in plans.items():
         rows = 32 // times
-        assert plan.needed == {"T": WindowLine(0, rows + 2, rows)}
+        assert dict(plan.needed) == {"T": WindowLine(0, rows + 2, rows)}
         assert plan.made["A"] == (WindowLine(2, rows + 2, rows) if kept else WindowLine(0, rows + 2, rows))
         assert tuple(plan.tiling("A")) == ((rows + 2, rows, rows) if kept else (rows + 2, rows + 2, rows))
 
@@ -98,7 +98,7 @@ def test_what_is_made_again_costs_what_the_search_says() -> None:
     """Without padding, all windows that are made again are alike: then the spec that is searched is exact."""
     spec = load_text(ARCH.replace("SIZE", "160"), PAIR)
     compared = 0
-    for plan in window_plans(spec, ("A", "B"), False):
+    for plan in window_plans(spec, ("A", "B")):
         if not plan.kept:
             found = fusiest.map(unrolled(spec, plan), "energy", jobs=1).best("energy")
             tree = rolled(found.looptree, plan)
@@ -135,7 +135,7 @@ def test_windows_are_valid_and_never_worse(spec: fusiest.Spec) -> None:
     best = result.best("energy")
     simulation = simulate(spec, best.looptree)
     assert simulation.wrong_tensors == ()
-    assert simulation.peak_occupancy_bits["GLB"] <= _size(spec)
+    assert simulation.peak_occupancy_bits.get("GLB", 0) <= _size(spec)
     if plain is not None:
         assert best.energy <= plain.best("energy").energy * (1 + 1e-12)
         TALLY["windowed"] += best.energy < plain.best("energy").energy * (1 - 1e-9)

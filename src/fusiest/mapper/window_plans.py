@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fusiest.frozen import FrozenDict
 from fusiest.looptree import Tiling
 from fusiest.spec import EinsumInfo, Spec
 
@@ -37,10 +38,10 @@ class WindowPlan:
     einsums: tuple[str, ...]
     times: int
     """Iterations of the loop."""
-    variables: dict[str, str]
-    made: dict[str, WindowLine]
+    variables: FrozenDict[str, str]
+    made: FrozenDict[str, WindowLine]
     """By Einsum: what it makes in each iteration."""
-    needed: dict[str, WindowLine]
+    needed: FrozenDict[str, WindowLine]
     """By tensor that is exchanged in the run: what its consumers need, and there is room for."""
     kept: frozenset[str]
     """Tensors that are held above the loop."""
@@ -63,15 +64,18 @@ def window_runs(spec: Spec) -> Iterator[tuple[str, ...]]:
             yield tuple(run)
 
 
-def window_plans(spec: Spec, run: Sequence[str], retained_only: bool) -> Iterator[WindowPlan]:
-    """All plans of a run: over each rank of its result, in tiles that divide, and whatever is kept or made again."""
+def window_plans(spec: Spec, run: Sequence[str]) -> Iterator[WindowPlan]:
+    """All plans of a run: over each rank of its result, in tiles that divide, and whatever is kept or made again.
+
+    Of plans over the same rank in as many iterations, the first keeps all that overlaps, the last nothing.
+    """
     leader = spec.info.einsums[run[-1]]
     inner = [spec.info.einsums[name].output for name in run[:-1]]
     for variable in sorted(leader.accesses[leader.output].fully_relevant):
         bound = leader.bounds[variable]
         for times in (n for n in range(2, bound + 1) if bound % n == 0):
             seen: set[tuple[frozenset[str], ...]] = set()
-            for kept in _choices(inner, retained_only):
+            for kept in _choices(inner):
                 plan = _plan(spec, run, variable, times, kept)
                 if plan is not None and any(_is_window(plan, t) for t in inner):
                     overlapping = frozenset(t for t in inner if _overlaps(plan, t))
@@ -80,12 +84,10 @@ def window_plans(spec: Spec, run: Sequence[str], retained_only: bool) -> Iterato
                         yield plan
 
 
-def _choices(inner: Sequence[str], retained_only: bool) -> Iterator[frozenset[str]]:
-    yield frozenset(inner)
-    if not retained_only:
-        few = len(inner) <= MOST_CHOICES
-        for count in reversed(range(len(inner))) if few else (0,):
-            yield from map(frozenset, itertools.combinations(inner, count))
+def _choices(inner: Sequence[str]) -> Iterator[frozenset[str]]:
+    few = len(inner) <= MOST_CHOICES
+    for count in reversed(range(len(inner) + 1)) if few else (len(inner), 0):
+        yield from map(frozenset, itertools.combinations(inner, count))
 
 
 def _is_window(plan: WindowPlan, tensor: str) -> bool:
@@ -100,7 +102,9 @@ def _overlaps(plan: WindowPlan, tensor: str) -> bool:
 
 def _plan(spec: Spec, run: Sequence[str], variable: str, times: int, kept: frozenset[str]) -> WindowPlan | None:
     """The windows that follow, or None if they do not all move together."""
-    variables, made, needed = {}, {}, {}
+    variables: dict[str, str] = {}
+    made: dict[str, WindowLine] = {}
+    needed: dict[str, WindowLine] = {}
     tile = spec.info.einsums[run[-1]].bounds[variable] // times
     variables[run[-1]], made[run[-1]] = variable, WindowLine(0, tile, tile)
     for name in reversed(run[:-1]):
@@ -121,7 +125,7 @@ def _plan(spec: Spec, run: Sequence[str], variable: str, times: int, kept: froze
         if not hull.end >= 1 or made[name].length > info.bounds[own]:
             return None
     overlapping = frozenset(t for t in kept if t in needed and needed[t].length > needed[t].step)
-    return WindowPlan(tuple(run), times, variables, made, needed, overlapping)
+    return WindowPlan(tuple(run), times, FrozenDict(variables), FrozenDict(made), FrozenDict(needed), overlapping)
 
 
 def _needed(user: EinsumInfo, maker: EinsumInfo, variable: str, line: WindowLine) -> tuple[str, WindowLine] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +57,7 @@ def with_windows(result: Result, run: Run, say: Progress) -> Result:
     spec, options = result.spec, result.options
     begin, cpu = time.perf_counter(), cpu_seconds()
     search = _WindowSearch(spec, options, run, say, begin)
-    if any(True for names in window_runs(spec) for _ in window_plans(spec, names, retained_only=False)):
+    if any(True for names in window_runs(spec) for _ in window_plans(spec, names)):
         result.optimal, result.gap = False, 1.0  # nothing bounds what other windows could do
     try:
         found = [mapping for part in search.whole() if (mapping := _joined(spec, part)) is not None]
@@ -101,30 +101,41 @@ class _WindowSearch:
         return [part for part in best.get(len(names), []) if part.windows]
 
     def _windowed(self, run: Sequence[str]) -> list[PartMapping]:
+        """What is found for all plans of a run, those over the same rank in as many iterations together."""
         part = part_of(self.spec, run)
         found: list[PartMapping] = []
-        for plan in window_plans(self.spec, run, self.options.windows == "retained"):
+        plans = window_plans(self.spec, run)
+        for (variable, times), alike in itertools.groupby(plans, lambda p: (p.variables[run[-1]], p.times)):
             if self._over():
                 break
-            self.say(Step(f"windows of {', '.join(run)}: {plan.times} iterations"))
-            found += self._planned(plan, part)
+            self.say(Step(f"windows of {', '.join(run)}: {times} iterations of {variable}"))
+            found += self._planned(list(alike), part)
         return _front(found)
 
-    def _planned(self, plan: WindowPlan, part: Spec) -> Iterable[PartMapping]:
-        """What is found for a plan. Kept tensors need more space than the search knows, so it is asked for all sizes, too."""
-        results = [self._found(unrolled(self.spec, plan), self._inner())]
-        if plan.kept:
-            alone = unrolled(self.spec, plan, only_turns=True)
-            memories: list[str | None] = [m for m in shared_memories(alone) if m not in large_enough(alone)]
-            results += [
-                self._found(alone, dataclasses.replace(self._inner(), usage=m)) for m in memories[-1:] or [None]
-            ]
-        cuts: tuple[FirstCut, ...] = ("outside", "inside", "not") if plan.kept else ("outside",)
-        for mapping, cut in itertools.product(itertools.chain.from_iterable(results), cuts):
+    def _planned(self, plans: Sequence[WindowPlan], part: Spec) -> Iterable[PartMapping]:
+        """Mappings that were found for one plan, written as those of each that is wanted.
+
+        What keeps tensors is searched as if its first window were like the others; what makes them again has windows that are
+        all as long as the first. So either may have what is best for the other.
+        """
+        wanted = plans[:1] if self.options.windows == "retained" else plans
+        searched = (*plans[:1], *plans[-1:]) if self.options.windows == "retained" else plans
+        mappings = [mapping for plan in dict.fromkeys(searched) for mapping in self._unrolled(plan)]
+        cuts: tuple[FirstCut, ...] = ("outside", "inside", "not")
+        for mapping, plan, cut in itertools.product(mappings, wanted, cuts):
             tree = rolled(mapping.looptree, plan, cut)
             cost = _evaluated(part, tree) if tree is not None else None
             if tree is not None and cost is not None:
                 yield PartMapping(cost.energy, cost.latency, (tree,), True)
+
+    def _unrolled(self, plan: WindowPlan) -> Iterator[Mapping]:
+        """What is found for a plan. Kept tensors need more space than the search knows, so it is asked for all sizes, too."""
+        yield from self._found(unrolled(self.spec, plan), self._inner())
+        if plan.kept:
+            alone = unrolled(self.spec, plan, only_turns=True)
+            memories: list[str | None] = [m for m in shared_memories(alone) if m not in large_enough(alone)]
+            for memory in (memories or [None])[-1:]:
+                yield from self._found(alone, dataclasses.replace(self._inner(), usage=memory))
 
     def _found(self, spec: Spec, options: Options) -> list[Mapping]:
         try:
