@@ -16,8 +16,10 @@ import numpy as np
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.networks import shapes_of_moves  # noqa: F401  (enters its operators)
 from fusiest.networks.constants import values_of
+from fusiest.networks.contrib import standard
 from fusiest.networks.elementwise import ELEMENTWISE_OPERATORS
 from fusiest.networks.graph import MAX_KEPT, ONNX_FLOATING, GraphNode, GraphValue, NetworkGraph, equal_share
+from fusiest.networks.onnx_functions import inlined
 from fusiest.networks.options import MAX_SIZE, ImportOptions
 from fusiest.networks.shapes import INFER, Operator, ShapeOf, UnknownShape, checked, same, together
 
@@ -189,14 +191,10 @@ class _Reader:
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def _inlined(self, nodes: Any) -> Iterator[onnx.NodeProto]:
-        """The nodes, those of the model's own functions in place of their calls."""
+        """The nodes, those of the model's own functions and of compound operators in place of their calls."""
         functions = {(f.domain, f.name, f.overload): f for f in self.model.functions}
-        if not functions:
-            yield from nodes
-            return
-        from fusiest.networks.onnx_functions import inlined
-
-        yield from inlined(nodes, functions, MAX_NODES)
+        for node in inlined(nodes, functions, MAX_NODES) if functions else nodes:
+            yield from standard(node, lambda name: self.graph.values[name].shape if name in self.graph.values else ())
 
     def _node(self, node: onnx.NodeProto, index: int) -> None:
         if any(isinstance(text, bytes) for text in (node.name, node.op_type, node.domain, *node.input, *node.output)):
