@@ -20,6 +20,7 @@ _SPACE = ("tests/joining/test_space.py",)
 _ALIKE = ("tests/pmapping/test_alike.py",)
 _OBJECTIVE = ("tests/joining/test_objective.py",)
 _ONCE = ("tests/mapper/test_exhaustive_workload.py::test_mapper_finds_the_front_where_it_once_did_not",)
+_ROWS = ("tests/joining/test_rows.py",)
 _JOINTS = ("tests/joining/test_joints.py",)
 _LOWERS = ("tests/pmapping/test_exhaustive.py::test_a_loop_that_only_lowers_a_reservation_stays",)
 _WINDOW = ("tests/pmapping/test_exhaustive.py::test_a_loop_over_a_part_of_a_window_stands_above_it",)
@@ -56,9 +57,11 @@ MUTANTS = (
     Mutant("joining/holders.py", "most[1, :, number] = np.maximum(most[1, :, number], total[:, i])",
            "most[1, :, number] = total[:, i]", _SPACE),
     Mutant("joining/fits.py", "return agree(self._open_holdings, self.einsum_holdings, inside, self.view.tensors)", "return True", _ONCE),
-    Mutant("joining/rows.py", "np.maximum(beside[:, :, k], reserved[:, :, k] + beside[:, :, k + 1])",
-           "np.maximum(beside[:, :, k], np.maximum(reserved[:, :, k], beside[:, :, k + 1]))", _SPACE),
-    Mutant("joining/incumbents.py", "better |= latency + more.latency", "better &= latency + more.latency", _OBJECTIVE),
+    Mutant("joining/kernels.py", "max(beside[a, k], reserved[a, k] + beside[a, k + 1])",
+           "max(beside[a, k], max(reserved[a, k], beside[a, k + 1]))", _ROWS),
+    Mutant("joining/kernels.py", "points[p, 0] * _SLACK or total_latency", "points[p, 0] * _SLACK and total_latency", _ROWS),
+    Mutant("joining/kernels.py", "beside[a, zones] = max(beside[a, zones], finished)", "pass", _ROWS),
+    Mutant("joining/reduced.py", "flags |= incumbents", "flags &= incumbents", ("tests/joining/test_reduced.py",)),
     Mutant("objective.py", "return np.minimum(total_energy * slowest, costliest * total_latency)",
            "return np.maximum(total_energy * slowest, costliest * total_latency)", _OBJECTIVE),
     Mutant("objective.py", 'ENERGY = Objective(("energy",), _energy, _latency,', 'ENERGY = Objective(("energy",), _energy, _energy,',

@@ -35,7 +35,7 @@ def arrays(tiles: list[list[int]], energy: list[float], seed: int = 0) -> dict[s
     }
 
 
-def joint(grouped: bool = True, size: float = 100.0) -> JointArrays:
+def joint(grouped: bool = True, size: float = 200.0) -> JointArrays:
     """Two open loops in a zone each, of which the Einsum's second and first are the same; one zone stays open."""
     ints = (np.array(x, np.int64) for x in ([[0, 1], [1, 0]], [0, 1, 2], [0, 1, 2]))
     one = np.zeros(1, np.int64)
@@ -61,6 +61,8 @@ def test_rows_with_equal_tiles_are_joined(grouped: bool) -> None:
     assert reserved.tolist() == [[[6.0]]] * 3
     assert beside.tolist() == [[[0.0, 16.0 + 39.0]]] * 3
     assert persistent.tolist() == [[16.75]] * 3
+    wide = before._replace(beside=np.array([[[0.0, 30.0, 64.0]]] * 3))  # the other needs more inside all loops
+    assert joined_rows(wide, einsum, joint(grouped), nothing, np.zeros(3))[2].tolist() == [[[0.0, 16.0 + 64.0]]] * 3
     need = 6.0 + 55.0 + 16.75
     for size, count in ((need, 3), (need - 0.01, 0)):
         assert len(joined_rows(before, einsum, joint(grouped, size), nothing, np.zeros(3))[0]) == count
