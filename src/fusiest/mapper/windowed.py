@@ -109,7 +109,10 @@ class _WindowSearch:
             if self._over():
                 break
             self.say(Step(f"windows of {', '.join(run)}: {times} iterations of {variable}"))
-            found += self._planned(list(alike), part)
+            try:
+                found += self._planned(list(alike), part)
+            except SpecError:  # a name in the architecture means nothing in the part
+                break
         return _front(found)
 
     def _planned(self, plans: Sequence[WindowPlan], part: Spec) -> Iterable[PartMapping]:
