@@ -14,8 +14,11 @@ from unittest import mock
 import pytest
 
 import fusiest
+from fusiest.mapper import Options
+from fusiest.mapper import run as search
 from fusiest.sweeps import Reuse, Store, Sweep
 from fusiest.sweeps import children as children_module
+from fusiest.sweeps.shelf import Shelf
 from fusiest.sweeps.upkeep import check_store
 from tests.command_line import run
 
@@ -204,3 +207,36 @@ def test_bounds_rule_designs_out(tmp_path: Path) -> None:
     with made(parameters=slow, best=want, reuse=Reuse(bounds=False)) as sweep:
         assert sweep.run().counts.pruned == 0
         assert sweep.best()[0].edp == best.edp
+
+
+def test_smaller_sizes_take_the_tables_of_larger_ones() -> None:
+    """Nothing is explored for the second design, and its result is the same."""
+    specs = [fusiest.load("simple", "matmuls", N_EINSUMS=2, M=16, KN=16, GlobalBufferSize=n) for n in (5000, 1500)]
+    options, shelf = Options(objective=("edp",), jobs=1), Shelf()
+    first = shelf.tables(specs[0], options)
+    assert first == {}
+    search(specs[0], options, tables=first)
+    shelf.keep(specs[0], options, first)
+    second = shelf.tables(specs[1], options)
+    assert len(second) == len(first) > 0
+    assert 0 < sum(map(len, second.values())) < sum(map(len, first.values()))
+    with mock.patch("fusiest.mapper.tables.explore", side_effect=AssertionError):
+        shared = search(specs[1], options, tables=second)
+    assert shared.best().edp == pytest.approx(search(specs[1], options).best().edp, rel=1e-12)
+    shelf.kept.clear()
+    shelf.keep(specs[1], options, second)
+    assert shelf.tables(specs[0], options) == {}, "tables of a smaller design lack rows"
+    slower = fusiest.load("simple", "matmuls", N_EINSUMS=2, M=16, KN=8, GlobalBufferSize=1024)
+    assert shelf.tables(slower, options) == {}
+
+
+def test_proofs_bound_other_designs(tmp_path: Path) -> None:
+    """The design that is nowhere worse than all others is searched; no other one is."""
+    grid = {"GlobalBufferSize": [1024, 2048, 65536], "MainMemory.read.throughput": [1e9, 1e12]}
+    with made(parameters=grid, best={"minimize": "edp"}, store=tmp_path / "runs") as sweep:
+        best = sweep.run().best()[0]
+        assert sweep.counts.searched == 1
+        assert sweep.counts.pruned + sweep.counts.covered == 5
+        assert sweep.counts.pruned >= 3
+    with made(parameters=grid, reuse=Reuse(bounds=False)) as sweep:
+        assert min(float(d.edp) for d in sweep.designs()) == pytest.approx(float(best.edp), rel=1e-12)

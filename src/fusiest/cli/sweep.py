@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fusiest.sweeps import Sweep, SweepFile
     from fusiest.terminal import ProgressLine
 
-REUSES = ("known", "covered", "bounds")
+REUSES = ("known", "covered", "tables", "bounds")
 MOST_REPORTS = 8
 """Designs whose mappings' reports are written beside the page."""
 TABLES = (".csv", ".json", ".parquet")
@@ -52,6 +52,10 @@ def sweep_command(
         str | None, typer.Option(metavar="DIR", help="where runs are kept; default: the file's name with .runs")
     ] = None,
     jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS|FILE", help="a Dask scheduler (tcp://…), or a cluster file, in place of --jobs"),
+    ] = None,
     time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="per run")] = None,
     memory_limit: Annotated[
         float | None, typer.Option(metavar="GIB", help="per run; default: its share of the machine's memory")
@@ -60,7 +64,8 @@ def sweep_command(
         str | None, typer.Option(metavar="failed", help="do runs again that failed", autocompletion=one_of("failed"))
     ] = None,
     no_reuse: Annotated[
-        str | None, typer.Option(metavar="KINDS", help="search although it is not needed: known, covered, bounds")
+        str | None,
+        typer.Option(metavar="KINDS", help="search although it is not needed: known, covered, tables, bounds"),
     ] = None,
     best: Annotated[
         str | None, typer.Option(metavar="WHAT", help="the least of this; in place of what the file asks for")
@@ -84,7 +89,9 @@ def sweep_command(
         return
     _check(table, retry, jobs, time_limit, memory_limit)
     check_outputs(files, table=table, report=report)
-    running = Running(folder, jobs, time_limit, memory_limit, retry == "failed", Reuse(**_reuse(no_reuse)))
+    if jobs is not None and cluster is not None:
+        raise SpecError("--jobs and --cluster: a run is done here or there; give one of them")
+    running = Running(folder, jobs, cluster, time_limit, memory_limit, retry == "failed", Reuse(**_reuse(no_reuse)))
     with Sweep(asked, running) as sweep:
         if dry_run:
             _say_plan(sweep)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes
     from fusiest.mapper.result import Improvement, Mapping, Result, Stats, Stop
     from fusiest.mapper.saved import given_mapping, load_any, load_best, mappings_on, result_on
-    from fusiest.mapper.tables import explore_all
+    from fusiest.mapper.tables import asked_of, explore_all
 
 __all__ = [
     "GIVEN",
@@ -30,6 +30,7 @@ __all__ = [
     "Stats",
     "Step",
     "Stop",
+    "asked_of",
     "checked_mapping",
     "cpu_seconds",
     "evaluation_json",
@@ -60,5 +61,5 @@ if not TYPE_CHECKING:
         resources="cpu_seconds peak_rss_bytes",
         result="Improvement Mapping Result Stats Stop",
         saved="given_mapping load_any load_best mappings_on result_on",
-        tables="explore_all",
+        tables="asked_of explore_all",
     )

@@ -74,13 +74,15 @@ class Exploration:
         return Least(energy, latency, weights.energy * energy + weights.latency * latency)
 
 
-def explore_in_time(explorer: Explorer, clock: Clock, alone: Mapping[str, Table]) -> Exploration | None:
+def explore_in_time(
+    explorer: Explorer, clock: Clock, alone: Mapping[str, Table], exact: dict[str, Table]
+) -> Exploration | None:
     """Exactly, as far as time and memory go; then coarsely; what is missing then is taken from `alone`.
 
-    `alone`: what a mapping is known of. None if there is no table of some Einsum.
+    `alone`: what a mapping is known of. `exact`: tables that are known; those that are explored exactly are added.
+    None if there is no table of some Einsum.
     """
     asked = asked_of(explorer.options)
-    exact: dict[str, Table] = {}
     stopped: Stop
     try:
         if clock.is_past(_EXPLORING):

@@ -101,15 +101,19 @@ def run(
     options: Options,
     progress: Progress | None = None,
     executor: concurrent.futures.Executor | None = None,
+    tables: dict[str, Table] | None = None,
 ) -> Result:
-    """Map with checked options. Ctrl-C ends the search with what it has found, or with an exception if that is nothing."""
+    """Map with checked options. `tables`: those of Einsums that are known; those that the search explores are added.
+
+    Ctrl-C ends the search with what it has found, or with an exception if that is nothing.
+    """
     with interrupt.deferred():
         try:
             say: Progress = progress or (lambda step: None)
             if options.windows != "none":
                 check_windows(spec)
             try:
-                result = _run(spec, options, say, executor)
+                result = _run(spec, options, say, executor, tables)
             except NoMapping:
                 if options.windows == "none":
                     raise
@@ -127,7 +131,13 @@ def run(
     return result
 
 
-def _run(spec: Spec, options: Options, say: Progress, executor: concurrent.futures.Executor | None) -> Result:
+def _run(
+    spec: Spec,
+    options: Options,
+    say: Progress,
+    executor: concurrent.futures.Executor | None,
+    tables: dict[str, Table] | None = None,
+) -> Result:
     """The chain. With a time limit it begins with mappings that are not fused, which can be had at once."""
     begin, cpu = time.perf_counter(), cpu_seconds()
     if options.usage is not None:
@@ -136,7 +146,7 @@ def _run(spec: Spec, options: Options, say: Progress, executor: concurrent.futur
     alone = explore_alone(explorer) if options.time_limit is not None else {}
     known = unfused_candidates(explorer, alone) if alone else []
     clock = Clock(begin, options.time_limit if known else None)
-    exploration = explore_in_time(explorer, clock, alone if known else {})
+    exploration = explore_in_time(explorer, clock, alone if known else {}, tables if tables is not None else {})
     if exploration is None:
         raise MemoryError
     stats = _table_stats(spec, options, exploration.tables, time.perf_counter() - begin)

@@ -24,6 +24,8 @@ class SearchTask:
 
     spec: Spec
     options: Options
+    family: str = ""
+    """Runs of a family may share tables: a process that has done one is the best for the next. Empty: none are shared."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Outcome:
     peak_bytes: int = 0
     document: bytes = field(default=b"", repr=False)
     """The result, packed."""
+    object: str = ""
+    """Its name, if it is in the store already."""
 
 
 def attempt(task: SweepTask) -> Outcome:
@@ -82,9 +86,19 @@ def _refused(task: SweepTask, error: FusiestError) -> Outcome:
 
 def _search(task: SearchTask) -> Outcome:
     from fusiest.mapper import result_json, run
+    from fusiest.sweeps.shelf import Shelf, own_shelf
     from fusiest.sweeps.store import packed
 
-    result = run(task.spec, task.options)
+    shelf = own_shelf() if task.family else Shelf()
+    tables = shelf.tables(task.spec, task.options)
+    try:
+        result = run(task.spec, task.options, tables=tables)
+    except (MemoryError, OutOfMemory):
+        if not shelf.kept:
+            raise
+        shelf.kept.clear()  # what is kept for others must not be what is too much
+        return _search(task)
+    shelf.keep(task.spec, task.options, tables)
     best = result.best(result.aim)
     status, reason = _judged(result)
     return Outcome(

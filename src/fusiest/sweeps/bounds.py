@@ -22,6 +22,17 @@ class LeastCosts:
     latency: float = 0.0
     edp: float = 0.0
 
+    def and_least(self, other: LeastCosts) -> LeastCosts:
+        """Both hold."""
+        return LeastCosts(max(self.energy, other.energy), max(self.latency, other.latency), max(self.edp, other.edp))
+
+
+def optimal_costs(energy: float, latency: float, objective: tuple[str, ...]) -> LeastCosts:
+    """What all mappings cost at least, if this is the best by the objective; of a front, the best by EDP."""
+    minimized = objective[0] if len(objective) == 1 else "edp"
+    values = {"energy": energy, "latency": latency, "edp": energy * latency}
+    return LeastCosts(**{minimized: values[minimized] * (1 - 1e-12)})
+
 
 def least_costs(spec: Spec) -> LeastCosts:
     """Of all mappings of a spec. What is computed and what is moved take time at once: the longer counts."""

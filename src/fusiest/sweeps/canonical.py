@@ -54,8 +54,8 @@ class RunForm:
         return self.family == other.family and all(a >= b for a, b in zip(self.figures, other.figures, strict=True))
 
 
-def run_form(spec: Spec, options: Options) -> RunForm:
-    """A spec and the options that change the answer."""
+def run_form(spec: Spec, options: Options, sizeless: frozenset[str] = frozenset()) -> RunForm:
+    """A spec and the options that change the answer. `sizeless`: memories whose sizes do not count."""
     places: dict[tuple[str, tuple[float, ...]], int] = {}
     einsums = []
     for info in spec.info.einsums.values():
@@ -63,7 +63,7 @@ def run_form(spec: Spec, options: Options) -> RunForm:
         bound = bind_all(spec, info)
         nodes = []
         for node in arch.flatten(spec.require_arch().nodes):
-            own, rest = _split(bound[str(node.name)])
+            own, rest = _split(bound[str(node.name)], str(node.name) in sizeless)
             # A component has the same figures in most Einsums: they are listed once.
             place = places.setdefault((str(node.name), own), len(places))
             nodes.append([rest, place, _placement(node, names)])
@@ -94,7 +94,7 @@ def _structure(nodes: tuple[arch.ArchitectureNode, ...]) -> list[Any]:
     return found
 
 
-def _split(component: BoundComponent) -> tuple[tuple[float, ...], object]:
+def _split(component: BoundComponent, sizeless: bool = False) -> tuple[tuple[float, ...], object]:
     """Figures of which more is better, and everything else of a component but its area.
 
     A `total_latency` of the component's own may depend on anything: then size and throughput are no such figures.
@@ -113,7 +113,7 @@ def _split(component: BoundComponent) -> tuple[tuple[float, ...], object]:
     del rest["leak_power"], rest["size"]
     own.append(0.0 - component.leak_power)
     if component.total_latency is None:
-        own.append(float(component.size))
+        own.append(0.0 if sizeless else float(component.size))
     else:
         rest["size"] = component.size
     return tuple(own), plain(rest)

@@ -1,7 +1,7 @@
 """Child processes, each with limits of its own: what a run does to its process concerns no other run.
 
-A child is a fresh Python that takes tasks from a pipe until the pipe closes; so none outlives the process that started it. It
-is replaced when it died, ran out of memory, or was ended because its time was up.
+A child is a fresh Python that takes tasks from a pipe. It ends, whatever it is at, when the process that started it does: a
+pipe closes then. It is replaced when it died, ran out of memory, or was ended because its time was up.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 
 from fusiest.errors import shown
-from fusiest.sweeps.attempt import Outcome, SweepTask, attempt
+from fusiest.sweeps.attempt import Outcome, SweepTask
 
 TRIES = 2
 """How often a run is begun whose process somebody killed."""
@@ -32,31 +33,35 @@ class Child:
     """One process, and the task that it is at."""
 
     def __init__(self, memory: int | None, function: str = CALLED) -> None:
-        mine, its = os.pipe(), os.pipe()
+        mine, its, life = os.pipe(), os.pipe(), os.pipe()
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
         environment = {**os.environ, "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}
         code = "import sys; from fusiest.sweeps.children import serve; serve(*sys.argv[1:])"
-        arguments = [sys.executable, "-c", code, str(its[0]), str(mine[1]), str(memory or 0), function]
+        arguments = [sys.executable, "-c", code, str(its[0]), str(mine[1]), str(life[0]), str(memory or 0), function]
         self.process = subprocess.Popen(
-            arguments, pass_fds=(its[0], mine[1]), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            arguments, pass_fds=(its[0], mine[1], life[0]), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=self.said, env=environment, start_new_session=True,
         )  # fmt: skip
-        for descriptor in (its[0], mine[1]):
+        for descriptor in (its[0], mine[1], life[0]):
             os.close(descriptor)
+        self.life = life[1]
         self.answers, self.tasks = Connection(mine[0], writable=False), Connection(its[1], readable=False)
         self.key: str | None = None
+        self.family = ""
         self.begin = 0.0
         self.ready = False
 
     def give(self, key: str, task: SweepTask) -> None:
         """Hand it a task; its `key` says which."""
         self.key, self.begin = key, time.monotonic()
+        self.family = getattr(task, "family", "") or self.family
         self.tasks.send(task)
 
     def end(self) -> None:
         """End it, whatever it is at."""
         for connection in (self.tasks, self.answers):
             connection.close()
+        os.close(self.life)
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -69,15 +74,14 @@ class Child:
         return f": {shown(lines[-1])}" if lines else ""
 
 
-def serve(tasks: str, answers: str, memory: str, function: str) -> None:
+def serve(tasks: str, answers: str, life: str, memory: str, function: str) -> None:
     """The child's side: do tasks until there are no more."""
     import importlib
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, args=(int(life),), daemon=True).start()
     module, _, name = function.partition(":")
     call = getattr(importlib.import_module(module), name)
-    if call is attempt:
-        pass  # before the limit: what is compiled takes much address space, once
     limit_memory(int(memory))
     incoming, outgoing = Connection(int(tasks), writable=False), Connection(int(answers), readable=False)
     outgoing.send(READY)
@@ -87,6 +91,12 @@ def serve(tasks: str, answers: str, memory: str, function: str) -> None:
         except EOFError:
             return
         outgoing.send(call(task))
+
+
+def _end_with_parent(life: int) -> None:
+    """Nothing is ever written to this pipe: it can be read when the other end is closed, by whatever ended the parent."""
+    os.read(life, 1)
+    os._exit(1)
 
 
 def limit_memory(limit: int) -> None:
@@ -141,7 +151,9 @@ class Children:
     def submit(self, key: str, task: SweepTask) -> None:
         """Begin a task. There must be an idle place."""
         self.given[key] = task
-        child = next((c for c in self.children if c.key is None), None)
+        idle = [c for c in self.children if c.key is None]
+        # One that has done a run of the same family has tables of it.
+        child = next((c for c in idle if c.family == getattr(task, "family", "")), idle[0] if idle else None)
         if child is None:
             child = Child(self.memory, self.function)
             self.children.append(child)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from fusiest.sweeps.bounds import LeastCosts
 from fusiest.sweeps.canonical import RunForm
 
 CANDIDATES = 3
@@ -20,13 +21,21 @@ class Proofs:
     """Searched runs with proven results, by family."""
 
     known: dict[str, list[RunForm]] = field(default_factory=dict)
-    hashes: set[str] = field(default_factory=set)
+    costs: dict[str, LeastCosts] = field(default_factory=dict)
+    """What each of them costs at least, by hash."""
 
-    def add(self, form: RunForm) -> None:
+    def add(self, form: RunForm, costs: LeastCosts) -> None:
         """A run whose result is proven."""
-        if form.hash not in self.hashes:
-            self.hashes.add(form.hash)
+        if form.hash not in self.costs:
+            self.costs[form.hash] = costs
             self.known.setdefault(form.family, []).append(form)
+
+    def least(self, form: RunForm, least: LeastCosts) -> LeastCosts:
+        """What a run costs at least: no less than on designs that are nowhere worse."""
+        for one in self.known.get(form.family, ()):
+            if one.nowhere_worse(form):
+                least = least.and_least(self.costs[one.hash])
+        return least
 
     def candidates(self, form: RunForm) -> list[RunForm]:
         """Runs on designs that are nowhere worse, the closest first.

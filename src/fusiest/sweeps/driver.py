@@ -15,7 +15,7 @@ from fusiest.errors import SpecError
 from fusiest.mapper import Options
 from fusiest.show import hours
 from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask, SweepTask
-from fusiest.sweeps.bounds import LeastCosts, least_costs
+from fusiest.sweeps.bounds import LeastCosts, least_costs, optimal_costs
 from fusiest.sweeps.canonical import RunForm, run_form
 from fusiest.sweeps.chips import Chips
 from fusiest.sweeps.covering import Proofs, in_order
@@ -52,6 +52,8 @@ class Reuse:
 
     known: bool = True
     covered: bool = True
+    tables: bool = True
+    """Designs that differ only by sizes of shared memories are joined from the same tables."""
     bounds: bool = True
     """Designs that cannot be what the file asks for are not searched."""
 
@@ -104,6 +106,8 @@ class Plan:
     requests: list[tuple[str, str]] = field(default_factory=list)
     least: dict[str, LeastCosts] = field(default_factory=dict)
     """What each run takes at least, if bounds are of use."""
+    keys: dict[tuple[int, str], str] = field(default_factory=dict)
+    """The run of each design and workload, if bounds are of use."""
 
 
 class Driver:
@@ -172,6 +176,7 @@ class Driver:
             if form.hash not in self.plan.least:
                 self.plan.least[form.hash] = least_costs(spec)
             self.prospects.expect(design, workload, self.plan.least[form.hash])
+            self.plan.keys[design.number, workload.label] = form.hash
         return None
 
     def _counts_as_known(self, row: RunRow) -> bool:
@@ -230,7 +235,12 @@ class Driver:
         """Proofs of earlier sweeps."""
         for row in self.store.rows(family):
             if row.proven and row.object and not self.missing(row):
-                self.proofs.add(RunForm(row.hash, family, unpacked_figures(row.figures)))
+                self._prove(RunForm(row.hash, family, unpacked_figures(row.figures)), row)
+
+    def _prove(self, form: RunForm, row: RunRow) -> None:
+        assert row.energy is not None
+        assert row.latency is not None
+        self.proofs.add(form, optimal_costs(row.energy, row.latency, self.options.objective))
 
     def _hand_out(self, waiting: dict[str, list[str]], hands: Hands) -> Iterator[Answer]:
         while hands.idle:
@@ -244,10 +254,17 @@ class Driver:
             self.trying[key] = self.proofs.candidates(self.plan.forms[key]) if self.reuse.covered else []
             self._begin(key, hands)
 
-    def _pruned(self, key: str) -> Iterator[Answer]:
-        """Answers that need no search, because no design that asks for this run can be what the file asks for."""
+    def _pruned(self, key: str, ties: bool = False) -> Iterator[Answer]:
+        """Answers that need no search, because no design that asks for this run can be what the file asks for.
+
+        `ties`: nor can one be better than what is known.
+        """
+        if self.prospects is None:
+            return
         asked = self.plan.asked[key]
-        reasons = [self.prospects.reason(number) for number, _ in asked] if self.prospects is not None else [None]
+        for number, _ in asked:
+            self._bound(number)
+        reasons = [self.prospects.reason(number, ties) for number, _ in asked]
         if None in reasons:
             return
         form = self.plan.forms[key]
@@ -256,6 +273,16 @@ class Driver:
             answer = Answer(self.designs.design(number), workload, row, PRUNED)
             self._count(answer)
             yield answer
+
+    def _bound(self, number: int) -> None:
+        """Take proofs in: a design costs no less than one that is nowhere worse."""
+        assert self.prospects is not None
+        design = self.designs.design(number)
+        for workload in self.sweep.workloads:
+            key = self.plan.keys.get((number, workload.label), "")
+            if key in self.plan.asked:
+                least = self.proofs.least(self.plan.forms[key], self.plan.least[key])
+                self.prospects.expect(design, workload, least)
 
     def _next(self, waiting: dict[str, list[str]]) -> str | None:
         """A run that nothing under way may cover; families take turns."""
@@ -283,7 +310,7 @@ class Driver:
                 hands.submit(key, CoverTask(spec, self.options, document))
                 return
             self.trying[key].pop(0)
-        hands.submit(key, SearchTask(spec, self.options))
+        hands.submit(key, SearchTask(spec, self.options, self.plan.forms[key].family if self.reuse.tables else ""))
 
     def _finished(self, key: str, outcome: Outcome, hands: Hands) -> Iterator[Answer]:
         self.counts.cpu_seconds += outcome.cpu_seconds
@@ -291,7 +318,12 @@ class Driver:
         source = candidates[0].hash if candidates else ""
         if source and outcome.status != COVERED:
             candidates.pop(0)
-            self._begin(key, hands)
+            pruned = list(self._pruned(key, ties=True)) if not candidates else []
+            if pruned:
+                del self.trying[key]
+                yield from pruned
+            else:
+                self._begin(key, hands)
             return
         del self.trying[key]
         row = self._kept(key, outcome, source)
@@ -313,11 +345,11 @@ class Driver:
         row = RunRow(
             key, form.family, outcome.status, outcome.reason, outcome.energy, outcome.latency, outcome.gap,
             self.options.time_limit if outcome.status == "time limit" else None, outcome.cpu_seconds, outcome.wall_seconds,
-            outcome.peak_bytes, source, "", packed_figures(form.figures), __version__, now,
+            outcome.peak_bytes, source, outcome.object, packed_figures(form.figures), __version__, now,
         )  # fmt: skip
         row = self.store.put(row, document)
         if row.proven and not source:
-            self.proofs.add(form)
+            self._prove(form, row)
         return row
 
     # --- saying -----------------------------------------------------------------------------------------------------

@@ -24,7 +24,9 @@ class Prospects:
 
     def expect(self, design: Design, workload: SweptWorkload, least: LeastCosts) -> None:
         """A run of which only a bound is known."""
-        self._enter(design)[workload.label] = least
+        own = self._enter(design)
+        if workload.label not in self.known.get(design.number, ()):
+            own[workload.label] = own[workload.label].and_least(least)
 
     def learn(self, design: Design, workload: SweptWorkload, energy: float, latency: float) -> None:
         """A run that has an answer. A design with all answers is one that others are measured by."""
@@ -38,9 +40,9 @@ class Prospects:
         """What designs are ordered by: the best that one can still be."""
         return self.pruner.least_score(self._figures(number))
 
-    def reason(self, number: int) -> str | None:
-        """Why a design cannot be what is asked for; None if it can."""
-        return self.pruner.reason(self._figures(number))
+    def reason(self, number: int, ties: bool = False) -> str | None:
+        """Why a design cannot be what is asked for (`ties`: or cannot be better than what is known); None if it can."""
+        return self.pruner.reason(self._figures(number), ties)
 
     def _enter(self, design: Design) -> dict[str, LeastCosts]:
         if design.number not in self.designs:

@@ -13,6 +13,8 @@ from fusiest.sweeps.figures import DesignFigures, allowed, score
 from fusiest.sweeps.parameters import Figure
 from fusiest.sweeps.sweepfile import FIGURES, SweptWorkload, Wanted
 
+_SAME = 1 - 1e-11
+"""Sums that are so close, relatively, are the same."""
 SEARCHED = ("energy", "latency", "edp")
 
 
@@ -55,8 +57,11 @@ class Pruner:
         names = [self.want.minimize] if self.want.minimize in SEARCHED else list(self.want.pareto) or ["edp"]
         return float(getattr(least, str(names[0]))) if names[0] in FIGURES else 0.0
 
-    def reason(self, least: DesignFigures) -> str | None:
-        """Why a design that takes at least this cannot be what is asked for; None if it can."""
+    def reason(self, least: DesignFigures, ties: bool = False) -> str | None:
+        """Why a design that takes at least this cannot be what is asked for; None if it can.
+
+        `ties`: nor one that may be as good as what is known, but no better.
+        """
         for text in self.want.subject_to:
             if not names_in(text) & set(SEARCHED):
                 if not boolean(text, least.names(), "subject to"):
@@ -65,19 +70,23 @@ class Pruner:
                 return f"not {text}: it takes {_left(text, least):.4g} at least"
         if self.want.minimize in SEARCHED:
             value = float(getattr(least, str(self.want.minimize)))
-            if value > self.best:
+            if value > self.best or (ties and value >= self.best * _SAME):
                 return f"{self.want.minimize} is {value:.4g} at least, and {self.best:.4g} is known"
         if self.want.pareto:
             own = [float(getattr(least, name)) for name in self.want.pareto]
             for other in self.known:
                 theirs = [float(getattr(other, name)) for name in self.want.pareto]
-                if all(a <= b for a, b in zip(theirs, own, strict=True)) and theirs != own:
+                if all(a * _SAME <= b for a, b in zip(theirs, own, strict=True)) if ties else _dominates(theirs, own):
                     return f"{other.design} is better in {', '.join(self.want.pareto)}"
         return None
 
     def _upper(self) -> list[str]:
         """Conditions that say that a figure must not be more than something."""
         return [text for text in self.want.subject_to if _is_upper(text)]
+
+
+def _dominates(a: Sequence[float], b: Sequence[float]) -> bool:
+    return all(x <= y for x, y in zip(a, b, strict=True)) and a != b
 
 
 def _is_upper(text: str) -> bool:

@@ -14,12 +14,14 @@ from fusiest.errors import FusiestError, SpecError, did_you_mean
 from fusiest.frames import DataTable
 from fusiest.mapper import Result
 from fusiest.sweeps.children import Children
+from fusiest.sweeps.cluster import ClusterHands
 from fusiest.sweeps.designs import Design
 from fusiest.sweeps.driver import Answer, Counts, Driver, Reuse, run_all
 from fusiest.sweeps.figures import DesignFigures, best_designs, check_wanted, design_figures, front_of
 from fusiest.sweeps.parameters import Figure
 from fusiest.sweeps.store import RunRow, Store
 from fusiest.sweeps.sweepfile import SweepFile, SweptWorkload, Wanted, load_sweep, make_sweep, wanted
+from fusiest.sweeps.workers import RunLimits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Running:
     store: str | Path | None = None
     """None: a folder that is gone afterwards."""
     jobs: int | None = None
+    cluster: str | None = None
+    """A Dask scheduler's address, or a cluster file, in place of processes here."""
     time_limit: float | None = None
     """Seconds per run."""
     memory_limit: float | None = None
@@ -106,8 +110,10 @@ class Sweep:
         with self._hands() as hands:
             yield from run_all(self.driver, hands, self._watched)
 
-    def _hands(self) -> Children:
+    def _hands(self) -> Children | ClusterHands:
         memory = int(self.running.memory_limit * 2**30) if self.running.memory_limit else None
+        if self.running.cluster is not None:
+            return ClusterHands(self.running.cluster, RunLimits(self.running.time_limit, memory), self.store.folder)
         jobs = self.running.jobs or os.cpu_count() or 1
         return Children(jobs, self.running.time_limit, memory)
 
@@ -246,28 +252,19 @@ class Sweep:
         return next(iter(fits.values()))
 
 
-def sweep(
-    file: str | Path | None = None,
-    *,
-    store: str | Path | None = None,
-    jobs: int | None = None,
-    time_limit: float | None = None,
-    memory_limit: float | None = None,
-    reuse: Reuse | None = None,
-    **fields: object,
-) -> Sweep:
+def sweep(file: str | Path | None = None, *, reuse: Reuse | None = None, **fields: Any) -> Sweep:
     """A sweep from a file, or from fields as the file has them: `arch`, `workloads`, `parameters`, `where`, ….
 
+    How it is run are fields, too: `store`, `jobs`, `cluster`, `time_limit`, `memory_limit`, `retry`.
     It is lazy: iterate over it for answers as they come, or ask for `.table()`, `.front(…)`, `.best(…)`, `.result(…)`.
     """
-    running = Running(
-        store, jobs, time_limit, memory_limit, reuse=reuse or Reuse(), retry=bool(fields.pop("retry", False))
-    )
+    how = {one.name: fields.pop(one.name) for one in dataclasses.fields(Running) if one.name in fields}
+    running = Running(**how, reuse=reuse or Reuse())
     if file is not None:
         best = fields.pop("best", None)
         if fields:
             raise SpecError(f"a sweep is given by a file or by fields, not both: {', '.join(fields)}")
         asked = load_sweep(os.fspath(file))
-        want = wanted(best) if best is not None else asked.best  # type: ignore[arg-type]
+        want = wanted(best) if best is not None else asked.best
         return Sweep(dataclasses.replace(asked, best=want), running)
     return Sweep(make_sweep(fields), running)

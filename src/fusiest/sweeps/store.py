@@ -14,7 +14,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +139,7 @@ class Store:
     def put(self, row: RunRow, document: bytes | None = None) -> RunRow:
         """Keep a run: its result's file first, then its row. A proven result never gives way to one that is not."""
         if document is not None:
-            row = RunRow(**{**asdict(row), "object": self._write(document)})
+            row = replace(row, object=write_object(self.folder, document))
         values = [getattr(row, name) for name in _COLUMNS]
         places = ", ".join("?" * len(values))
         # A run that another process has finished meanwhile stays: the first answer is the answer.
@@ -199,30 +199,41 @@ class Store:
 
     def read(self, name: str) -> bytes | None:
         """A result's file, if it is there and is what its name says."""
-        try:
-            data = self._path(name).read_bytes()
-        except OSError:
-            return None
-        return data if hashlib.sha256(data).hexdigest() == name else None
+        return _read(self._path(name), name)
 
     def _path(self, name: str) -> Path:
-        return self.folder / OBJECTS / name[:2] / f"{name[2:]}.json.z"
-
-    def _write(self, document: bytes) -> str:
-        name = hashlib.sha256(document).hexdigest()
-        path = self._path(name)
-        if not path.is_file() or self.read(name) is None:
-            try:
-                os.makedirs(path.parent, exist_ok=True)
-            except OSError as error:
-                raise FusiestError(f"{path.parent}: cannot be made: {error.strerror}") from None
-            write_atomically(path, document)
-        return name
+        return object_path(self.folder, name)
 
     def objects(self) -> Iterator[str]:
         """The names of all results' files."""
         for path in sorted((self.folder / OBJECTS).glob("??/*.json.z")):
             yield path.parent.name + path.name.removesuffix(".json.z")
+
+
+def object_path(folder: Path, name: str) -> Path:
+    """Where a store has a result's file."""
+    return folder / OBJECTS / name[:2] / f"{name[2:]}.json.z"
+
+
+def write_object(folder: Path, document: bytes) -> str:
+    """Write a result's file into a store, if it is not there; its name."""
+    name = hashlib.sha256(document).hexdigest()
+    path = object_path(folder, name)
+    if _read(path, name) is None:
+        try:
+            os.makedirs(path.parent, exist_ok=True)
+        except OSError as error:
+            raise FusiestError(f"{path.parent}: cannot be made: {error.strerror}") from None
+        write_atomically(path, document)
+    return name
+
+
+def _read(path: Path, name: str) -> bytes | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    return data if hashlib.sha256(data).hexdigest() == name else None
 
 
 def packed(document: dict[str, object]) -> bytes:

@@ -1,0 +1,94 @@
+"""Tables of pmappings that one design's search has explored, for others that differ from it only by smaller shared memories.
+
+Sizes of memories outside all fanouts only cut rows off: a row that is dominated is so by one that takes no more space, at every
+boundary; and joining looks at sizes itself. So the tables of the largest design serve all. docs/sweep.md has the proof.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fusiest.joining import memory_sizes
+from fusiest.mapper import Options, asked_of
+from fusiest.pmapping import Rows, Table, large_enough, meet_below_fanouts, meeting_memories
+from fusiest.spec import Spec
+from fusiest.sweeps.canonical import run_form
+
+MOST_SETS = 4
+"""Of tables, one per workload and design but for sizes."""
+MOST_BYTES = 2**29
+
+
+@dataclass
+class Shelf:
+    """The tables of a process's latest searches."""
+
+    kept: OrderedDict[str, tuple[Spec, dict[str, Table]]] = field(default_factory=OrderedDict)
+
+    def tables(self, spec: Spec, options: Options) -> dict[str, Table]:
+        """The tables of a spec's Einsums, as far as they are known."""
+        key = table_key(spec, options)
+        if key is None or key not in self.kept:
+            return {}
+        largest, tables = self.kept[key]
+        memories = _memories(spec, options)
+        own, theirs = memory_sizes(spec, memories), memory_sizes(largest, memories)
+        if not all((theirs[name] >= own[name]).all() for name in own):
+            return {}
+        self.kept.move_to_end(key)
+        found = {name: fitting(table, own[name]) for name, table in tables.items() if table.memories == memories}
+        return {name: table for name, table in found.items() if len(table)}  # a search says why there is nothing
+
+    def keep(self, spec: Spec, options: Options, tables: Mapping[str, Table]) -> None:
+        """The tables of a search, unless those of a larger design are there, or they are too large."""
+        key = table_key(spec, options)
+        if key is None or key in self.kept or sum(map(_bytes, tables.values())) > MOST_BYTES / MOST_SETS:
+            return
+        self.kept[key] = spec, dict(tables)
+        while len(self.kept) > MOST_SETS:
+            self.kept.popitem(last=False)
+
+
+@functools.cache
+def own_shelf() -> Shelf:
+    """This process's."""
+    return Shelf()
+
+
+def table_key(spec: Spec, options: Options) -> str | None:
+    """What specs have in common whose tables differ only by rows that are cut off; None if there may be more between them."""
+    memories = _memories(spec, options)
+    roomy = asked_of(options).is_roomy(spec)  # then fused loops, which smaller memories need, have been left out
+    if not memories or roomy or large_enough(spec) or meet_below_fanouts(spec):
+        return None
+    return run_form(spec, options, frozenset(memories)).hash + ",".join(memories)
+
+
+def _memories(spec: Spec, options: Options) -> tuple[str, ...]:
+    asked = asked_of(options)
+    return meeting_memories(spec, asked.usage, asked.ample(spec))
+
+
+def fitting(table: Table, sizes: np.ndarray) -> Table:
+    """The rows whose own space is there. What Einsums share is counted when they are joined."""
+    groups = {}
+    for compatibility, rows in table.groups.items():
+        fits = (_own_space(rows) <= sizes * (1 + 1e-12)).all(axis=1)
+        if fits.any():
+            groups[compatibility] = rows if fits.all() else rows.take(np.flatnonzero(fits))
+    return dataclasses.replace(table, groups=groups, candidates={})
+
+
+def _own_space(rows: Rows) -> np.ndarray:
+    space: np.ndarray = rows.persistent + rows.bits.sum(axis=2)
+    return space
+
+
+def _bytes(table: Table) -> int:
+    return sum(int(getattr(rows, f.name).nbytes) for rows in table.groups.values() for f in dataclasses.fields(rows))
