@@ -63,6 +63,7 @@ class Combiner:
     def __post_init__(self) -> None:
         self.order = sorted(self.chains, key=lambda v: len(self.chains[v]))
         self.values = {v: self.terms.values(v, own, self.known[v]) for v, own in self.chains.items()}
+        self.least = {v: own.min(axis=0, initial=np.inf) for v, own in self.values.items()}
         self.numbers = self.terms.factor_numbers()
         self.codes = {v: group_numbers(own.fused_tiles) for v, own in self.chains.items()}
 
@@ -139,7 +140,7 @@ class Combiner:
         rest = [v for v in self.terms.variables if v not in done]
         least = np.ones(len(self.numbers))
         for v in rest:
-            least = least * self.values[v].min(axis=0, initial=np.inf)
+            least = least * self.least[v]
         fits = (state.products @ (self.capped * least[:, None]) <= self.caps).all(axis=1)
         state = state.take(np.flatnonzero(fits & self._within(state.limited, rest)))
         keys = [np.zeros(len(state), np.int64)]
@@ -156,10 +157,11 @@ class Combiner:
         """Terms × sums to compare: per criterion, terms with the same factors in the rest. Equal directions once."""
         columns = [self.terms.variables.index(v) for v in rest]
         classes = group_numbers(self.numbers[:, columns])
-        found: dict[bytes, Floats] = {}
-        for own in np.unique(classes):
-            for weights in (self.compared * (classes == own)[:, None]).T:
-                scale = np.abs(weights).max(initial=0.0)
-                if scale > 0:
-                    found.setdefault(np.round(weights / scale, 14).tobytes(), weights / scale)
-        return np.column_stack(list(found.values())) if found else np.zeros((len(self.numbers), 1))
+        member = classes[:, None] == np.unique(classes)
+        weights = (member[:, :, None] * self.compared[:, None, :]).reshape(len(classes), -1)
+        scale = np.abs(weights).max(axis=0, initial=0.0)
+        weights = weights[:, scale > 0] / scale[scale > 0]
+        found: dict[bytes, int] = {}
+        for i, direction in enumerate(np.round(weights.T, 14)):
+            found.setdefault(direction.tobytes(), i)
+        return weights[:, list(found.values())] if found else np.zeros((len(self.numbers), 1))

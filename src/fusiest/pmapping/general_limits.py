@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -32,20 +33,32 @@ class Limit:
     comparison: BoundComparison | None = None
     allowed: frozenset[int] | None = None
     """Values that it may have, where they are known."""
+    _good: dict[tuple[str, ...], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def _options(self) -> dict[str, list[int]]:
+        """Per variable, the factors that its chains have."""
+        return {v: np.unique(own).tolist() for v, own in self.factors.items()}
 
     def can_be_met(self, values: Ints, rest: Sequence[str]) -> np.ndarray:
         """Where the product so far can become an allowed one with some chains of the rest."""
         keep: np.ndarray = values <= self.most
         if self.allowed is None:
             return keep
+        good = self._good.get(tuple(rest))
+        if good is None:
+            good = self._good[tuple(rest)] = self._can_become_allowed(self.allowed, rest)
+        keep &= good[np.minimum(values, len(good) - 1)]
+        return keep
+
+    def _can_become_allowed(self, allowed: frozenset[int], rest: Sequence[str]) -> np.ndarray:
+        """Per product so far, whether some chains of the rest make an allowed one of it; the last is for all that is larger."""
         factors = {1}
         for v in rest:
-            own = set(np.unique(self.factors[v]).tolist())
-            factors = {n for a in factors for b in own if (n := a * b) <= self.most}
-        most = max(self.allowed, default=0)
-        good = np.array([any(n * f in self.allowed for f in factors) for n in range(most + 1)] + [False])
-        keep &= good[np.minimum(values, most + 1)]
-        return keep
+            factors = {n for a in factors for b in self._options[v] if (n := a * b) <= self.most}
+        good = np.zeros(max(allowed, default=0) + 2, np.bool_)
+        good[[n // f for n in allowed for f in factors if n % f == 0]] = True
+        return good
 
     def met(self, values: Ints) -> np.ndarray:
         keep = self.can_be_met(values, ())
