@@ -167,6 +167,8 @@ values:
         ("chip: wang_vlsi_2022\nvalues: [{quantity: area, conditions: {volts: 1}, value: 1, unit: mm^2}]", "no condition 'volts'"),
         ("chip: wang_vlsi_2022\nvalues: [{quantity: area, conditions: [1], value: 1, unit: mm^2}]", "must be a table"),
         ("chip: wang_vlsi_2022\nvalues: [{quantity: area, conditions: {voltage: 9}, value: 1, unit: mm^2}]", "voltage"),
+        ("chip: wang_vlsi_2022\nvalues: [{quantity: area, conditions: {voltage: 0}, value: 1, unit: m^2}]", "bad.yaml:2: wang_vlsi_2022"),
+        ("chip: wang_vlsi_2022\nvalues: [{quantity: area, value: 1, unit: 5}]", "bad.yaml:2: unit must be text"),
     ],
 )  # fmt: skip
 def test_bad_files_are_one_line(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

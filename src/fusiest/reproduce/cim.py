@@ -86,7 +86,11 @@ def compare(values: Sequence[Published], say: Callable[[Step], None] = lambda st
                     f"{len(found)} of {len(values)}",
                 )
             )
-            known[key] = filled_chip(value.chip, defines)
+            try:
+                known[key] = filled_chip(value.chip, defines)
+            except SpecError as error:  # it is what the conditions make of the chip's file
+                what = f"{value.chip} at {_shown(defines) or 'no conditions'}: {error.message}"
+                raise SpecError(what, at=value.source or error.source) from None
         found.append(Compared(value, _model(value, chip, known[key]) / value.factor))
     return found
 

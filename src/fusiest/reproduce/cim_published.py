@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 
@@ -124,20 +125,20 @@ def _published(node: YamlNode, what: str, chip: str) -> Published:
     value = _number(fields["value"])
     found = Published(
         chip=chip,
-        figure=_text(fields.get("figure")),
+        figure=_text(fields, "figure"),
         quantity=quantity,
-        component=_text(fields.get("component")),
+        component=_text(fields, "component"),
         conditions=_conditions(fields.get("conditions")),
         value=value,
-        unit=_text(fields["unit"]),
+        unit=_text(fields, "unit"),
         source=node.source,
     )
     _ = found.factor
     return found
 
 
-def _text(node: YamlNode | None) -> str:
-    return "" if node is None else str(read_text(node, "text"))
+def _text(fields: Mapping[str, YamlNode], name: str) -> str:
+    return str(read_text(fields[name], name)) if name in fields else ""
 
 
 def _number(node: YamlNode) -> float:
