@@ -439,14 +439,14 @@ def mapper_cases(
     unusual: bool = False,
     deep: bool = False,
     beside: bool = False,
-    trees: int | None = None,
+    within: ReferenceLimits | None = None,
 ) -> MapperCase:
-    """A spec without a mapping; the Einsum to map is `E1`. `trees`: how many there may be to try, nearly always."""
+    """A spec without a mapping; the Einsum to map is `E1`. `within`: how many trees there may be to try, nearly always."""
     dice = Dice(draw)
     case = draw_mapper_case(dice, sizes, unusual, deep, beside)
-    for _ in range(_MOST_DRAWS if trees is not None else 0):
+    for _ in range(_MOST_DRAWS if within is not None else 0):
         try:
-            count_trees(case.spec, case.einsum, ReferenceLimits(trees=trees))
+            count_trees(case.spec, case.einsum, within or ReferenceLimits())
             break
         except TooManyTrees:
             case = draw_mapper_case(dice, SMALL_SIZES, unusual, deep, beside)

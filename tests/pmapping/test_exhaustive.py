@@ -64,7 +64,7 @@ def check_fronts(case: MapperCase, rules: Rules | None = None) -> None:
 
 @floors(60, fits=0.5)
 @run(60, proving=2500)
-@given(case=mapper_cases(trees=TREES))
+@given(case=mapper_cases(within=ReferenceLimits(trees=TREES)))
 def test_search_finds_the_fronts(case: MapperCase) -> None:
     check_fronts(case)
 

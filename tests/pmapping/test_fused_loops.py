@@ -13,6 +13,7 @@ from tests.load_text import load_text
 from tests.mapper_strategies import ODD_SIZES, MapperCase, mapper_cases
 from tests.pmapping.fronts import differences, exhaustive_fronts, search_fronts
 from tests.pmapping.test_exhaustive import TREES, run
+from tests.proving import TALLY, floors
 
 
 def check_fronts(case: MapperCase, limits: ReferenceLimits, general: bool = False) -> None:
@@ -36,6 +37,8 @@ def check_fronts(case: MapperCase, limits: ReferenceLimits, general: bool = Fals
         return
     expected = exhaustive(case.spec, case.einsum, table.memories, limits)
     event(_kind(table))
+    TALLY["compared"] += 1
+    TALLY["spatial"] += any(loop.place for form in table.groups for loop in form.loops)
     assert differences(search_fronts(case.spec, table), exhaustive_fronts(expected)) == []
 
 
@@ -47,46 +50,59 @@ def _kind(table: Table) -> str:
     return f"compared: {several}{spatial}"
 
 
-@run(60)
-@given(case=mapper_cases())
+TWO = ReferenceLimits(fused_loops_per_variable=2, trees=TREES)
+TWO_IMPERFECT = ReferenceLimits(fused_loops_per_variable=2, trees=TREES, imperfect=True)
+BOTH_KINDS = ReferenceLimits(fused_loops=2, fused_loops_per_variable=3, trees=TREES)
+ONE, ONE_IMPERFECT = ReferenceLimits(trees=TREES), ReferenceLimits(trees=TREES, imperfect=True)
+
+
+@floors(50)
+@run(50)
+@given(case=mapper_cases(within=TWO))
 def test_two_fused_loops_per_variable(case: MapperCase) -> None:
-    check_fronts(case, ReferenceLimits(fused_loops_per_variable=2, trees=TREES))
+    check_fronts(case, TWO)
 
 
-@run(20)
-@given(case=mapper_cases())
+@floors(15)
+@run(15)
+@given(case=mapper_cases(within=BOTH_KINDS))
 def test_limits_of_both_kinds(case: MapperCase) -> None:
-    check_fronts(case, ReferenceLimits(fused_loops=2, fused_loops_per_variable=3, trees=TREES))
+    check_fronts(case, BOTH_KINDS)
 
 
-@run(30)
-@given(case=mapper_cases(sizes=ODD_SIZES))
+@floors(20)
+@run(20)
+@given(case=mapper_cases(sizes=ODD_SIZES, within=TWO_IMPERFECT))
 def test_two_imperfect_fused_loops_per_variable(case: MapperCase) -> None:
-    check_fronts(case, ReferenceLimits(fused_loops_per_variable=2, trees=TREES, imperfect=True))
+    check_fronts(case, TWO_IMPERFECT)
 
 
-@run(30)
-@given(case=mapper_cases(unusual=True))
+@floors(20)
+@run(20)
+@given(case=mapper_cases(unusual=True, within=TWO))
 def test_general_search_with_two_fused_loops_per_variable(case: MapperCase) -> None:
-    check_fronts(case, ReferenceLimits(fused_loops_per_variable=2, trees=TREES), general=True)
+    check_fronts(case, TWO, general=True)
 
 
-@run(60)
-@given(case=mapper_cases(deep=True))
+@floors(40, spatial=0.1)
+@run(40)
+@given(case=mapper_cases(deep=True, within=ONE))
 def test_fused_spatial_loops(case: MapperCase) -> None:
-    check_fronts(case, ReferenceLimits(trees=TREES))
+    check_fronts(case, ONE)
 
 
-@run(20)
-@given(case=mapper_cases(sizes=ODD_SIZES, deep=True))
+@floors(15)
+@run(15)
+@given(case=mapper_cases(sizes=ODD_SIZES, deep=True, within=ONE_IMPERFECT))
 def test_imperfect_fused_spatial_loops(case: MapperCase) -> None:
-    check_fronts(case, ReferenceLimits(trees=TREES, imperfect=True))
+    check_fronts(case, ONE_IMPERFECT)
 
 
-@run(20)
-@given(case=mapper_cases(deep=True))
+@floors(15)
+@run(15)
+@given(case=mapper_cases(deep=True, within=TWO))
 def test_two_fused_loops_per_variable_some_spatial(case: MapperCase) -> None:
-    check_fronts(case, ReferenceLimits(fused_loops_per_variable=2, trees=TREES))
+    check_fronts(case, TWO)
 
 
 HOLDER_BELOW_A_FANOUT = """

@@ -25,9 +25,10 @@ from fusiest.spec.binding import bind
 from tests.load_text import load_text
 from tests.mapper_strategies import ODD_SIZES, MapperCase, mapper_cases
 from tests.pmapping.fronts import branch_nodes, differences, exhaustive_fronts, search_fronts
-from tests.proving import PROVE, cases
+from tests.proving import PROVE, TALLY, cases, floors
 
 TREES = 10_000 if PROVE else 1_500
+PERFECT, IMPERFECT = ReferenceLimits(trees=TREES), ReferenceLimits(trees=TREES, imperfect=True)
 
 
 def run(examples: int) -> settings:
@@ -54,39 +55,46 @@ def check_fronts(case: MapperCase, imperfect: bool, rules: Rules | None = None) 
         return
     expected = exhaustive(case.spec, case.einsum, table.memories, ReferenceLimits(trees=TREES, imperfect=imperfect))
     event("compared" if expected else "nothing fits")
+    TALLY["compared"] += 1
     assert differences(search_fronts(case.spec, table), exhaustive_fronts(expected)) == []
 
 
+@floors(40)
 @run(40)
-@given(case=mapper_cases(sizes=ODD_SIZES))
+@given(case=mapper_cases(sizes=ODD_SIZES, within=IMPERFECT))
 def test_imperfect_tiles(case: MapperCase) -> None:
     check_fronts(case, imperfect=True)
 
 
+@floors(20)
 @run(20)
-@given(case=mapper_cases(sizes=ODD_SIZES, unusual=True))
+@given(case=mapper_cases(sizes=ODD_SIZES, unusual=True, within=IMPERFECT))
 def test_imperfect_tiles_of_unusual_nests(case: MapperCase) -> None:
     check_fronts(case, imperfect=True)
 
 
+@floors(40)
 @run(40)
-@given(case=mapper_cases(unusual=True))
+@given(case=mapper_cases(unusual=True, within=PERFECT))
 def test_memories_out_of_order_and_backing_below_a_fanout(case: MapperCase) -> None:
     check_fronts(case, imperfect=False)
 
 
 @pytest.mark.parametrize("rules", [Rules(sink=False), Rules(hoist=False), Rules(sink=False, hoist=False)])
+@floors(10)
 @run(10)
-@given(case=mapper_cases(sizes=ODD_SIZES))
+@given(case=mapper_cases(sizes=ODD_SIZES, within=IMPERFECT))
 def test_no_rule_loses_anything(case: MapperCase, rules: Rules) -> None:
     check_fronts(case, imperfect=True, rules=rules)
 
 
+@floors(40)
 @run(40)
-@given(case=mapper_cases())
+@given(case=mapper_cases(within=PERFECT))
 def test_both_searches_find_the_same(case: MapperCase) -> None:
     table = general_table(case, imperfect=False)
     if table is not None:
+        TALLY["compared"] += 1
         fast = pmappings(case.spec, case.einsum)
         assert differences(search_fronts(case.spec, table), search_fronts(case.spec, fast)) == []
 

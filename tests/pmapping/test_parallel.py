@@ -11,6 +11,7 @@ import fusiest
 from fusiest.errors import SpecError
 from fusiest.mapper.mapper import map
 from fusiest.pmapping.explore import pmappings
+from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.report.machine import Machine
 from fusiest.report.mapped import component_rows
 from fusiest.show import show_text
@@ -95,7 +96,7 @@ def test_memories_in_any_order_are_searched_fast_and_find_the_same() -> None:
 
 @floors(15, fits=0.5)
 @cases(15, proving=1000)
-@given(case=mapper_cases(beside=True, trees=test_exhaustive.TREES))
+@given(case=mapper_cases(beside=True, within=ReferenceLimits(trees=test_exhaustive.TREES)))
 def test_search_finds_the_fronts(case: MapperCase) -> None:
     test_exhaustive.check_fronts(case)
 

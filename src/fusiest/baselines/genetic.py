@@ -54,7 +54,7 @@ def choose_parents(w, scores):  # type: ignore[no-untyped-def]
 
 @kernel
 def _same(a, b):  # type: ignore[no-untyped-def]
-    for i in range(len(a)):  # noqa: SIM110
+    for i in range(len(a)):  # noqa: SIM110  (compiled)
         if a[i] != b[i]:
             return False
     return True

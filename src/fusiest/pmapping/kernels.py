@@ -335,7 +335,7 @@ def _beaten(criteria, rest, scale, known):  # type: ignore[no-untyped-def]
         latency = max(latency, criteria[c] + rest[c])
     energy = (criteria[0] + rest[0] + scale[0] * latency) * scale[1]
     latency *= scale[1]
-    for k in range(len(known)):  # noqa: SIM110
+    for k in range(len(known)):  # noqa: SIM110  (compiled)
         if energy >= known[k, 0] and latency >= known[k, 1]:
             return True
     return False

@@ -32,7 +32,7 @@ _DOTS_PER_INCH = 300
 def check_matplotlib() -> None:
     """Raise, with what to install, if charts cannot be drawn."""
     try:
-        import matplotlib  # noqa: F401
+        import matplotlib  # noqa: F401  (is it installed?)
     except ImportError:
         raise FusiestError("charts as files need Matplotlib: pip install 'fusiest[charts]'") from None
     check_dukpy()

@@ -38,7 +38,7 @@ class Arrangement:
 def check_dukpy() -> None:
     """Raise, with what to install, if graphs cannot be laid out."""
     try:
-        import dukpy  # noqa: F401
+        import dukpy  # noqa: F401  (is it installed?)
     except ImportError:
         raise FusiestError("charts as files need DukPy: pip install 'fusiest[charts]'") from None
 

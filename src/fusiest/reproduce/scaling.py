@@ -39,7 +39,7 @@ def run(study: Study, shape: Settings | None = None) -> Output:
     for count in QUICK_COUNTS if study.quick else COUNTS:
         case = {"architecture": "tpu_v4i", "workload": "matmuls", "defines": {**shape, "N_EINSUMS": count}}
         study.say(Step(f"chain of {count}"))
-        ours = study.piece(f"scaling/{count}-{OURS}", case, lambda: _ours(case))  # noqa: B023
+        ours = study.piece(f"scaling/{count}-{OURS}", case, lambda: _ours(case))  # noqa: B023  (called at once)
         rows.append(_row(count, OURS, ours["seconds"], 0, runs))
         for mapper in NAMES:
             if mapper in lost:

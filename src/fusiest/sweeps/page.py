@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from fusiest.report import Bars, Chart, Cloud, Points, Series, asset, page
@@ -58,6 +59,26 @@ def sweep_data(sweep: Sweep, title: str) -> dict[str, Any]:
     }
 
 
+DesignFigure = Callable[[DesignFigures], float]
+"""What a chart shows of a design."""
+
+
+def _energy(one: DesignFigures) -> float:
+    return float(one.energy)
+
+
+def _latency(one: DesignFigures) -> float:
+    return float(one.latency)
+
+
+def _square_millimetres(one: DesignFigures) -> float:
+    return 1e6 * float(one.area)
+
+
+def _value(one: DesignFigures, name: str) -> float:
+    return float(one.design.values[name])
+
+
 def _score(one: DesignFigures, want: Wanted) -> float:
     return score(one, want) if want.minimize is not None else float(getattr(one, want.pareto[0]))
 
@@ -91,10 +112,10 @@ def _failures(answers: Sequence[Answer]) -> list[list[str]]:
 
 
 def _cloud(
-    name: str, colour: str, designs: Sequence[DesignFigures], xs: Sequence[float], ys: Sequence[float], **more: Any
+    name: str, color: str, designs: Sequence[DesignFigures], x: DesignFigure, y: DesignFigure, **more: Any
 ) -> Cloud:
     labels = [f"{one.design.number}: {one.design}" for one in designs]
-    return Cloud(name=name, color=colour, xs=xs, ys=ys, labels=labels, **more)
+    return Cloud(name=name, color=color, xs=[x(d) for d in designs], ys=[y(d) for d in designs], labels=labels, **more)
 
 
 def _front(ranked: Sequence[DesignFigures]) -> Points:
@@ -102,15 +123,8 @@ def _front(ranked: Sequence[DesignFigures]) -> Points:
     best = front_of(list(ranked), ("energy", "latency"))
     rest = [one for one in ranked[:MOST_POINTS] if one not in best]
     clouds = [
-        _cloud(
-            "other designs",
-            "other",
-            rest,
-            [float(d.latency) for d in rest],
-            [float(d.energy) for d in rest],
-            marker="small",
-        ),
-        _cloud("front", "found", best, [float(d.latency) for d in best], [float(d.energy) for d in best], steps=True),
+        _cloud("other designs", "other", rest, _latency, _energy, marker="small"),
+        _cloud("front", "found", best, _latency, _energy, steps=True),
     ]
     return Points(title="Energy and latency", x_axis="latency", x_unit="s", y_axis="energy", y_unit="J", clouds=clouds)
 
@@ -122,23 +136,10 @@ def _by_area(ranked: Sequence[DesignFigures], want: Wanted, by: str) -> Points:
         if not best or _score(one, want) < _score(best[-1], want):
             best.append(one)
     rest = list(ranked[:MOST_POINTS])
+    by_score = partial(_score, want=want)
     clouds = [
-        _cloud(
-            "designs",
-            "other",
-            rest,
-            [1e6 * float(d.area) for d in rest],
-            [_score(d, want) for d in rest],
-            marker="small",
-        ),
-        _cloud(
-            "best for its area",
-            "found",
-            best,
-            [1e6 * float(d.area) for d in best],
-            [_score(d, want) for d in best],
-            steps=True,
-        ),
+        _cloud("designs", "other", rest, _square_millimetres, by_score, marker="small"),
+        _cloud("best for its area", "found", best, _square_millimetres, by_score, steps=True),
     ]
     return Points(title=f"{by} by area", x_axis="area in mm²", x_unit="", y_axis=by, y_unit=_unit(by), clouds=clouds)
 
@@ -168,11 +169,11 @@ def _curve(ranked: Sequence[DesignFigures], name: str, want: Wanted, by: str) ->
     same = [d for d in ranked if all(d.design.values[n] == first[n] for n in first if n not in own)]
     same.sort(key=lambda d: float(d.design.values[name]))
     x = [float(v) for v in values]
+    by_value, by_score = partial(_value, name=name), partial(_score, want=want)
     clouds = [
-        _cloud("others at their best", "found", best, x, [_score(d, want) for d in best], steps=False),
-        _cloud("others as in the best design", "bound", same, [float(d.design.values[name]) for d in same],
-               [_score(d, want) for d in same], marker="diamond"),
-    ]  # fmt: skip
+        _cloud("others at their best", "found", best, by_value, by_score, steps=False),
+        _cloud("others as in the best design", "bound", same, by_value, by_score, marker="diamond"),
+    ]
     spread = min(x) > 0 and max(x) / min(x) > 20
     return Points(
         title=f"{by} against {name}", x_axis=name, x_unit="", y_axis=by, y_unit=_unit(by), clouds=clouds, log_x=spread
