@@ -16,7 +16,7 @@ import fusiest
 from fusiest.mapper.result import Result, Stats
 from fusiest.show import si
 from tests.command_line import run
-from tests.test_malformed import GOOD
+from tests.malformed.good import GOOD
 
 MATMULS = ("simple", "matmuls", "fused_matmuls_to_simple")
 Capture = pytest.CaptureFixture[str]

@@ -12,10 +12,11 @@ from fusiest.looptree.nodes import Compute, LoopTree, Spatial, Temporal, variabl
 from fusiest.reference.exhaustive import TooManyTrees
 from fusiest.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
 from tests.drawing.dice import Dice
+from tests.drawing.growing import COPIES
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import LIMITS, found, run
 from tests.pmapping.fronts import covers
-from tests.workload_strategies import COPIES, WorkloadCase, workload_cases
+from tests.workload_strategies import WorkloadCase, workload_cases
 
 
 def check_front(case: WorkloadCase, limits: WorkloadLimits) -> None:

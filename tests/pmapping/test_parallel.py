@@ -16,9 +16,10 @@ from fusiest.report.machine import Machine
 from fusiest.report.mapped import component_rows
 from fusiest.show import show_text
 from fusiest.spec.dumping import dump
+from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import check_front
-from tests.mapper_strategies import ODD_SIZES, MapperCase, mapper_cases
+from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.pmapping import test_exhaustive, test_general
 from tests.pmapping.fronts import differences, search_fronts
 from tests.proving import cases, floors
