@@ -41,7 +41,7 @@ docs: $(VENV)/.installed
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 	@echo "open site/index.html"
 
-# The random proofs at nightly size: thousands of cases against the simulator and the exhaustive mappers.
+# The random proofs: thousands of cases against the simulator and the exhaustive mappers; FUSIEST_PROVE_SHARE=1 for a night.
 prove: $(VENV)/.installed
 	FUSIEST_PROVE=1 $(BIN)/python -m pytest -n 2 tests/model tests/pmapping tests/mapper tests/baselines tests/networks tests/sweeps/test_random_sweeps.py
 

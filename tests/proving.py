@@ -11,12 +11,15 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 
 PROVE = os.environ.get("FUSIEST_PROVE") == "1"
+SHARE = float(os.environ.get("FUSIEST_PROVE_SHARE", "0.4"))
+"""Of the cases that tests ask for to prove: 0.4 should end in about an hour on two cores, 1 is for a night."""
 
 
 def cases(examples: int, proving: int) -> settings:
-    """`examples` in the test suite, `proving` (or FUSIEST_PROVE_EXAMPLES) to prove."""
+    """`examples` in the test suite, a share of `proving` (or FUSIEST_PROVE_EXAMPLES) to prove."""
+    wanted = os.environ.get("FUSIEST_PROVE_EXAMPLES", str(max(examples, round(SHARE * proving))))
     return settings(
-        max_examples=int(os.environ.get("FUSIEST_PROVE_EXAMPLES", str(proving))) if PROVE else examples,
+        max_examples=int(wanted) if PROVE else examples,
         derandomize=not PROVE,
         deadline=None,
         suppress_health_check=list(HealthCheck),
