@@ -196,7 +196,7 @@ arch:
   nodes:
   - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: All},
              actions: [{name: read, energy: 1}, {name: write, energy: 1}]}
-  - !Memory {name: GLB, size: 3, component_class: Dummy, tensors: {keep: A}, actions: [{name: read, energy: 0}, {name: write, energy: 0}]}
+  - !Memory {name: GLB, size: 1, component_class: Dummy, tensors: {keep: A}, actions: [{name: read, energy: 0}, {name: write, energy: 0}]}
   - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 0}]}
 workload:
   rank_sizes: {P: 4, R: 2}
@@ -208,7 +208,8 @@ workload:
 
 @pytest.mark.parametrize("general", [False, True])
 def test_a_loop_over_a_part_of_a_window_stands_above_it(general: bool) -> None:
-    """GLB holds 3 of A's 5 values, so a loop over p, which indexes A only in part, must stand above it."""
+    """GLB holds 1 of A's 5 values. Below the holder, one loop lowers what it reserves: to 2 values if it is over p, to 4 if it is
+    over r. So the other one, which indexes A only in part, must stand above it."""
     spec = load_text(WINDOW)
     table = pmappings(spec, "Z", general=general)
     expected = exhaustive(spec, "Z", table.memories, ReferenceLimits())
