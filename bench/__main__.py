@@ -5,6 +5,8 @@ is left alone.
 
 Each case is run twice in fresh processes that share a cache of compiled code: once to warm it, once to be measured.
 A cold case starts with an empty cache and is run once. Nothing is written outside the results and the README.
+
+`python -m bench sweep` is of sweeps: see bench/sweep.py.
 """
 
 from __future__ import annotations
@@ -67,6 +69,11 @@ def load_results(folder: Path, fresh: dict[str, Any]) -> tuple[Path, dict[str, A
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["sweep"]:
+        from bench import sweep
+
+        sweep.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure how long searches take.")
     parser.add_argument("--only", action="append", metavar="NAME", help="run this case alone; may be repeated")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")

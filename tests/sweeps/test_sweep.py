@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -240,3 +242,76 @@ def test_proofs_bound_other_designs(tmp_path: Path) -> None:
         assert sweep.counts.pruned >= 3
     with made(parameters=grid, reuse=Reuse(bounds=False)) as sweep:
         assert min(float(d.edp) for d in sweep.designs()) == pytest.approx(float(best.edp), rel=1e-12)
+
+
+@contextlib.contextmanager
+def made_up_answers(tmp_path: Path) -> Iterator[None]:
+    """In place of searches."""
+    defaults = (None, None, "tests.sweeps.tasks:quick")
+    places = {"PYTHONPATH": str(Path(__file__).parents[2]), "FUSIEST_TEST_LOG": str(tmp_path / "log")}
+    with (
+        mock.patch.object(children_module.Children.__init__, "__defaults__", defaults),
+        mock.patch.dict(os.environ, places),
+    ):
+        yield
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """One line says so; what was finished is kept, nothing is half written, and the same command goes on."""
+    sizes = ",".join(str(50_000 + i) for i in range(40))
+    code = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
+from fusiest.sweeps import children
+children.Children.__init__.__defaults__ = (None, None, "tests.sweeps.tasks:quick")
+from fusiest.cli import main
+main()
+"""
+    command = ["sweep", "simple", "matmuls", "-D", f"GlobalBufferSize={sizes}", "--jobs", "1", "--quiet", "--no-reuse", "covered",
+               "--store", str(tmp_path / "runs")]  # fmt: skip
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "FUSIEST_TEST_LOG": str(tmp_path / "log"),
+    }
+    # A file may become so large: enough for the table to be made, not for all its rows.
+    full = subprocess.run(
+        [sys.executable, "-c", code, "200000", *command], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (full.returncode, full.stderr.count("\n")) == (2, 1), full.stderr
+    with Store(tmp_path / "runs") as store:
+        kept = len(store)
+        assert 0 < kept < 40
+        assert check_store(store) == []
+    again = subprocess.run(
+        [sys.executable, "-c", code, "-1", *command], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (again.returncode, again.stderr) == (0, "")
+    assert f"{kept} known" in again.stdout
+    with Store(tmp_path / "runs") as store:
+        assert check_store(store) == []
+        assert len(store) == 40
+
+
+def test_optuna_chooses(tmp_path: Path) -> None:
+    """Of a large grid a few designs; the same again, and known, when the command goes on."""
+    pytest.importorskip("optuna", reason="no Optuna: pip install 'fusiest[optuna]'")
+    grid = {"GlobalBufferSize": {"range": [2048, 65536], "step": 512}, "MainMemory.read.throughput": [1e9, 1e10, 1e12]}
+    fields = {
+        "parameters": grid,
+        "where": ["GlobalBufferSize > 4000"],
+        "sample": {"optuna": 24, "seed": 3},
+        "best": "energy",
+    }
+    reuse = Reuse(covered=False, bounds=False)
+    with made_up_answers(tmp_path), made(**fields, store=tmp_path / "runs", reuse=reuse) as sweep:
+        first = sorted(a.design.number for a in sweep.run())
+        assert 12 < len(first) <= len(sweep) == 24
+        assert len(set(first)) == len(first)
+        sizes = [a.design.values["GlobalBufferSize"] for a in sweep]
+        assert min(sizes) > 4000
+        assert sorted(sizes[10:])[5] < sorted(sizes[:10])[5], "where less is better, it looks for less"
+        assert sweep.best()[0].design.values["GlobalBufferSize"] == min(sizes)
+    with made(**fields, store=tmp_path / "runs", reuse=reuse) as sweep:
+        assert sorted(a.design.number for a in sweep.run()) == first
+        assert sweep.counts.known == sweep.counts.total

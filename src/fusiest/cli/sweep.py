@@ -15,6 +15,7 @@ from fusiest.cli.arguments import ReportOption, check_outputs
 from fusiest.cli.completion import complete, one_of
 from fusiest.cli.output import Deliveries, echo, present, write_output
 from fusiest.errors import Interrupted, Source, SpecError, did_you_mean
+from fusiest.files import write_atomically
 
 if TYPE_CHECKING:
     from fusiest.sweeps import Sweep, SweepFile
@@ -187,10 +188,15 @@ def _progress(sweep: Sweep, progress: ProgressLine) -> None:
 
 def _say_plan(sweep: Sweep) -> None:
     driver = sweep.driver
+    if sweep.file.sample.kind == "optuna":
+        echo(f"{len(sweep):,} designs, which Optuna chooses by what those before cost")
+        return
     designs = 0
     for answer in driver.planned():
         designs += answer is None
     counts = driver.counts
+    if not counts.total:
+        raise driver.designs.nothing_left(driver.out)
     echo(f"{designs:,} designs ({driver.out.words()})" if sweep.file.where else f"{designs:,} designs")
     left = len(driver.plan.forms)
     echo(f"{counts.total:,} runs: {counts.known:,} known, {counts.failed:,} failed, {left:,} different ones to do")
@@ -236,9 +242,10 @@ def _write_table(sweep: Sweep, file: str) -> None:
     rows = sweep.table()
     if file.endswith(".parquet"):
         try:
-            rows.to_frame().to_parquet(file)
+            content = rows.to_frame().to_parquet()
         except ImportError:
-            raise SpecError(f"{file}: Parquet files need pyarrow: pip install pyarrow") from None
+            raise SpecError(f"{file}: Parquet files need pandas and pyarrow: pip install 'fusiest[parquet]'") from None
+        write_atomically(file, content)
         return
     if file.endswith(".json"):
         found = [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]

@@ -48,6 +48,8 @@ class Designs:
         """`area`: square metres of a design, if a condition asks for them."""
         self.sweep, self.area = sweep, area
         self.grid = DesignGrid(sweep.parameters)
+        self.chosen: list[int] = []
+        """The next ones, if Optuna chooses."""
         heads = {name.split(".")[0] for name in self.grid.names}
         for text in sweep.where:
             for name in names_in(text) - set(CONSTANTS) - heads - set(BEFORE):
@@ -69,7 +71,7 @@ class Designs:
 
     def going(self, out: RuledOut) -> Iterator[Design]:
         """The designs that `where` leaves; what it rules out is counted in `out`."""
-        out.by = dict.fromkeys(self.sweep.where, 0)
+        out.by = out.by or dict.fromkeys(self.sweep.where, 0)
         for number in self._numbers(self.sweep.sample):
             out.looked_at += 1
             design = Design(number, self.grid[number])
@@ -86,6 +88,9 @@ class Designs:
 
     def _numbers(self, sample: Sample) -> Iterator[int]:
         total = len(self.grid)
+        if sample.kind == "optuna":
+            yield from self.chosen
+            return
         if sample.kind != "random" or sample.count >= total:
             yield from range(total)
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 import os
 import socket
 import time
@@ -128,6 +129,8 @@ class Driver:
         self.designs = Designs(sweep, self.chips.area)
         self.counts, self.out, self.plan, self.proofs = Counts(), RuledOut(), Plan(), Proofs()
         self.trying: dict[str, list[RunForm]] = {}
+        self.lengths: dict[str, float] = {}
+        """Processor seconds of the latest search of each family."""
         pruner = Pruner(sweep.best) if sweep.best is not None and self.reuse.bounds else None
         self.prospects = Prospects(pruner, sweep.workloads, self.chips.area) if pruner and pruner.useful else None
         self.said = 0.0
@@ -150,9 +153,8 @@ class Driver:
                     self._count(answer)
                     yield answer
             yield None
-        if not self.counts.total:
-            raise self.designs.nothing_left(self.out)
         self.store.answer(self.plan.requests)
+        self.plan.requests.clear()
 
     def _known(self, design: Design, workload: SweptWorkload) -> Answer | None:
         request = self.chips.request(design, workload)
@@ -221,7 +223,7 @@ class Driver:
 
     def _waiting(self) -> dict[str, list[str]]:
         waiting: dict[str, list[str]] = {}
-        for form in in_order(self.plan.forms.values()):
+        for form in in_order(form for key, form in self.plan.forms.items() if key in self.plan.asked):
             waiting.setdefault(form.family, []).append(form.hash)
         if self.prospects is not None:
             # Best first; of equally good ones, what may cover others.
@@ -285,8 +287,14 @@ class Driver:
                 self.prospects.expect(design, workload, least)
 
     def _next(self, waiting: dict[str, list[str]]) -> str | None:
-        """A run that nothing under way may cover; families take turns."""
-        for family in list(waiting):
+        """A run that nothing under way may cover: of the family with the longest runs, or of one that is not known yet.
+
+        Where it is known what is asked for, families take turns: the most promising runs count.
+        """
+        families = list(waiting)
+        if self.prospects is None:
+            families.sort(key=lambda family: -self.lengths.get(family, math.inf))
+        for family in families:
             keys = waiting[family]
             for i, key in enumerate(keys[:_BLOCKED]):
                 form = self.plan.forms[key]
@@ -337,6 +345,8 @@ class Driver:
         from fusiest import __version__
 
         form = self.plan.forms[key]
+        if not source:
+            self.lengths[form.family] = outcome.cpu_seconds
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         document = outcome.document or None
         if outcome.status in ("internal error", "killed"):
@@ -370,10 +380,14 @@ class Driver:
             self.store.say(self.name, {**dataclasses.asdict(self.counts), **here})
 
 
-def run_all(driver: Driver, hands: Hands, watch: Callable[[], None] = lambda: None) -> Iterator[Answer]:
-    """Plan and do everything."""
+def run_all(
+    driver: Driver, hands: Hands, watch: Callable[[], None] = lambda: None, anything: bool = True
+) -> Iterator[Answer]:
+    """Plan and do everything. `anything`: it is an error if there is nothing."""
     for answer in driver.planned():
         watch()
         if answer is not None:
             yield answer
+    if anything and not driver.counts.total:
+        raise driver.designs.nothing_left(driver.out)
     yield from driver.answers(hands, watch)

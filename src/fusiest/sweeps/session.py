@@ -18,6 +18,7 @@ from fusiest.sweeps.cluster import ClusterHands
 from fusiest.sweeps.designs import Design
 from fusiest.sweeps.driver import Answer, Counts, Driver, Reuse, run_all
 from fusiest.sweeps.figures import DesignFigures, best_designs, check_wanted, design_figures, front_of
+from fusiest.sweeps.guided import run_guided
 from fusiest.sweeps.parameters import Figure
 from fusiest.sweeps.store import RunRow, Store
 from fusiest.sweeps.sweepfile import SweepFile, SweptWorkload, Wanted, load_sweep, make_sweep, wanted
@@ -108,7 +109,10 @@ class Sweep:
 
     def _run(self) -> Iterator[Answer]:
         with self._hands() as hands:
-            yield from run_all(self.driver, hands, self._watched)
+            if self.file.sample.kind == "optuna":
+                yield from run_guided(self.driver, hands, self.wanted, self._watched)
+            else:
+                yield from run_all(self.driver, hands, self._watched)
 
     def _hands(self) -> Children | ClusterHands:
         memory = int(self.running.memory_limit * 2**30) if self.running.memory_limit else None

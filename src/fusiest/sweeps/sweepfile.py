@@ -39,7 +39,7 @@ FIELDS = ("arch", "workloads", "parameters", "where", "objective", "best", "samp
           "max_fused_loops_per_variable", "exchange", "imperfect")  # fmt: skip
 FIGURES = ("energy", "latency", "edp", "area")
 """Of a design; all but the area also of a workload on it."""
-SAMPLES = ("grid", "random")
+SAMPLES = ("grid", "random", "optuna")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Sample:
-    """Which designs of the grid: all, or so many random ones."""
+    """Which designs of the grid: all, or so many, at random or as Optuna chooses them."""
 
     kind: str = "grid"
     count: int = 0

@@ -1,0 +1,87 @@
+"""Designs that Optuna chooses, round by round, by what those before cost: a sample of a grid that is too large to go through.
+
+Rounds are of one size, whatever the number of processes: with the same seed, the same command chooses the same designs, so one that
+was stopped finds its earlier answers and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fusiest.errors import FusiestError
+from fusiest.sweeps.designs import Design
+from fusiest.sweeps.driver import Answer, Driver, Hands, run_all
+from fusiest.sweeps.figures import allowed, design_figures, score
+from fusiest.sweeps.sweepfile import Wanted
+
+ROUND = 10
+"""Designs that are chosen at a time."""
+
+
+def run_guided(driver: Driver, hands: Hands, want: Wanted, watch: Callable[[], None]) -> Iterator[Answer]:
+    """As many rounds as the sample has designs for; a design that is chosen again costs nothing."""
+    guide = Guide(driver, want)
+    for begin in range(0, driver.sweep.sample.count, ROUND):
+        chosen = guide.chosen(min(ROUND, driver.sweep.sample.count - begin))
+        driver.designs.chosen = list(dict.fromkeys(n for n, _ in chosen if n not in guide.known))
+        answers: dict[int, list[Answer]] = {}
+        for answer in run_all(driver, hands, watch, anything=False):
+            answers.setdefault(answer.design.number, []).append(answer)
+            yield answer
+        guide.learn(answers)
+        guide.tell(chosen)
+    if not driver.counts.total:
+        raise driver.designs.nothing_left(driver.out)
+
+
+class Guide:
+    """Optuna's study of a sweep: each free parameter is the number of one of its values."""
+
+    def __init__(self, driver: Driver, want: Wanted) -> None:
+        try:
+            import optuna
+        except ImportError:
+            raise FusiestError("sample: {optuna: …} needs Optuna: pip install 'fusiest[optuna]'") from None
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.driver, self.want, self.states = driver, want, optuna.trial.TrialState
+        sampler = optuna.samplers.TPESampler(seed=driver.sweep.sample.seed)
+        self.study = optuna.create_study(directions=["minimize"] * max(1, len(want.pareto)), sampler=sampler)
+        self.known: dict[int, list[float] | None] = {}
+        """By design: what is to be least; None if it is not allowed, or has no mapping."""
+
+    def chosen(self, count: int) -> list[tuple[int, Any]]:
+        """The numbers of so many designs, each with Optuna's trial."""
+        found = []
+        for _ in range(count):
+            trial, number = self.study.ask(), 0
+            for parameter in self.driver.designs.grid.free:
+                most = len(parameter.values) - 1
+                number = number * (most + 1) + (trial.suggest_int(parameter.name, 0, most) if most else 0)
+            found.append((number, trial))
+        return found
+
+    def learn(self, answers: dict[int, list[Answer]]) -> None:
+        """What designs cost, of which all answers are there."""
+        for number, own in answers.items():
+            self.known[number] = self._values(own[0].design, own)
+
+    def tell(self, chosen: list[tuple[int, Any]]) -> None:
+        """What became of the trials."""
+        bad = self.states.FAIL if self.want.pareto else self.states.PRUNED
+        for number, trial in chosen:
+            values = self.known.get(number)
+            if values is None:
+                self.study.tell(trial, state=bad)
+            else:
+                self.study.tell(trial, values)
+
+    def _values(self, design: Design, answers: list[Answer]) -> list[float] | None:
+        costs = {a.workload.label: (a.row.energy, a.row.latency) for a in answers if a.row.found}
+        workloads = self.driver.sweep.workloads
+        if len(costs) < len(workloads):
+            return None
+        figures = design_figures(design, self.driver.chips.area(design), costs, workloads)  # type: ignore[arg-type]
+        if not allowed(figures, self.want):
+            return None
+        return [float(getattr(figures, name)) for name in self.want.pareto] or [score(figures, self.want)]
