@@ -73,7 +73,7 @@ class TensorCharges:
                 group = next((group for group in joint.copies if e.tensor in group), frozenset({e.tensor}))
                 groups.setdefault(group, []).append(e)
         for members in groups.values():
-            new = next(e for e in members if not e.charged)
+            new = min((e for e in members if not e.charged), key=lambda e: e.zones)  # a persistent one stays longest
             bits = np.max([self._exchanged_bits(e, rows) for e in members], axis=0)
             before = [self._exchanged_bits(e, rows) for e in members if e.charged]
             yield Charge(accounts.of(new.memory), new.zones, bits - np.max(before, axis=0) if before else bits)

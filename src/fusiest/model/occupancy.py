@@ -7,7 +7,7 @@ loops than that, and loops are shared only as deep as a tensor that is exchanged
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fusiest.errors import SpecError
 from fusiest.model.nest import EinsumNest, Holder, NestLoop
@@ -134,7 +134,7 @@ class Sharing:
 
 def sharing(nests: Sequence[EinsumNest], users: Mapping[str, Sequence[int]]) -> Sharing:
     """`users` gives each tensor's Einsums by position in execution order."""
-    charged = [reservations(nest) for nest in nests]
+    charged = _alike([reservations(nest) for nest in nests])
     root = _copy_groups(nests, charged)
     lives: dict[str, tuple[int, int]] = {}
     for tensor, positions in users.items():
@@ -142,6 +142,17 @@ def sharing(nests: Sequence[EinsumNest], users: Mapping[str, Sequence[int]]) -> 
         lives[root.get(tensor, tensor)] = min(first, *positions), max(last, *positions)
     begins = {tensor: min(positions) for tensor, positions in users.items()}
     return Sharing(nests, charged, root, lives, begins, _caps(nests, charged, root, lives))
+
+
+def _alike(charged: list[list[Reservation]]) -> list[list[Reservation]]:
+    """A tensor's backing holder is one for all of its users: it takes the room of the largest of their tiles."""
+    largest: dict[tuple[str, str], int | float] = {}
+    for own in charged:
+        for r in own:
+            if r.backing:
+                key = r.memory, r.tensor
+                largest[key] = max(largest.get(key, 0), r.bits)
+    return [[replace(r, bits=largest[r.memory, r.tensor]) if r.backing else r for r in own] for own in charged]
 
 
 def occupancy(common: Sharing) -> Occupancy:

@@ -142,6 +142,9 @@ def _peak(
 ) -> dict[str, float]:
     """What lies in each memory whatever the Einsum does, plus the busiest moment of its own holders."""
     lasting: dict[tuple[str, frozenset[str]], float] = {}
+    whole = {(r.memory, r.tensor): 0.0 for reserved in held for r in reserved if r.backing}
+    for r in (r for reserved in held for r in reserved if r.backing):  # one holder: as large as any of its users needs it
+        whole[r.memory, r.tensor] = max(whole[r.memory, r.tensor], r.largest)
     for j, reserved in enumerate(held):
         shared = shared_level(nests, held, i, j)
         for r in reserved:
@@ -150,7 +153,8 @@ def _peak(
             first = min(users(nests, r.tensor))
             exchanged = r.backing and len(lifetime) > 1 and first <= i <= max(lifetime)
             if exchanged or r.persistent or (j != i and r.level < shared):
-                lasting[r.memory, together] = max(lasting.get((r.memory, together), 0), r.largest)
+                bits = whole[r.memory, r.tensor] if r.backing else r.largest
+                lasting[r.memory, together] = max(lasting.get((r.memory, together), 0), bits)
     own: dict[str, list[HeldSpace]] = {r.memory: [] for reserved in held for r in reserved}
     for r in held[i]:
         together = partners[r.tensor] if r.backing else frozenset([r.tensor])
