@@ -143,7 +143,8 @@ def _peak(
     """What lies in each memory whatever the Einsum does, plus the busiest moment of its own holders."""
     lasting: dict[tuple[str, frozenset[str]], float] = {}
     whole = {(r.memory, r.tensor): 0.0 for reserved in held for r in reserved if r.backing}
-    for r in (r for reserved in held for r in reserved if r.backing):  # one holder: as large as any of its users needs it
+    # One holder, as large as any of its users needs it.
+    for r in (r for reserved in held for r in reserved if r.backing):
         whole[r.memory, r.tensor] = max(whole[r.memory, r.tensor], r.largest)
     for j, reserved in enumerate(held):
         shared = shared_level(nests, held, i, j)
