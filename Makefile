@@ -16,7 +16,7 @@ demo: $(VENV)/.installed
 
 # The whole test suite: lint, format, types, tests.
 test: check
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # The report in a real browser: Debian's chromium, installed here if we may, driven by Playwright.
 test-browser: $(VENV)/.installed
@@ -43,7 +43,7 @@ docs: $(VENV)/.installed
 
 # The random proofs: thousands of cases against the simulator and the exhaustive mappers; FUSIEST_PROVE_SHARE=1 for a night.
 prove: $(VENV)/.installed
-	FUSIEST_PROVE=1 $(BIN)/python -m pytest -n 2 tests/model tests/pmapping tests/mapper tests/baselines tests/networks tests/sweeps/test_random_sweeps.py
+	FUSIEST_PROVE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/model tests/pmapping tests/mapper tests/baselines tests/networks tests/sweeps/test_random_sweeps.py
 
 # Wrong edits of the search and the model, one at a time: the tests must notice each.
 mutants: $(VENV)/.installed

@@ -53,7 +53,7 @@ def _glb_size(dice: Dice, grower: Grower, uneven: bool) -> arch.Value:
     if dice.chance(10):
         return math.inf
     whole = sum(math.prod(sizes) for sizes in grower.sizes.values())
-    most = max(4, whole * 2 // 3 if dice.chance(30) else whole // 2)
+    most = max(4, whole // 2 if dice.chance(20) else whole // 4)
     size = 8 * dice.number(3, most)
     if not uneven:
         return size

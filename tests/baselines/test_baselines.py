@@ -46,6 +46,8 @@ from tests.proving import cases
 from tests.values import check_values
 from tests.workload_strategies import WorkloadCase, workload_cases
 
+pytestmark = pytest.mark.xdist_group("baselines")
+"""In one process: compiling them takes a minute."""
 BASELINES = ("set", "tileflow", "tileflow-mcts", "timeloop")
 
 

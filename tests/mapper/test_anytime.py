@@ -131,7 +131,7 @@ def test_what_is_explored_exactly_is_used(monkeypatch: pytest.MonkeyPatch) -> No
         return explore(spec, einsum, asked)
 
     monkeypatch.setattr(tables, "explore", first_only)
-    explored = explore_in_time(explorer, Clock(0.0, None), {"I": Table("", (), {}, [], 0)})
+    explored = explore_in_time(explorer, Clock(0.0, None), {"I": Table("", (), {}, [], 0)}, {})
     assert isinstance(explored, Exploration)
     assert (explored.exact, explored.stopped) == ({"I"}, "time limit")
     assert asked_for[0] == ("I", None)
