@@ -414,6 +414,27 @@ def test_options_that_would_be_ignored(capsys: Capture) -> None:
     assert (status, err) == (2, "no file has a section 'mapping:' to show as pseudocode\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        ((*TWO, "--profile", "--quiet"), True),
+        ((*TWO, "--json", "-x.json"), True),
+        ((*TWO, "--charts", "--tree"), True),
+        ((*TWO, "--usage", "--quiet"), False),
+        (("show", "simple", "--yaml", "--svg"), True),
+        (("import", "x.onnx", "--output", "--strict"), True),
+    ],
+)
+def test_an_option_is_no_value_of_another(
+    arguments: tuple[str, ...], path: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    option, value = arguments[-2:]
+    hint = f"; what is really called so is ./{value}" if path else ""
+    assert run(capsys, *arguments) == (2, "", f"{option} {value}: the value of {option} is missing{hint}\n")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_that_is_read_is_not_overwritten(good: str, tmp_path: Path, capsys: Capture) -> None:
     """Also by another name for it, and not two outputs into one file."""
     link, text = tmp_path / "link.yaml", Path(good).read_text()

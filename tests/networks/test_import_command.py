@@ -146,3 +146,29 @@ def test_names_are_those_of_modules() -> None:
     assert '"conv[c4, p8, q8] = relu(x[c3, H: p8 + r3 - 1, W: q8 + s3 - 1] * conv_weight[c4, c3, r3, s3])"' in text
     assert '"pool[c4, p4, q4] = max(conv[c4, P8: 2*p4 + r2, Q8: 2*q4 + s2])"' in text
     assert "# Conv conv, with Relu relu" in text
+
+
+def test_outputs_go_to_stdout_one_at_a_time(network: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = set(tmp_path.iterdir())
+    status, out, _ = run(capsys, "import", network, "--json", "-")
+    assert (status, json.loads(out)["einsums"]) == (0, 23)
+    status, out, _ = run(capsys, "import", network, "--report", "-")
+    assert status == 0
+    assert "l0.act" in out
+    status, out, _ = run(capsys, "import", network, "-o", "-")
+    assert status == 0
+    assert "einsums:" in out
+    status, out, err = run(capsys, "import", network, "-o", "-", "--json", "-")
+    assert (status, out, err) == (2, "", "--json -: --output writes it, too; only one can go to stdout\n")
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("option", ["-o", "--report", "--json"])
+def test_the_network_is_not_overwritten(
+    option: str, network: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = Path(network).read_bytes()
+    status, out, err = run(capsys, "import", network, option, str(tmp_path / "." / "decoder.onnx"))
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "would overwrite it, and it is read here" in err
+    assert Path(network).read_bytes() == whole

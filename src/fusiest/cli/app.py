@@ -9,6 +9,7 @@ import typer
 
 from fusiest import interrupt
 from fusiest.cli.advise import advise_command
+from fusiest.cli.checked import CheckedCommand
 from fusiest.cli.compare import compare_command
 from fusiest.cli.components import components_command
 from fusiest.cli.evaluate import evaluate_command
@@ -153,6 +154,8 @@ app.command(
     epilog=_example("fusiest store check edge.runs", "fusiest store merge all.runs edge.runs cloud.runs"),
 )(interruptible(store_command))
 app.command("list")(list_command)
+for _info in app.registered_commands:
+    _info.cls = CheckedCommand
 
 
 def _version(wanted: bool) -> None:

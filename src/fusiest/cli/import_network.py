@@ -7,11 +7,10 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from fusiest.cli.arguments import JsonOption
+from fusiest.cli.arguments import STDOUT, JsonOption, check_outputs
 from fusiest.cli.completion import networks, one_of
-from fusiest.cli.output import Deliveries, echo
+from fusiest.cli.output import Deliveries, echo, write_output
 from fusiest.errors import SpecError
-from fusiest.files import check_writable, write_atomically
 
 ImportOutputs: TypeAlias = tuple[str | None, str | None, str | None]
 """Where the spec, the report and its JSON go."""
@@ -30,7 +29,7 @@ def import_command(
         str | None, typer.Option("-o", "--output", metavar="FILE.yaml", help="write the workload or spec; - is stdout")
     ] = None,
     report: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write what became of each node, a line for each")
+        str | None, typer.Option(metavar="FILE", help="write what became of each node, a line for each; - is stdout")
     ] = None,
     json_file: JsonOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="fail if anything is cut, or not explained")] = False,
@@ -67,9 +66,7 @@ def import_command(
     """Turn a network into a workload, or Timeloop's files into a spec, and say what became of them."""
     from fusiest.spec import NETWORKS
 
-    for file in (output, report, json_file):
-        if file is not None and file != "-":
-            check_writable(file)
+    check_outputs(files, output=output, report=report, json=json_file)
     if first == "timeloop" and not any(file.endswith(NETWORKS) for file in files):
         _import_timeloop(files, (output, report, json_file), strict)
         return
@@ -112,18 +109,16 @@ def _import_timeloop(files: list[str], outputs: ImportOutputs, strict: bool) -> 
 
 
 def _deliver(yaml: str, summary: str, text: str, document: object, outputs: ImportOutputs) -> None:
-    """Print the summary, or with `-` the spec; write the spec, the report and its JSON where they are wanted."""
-    output, report, json_file = outputs
-    with Deliveries() as deliveries:
-        with deliveries.one():
-            echo(yaml.rstrip("\n") if output == "-" else summary)
-        for file, content in ((output, yaml), (report, text)):
-            if file is not None and file != "-":
-                with deliveries.one():
-                    write_atomically(file, content)
-        if json_file is not None:
+    """Write the spec, the report and its JSON where they are wanted; print the summary, unless one of them is printed."""
+    contents = (yaml, text, json.dumps(document, indent=1, allow_nan=False) + "\n")
+    with Deliveries(*outputs) as deliveries:
+        if STDOUT not in outputs:
             with deliveries.one():
-                write_atomically(json_file, json.dumps(document, indent=1, allow_nan=False) + "\n")
+                echo(summary)
+        for file, content in zip(outputs, contents, strict=True):
+            if file is not None:
+                with deliveries.one(file):
+                    write_output(file, content)
 
 
 def _sizes(pairs: list[str]) -> dict[str, int]:
