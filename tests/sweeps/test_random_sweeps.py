@@ -17,11 +17,12 @@ from fusiest.mapper.result import Result
 from fusiest.pmapping.diagnose import NoMapping
 from fusiest.spec.architecture import flatten
 from fusiest.sweeps import Reuse, Store
-from fusiest.sweeps.attempt import Outcome, SweepTask, attempt
+from fusiest.sweeps.attempt import Outcome, SearchTask, SweepTask, attempt
 from fusiest.sweeps.bounds import least_costs
 from fusiest.sweeps.driver import Answer, Driver, run_all
 from fusiest.sweeps.figures import best_designs, design_figures
 from fusiest.sweeps.parameters import Figure
+from fusiest.sweeps.shelf import own_shelf
 from fusiest.sweeps.sweepfile import make_sweep
 from tests.proving import PROVE, cases
 
@@ -43,6 +44,8 @@ class Here:
         return len(self.done)
 
     def submit(self, key: str, task: SweepTask) -> None:
+        if isinstance(task, SearchTask) and task.family:
+            compared["from tables"] += bool(own_shelf().tables(task.spec, task.options))
         self.done.append((key, attempt(task)))
 
     def finished(self, seconds: float) -> Iterator[tuple[str, Outcome]]:
@@ -77,6 +80,9 @@ PARAMETERS = {
     "GLB.size": [256, 600, 1500, 4000], "DRAM.read.throughput": [2, 9, 40], "DRAM.write.energy": [9, 30],
     "GLB.read.throughput": [3, 64], "GLB.leak_power": [0, 0.5], "PE.X.fanout": [1, 4], "MAC.compute.energy": [0.5, 2],
 }  # fmt: skip
+SWITCHED = (
+    Reuse(), Reuse(covered=False), Reuse(known=False), Reuse(tables=False), Reuse(covered=False, tables=False),
+)  # fmt: skip
 OBJECTIVES = ("edp", "energy", "latency", "energy,latency")
 
 
@@ -100,8 +106,8 @@ def test_every_run_equals_map(data: st.DataObject, tmp_path_factory: pytest.Temp
               "parameters": {name: PARAMETERS[name] for name in names}}  # fmt: skip
     truth: dict[int, Result | None] = {}
     # Without covering, answers are what the searches say that they are compared with: only to prove.
-    for reuse in (Reuse(), Reuse(covered=False), Reuse(known=False)) if PROVE else (Reuse(),):
-        for answer in run(fields, reuse, folder / f"runs{reuse.covered}{reuse.known}"):
+    for i, reuse in enumerate(SWITCHED if PROVE else SWITCHED[:1]):
+        for answer in run(fields, reuse, folder / f"runs{i}"):
             if answer.design.number not in truth:
                 truth[answer.design.number] = mapped(folder, answer, objective, shape)
             check(answer, truth[answer.design.number])
@@ -178,4 +184,5 @@ def test_enough_was_compared() -> None:
         assert compared["covered"] > 0
         assert compared["searched"] > 5
         assert compared["pruned"] > 0 or not PROVE
+        assert compared["from tables"] > 0 or not PROVE
         print(dict(compared))

@@ -35,6 +35,7 @@ class Chips:
             if one.file not in self.takes:
                 self.takes[one.file] = defines_of(one.file, {**plain, **one.defines})
         self.fields = [name for name in names if "." in name]
+        self._named: dict[str, list[str]] = {}
         self._check(names)
         self._machine = functools.lru_cache(_KEPT)(self._load_machine)
         self._workload = functools.lru_cache(_KEPT)(self._load_workload)
@@ -66,10 +67,16 @@ class Chips:
             texts.append(self._digest(flow))
         if None in texts:
             return None
-        known = self.takes[self.sweep.arch] | self.takes[workload.file]
-        values = {n: v for n, v in design.values.items() if n in known or n in self.fields or n == DATAFLOW}
-        made = [texts, sorted(values.items()), sorted(workload.defines.items())]
+        known, values = self._names(workload.file), design.values
+        made = [texts, [(n, values[n]) for n in known], sorted(workload.defines.items())]
         return hashlib.sha256(json.dumps(made).encode()).hexdigest()
+
+    def _names(self, file: str) -> list[str]:
+        """The parameters that a workload's specs are made from, in order."""
+        if file not in self._named:
+            known = self.takes[self.sweep.arch] | self.takes[file]
+            self._named[file] = sorted(n for n in self.first if n in known or n in self.fields or n == DATAFLOW)
+        return self._named[file]
 
     @functools.cached_property
     def _digests(self) -> dict[str, str | None]:

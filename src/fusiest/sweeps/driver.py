@@ -193,7 +193,7 @@ class Driver:
     def missing(self, row: RunRow) -> bool:
         """Whether a run's result has been lost."""
         searched = self.store.get(row.source) if row.source else row
-        return searched is None or not self.store._path(searched.object).is_file()
+        return searched is None or not self.store.holds(searched.object)
 
     def _answer(self, design: Design, workload: SweptWorkload, row: RunRow, how: str) -> Answer:
         return Answer(design, workload, row, how if row.found or how == PRUNED else "failed")

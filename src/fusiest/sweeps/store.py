@@ -76,6 +76,7 @@ class RunRow:
 
 
 _COLUMNS = [f.name for f in fields(RunRow)]
+_REQUESTED = f"SELECT {', '.join('runs.' + c for c in _COLUMNS)} FROM requests JOIN runs USING (hash) WHERE request = ?"
 
 
 class Store:
@@ -83,6 +84,7 @@ class Store:
 
     def __init__(self, folder: str | Path, create: bool = True) -> None:
         self.folder = Path(folder)
+        self._objects = str(self.folder / OBJECTS)
         if not create and not (self.folder / FILE).is_file():
             raise FusiestError(f"{folder}: no store (it has no {FILE})")
         try:
@@ -154,10 +156,7 @@ class Store:
     def requested(self, request: str) -> RunRow | None:
         """The run that answers a request: a spec that was made before from the same files and values."""
         with self._explained():
-            found = self.database.execute(
-                f"SELECT {', '.join('runs.' + c for c in _COLUMNS)} FROM requests JOIN runs USING (hash) WHERE request = ?",
-                (request,),
-            ).fetchone()
+            found = self.database.execute(_REQUESTED, (request,)).fetchone()
         return RunRow(*found) if found is not None else None
 
     def answer(self, requests: Iterable[tuple[str, str]]) -> None:
@@ -200,6 +199,10 @@ class Store:
     def read(self, name: str) -> bytes | None:
         """A result's file, if it is there and is what its name says."""
         return _read(self._path(name), name)
+
+    def holds(self, name: str) -> bool:
+        """Whether there is a result's file of this name."""
+        return os.path.isfile(f"{self._objects}/{name[:2]}/{name[2:]}.json.z")  # a Path takes five times as long
 
     def _path(self, name: str) -> Path:
         return object_path(self.folder, name)
