@@ -74,6 +74,7 @@ def test_expressions_and_lists_are_values(capsys: Capture) -> None:
         (("SRAM", "size=large", "tech_node=22nm"), "must be a number"),
         (("SRAM", "sise=1", "tech_node=22nm"), "did you mean 'size'?"),
         (("SRAM", "size"), "NAME=VALUE"),
+        (("SRAM", "size=64KiB", "tech_node=22pJ"), "tech_node of SRAM is in m, but '22pJ' is in J"),
         (("SRAM", "size=1", "size=2"), "twice"),
         (("MAC", "format=int7", "tech_node=7nm"), "did you mean 'int"),
         (("--json",), "needs a class"),

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fusiest.components import Estimate, estimate
+from fusiest.components.sram_table import NODES as TABLE_NODES
+from fusiest.components.sram_table import table
 from fusiest.errors import SpecError
 from fusiest.units import quantity
 
@@ -75,6 +77,23 @@ def test_wide_memories_beyond_the_runs_where_a_surface_would_fall() -> None:
 def test_the_node_makes_no_jumps(width: int, depth: int, node: float, banks: int) -> None:
     here, there = figures(sram(width, depth, node, banks)), figures(sram(width, depth, node * 1.001, banks))
     assert all(abs(b / a - 1) < 0.01 for a, b in zip(here, there, strict=True))
+
+
+def test_only_the_tables_of_nodes_nearby_are_read_and_once() -> None:
+    table.cache_clear()
+    for depth in (512, 1024, 2048):
+        sram(64, depth, 40e-9)
+    assert table.cache_info().misses == 2
+
+
+def test_runs_rise_so_that_the_table_takes_them_as_they_are() -> None:
+    for node in TABLE_NODES:
+        values = table(node, 1).values
+        for row, wider in zip(values, values[1:], strict=False):
+            assert all(a <= b for cell, other in zip(row, wider, strict=True) for a, b in zip(cell, other, strict=True))
+        for row in values:
+            for cell, deeper in zip(row, row[1:], strict=False):
+                assert all(a <= b for a, b in zip(cell, deeper, strict=True))
 
 
 def test_all_nodes_from_5_to_180_nm() -> None:

@@ -169,6 +169,8 @@ values:
         ("chip: wang_vlsi_2022\nvalues: [{quantity: area, conditions: {voltage: 9}, value: 1, unit: mm^2}]", "voltage"),
         ("chip: wang_vlsi_2022\nvalues: [{quantity: area, conditions: {voltage: 0}, value: 1, unit: m^2}]", "bad.yaml:2: wang_vlsi_2022"),
         ("chip: wang_vlsi_2022\nvalues: [{quantity: area, value: 1, unit: 5}]", "bad.yaml:2: unit must be text"),
+        ("chip: isaac_isca_2016\nvalues: [{quantity: area, conditions: {weight_bits: 1.5}, value: 1, unit: m^2}]", "must be a whole"),
+        ("chip: neurram_nature_2022\nvalues: [{quantity: area, conditions: {phases: 3}, value: 1, unit: m^2}]", "≤ 2, but is 3"),
     ],
 )  # fmt: skip
 def test_bad_files_are_one_line(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

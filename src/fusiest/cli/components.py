@@ -36,7 +36,9 @@ def components_command(
         echo(classes_text(all_classes()))
         return
     found = find_class(name)
-    given = _read(attributes or [])
+    texts = _read(attributes or [])
+    found.check_units(texts)
+    given = {attribute: _value(text) for attribute, text in texts.items()}
     if not given and not json:
         echo(class_text(found))
         return
@@ -44,15 +46,15 @@ def components_command(
     echo(json_format.dumps(estimate.as_json(), indent=2) if json else estimate_text(estimate))
 
 
-def _read(pairs: list[str]) -> dict[str, object]:
-    given: dict[str, object] = {}
+def _read(pairs: list[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name.isidentifier():
             raise SpecError(f"{pair}: expected NAME=VALUE")
         if name in given:
             raise SpecError(f"{name} is given twice")
-        given[name] = _value(text)
+        given[name] = text
     return given
 
 

@@ -13,12 +13,18 @@ from typing import TypeAlias
 
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
+from fusiest.units import read_quantity
 
 AttributeValue: TypeAlias = int | float | str | bool | tuple[float, ...]
 Attributes: TypeAlias = Mapping[str, AttributeValue]
 
 MIN_NODE, MAX_NODE = 5e-9, 180e-9
 """Technology nodes that the scaling laws are good for."""
+_DIMENSIONS = {
+    "m": ("m",), "V": ("V",), "s": ("s",), "J": ("J",), "F": ("F",), "Ω": ("Ω", "ohm"), "bits": ("bit",), "bit/s": ("bit/s",),
+    "1/s": ("Hz", "S/s"),
+}  # fmt: skip
+"""Of what a quantity may be, by the unit of the attribute. One without a unit, or with another, takes any quantity."""
 ROUNDING = 1e-9
 """So near to an end of its range an attribute is at it: 180 * 1e-9 is more than 180e-9."""
 
@@ -107,6 +113,15 @@ class ComponentClass:
 
     def attribute(self, name: str) -> Attribute | None:
         return next((a for a in self.attributes if a.name == name), None)
+
+    def check_units(self, given: Mapping[str, str]) -> None:
+        """Refuse quantities, as they are written, of another kind than the attribute: a node of `22 pJ`."""
+        for attribute in self.attributes:
+            text, known = given.get(attribute.name, ""), _DIMENSIONS.get(attribute.unit, ())
+            found = read_quantity(text)
+            if known and found is not None and found.unit.dimension not in known:
+                what = f"{attribute.name} of {self.name} is in {attribute.unit}"
+                raise SpecError(f"{what}, but '{shown(text)}' is in {found.unit.dimension}")
 
     def resolve(self, given: Mapping[str, object]) -> dict[str, AttributeValue]:
         """The attributes, checked, with defaults; those that the class chooses itself are left out."""

@@ -195,8 +195,9 @@ def _outside(node: float, depth: float, width: float, banks: float, ports: int) 
     nanometres = node * 1e9
     if not NODES[0] * (1 - 1e-9) <= nanometres <= NODES[-1] * (1 + 1e-9):
         notes.append(f"extrapolated: CACTI's nodes are {NODES[0]} to {NODES[-1]} nm")
-    widest = math.exp(table(NODES[0]).widest)
-    deepest = min(_deepest(n, width) for n in nearest_nodes(nanometres))
+    nearest = nearest_nodes(nanometres)
+    widest = math.exp(table(nearest[0], 1).widest)  # the same at all nodes
+    deepest = min(_deepest(n, width) for n in nearest)
     if width > widest * (1 + 1e-9):
         notes.append(_beyond("bits wide", width, widest, widest))
     if depth > deepest * (1 + 1e-9):  # only now are the tables of all nodes read
@@ -218,7 +219,7 @@ def _beyond(what: str, value: float, known: float, most: float) -> str:
 
 def _deepest(node: int, width: float) -> float:
     """The most words for which a node has runs, at about this width."""
-    known = table(node)
+    known = table(node, 1)
     return math.exp(clamped(math.log(width), known.widths, known.deepest))
 
 

@@ -46,10 +46,12 @@ def _text(name: str = "sram.csv") -> list[str]:
 
 
 @lru_cache(maxsize=32)
-def table(node: int, ports: int = 1) -> SramTable:
-    """One of the table's nodes, for banks of so many ports; its last depth and width are `BEYOND` times those of the runs."""
+def table(node: int, ports: int) -> SramTable:
+    """One of the table's nodes, for banks of so many ports; its last depth and width are `BEYOND` times those of the runs.
+
+    `ports` has no default: to the cache, a call without it would be another one."""
     if ports > 1:
-        one = table(node)
+        one = table(node, 1)
         return one._replace(values=_rising(_with_ports(one, node, ports)))
     prefix = f"{node},"
     columns: dict[float, dict[float, tuple[float, ...]]] = {}
@@ -63,7 +65,7 @@ def table(node: int, ports: int = 1) -> SramTable:
     filled = _filled([[columns[width].get(depth) for depth in depths] for width in widths], depths)
     deepest = [max(columns[width]) for width in widths]
     depths, widths = _beyond(depths), _beyond(widths)
-    return SramTable(depths, widths, _rising(_continued(filled, depths, widths)), [*deepest, deepest[-1]])
+    return SramTable(depths, widths, _continued(filled, depths, widths), [*deepest, deepest[-1]])
 
 
 def _beyond(grid: list[float]) -> list[float]:
@@ -71,9 +73,15 @@ def _beyond(grid: list[float]) -> list[float]:
 
 
 def _continued(values: Surface, depths: list[float], widths: list[float]) -> Surface:
-    """One more depth and one more width, by the last power law."""
-    deeper = [[*row, _power_law(depths, row[-2], row[-1])] for row in values]
-    wider = [_power_law(widths, *pair) for pair in zip(deeper[-2], deeper[-1], strict=True)]
+    """One more depth and one more width, by the last power law, but never less than fewer words or bits."""
+    deeper: Surface = []
+    for row in values:
+        last = _power_law(depths, row[-2], row[-1])
+        deeper.append([*row, tuple(map(max, last, row[-1], deeper[-1][-1] if deeper else last))])
+    wider: list[tuple[float, ...]] = []
+    for pair in zip(deeper[-2], deeper[-1], strict=True):
+        last = _power_law(widths, *pair)
+        wider.append(tuple(map(max, last, pair[-1], wider[-1] if wider else last)))
     return [*deeper, wider]
 
 
@@ -92,31 +100,34 @@ def _rising(values: Surface) -> Surface:
     return found
 
 
-def _filled(known: list[list[tuple[float, ...] | None]], depths: list[float]) -> list[list[tuple[float, ...]]]:
+def _filled(known: list[list[tuple[float, ...] | None]], depths: list[float]) -> Surface:
     """Cells without a run: between a width's runs and beyond them a power law, but never less than a memory of fewer
-    words or bits, nor more than one of more that was run."""
+    words or bits, nor more than one of more that was run. The runs themselves rise, and are as they are."""
     ceilings, none = _ceilings(known), (-math.inf,) * FIGURES
-    filled: list[list[tuple[float, ...]]] = []
+    filled: Surface = []
     for j, row in enumerate(known):
-        at = [i for i, cell in enumerate(row) if cell is not None]
-        curves = [[row[i][q] for i in at] for q in range(FIGURES)]  # type: ignore[index]
+        at = [depth for depth, cell in zip(depths, row, strict=True) if cell is not None]
+        curves = list(zip(*(cell for cell in row if cell is not None), strict=True))
+        fewer_bits = filled[-1] if filled else [none] * len(row)
         cells: list[tuple[float, ...]] = []
+        fewer_words = none
         for i, cell in enumerate(row):
-            guess = cell or tuple(line(depths[i], [depths[k] for k in at], curve) for curve in curves)
-            fewer_words = cells[i - 1] if i else none
-            fewer_bits = filled[j - 1][i] if j else none
-            cells.append(tuple(map(max, map(min, guess, ceilings[j][i]), fewer_words, fewer_bits)))
+            if cell is None:
+                guess = [line(depths[i], at, curve) for curve in curves]
+                cell = tuple(map(max, map(min, guess, ceilings[j][i]), fewer_words, fewer_bits[i]))
+            cells.append(cell)
+            fewer_words = cell
         filled.append(cells)
     return filled
 
 
 def _ceilings(known: list[list[tuple[float, ...] | None]]) -> list[list[tuple[float, ...]]]:
-    """For each cell the least figures of runs with at least its bits and words."""
+    """For each cell the least figures of runs with at least its bits and words, which is its own run if there is one."""
     none = (math.inf,) * FIGURES
     found = [[none] * (len(row) + 1) for row in known] + [[none] * (len(known[0]) + 1)]
     for j in reversed(range(len(known))):
         for i in reversed(range(len(known[j]))):
-            found[j][i] = tuple(map(min, known[j][i] or none, found[j + 1][i], found[j][i + 1]))
+            found[j][i] = known[j][i] or tuple(map(min, found[j + 1][i], found[j][i + 1]))
     return found
 
 
@@ -155,7 +166,7 @@ def _with_ports(one: SramTable, node: int, ports: int) -> Surface:
 def _port_factors(node: int, ports: int) -> list[list[list[float]]]:
     """By the table's widths and depths the logarithms of six factors: linear in node, log width and log depth, and
     beyond the runs as at the last ones."""
-    one, curves, i = table(node), _port_curves(), bisect_right(_PORT_NODES[1:-1], node)
+    one, curves, i = table(node, 1), _port_curves(), bisect_right(_PORT_NODES[1:-1], node)
     widths = sorted({w for p, _, w in curves if p == ports})
     columns: list[list[list[float]]] = []
     for w in widths:

@@ -103,11 +103,14 @@ def _chip(value: Published) -> Chip:
 
 def _check_conditions(value: Published, defines: dict[str, ChipCondition]) -> None:
     known = undeclared(library_text(f"arches/cim/{value.chip}.yaml"), value.chip)
-    for name in defines:
+    for name, given in defines.items():
         if name not in known:
             raise SpecError(
                 f"{value.chip} has no condition '{shown(name)}'{did_you_mean(name, [*known, PARTS])}", at=value.source
             )
+        counts = name.endswith("_bits") or name in ("cores", "phases", "tiles")
+        if counts and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
+            raise SpecError(f"condition {name} must be a whole number from 1, but is {shown(given)}", at=value.source)
 
 
 def filled_chip(name: str, defines: dict[str, ChipCondition]) -> Filled:
