@@ -35,7 +35,7 @@ class ImportOptions:
             ("elementwise", self.elementwise, ELEMENTWISE),
         ):
             if value not in known:
-                raise SpecError(f"{name} is one of {', '.join(known)}, not '{value}'{did_you_mean(str(value), known)}")
+                raise SpecError(f"{name} cannot be '{value}'{did_you_mean(str(value), known)}")
         sizes = {f"dim {name}": size for name, size in self.dims.items()}
         if self.batch is not None:
             sizes["batch"] = self.batch
