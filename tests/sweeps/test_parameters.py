@@ -157,3 +157,12 @@ def test_specs_are_those_that_load_gives(tmp_path: Path) -> None:
                        "parameters": {"GlobalBufferSize": [8192], "dataflow": ["unfused"]}})  # fmt: skip
     spec = Chips(made).spec(Designs(made).design(0), made.workloads[0])
     assert spec == fusiest.load("simple", "matmuls", "unfused", GlobalBufferSize=8192, M=32)
+
+
+def test_a_small_sweep_makes_its_specs_once() -> None:
+    sweep = make_sweep({"arch": "simple", "workloads": ["matmuls"], "parameters": {"GlobalBufferSize": [4096, 8192]}})
+    chips, designs = Chips(sweep), list(Designs(sweep))
+    specs = [chips.spec(design, sweep.workloads[0]) for design in designs]
+    assert specs[0] != specs[1]
+    for design, spec in zip(designs, specs, strict=True):
+        assert chips.spec(design, sweep.workloads[0]) is spec

@@ -20,6 +20,7 @@ from fusiest.sweeps.sweepfile import SweepFile, SweptWorkload
 DATAFLOW, FREE = "dataflow", "free"
 _KEPT = 64
 """Machines and workloads that are kept in memory, each: designs that follow each other share them."""
+_KEPT_SPECS = 256
 
 
 class Chips:
@@ -36,6 +37,7 @@ class Chips:
                 self.takes[one.file] = defines_of(one.file, {**plain, **one.defines})
         self.fields = [name for name in names if "." in name]
         self._named: dict[str, list[str]] = {}
+        self._specs: dict[tuple[tuple[tuple[str, ParameterValue], ...], str], Spec] = {}
         self._check(names)
         self._machine = functools.lru_cache(_KEPT)(self._load_machine)
         self._workload = functools.lru_cache(_KEPT)(self._load_workload)
@@ -43,8 +45,14 @@ class Chips:
         self._check_twice()
 
     def spec(self, design: Design, workload: SweptWorkload) -> Spec:
-        """A workload on a design."""
-        values = design.values
+        """A workload on a design. Of a small sweep, specs are made once: it plans all runs before it begins any."""
+        key = tuple(design.values.items()), workload.label
+        spec = self._specs.get(key) or self._make(design.values, workload)
+        if len(self._specs) < _KEPT_SPECS:
+            self._specs[key] = spec
+        return spec
+
+    def _make(self, values: Mapping[str, ParameterValue], workload: SweptWorkload) -> Spec:
         fields = tuple((name, values[name]) for name in self.fields)
         work = self._workload(workload, self._defines(workload.file, values))
         machine = self._machine(self._defines(self.sweep.arch, {**values, **workload.defines}),
