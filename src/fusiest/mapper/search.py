@@ -45,6 +45,8 @@ WORTHWHILE_EINSUMS = 12
 """From so many Einsums on, stretches of them are bounded exactly."""
 MOST_GAPS = 4.0
 """In costs of an average Einsum: with a larger gap between what is known and its bound, no pmapping is left out."""
+_SHARES_OF_GAP = (1 / 4, 1 / 2, 9 / 16, 5 / 8, 3 / 4, 7 / 8)
+"""How far above the bound passes look before one that looks up to what is known."""
 _STOPS: dict[type, Stop] = {OutOfTime: "time limit", KeyboardInterrupt: "interrupt"}
 """MemoryError has subclasses."""
 
@@ -82,6 +84,8 @@ class Search:
     deadline: float | None = None
     """From then on the search ends, if a mapping is known."""
     candidates: list[Candidate] = field(default_factory=list)
+    below: float | None = None
+    """The pass that runs leaves out all that scores more."""
 
     def __post_init__(self) -> None:
         objective = self.options.minimized
@@ -107,7 +111,8 @@ class Search:
                 self.frontier = first_level(self.problem)
                 self._reduce()
                 self._bound_stretches()
-                self._join(self._pass(all_orders=self.all_orders))
+                if not self._join_below():
+                    self._join(self._pass(all_orders=self.all_orders))
             return self._proof()
         except (OutOfTime, KeyboardInterrupt, MemoryError) as error:
             if not self.candidates:
@@ -181,6 +186,33 @@ class Search:
         for state in self.frontier.states:
             self._note(state, history)
         return self.frontier.exact
+
+    def _join_below(self) -> bool:
+        """Exact passes that keep only what can cost little more than the least that is possible; whether one found a mapping.
+
+        All that is cheaper than `below` is kept, so that the best of what is found is the best of all. Over many layers, what
+        is known is above the bound by more than one layer's choices matter, and a pass that has to beat it prunes little.
+        """
+        objective = self.options.minimized
+        few = len(self.problem.order) < WORTHWHILE_EINSUMS
+        if few or not self.options.bounds or not self.candidates or self.options.usage or objective.is_front:
+            return False
+        with np.errstate(invalid="ignore"):  # what cannot be completed needs infinitely much
+            gap, found = self._gap(), len(self.candidates)
+        energy, latency, _ = self._known()
+        score = objective.score(energy, latency)
+        best = self.candidates[int(np.argmin(score))].costs
+        for share in _SHARES_OF_GAP if gap > CLOSE else ():
+            factor = 1 - gap * (1 - share)
+            self.below = float(score.min()) * factor
+            scale = factor**0.5 if objective.is_product else factor
+            point = best._replace(energy=best.energy * scale, latency=best.latency * scale)
+            how = self._pass(all_orders=self.all_orders)
+            self._join(replace(how, incumbents=replace(how.incumbents, points=(point,))))
+            self.below = None
+            if len(self.candidates) > found:
+                return True
+        return False
 
     def _report(self, level: Level, phase: str) -> None:
         finished, total = len(self.stats.funnel) + 1, len(self.problem.order)
@@ -273,6 +305,8 @@ class Search:
                 bounds = self._compared(rows.energy, rows.latency, usage, least)
                 for bound in bounds[pareto_rows(np.zeros(len(bounds), np.int64), bounds)]:
                     worst = max(worst, float(_ratio(known, bound).max(axis=1).min()))
+        if self.below is not None:  # what costs more was left out
+            worst = max(worst, float(self.options.minimized.score(energy, latency).min()) / self.below)
         return 1 - 1 / worst
 
     def gap_above(self, least: Least) -> float:
