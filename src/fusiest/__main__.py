@@ -1,20 +1,25 @@
 """The program, also as `python -m fusiest`: from the first line on, Ctrl-C ends in one line."""
 
+from __future__ import annotations
+
+# Before `main` Ctrl-C is Python's own: only what Python has loaded by then is imported here.
 import atexit
 import gc
 import os
 import sys
-import threading
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line, and end the process."""
-    gc.set_threshold(100_000, 20, 100)  # what is imported is no garbage
     status = 0
     try:
+        gc.set_threshold(100_000, 20, 100)  # what is imported is no garbage
         from fusiest import interrupt
 
         with interrupt.program():
@@ -33,6 +38,8 @@ def main() -> None:
         status = end.code or 0
         if status == INTERRUPTED:
             _end_at_once(INTERRUPTED)
+    import threading
+
     if threading.active_count() == 1:
         atexit._run_exitfuncs()
         _end_at_once(status)
