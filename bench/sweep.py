@@ -19,6 +19,7 @@ from typing import Any
 
 from bench.machine import machine, versions
 from fusiest.files import write_atomically
+from fusiest.spec import Memory
 from fusiest.sweeps.attempt import Outcome, SweepTask
 from fusiest.sweeps.children import Children
 from fusiest.sweeps.driver import Counts, Driver, Reuse, run_all
@@ -66,8 +67,8 @@ class Scale:
 
 def trivial(task: SweepTask) -> Outcome:
     """In place of a search."""
-    nodes = task.spec.require_arch().nodes
-    size = next(float(str(n.size)) for n in nodes if getattr(n, "name", "") == "GlobalBuffer")  # type: ignore[union-attr]
+    memories = (n for n in task.spec.require_arch().nodes if isinstance(n, Memory))
+    size = next(float(str(memory.size)) for memory in memories if memory.name == "GlobalBuffer")
     return Outcome("done", "", size, 1.0, 0.0, document=packed({"size": size}))
 
 

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 from fusiest.looptree.nodes import Node, Spatial, Temporal
 from fusiest.model.visits import footprint
+from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.table import Compatibility, FusedLoop, Holding, Rows, Table
+from fusiest.reference.exhaustive import exhaustive
+from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.reference.tilings import PlainCompatibility, Pmapping
 from fusiest.spec import bind, computes
 from fusiest.spec.spec import Spec
@@ -94,6 +97,15 @@ def differences(search: Fronts, expected: Fronts) -> list[str]:
         found += [f"missed {p} of {compatibility}; has {sorted(own)[:3]}" for p in other if not covers(own, p)]
         found += [f"too good {p} of {compatibility}; not {sorted(other)[:3]}" for p in own if not covers(other, p)]
     return found
+
+
+def equal_table(spec: Spec, einsum: str, imperfect: bool = False, general: bool = False) -> Table:
+    """What is found for an Einsum, which must be what trying everything finds."""
+    table = pmappings(spec, einsum, imperfect=imperfect, general=general)
+    expected = exhaustive(spec, einsum, table.memories, ReferenceLimits(imperfect=imperfect))
+    assert expected
+    assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []
+    return table
 
 
 def branch_nodes(table: Table, form: Compatibility, rows: Rows, i: int) -> list[Node]:

@@ -25,7 +25,7 @@ from fusiest.reference.tilings import Pmapping
 from fusiest.spec.binding import bind
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
-from tests.pmapping.fronts import branch_nodes, differences, exhaustive_fronts, search_fronts
+from tests.pmapping.fronts import branch_nodes, differences, equal_table, exhaustive_fronts, search_fronts
 from tests.proving import PROVE, TALLY, cases, floors
 from tests.values import check_tree
 
@@ -154,10 +154,7 @@ workload:
 
 def test_one_and_the_same_order_option_is_met() -> None:
     """A above B above Z meets neither: B must not stand below A, or else Z must not."""
-    spec = load_text(TWO_ORDERS)
-    table = pmappings(spec, "E1")
-    expected = exhaustive(spec, "E1", table.memories, ReferenceLimits())
-    assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []
+    equal_table(load_text(TWO_ORDERS), "E1")
 
 
 FIXED_TILE = """
@@ -184,10 +181,7 @@ def test_a_loop_that_only_lowers_a_reservation_stays(general: bool) -> None:
     """[A in GLB] for m [B in Reg] for n: A must stand above m, and fits because m is right below it. A moves 4 values (DRAM 10,
     GLB 1) and is read 8 times (4 · 2, or the compute's 8), B moves 4 · 2 (10), Z 8 (10), MACs are 8, Reg is read 8 times:
     40 + 4 + 8 + 80 + 80 + 8 + 8."""
-    spec = load_text(FIXED_TILE)
-    table = pmappings(spec, "Z", general=general)
-    expected = exhaustive(spec, "Z", table.memories, ReferenceLimits())
-    assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []
+    table = equal_table(load_text(FIXED_TILE), "Z", general=general)
     assert [rows.energy.tolist() for rows in table.groups.values()] == [[228]]
 
 
@@ -210,8 +204,4 @@ workload:
 def test_a_loop_over_a_part_of_a_window_stands_above_it(general: bool) -> None:
     """GLB holds 1 of A's 5 values. Below the holder, one loop lowers what it reserves: to 2 values if it is over p, to 4 if it is
     over r. So the other one, which indexes A only in part, must stand above it."""
-    spec = load_text(WINDOW)
-    table = pmappings(spec, "Z", general=general)
-    expected = exhaustive(spec, "Z", table.memories, ReferenceLimits())
-    assert expected
-    assert differences(search_fronts(spec, table), exhaustive_fronts(expected)) == []
+    equal_table(load_text(WINDOW), "Z", general=general)

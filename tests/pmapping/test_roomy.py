@@ -11,22 +11,19 @@ from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.roomy import alive_bits, roomy_memories
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import check_front
+from tests.pmapping.test_sizes import TWO_MEMORIES
 from tests.proving import cases
 from tests.workload_strategies import WorkloadCase, workload_cases
 
-CHIP = """
-arch:
-  nodes:
-  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: ~Intermediates, may_keep: All},
-             actions: [{name: read, energy: 9}, {name: write, energy: 9}]}
-  - !Memory {name: GLB, size: "{{ SIZE }}", component_class: Dummy, tensors: {keep: ~DRAM, may_keep: All},
-             actions: [{name: read, energy: 1}, {name: write, energy: 1}]}
-  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, throughput: 1}]}
+CHIP = (
+    TWO_MEMORIES
+    + """
 workload:
   rank_sizes: {M: 4, N: 3}
   bits_per_value: {All: 8}
   einsums:
 """
+)
 CHAIN = (
     CHIP
     + """

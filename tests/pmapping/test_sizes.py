@@ -15,7 +15,7 @@ from tests.mapper.test_exhaustive_workload import check_front
 from tests.proving import cases
 from tests.workload_strategies import WorkloadCase, workload_cases
 
-TWO = """
+TWO_MEMORIES = """
 arch:
   nodes:
   - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: ~Intermediates, may_keep: All},
@@ -23,6 +23,10 @@ arch:
   - !Memory {name: GLB, size: "{{ SIZE }}", component_class: Dummy, tensors: {keep: ~DRAM, may_keep: All},
              actions: [{name: read, energy: 1}, {name: write, energy: 1}]}
   - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, throughput: 1}]}
+"""
+TWO = (
+    TWO_MEMORIES
+    + """
 workload:
   rank_sizes: {M: 4, K: 2, N: 3}
   bits_per_value: {All: 8}
@@ -30,6 +34,7 @@ workload:
   - "T[m, n] = A[m, k] * B[k, n]"
   - "Z[m] = T[m, n]"
 """
+)
 NEED = 8 * ((4 * 2 + 2 * 3 + 4 * 3) + (4 * 3 + 4))
 """Every tensor of every Einsum at once."""
 

@@ -40,10 +40,7 @@ def make_charges(spec: Spec, memories: tuple[str, ...]) -> TensorCharges:
 def _extents(spec: Spec, einsum: str, tensor: str) -> dict[str, int]:
     """Per rank of a tensor, how many elements an Einsum touches; of a rank that producers share out, all."""
     info = spec.info.einsums[einsum]
-    touched = {
-        rank: 1 + sum(abs(a) * (info.bounds[v] - 1) for v, a in affine.coefficients.items())
-        for rank, affine in info.accesses[tensor].ranks.items()
-    }
+    touched = {rank: affine.length(info.bounds) for rank, affine in info.accesses[tensor].ranks.items()}
     for rank, size in [info.shared_out[tensor]] if tensor in info.shared_out else []:
         touched[rank] = max(touched[rank], size)
     return touched

@@ -112,16 +112,18 @@ def run(
             say: Progress = progress or (lambda step: None)
             if options.windows != "none":
                 check_windows(spec)
+            why: NoMapping | None = None
             try:
                 result = _run(spec, options, say, executor, tables)
-            except NoMapping:
+            except NoMapping as error:
                 if options.windows == "none":
                     raise
+                why = error
                 result = Result(spec, options.objective, [], False, 1.0, Stats(), options=options)
             if options.windows != "none" and not interrupt.taken():
                 result = with_windows(result, lambda part, own: _run(part, own, lambda step: None, executor), say)
-                if not result.mappings:
-                    return _run(spec, options, say, executor)  # says why there is none
+                if why is not None and not result.mappings:
+                    raise why
         except MemoryError:
             raise OutOfMemory(
                 "out of memory before a mapping was known; --jobs 1, --orders given or a limit of --max-fused-loops takes less"

@@ -36,7 +36,7 @@ from fusiest.joining import (
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.result import FunnelStep, Stats, Stop
-from fusiest.objective import CLOSE, NOTHING, Least, Weights
+from fusiest.objective import CLOSE, NOTHING, Least, Objective, Weights
 from fusiest.pmapping import Floats, Ints, pareto_rows
 from fusiest.show import si
 
@@ -134,9 +134,8 @@ class Search:
         """The best mapping so far, in words."""
         if not self.candidates:
             return ""
-        energy, latency, _ = self._known()
-        i = int(np.argmin(self.options.minimized.score(energy, latency)))
-        return f"best so far: {si(energy[i], 'J')}, {si(latency[i], 's')}"
+        energy, latency, _ = self._best_known().costs
+        return f"best so far: {si(energy, 'J')}, {si(latency, 's')}"
 
     def best(self) -> list[Candidate]:
         """The candidates that a result is made of: all of a front, else the best one."""
@@ -148,9 +147,7 @@ class Search:
         elif self.incumbents.watched is not None:
             chosen = _least_by_usage(score, usage)
         else:
-            close = np.flatnonzero(score <= score.min() * (1 + CLOSE))
-            other = objective.tie_break(energy, latency)
-            chosen = close[np.lexsort((score[close], other[close]))][:1]
+            chosen = best_rows(objective, energy, latency)[:1]
         return [self.candidates[i] for i in chosen]
 
     # --- passes -------------------------------------------------------------------------------------------------------
@@ -194,17 +191,14 @@ class Search:
         is known is above the bound by more than one layer's choices matter, and a pass that has to beat it prunes little.
         """
         objective = self.options.minimized
-        few = len(self.problem.order) < WORTHWHILE_EINSUMS
-        if few or not self.options.bounds or not self.candidates or self.options.usage or objective.is_front:
+        if not self._is_long() or not self._can_prune() or objective.is_front:
             return False
         with np.errstate(invalid="ignore"):  # what cannot be completed needs infinitely much
             gap, found = self._gap(), len(self.candidates)
-        energy, latency, _ = self._known()
-        score = objective.score(energy, latency)
-        best = self.candidates[int(np.argmin(score))].costs
+        best = self._best_known().costs
         for share in _SHARES_OF_GAP if gap > CLOSE else ():
             factor = 1 - gap * (1 - share)
-            self.below = float(score.min()) * factor
+            self.below = self._best_score() * factor
             scale = factor**0.5 if objective.is_product else factor
             point = best._replace(energy=best.energy * scale, latency=best.latency * scale)
             how = self._pass(all_orders=self.all_orders)
@@ -237,7 +231,7 @@ class Search:
 
         Over many layers, what is known is above the relaxed bound by more than a single pmapping could cost.
         """
-        if not self.options.bounds or not self.candidates or self.options.usage:
+        if not self._can_prune():
             return
         if self._gap() * len(self.problem.order) > MOST_GAPS:
             return
@@ -251,13 +245,11 @@ class Search:
 
     def _bound_stretches(self) -> None:
         """Better bounds for a long workload, cut where the best mapping known is not fused."""
-        few = len(self.problem.order) < WORTHWHILE_EINSUMS
-        if few or not self.options.bounds or not self.candidates or self.options.usage:
+        if not self._is_long() or not self._can_prune():
             return
         self.say(Step("bounding stretches of Einsums", self.best_words()))
         objective = self.options.minimized
-        energy, latency, _ = self._known()
-        best = self.candidates[int(np.argmin(objective.score(energy, latency)))]
+        best = self._best_known()
         weights = objective.weights(best.costs.energy, best.costs.latency)
         if any(weights):
             self._set_weights(weights)
@@ -306,7 +298,7 @@ class Search:
                 for bound in bounds[pareto_rows(np.zeros(len(bounds), np.int64), bounds)]:
                     worst = max(worst, float(_ratio(known, bound).max(axis=1).min()))
         if self.below is not None:  # what costs more was left out
-            worst = max(worst, float(self.options.minimized.score(energy, latency).min()) / self.below)
+            worst = max(worst, self._best_score() / self.below)
         return 1 - 1 / worst
 
     def gap_above(self, least: Least) -> float:
@@ -314,6 +306,21 @@ class Search:
         known, nothing = self._compared(*self._known()), np.zeros(1)
         bound = self._compared(nothing, nothing, nothing, least)[0]
         return 1 - 1 / max(1.0, float(_ratio(known, bound).max(axis=1).min()))
+
+    def _can_prune(self) -> bool:
+        """Whether there is something to beat that bounds may be held against."""
+        return self.options.bounds and bool(self.candidates) and not self.options.usage
+
+    def _is_long(self) -> bool:
+        return len(self.problem.order) >= WORTHWHILE_EINSUMS
+
+    def _best_known(self) -> Candidate:
+        energy, latency, _ = self._known()
+        return self.candidates[int(np.argmin(self.options.minimized.score(energy, latency)))]
+
+    def _best_score(self) -> float:
+        energy, latency, _ = self._known()
+        return float(self.options.minimized.score(energy, latency).min())
 
     def _known(self) -> Floats:
         """Energy, latency and usage of all candidates, one row each."""
@@ -323,6 +330,14 @@ class Search:
         """Costs that mappings are compared by, one per column; `more` is what they still need at least."""
         columns = self.options.minimized.least_costs(energy, latency, more, self.incumbents.weights)
         return np.column_stack(columns if self.incumbents.watched is None else [*columns, usage])
+
+
+def best_rows(objective: Objective, energy: Floats, latency: Floats) -> Ints:
+    """Of all that have the best score, those first that cost less otherwise."""
+    score = objective.score(energy, latency)
+    close = np.flatnonzero(score <= score.min() * (1 + CLOSE))
+    best: Ints = close[np.lexsort((score[close], objective.tie_break(energy, latency)[close]))]
+    return best
 
 
 def _several_orders(problem: JoinProblem) -> bool:

@@ -22,6 +22,7 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import cpu_seconds
 from fusiest.mapper.result import Mapping, Result
+from fusiest.mapper.search import best_rows
 from fusiest.mapper.window_plans import WindowPlan, window_plans, window_runs
 from fusiest.mapper.window_specs import FirstCut, rolled, unrolled
 from fusiest.model import evaluate
@@ -61,7 +62,7 @@ def with_windows(result: Result, run: Run, say: Progress) -> Result:
         result.optimal, result.gap = False, 1.0  # nothing bounds what other windows could do
     try:
         found = [mapping for part in search.whole() if (mapping := _joined(spec, part)) is not None]
-        result.mappings = best_of([*result.mappings, *found], options)
+        result.mappings = _best_of([*result.mappings, *found], options)
     except (KeyboardInterrupt, Interrupted):  # what is known without windows stays known
         result.stopped = "interrupt"
     except (MemoryError, OutOfMemory):
@@ -223,7 +224,7 @@ def _is_allowed(spec: Spec, tree: LoopTree) -> bool:
     return True
 
 
-def best_of(mappings: Sequence[Mapping], options: Options) -> list[Mapping]:
+def _best_of(mappings: Sequence[Mapping], options: Options) -> list[Mapping]:
     """What was asked for: the best mapping, or the front, sorted by energy."""
     if not mappings:
         return []
@@ -231,7 +232,5 @@ def best_of(mappings: Sequence[Mapping], options: Options) -> list[Mapping]:
     if len(options.objective) > 1:
         chosen = pareto_rows(np.zeros(len(mappings), np.int64), costs)
     else:
-        score = options.minimized.score(costs[:, 0], costs[:, 1])
-        ties = np.flatnonzero(score <= score.min() * (1 + 1e-12))
-        chosen = ties[[int(np.argmin(costs[ties].sum(axis=1)))]]
+        chosen = best_rows(options.minimized, costs[:, 0], costs[:, 1])[:1]
     return sorted((mappings[int(i)] for i in chosen), key=lambda m: (m.energy, m.latency))

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from fusiest.errors import SpecError
 from fusiest.model.nest import EinsumNest, Holder, NestLoop
 from fusiest.model.visits import footprint
-from fusiest.spec import Access
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +66,10 @@ def _reservation(nest: EinsumNest, holder: Holder, index: int) -> Reservation:
     elements = footprint(tensor.access, extents)
     window = nest.kept.get(holder.tensor) if index == 0 else None
     if window is not None:
-        elements = elements // _length(tensor.access, window.rank, extents) * window.length
+        elements = elements // tensor.access.ranks[window.rank].length(extents) * window.length
     if index == 0 and holder.tensor in nest.einsum.shared_out:  # there is room for the parts of all producers
         parts = nest.einsum.shared_out[holder.tensor]
-        own = _length(tensor.access, parts.rank, extents)
+        own = tensor.access.ranks[parts.rank].length(extents)
         elements = elements // own * max(own, parts.size)
     bits = elements * holder.component.bits_per_value[holder.tensor]
     persistent = index == 0 and (holder.persistent or holder.tensor in nest.einsum.persistent)
@@ -85,11 +84,6 @@ def _reservation(nest: EinsumNest, holder: Holder, index: int) -> Reservation:
     level = -1 if persistent else len(above)
     shared = level + (window.loops if window is not None else 0)
     return Reservation(holder.component.name, holder.tensor, bits, level, index == 0, shared)
-
-
-def _length(access: Access, rank: str, extents: Mapping[str, int]) -> int:
-    """Positions of one rank in a tile of these extents."""
-    return 1 + sum(abs(a) * (extents[v] - 1) for v, a in access.ranks[rank].coefficients.items())
 
 
 def _passed(nest: EinsumNest, holder: Holder) -> list[NestLoop]:

@@ -55,9 +55,7 @@ def total_footprint(access: Access, by_variable: Mapping[str, Visits]) -> int:
 
 def footprint(access: Access, extents: Mapping[str, int]) -> int:
     """Elements in the box that a tile of these extents touches."""
-    return _product(
-        1 + sum(abs(a) * (extents[v] - 1) for v, a in affine.coefficients.items()) for affine in access.ranks.values()
-    )
+    return _product(affine.length(extents) for affine in access.ranks.values())
 
 
 def _product(numbers: Iterable[int]) -> int:

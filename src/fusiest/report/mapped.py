@@ -152,10 +152,7 @@ def tensor_rows(background: Background) -> list[list[Any]]:
     for tensor in names.tensors:
         einsum = info.einsums[info.users[tensor][0]]
         access, bits = einsum.accesses[tensor], einsum.bits_per_value[tensor]
-        shape = {
-            str(rank): 1 + sum(abs(a) * (einsum.bounds[v] - 1) for v, a in affine.coefficients.items())
-            for rank, affine in access.ranks.items()
-        }
+        shape = {str(rank): affine.length(einsum.bounds) for rank, affine in access.ranks.items()}
         size = footprint(access, einsum.bounds) * bits / 8
         persistent = any(tensor in info.einsums[user].persistent for user in info.users[tensor])
         rows.append([tensor, ROLES[names.roles[tensor]], shape, bits, size, persistent])

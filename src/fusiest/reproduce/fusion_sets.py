@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from fusiest.model import CONVENTION, operations
+from fusiest.model import CONVENTION, footprint, operations
 from fusiest.report import SETS
 from fusiest.reproduce.edge import OURS, best_mapping, lengths, thousands
 from fusiest.reproduce.output import Output, OutputRow, table
@@ -35,10 +34,8 @@ def intensity(tokens: int) -> dict[str, float]:
         if info.is_copy_operation:
             continue
         values = [
-            math.prod(1 + sum(abs(a) * (info.bounds[v] - 1) for v, a in r.coefficients.items()) for r in access.ranks.values())
-            * info.bits_per_value[tensor] / 8
-            for tensor, access in info.accesses.items()
-        ]  # fmt: skip
+            footprint(access, info.bounds) * info.bits_per_value[tensor] / 8 for tensor, access in info.accesses.items()
+        ]
         found[name] = operations(info) / info.n_instances / sum(values)
     return found
 

@@ -44,6 +44,14 @@ class Affine:
         more = sum(a * by[v] for v, a in self.coefficients.items())
         return Affine(self.coefficients, self.constant + more) if more else self
 
+    def length(self, extents: Mapping[str, int]) -> int:
+        """How many positions it can have from the least to the greatest, over a box of these extents.
+
+        >>> Affine.parse("2*p + r").length({"p": 3, "r": 2})
+        6
+        """
+        return 1 + sum(abs(a) * (extents[v] - 1) for v, a in self.coefficients.items())
+
     def __str__(self) -> str:
         terms = [(a, v if abs(a) == 1 else f"{abs(a)}*{v}") for v, a in self.coefficients.items()]
         if self.constant or not terms:
