@@ -76,7 +76,7 @@ def window_plans(spec: Spec, run: Sequence[str]) -> Iterator[WindowPlan]:
         for times in (n for n in range(2, bound + 1) if bound % n == 0):
             seen: set[tuple[frozenset[str], ...]] = set()
             for kept in _choices(inner):
-                plan = _plan(spec, run, variable, times, kept)
+                plan = window_plan(spec, run, variable, times, kept)
                 if plan is not None and any(_is_window(plan, t) for t in inner):
                     overlapping = frozenset(t for t in inner if _overlaps(plan, t))
                     if (key := (kept & overlapping, overlapping)) not in seen:
@@ -100,8 +100,11 @@ def _overlaps(plan: WindowPlan, tensor: str) -> bool:
     return line.length > line.step
 
 
-def _plan(spec: Spec, run: Sequence[str], variable: str, times: int, kept: frozenset[str]) -> WindowPlan | None:
-    """The windows that follow, or None if they do not all move together."""
+def window_plan(spec: Spec, run: Sequence[str], variable: str, times: int, kept: frozenset[str]) -> WindowPlan | None:
+    """A run over one variable of its result, in `times` tiles: the windows that follow, or None if they do not all move together.
+
+    `kept`: tensors that are held above the loop, if their windows overlap.
+    """
     variables: dict[str, str] = {}
     made: dict[str, WindowLine] = {}
     needed: dict[str, WindowLine] = {}

@@ -61,8 +61,8 @@ def with_windows(result: Result, run: Run, say: Progress) -> Result:
     if any(True for names in window_runs(spec) for _ in window_plans(spec, names)):
         result.optimal, result.gap = False, 1.0  # nothing bounds what other windows could do
     try:
-        found = [mapping for part in search.whole() if (mapping := _joined(spec, part)) is not None]
-        result.mappings = _best_of([*result.mappings, *found], options)
+        found = [mapping for part in search.whole() if (mapping := joined_parts(spec, part)) is not None]
+        result.mappings = best_of([*result.mappings, *found], options)
     except (KeyboardInterrupt, Interrupted):  # what is known without windows stays known
         result.stopped = "interrupt"
     except (MemoryError, OutOfMemory):
@@ -96,9 +96,9 @@ class _WindowSearch:
             options = [(start, parts) for (start, own), parts in windowed.items() if own == end and start in best]
             if end in ends:
                 options += [(s, self._plain(names[s:end])) for s in sorted(starts) if s < end and s in best]
-            both = [_both(one, two) for start, parts in options for one in best[start] for two in parts]
+            both = [in_a_row(one, two) for start, parts in options for one in best[start] for two in parts]
             if both:
-                best[end] = _front(both)
+                best[end] = best_parts(both)
         return [part for part in best.get(len(names), []) if part.windows]
 
     def _windowed(self, run: Sequence[str]) -> list[PartMapping]:
@@ -114,7 +114,7 @@ class _WindowSearch:
                 found += self._planned(list(alike), part)
             except SpecError:  # a name in the architecture means nothing in the part
                 break
-        return _front(found)
+        return best_parts(found)
 
     def _planned(self, plans: Sequence[WindowPlan], part: Spec) -> Iterable[PartMapping]:
         """Mappings that were found for one plan, written as those of each that is wanted.
@@ -128,7 +128,7 @@ class _WindowSearch:
         cuts: tuple[FirstCut, ...] = ("outside", "inside", "not")
         for mapping, plan, cut in itertools.product(mappings, wanted, cuts):
             tree = rolled(mapping.looptree, plan, cut)
-            cost = _evaluated(part, tree) if tree is not None else None
+            cost = evaluated_mapping(part, tree) if tree is not None else None
             if tree is not None and cost is not None:
                 yield PartMapping(cost.energy, cost.latency, (tree,), True)
 
@@ -163,13 +163,13 @@ class _WindowSearch:
         return interrupt.taken() or (limit is not None and time.perf_counter() > self.begin + limit)
 
 
-def _both(one: PartMapping, two: PartMapping) -> PartMapping:
+def in_a_row(one: PartMapping, two: PartMapping) -> PartMapping:
     return PartMapping(
         one.energy + two.energy, one.latency + two.latency, one.trees + two.trees, one.windows or two.windows
     )
 
 
-def _front(parts: Sequence[PartMapping]) -> list[PartMapping]:
+def best_parts(parts: Sequence[PartMapping]) -> list[PartMapping]:
     """Those that nothing is better than, with windows and without."""
     if not parts:
         return []
@@ -177,7 +177,7 @@ def _front(parts: Sequence[PartMapping]) -> list[PartMapping]:
     return [parts[i] for i in pareto_rows(np.array([part.windows for part in parts], np.int64), costs)]
 
 
-def _evaluated(spec: Spec, tree: LoopTree) -> Mapping | None:
+def evaluated_mapping(spec: Spec, tree: LoopTree) -> Mapping | None:
     """The mapping, if it fits and is right."""
     try:
         cost = evaluate(spec, tree)
@@ -186,7 +186,7 @@ def _evaluated(spec: Spec, tree: LoopTree) -> Mapping | None:
     return None if cost.warnings else Mapping(tree, einsums(tree.nodes), cost)
 
 
-def _joined(spec: Spec, part: PartMapping) -> Mapping | None:
+def joined_parts(spec: Spec, part: PartMapping) -> Mapping | None:
     """One mapping of the whole workload, if the architecture's constraints allow it there."""
     top: dict[tuple[str, bool], list[str]] = {}
     branches: list[tuple[Node, ...]] = []
@@ -199,7 +199,7 @@ def _joined(spec: Spec, part: PartMapping) -> Mapping | None:
         branches.append(tree.nodes[len(holders) :])
     nodes: list[Node] = [Storage(tensors=tuple(t), component=c, persistent=p) for (c, p), t in top.items()]
     tail = branches[0] if len(branches) == 1 else (Sequential(nodes=tuple(Nested(nodes=b) for b in branches)),)
-    mapping = _evaluated(spec, LoopTree(nodes=(*nodes, *tail)))
+    mapping = evaluated_mapping(spec, LoopTree(nodes=(*nodes, *tail)))
     return mapping if mapping is not None and _is_allowed(spec, mapping.looptree) else None
 
 
@@ -224,7 +224,7 @@ def _is_allowed(spec: Spec, tree: LoopTree) -> bool:
     return True
 
 
-def _best_of(mappings: Sequence[Mapping], options: Options) -> list[Mapping]:
+def best_of(mappings: Sequence[Mapping], options: Options) -> list[Mapping]:
     """What was asked for: the best mapping, or the front, sorted by energy."""
     if not mappings:
         return []
