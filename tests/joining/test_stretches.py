@@ -26,6 +26,7 @@ def _everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """A first pass that cuts nearly everything off, then stretches as small as can be."""
     monkeypatch.setattr(search, "FIRST_PASS", Coarse(most=2))
     monkeypatch.setattr(search, "WORTHWHILE_EINSUMS", 2)
+    monkeypatch.setattr(search, "LONG_EINSUMS", 2)
     monkeypatch.setattr(search, "MOST_GAPS", math.inf)
     monkeypatch.setattr(stretches, "_LEAST_EINSUMS", 1)
     monkeypatch.setattr(stretches, "_LEAST_FUSED_EINSUMS", 1)

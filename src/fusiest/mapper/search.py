@@ -41,8 +41,10 @@ from fusiest.pmapping import Floats, Ints, pareto_rows
 from fusiest.show import si
 
 FIRST_PASS = Coarse()
-WORTHWHILE_EINSUMS = 12
+WORTHWHILE_EINSUMS = 6
 """From so many Einsums on, stretches of them are bounded exactly."""
+LONG_EINSUMS = 12
+"""From so many on, exact passes begin with less to beat than what is known."""
 MOST_GAPS = 4.0
 """In costs of an average Einsum: with a larger gap between what is known and its bound, no pmapping is left out."""
 _SHARES_OF_GAP = (1 / 4, 1 / 2, 9 / 16, 5 / 8, 3 / 4, 7 / 8)
@@ -191,7 +193,7 @@ class Search:
         is known is above the bound by more than one layer's choices matter, and a pass that has to beat it prunes little.
         """
         objective = self.options.minimized
-        if not self._is_long() or not self._can_prune() or objective.is_front:
+        if len(self.problem.order) < LONG_EINSUMS or not self._can_prune() or objective.is_front:
             return False
         with np.errstate(invalid="ignore"):  # what cannot be completed needs infinitely much
             gap, found = self._gap(), len(self.candidates)
@@ -244,8 +246,8 @@ class Search:
         self.incumbents = replace(self.incumbents, weights=weights)
 
     def _bound_stretches(self) -> None:
-        """Better bounds for a long workload, cut where the best mapping known is not fused."""
-        if not self._is_long() or not self._can_prune():
+        """Better bounds for a workload of many Einsums, cut where the best mapping known is not fused."""
+        if len(self.problem.order) < WORTHWHILE_EINSUMS or not self._can_prune():
             return
         self.say(Step("bounding stretches of Einsums", self.best_words()))
         objective = self.options.minimized
@@ -310,9 +312,6 @@ class Search:
     def _can_prune(self) -> bool:
         """Whether there is something to beat that bounds may be held against."""
         return self.options.bounds and bool(self.candidates) and not self.options.usage
-
-    def _is_long(self) -> bool:
-        return len(self.problem.order) >= WORTHWHILE_EINSUMS
 
     def _best_known(self) -> Candidate:
         energy, latency, _ = self._known()
