@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -119,9 +120,20 @@ def _split(component: BoundComponent, sizeless: bool = False) -> tuple[tuple[flo
     return tuple(own), plain(rest)
 
 
+_einsums: dict[int, tuple[EinsumInfo, object]] = {}
+"""The plain forms of the latest Einsums, by identity: designs of a sweep share them."""
+_MOST_EINSUMS = 2_000
+
+
 def _einsum(info: EinsumInfo) -> object:
     """All of an Einsum but the names that expressions use: what they stand for is where they are used."""
-    return plain({f.name: getattr(info, f.name) for f in dataclasses.fields(info) if f.name != "names"})
+    known = _einsums.get(id(info))
+    if known is None or known[0] is not info:
+        if len(_einsums) >= _MOST_EINSUMS:
+            _einsums.clear()
+        form = plain({f.name: getattr(info, f.name) for f in dataclasses.fields(info) if f.name != "names"})
+        known = _einsums[id(info)] = info, json.dumps(form, sort_keys=True, allow_nan=False)
+    return known[1]
 
 
 def _placement(node: arch.Container, names: EinsumNames) -> object:
@@ -134,7 +146,7 @@ def _placement(node: arch.Container, names: EinsumNames) -> object:
 
 def _texts(value: object, names: EinsumNames) -> object:
     if isinstance(value, str):
-        return [ast.unparse(parse_expression(value)), _meanings(value, names)]
+        return [_normal(value), _meanings(value, names)]
     if isinstance(value, tuple):
         return [_texts(item, names) for item in value]
     if dataclasses.is_dataclass(value):
@@ -143,6 +155,12 @@ def _texts(value: object, names: EinsumNames) -> object:
             for f in dataclasses.fields(value)
         }
     return plain(value)
+
+
+@functools.lru_cache(10_000)
+def _normal(text: str) -> str:
+    """An expression, however it is spaced."""
+    return ast.unparse(parse_expression(text))
 
 
 def _meanings(text: str, names: EinsumNames) -> dict[str, object]:
