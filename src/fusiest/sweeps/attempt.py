@@ -56,6 +56,8 @@ class Outcome:
     """The result, packed."""
     object: str = ""
     """Its name, if it is in the store already."""
+    needed: dict[str, float] = field(default_factory=dict, repr=False)
+    """Bits of each memory that the result's mappings need."""
 
 
 def attempt(task: SweepTask) -> Outcome:
@@ -103,8 +105,16 @@ def _search(task: SearchTask) -> Outcome:
     status, reason = _judged(result)
     return Outcome(
         status, reason, best.energy, best.latency, result.gap, peak_bytes=result.stats.peak_rss_bytes,
-        document=packed(result_json(result)),
+        document=packed(result_json(result)), needed=_needed(result),
     )  # fmt: skip
+
+
+def _needed(result: Result) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for mapping in result.mappings:
+        for name, bits in mapping.evaluation.peak_occupancy_bits.items():
+            found[name] = max(found.get(name, 0.0), float(bits))
+    return found
 
 
 def _judged(result: Result) -> tuple[str, str]:

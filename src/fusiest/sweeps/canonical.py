@@ -49,22 +49,33 @@ class RunForm:
     hash: str
     family: str
     figures: tuple[float, ...]
+    rooms: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
+    """Of each figure that is a size, the memory; of others, nothing. Empty if that is not known any more."""
 
     def nowhere_worse(self, other: RunForm) -> bool:
         """Whether this design is at least as good as the other in every figure, and alike in all else."""
         return self.family == other.family and all(a >= b for a, b in zip(self.figures, other.figures, strict=True))
+
+    def with_sizes(self, needed: Mapping[str, float]) -> RunForm:
+        """As it would be with memories of no more than these sizes; no run's form, but to compare with."""
+        figures = zip(self.figures, self.rooms or [""] * len(self.figures), strict=True)
+        return RunForm("", self.family, tuple(min(x, needed.get(room, x)) for x, room in figures), self.rooms)
 
 
 def run_form(spec: Spec, options: Options, sizeless: frozenset[str] = frozenset()) -> RunForm:
     """A spec and the options that change the answer. `sizeless`: memories whose sizes do not count."""
     places: dict[tuple[str, tuple[float, ...]], int] = {}
     einsums = []
+    sized: set[str] = set()
     for info in spec.info.einsums.values():
         names = architecture_names(spec, info)
         bound = bind_all(spec, info)
         nodes = []
         for node in arch.flatten(spec.require_arch().nodes):
-            own, rest = _split(bound[str(node.name)], str(node.name) in sizeless)
+            component = bound[str(node.name)]
+            own, rest = _split(component, component.name in sizeless)
+            if component.kind == "memory" and component.total_latency is None:
+                sized.add(component.name)
             # A component has the same figures in most Einsums: they are listed once.
             place = places.setdefault((str(node.name), own), len(places))
             nodes.append([rest, place, _placement(node, names)])
@@ -74,7 +85,8 @@ def run_form(spec: Spec, options: Options, sizeless: frozenset[str] = frozenset(
     if options.windows != "none":
         chosen["windows"] = options.windows
     family = _sha([ANSWER, plain(chosen), _structure(spec.require_arch().nodes), einsums])
-    return RunForm(_sha([family, [repr(x) for x in figures]]), family, figures)
+    rooms = tuple(room for name, own in places for room in ("",) * (len(own) - 1) + (name if name in sized else "",))
+    return RunForm(_sha([family, [repr(x) for x in figures]]), family, figures, rooms)
 
 
 def _sha(value: object) -> str:

@@ -67,7 +67,7 @@ class Chips:
         key = defines, str(values.get(DATAFLOW, FREE)), fields
         if key in self._packed:
             # It was made when the run was planned, and checked.
-            return combined(pickle.loads(self._packed[key]), work, checked=len(self.sweep.workloads) == 1)  # noqa: S301
+            return combined(pickle.loads(self._packed[key]), work, checked=len(self.sweep.workloads) == 1)
         machine = self._machine(*key)
         if len(self._specs) >= _KEPT_SPECS and self._packed_bytes < _KEPT_BYTES:
             self._packed[key] = pickle.dumps(machine)
