@@ -16,7 +16,8 @@ from fusiest.spec import architecture as arch
 from fusiest.spec import edits
 from fusiest.spec.analysis import WorkloadInfo, analyze
 from fusiest.spec.architecture import Architecture, computes, flatten, path_nodes
-from fusiest.spec.binding import BoundComponent, architecture_names, at_node, bind_node, missing_figures
+from fusiest.spec.binding import architecture_names, at_node, bind_node, missing_figures
+from fusiest.spec.bound import BoundComponent
 from fusiest.spec.budget import budget, spend
 from fusiest.spec.component_classes import WrittenClass, compiled
 from fusiest.spec.dataflow import Dataflow
