@@ -136,7 +136,7 @@ def unfused_candidates(explorer: Explorer, alone: Mapping[str, Table]) -> list[C
     search = Search(problem, options, False, lambda step: None, Stats())
     search.look()
     explorer.say(Step("first look", search.best_words() or "there is no mapping"))
-    return search.candidates
+    return [one for one in search.candidates if isinstance(one, Candidate)]
 
 
 def _least_of_computing(path: Path) -> tuple[float, float]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import concurrent.futures
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as TypingMapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from fusiest import interrupt
 from fusiest.collector import collector_paused
 from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
-from fusiest.joining import JoinProblem, Switches, join_problem, trace
+from fusiest.joining import JoinProblem, KnownCosts, Switches, join_problem, trace
 from fusiest.looptree import LoopTree
 from fusiest.mapper.anytime import Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
 from fusiest.mapper.diagnose import why_not_joined
@@ -21,14 +22,22 @@ from fusiest.mapper.options import Options, hinting
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.result import Mapping, Result, Stats
-from fusiest.mapper.search import Proof, Search
+from fusiest.mapper.saved import einsum_order
+from fusiest.mapper.search import Candidate, KnownMapping, Proof, Search
 from fusiest.mapper.tables import Explorer, make_explorer
 from fusiest.mapper.windowed import check_windows, with_windows
-from fusiest.model import evaluate
+from fusiest.model import evaluate, fused_sets
 from fusiest.pmapping import NoMapping, Table, large_enough, shared_memories
 from fusiest.spec import Spec
 
 MOST_DOWN_SETS = 10_000
+
+
+class Known(NamedTuple):
+    """What other searches have found: tables of Einsums, and mappings to begin with."""
+
+    tables: dict[str, Table]
+    start: Sequence[LoopTree] = ()
 
 
 @hinting
@@ -102,8 +111,10 @@ def run(
     progress: Progress | None = None,
     executor: concurrent.futures.Executor | None = None,
     tables: dict[str, Table] | None = None,
+    start: Sequence[LoopTree] = (),
 ) -> Result:
     """Map with checked options. `tables`: those of Einsums that are known; those that the search explores are added.
+    `start`: mappings that may be good, to begin with; those that are not valid do not count.
 
     Ctrl-C ends the search with what it has found, or with an exception if that is nothing.
     """
@@ -114,7 +125,7 @@ def run(
                 check_windows(spec)
             why: NoMapping | None = None
             try:
-                result = _run(spec, options, say, executor, tables)
+                result = _run(spec, options, say, executor, Known(tables if tables is not None else {}, start))
             except NoMapping as error:
                 if options.windows == "none":
                     raise
@@ -138,7 +149,7 @@ def _run(
     options: Options,
     say: Progress,
     executor: concurrent.futures.Executor | None,
-    tables: dict[str, Table] | None = None,
+    given: Known | None = None,
 ) -> Result:
     """The chain. With a time limit it begins with mappings that are not fused, which can be had at once."""
     begin, cpu = time.perf_counter(), cpu_seconds()
@@ -148,14 +159,16 @@ def _run(
     alone = explore_alone(explorer) if options.time_limit is not None else {}
     known = unfused_candidates(explorer, alone) if alone else []
     clock = Clock(begin, options.time_limit if known else None)
-    exploration = explore_in_time(explorer, clock, alone if known else {}, tables if tables is not None else {})
+    tables, start = given or Known({})
+    exploration = explore_in_time(explorer, clock, alone if known else {}, tables)
     if exploration is None:
         raise MemoryError
     stats = _table_stats(spec, options, exploration.tables, time.perf_counter() - begin)
     alone_is_all = known and not exploration.fused
     problem = known[0].problem if alone_is_all else grouped(spec, options, exploration.tables)
     deadline = 0.0 if alone_is_all or exploration.stopped == "interrupt" else clock.at(1.0)
-    search = Search(problem, options, stats.orders == "all", say, stats, deadline, known)
+    candidates: list[Candidate | KnownMapping] = [*known, *known_mappings(spec, options, start)]
+    search = Search(problem, options, stats.orders == "all", say, stats, deadline, candidates)
     proof = _search(search, explorer, exploration)
     if not search.candidates:
         raise why_not_joined(problem)
@@ -188,6 +201,9 @@ def traced(spec: Spec, search: Search) -> list[Mapping]:
     mappings = []
     with interrupt.finishing():
         for candidate in search.best():
+            if isinstance(candidate, KnownMapping):
+                mappings.append(candidate.mapping)
+                continue
             joins, costs = candidate.joins(), candidate.costs
             tree, order = trace(candidate.problem, joins), tuple(pick.einsum for pick in joins)
             mappings.append(checked_mapping(spec, order, tree, costs.energy, costs.latency, search.options.finished))
@@ -212,6 +228,19 @@ def grouped(spec: Spec, options: Options, tables: TypingMapping[str, Table]) -> 
     """The tables, ready to be joined."""
     problem = join_problem(spec, tables, options.finished, Switches(options.grouping, options.consolidation))
     return problem.watching(options.usage) if options.usage is not None else problem
+
+
+def known_mappings(spec: Spec, options: Options, trees: Iterable[LoopTree]) -> Iterator[KnownMapping]:
+    """Those that are valid on a spec, and what they cost there. (What a search for all sizes of a memory needs is not known.)"""
+    for tree in trees if options.usage is None and options.windows == "none" else ():
+        try:
+            found = evaluate(spec, tree)
+        except FusiestError:
+            continue
+        if not (options.finished and found.warnings):
+            sets = tuple(frozenset(one.einsums) for one in fused_sets(spec, tree))
+            mapping = Mapping(tree, einsum_order(tree), found)
+            yield KnownMapping(KnownCosts(found.energy, found.latency), mapping, sets)
 
 
 def checked_mapping(

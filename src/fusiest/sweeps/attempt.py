@@ -94,13 +94,14 @@ def _search(task: SearchTask) -> Outcome:
     shelf = own_shelf() if task.family else Shelf()
     tables = shelf.tables(task.spec, task.options)
     try:
-        result = run(task.spec, task.options, tables=tables)
+        result = run(task.spec, task.options, tables=tables, start=shelf.start(task.family))
     except (MemoryError, OutOfMemory):
         if not shelf.kept:
             raise
         shelf.kept.clear()  # what is kept for others must not be what is too much
         return _search(task)
     shelf.keep(task.spec, task.options, tables)
+    shelf.keep_mappings(task.family, [mapping.looptree for mapping in result.mappings])
     best = result.best(result.aim)
     status, reason = _judged(result)
     return Outcome(
