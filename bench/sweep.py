@@ -20,9 +20,10 @@ from typing import Any
 from bench.machine import machine, versions
 from fusiest.files import write_atomically
 from fusiest.spec import Memory
+from fusiest.sweeps.answers import Counts, Reuse
 from fusiest.sweeps.attempt import Outcome, SweepTask
 from fusiest.sweeps.children import Children
-from fusiest.sweeps.driver import Counts, Driver, Reuse, run_all
+from fusiest.sweeps.driver import Driver, run_all
 from fusiest.sweeps.store import Store, packed
 from fusiest.sweeps.sweepfile import make_sweep
 

@@ -21,15 +21,15 @@ _ALIKE = ("tests/pmapping/test_alike.py",)
 _OBJECTIVE = ("tests/joining/test_objective.py",)
 _ONCE = ("tests/mapper/test_exhaustive_workload.py::test_mapper_finds_the_front_where_it_once_did_not",)
 _ROWS = ("tests/joining/test_rows.py",)
+_TRACE = ("tests/joining/test_trace.py",)
 _JOINTS = ("tests/joining/test_joints.py",)
 _LOWERS = ("tests/pmapping/test_exhaustive.py::test_a_loop_that_only_lowers_a_reservation_stays",)
 _WINDOW = ("tests/pmapping/test_exhaustive.py::test_a_loop_over_a_part_of_a_window_stands_above_it",)
-_NESTS = ("tests/pmapping/test_exhaustive.py::test_search_finds_the_fronts",)
+_EXCHANGED = ("tests/pmapping/test_exhaustive.py::test_what_einsums_exchange_does_not_sink",)
 
 MUTANTS = (
     # --- the model
-    Mutant("model/visits.py", "1 + sum(abs(a) * (extents[v] - 1)", "1 + sum(a * (extents[v] - 1)",
-           _SIMULATED),
+    Mutant("spec/affine.py", "1 + sum(abs(a) * (extents[v] - 1)", "1 + sum(a * (extents[v] - 1)", _SIMULATED),
     Mutant("model/accesses.py", "reads, writes = pulled - skipped,", "reads, writes = pulled,", _MODEL),
     Mutant("model/occupancy.py", "sums[memory] = sums.get(memory, 0) + bits", "sums[memory] = max(sums.get(memory, 0), bits)", _MODEL),
     Mutant("model/occupancy.py", "        bits *= nest.einsum.n_instances\n", "        pass\n", _MODEL),
@@ -37,9 +37,9 @@ MUTANTS = (
            ("tests/model/test_exchange.py::test_indices_that_are_shifted_mirrored_or_strided",)),
     # --- one Einsum
     Mutant("pmapping/meeting.py", "if t in spec.info.shared or t in info.persistent]", "if t in spec.info.shared]", _ALIKE),
-    Mutant("pmapping/identical.py", "        shared,\n        agreed,\n", "        shared,\n", _ALIKE),
-    Mutant("pmapping/identical.py", "        accesses,\n        shared,\n", "        accesses,\n", _ALIKE),
-    Mutant("pmapping/nest.py", "return self.rules.sink and not stretch.is_backing(holder)", "return self.rules.sink", _NESTS),
+    Mutant("pmapping/identical.py", "        agreed_loops(spec, einsum, finished),\n", "", _ALIKE),
+    Mutant("pmapping/identical.py", "        common_loops(spec, einsum),\n", "", _ALIKE),
+    Mutant("pmapping/nest.py", "return self.rules.sink and not stretch.is_backing(holder)", "return self.rules.sink", _EXCHANGED),
     Mutant("pmapping/nest.py", "ranks[i].get(o, -1) <= ranks[i][holder.tensor]", "ranks[i].get(o, -1) >= ranks[i][holder.tensor]",
            ("tests/pmapping/test_exhaustive.py::test_one_and_the_same_order_option_is_met",)),
     Mutant("pmapping/nest.py", "variable in self.relevant[below]", "variable in self.full[below]", _WINDOW),
@@ -61,6 +61,8 @@ MUTANTS = (
            "max(beside[a, k], max(reserved[a, k], beside[a, k + 1]))", _ROWS),
     Mutant("joining/kernels.py", "points[p, 0] * _SLACK or total_latency", "points[p, 0] * _SLACK and total_latency", _ROWS),
     Mutant("joining/kernels.py", "beside[a, zones] = max(beside[a, zones], finished)", "pass", _ROWS),
+    Mutant("joining/trace.py", "origin.branch(int(rows.row[pick.row]), tiles)", "origin.branch(pick.row, tiles)", _TRACE),
+    Mutant("joining/trace.py", "int(trail.before_row[row])", "int(trail.einsum_row[row])", _TRACE),
     Mutant("joining/reduced.py", "flags |= incumbents", "flags &= incumbents", ("tests/joining/test_reduced.py",)),
     Mutant("objective.py", "return np.minimum(total_energy * slowest, costliest * total_latency)",
            "return np.maximum(total_energy * slowest, costliest * total_latency)", _OBJECTIVE),

@@ -34,7 +34,7 @@ arch:
 
 
 def mapped(spec: fusiest.Spec, objective: str) -> fusiest.Mapping:
-    result = fusiest.map(spec, objective=objective, windows="none")
+    result = fusiest.map(spec, objective=objective)
     assert result.optimal
     return result.best(objective)
 

@@ -205,3 +205,29 @@ def test_a_loop_over_a_part_of_a_window_stands_above_it(general: bool) -> None:
     """GLB holds 1 of A's 5 values. Below the holder, one loop lowers what it reserves: to 2 values if it is over p, to 4 if it is
     over r. So the other one, which indexes A only in part, must stand above it."""
     equal_table(load_text(WINDOW), "Z", general=general)
+
+
+CHAIN = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: ~Intermediates},
+             actions: [{name: read, energy: 10}, {name: write, energy: 10}]}
+  - !Memory {name: GLB, size: 9, component_class: Dummy, tensors: {keep: Intermediates},
+             actions: [{name: read, energy: 1}, {name: write, energy: 1}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 1}]}
+workload:
+  rank_sizes: {M: 4}
+  bits_per_value: {All: 1}
+  einsums:
+  - "A[m] = X[m]"
+  - "Z[m] = A[m]"
+  - "Y[m] = Z[m]"
+"""
+
+
+@pytest.mark.parametrize("general", [False, True])
+def test_what_einsums_exchange_does_not_sink(general: bool) -> None:
+    """[A in GLB] for m [Z in GLB]: all of A is made before Z is begun, which goes on value by value. With A below m, A does, too."""
+    table = equal_table(load_text(CHAIN), "Z", general=general)
+    zones = [tuple(backing.zones for backing in c.backings) for c in table.groups]
+    assert sorted(zones) == [(0, 0), (0, 1), (1, 0), (1, 1)]

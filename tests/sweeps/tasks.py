@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 from fusiest.sweeps.attempt import Outcome, SweepTask, attempt
 from fusiest.sweeps.store import packed
@@ -20,7 +21,8 @@ def misbehave(task: SweepTask) -> Outcome:
         except MemoryError:
             return Outcome("out of memory", "40 GiB")
     if size == 40_002:
-        time.sleep(1_000)
+        Path(os.environ["FUSIEST_TEST_LOG"]).write_text(str(os.getpid()), encoding="ascii")
+        time.sleep(100_000)
     if size == 40_003:
         os.kill(os.getpid(), signal.SIGSEGV)
     return attempt(task)

@@ -17,9 +17,10 @@ from fusiest.mapper.result import Result
 from fusiest.pmapping.diagnose import NoMapping
 from fusiest.spec.architecture import flatten
 from fusiest.sweeps import Reuse, Store
+from fusiest.sweeps.answers import Answer
 from fusiest.sweeps.attempt import Outcome, SearchTask, SweepTask, attempt
 from fusiest.sweeps.bounds import least_costs
-from fusiest.sweeps.driver import Answer, Driver, run_all
+from fusiest.sweeps.driver import Driver, run_all
 from fusiest.sweeps.figures import best_designs, design_figures
 from fusiest.sweeps.parameters import Figure
 from fusiest.sweeps.shelf import own_shelf
@@ -132,7 +133,7 @@ def mapped(folder: Path, answer: Answer, objective: str, shape: dict[str, int]) 
             changed = {place: tuple(items)}
         spec = spec.with_component(component, **changed)
     try:
-        return fusiest.map(spec, objective, windows="none", jobs=1)
+        return fusiest.map(spec, objective, jobs=1)
     except NoMapping:
         return None
 

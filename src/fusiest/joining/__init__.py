@@ -15,7 +15,7 @@ from fusiest.joining.passes import Bounds, JoinPass, Level, NoBounds, State, fir
 from fusiest.joining.problem import Group, JoinProblem, Potential, join_problem, potential
 from fusiest.joining.reduced import reduced
 from fusiest.joining.rows import PartialRows, Switches
-from fusiest.joining.space import memory_sizes
+from fusiest.joining.space import make_charges, memory_sizes
 from fusiest.joining.stretches import seam_bounds
 from fusiest.joining.trace import History, Pick, picks, trace
 
@@ -44,6 +44,7 @@ __all__ = [
     "join_problem",
     "ledger",
     "levels",
+    "make_charges",
     "memory_sizes",
     "picks",
     "potential",

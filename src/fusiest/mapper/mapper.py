@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as TypingMapping
-from dataclasses import replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -15,23 +15,29 @@ from fusiest.collector import collector_paused
 from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
 from fusiest.joining import JoinProblem, KnownCosts, Switches, join_problem, trace
 from fusiest.looptree import LoopTree
-from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
+from fusiest.mapper.anytime import Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
 from fusiest.mapper.diagnose import why_not_joined
 from fusiest.mapper.notebook import notebook_progress
-from fusiest.mapper.options import Options, hinting, usual_windows
+from fusiest.mapper.options import Options, hinting
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.result import Mapping, Result, Stats
-from fusiest.mapper.search import Proof, Search
-from fusiest.mapper.tables import Explorer, asked_of, make_explorer
-from fusiest.mapper.windowed import WindowSearches, with_windows, worth_windows
-from fusiest.model import evaluate
+from fusiest.mapper.saved import einsum_order
+from fusiest.mapper.search import Candidate, KnownMapping, Proof, Search
+from fusiest.mapper.tables import Explorer, make_explorer
+from fusiest.mapper.windowed import check_windows, with_windows
+from fusiest.model import evaluate, fused_sets
 from fusiest.pmapping import NoMapping, Table, large_enough, shared_memories
 from fusiest.spec import Spec
 
 MOST_DOWN_SETS = 10_000
-_SHARE_WITHOUT_WINDOWS = 0.5
-"""Of the time, before mappings with windows are looked for."""
+
+
+class Known(NamedTuple):
+    """What other searches have found: tables of Einsums, and mappings to begin with."""
+
+    tables: dict[str, Table]
+    start: Sequence[LoopTree] = ()
 
 
 @hinting
@@ -45,7 +51,7 @@ def map(
     max_fused_loops_per_variable: int = 1,
     imperfect: bool = False,
     exchange: str = "finished",
-    windows: str | None = None,
+    windows: str = "none",
     jobs: int | None = None,
     time_limit: float | None = None,
     memory_limit: float | None = None,
@@ -63,7 +69,7 @@ def map(
     `orders`: "all" orders of Einsums that respect dependencies, or only the "given" one.
     `max_fused_loops`, `max_fused_loops_per_variable`: of a pmapping. `imperfect`: also tiles that do not divide.
     `exchange`: Einsums use only tensors that are "finished", or "any".
-    `windows`: fuse through halos, with what overlaps "retained", or "all": also made again, the default; or "none".
+    `windows`: fuse through halos, with what overlaps "retained", or "all": also made again; what is best of that is not proven.
     `jobs`: processes; by default as many as there are cores. `time_limit`: seconds; then the best so far.
     `memory_limit`: bytes, of all processes together; by default three quarters of what the machine has.
     `coarse`, `bounds`, `grouping`, `consolidation`: parts of the search, which change the time and never the result.
@@ -83,7 +89,7 @@ def map(
         max_fused_loops_per_variable=max_fused_loops_per_variable,
         imperfect=imperfect,
         exchange=exchange,
-        windows=windows if windows is not None else usual_windows(usage, exchange),
+        windows=windows,
         jobs=jobs,
         time_limit=time_limit,
         memory_limit=memory_limit,
@@ -105,18 +111,30 @@ def run(
     progress: Progress | None = None,
     executor: concurrent.futures.Executor | None = None,
     tables: dict[str, Table] | None = None,
+    start: Sequence[LoopTree] = (),
 ) -> Result:
     """Map with checked options. `tables`: those of Einsums that are known; those that the search explores are added.
+    `start`: mappings that may be good, to begin with; those that are not valid do not count.
 
     Ctrl-C ends the search with what it has found, or with an exception if that is nothing.
     """
     with interrupt.deferred():
         try:
             say: Progress = progress or (lambda step: None)
-            if worth_windows(spec, options):
-                result = _run_with_windows(spec, options, say, executor, tables)
-            else:
-                result = _run(spec, options, say, executor, tables)
+            if options.windows != "none":
+                check_windows(spec)
+            why: NoMapping | None = None
+            try:
+                result = _run(spec, options, say, executor, Known(tables if tables is not None else {}, start))
+            except NoMapping as error:
+                if options.windows == "none":
+                    raise
+                why = error
+                result = Result(spec, options.objective, [], False, 1.0, Stats(), options=options)
+            if options.windows != "none" and not interrupt.taken():
+                result = with_windows(result, lambda part, own: _run(part, own, lambda step: None, executor), say)
+                if why is not None and not result.mappings:
+                    raise why
         except MemoryError:
             raise OutOfMemory(
                 "out of memory before a mapping was known; --jobs 1, --orders given or a limit of --max-fused-loops takes less"
@@ -126,60 +144,12 @@ def run(
     return result
 
 
-def _run_with_windows(
-    spec: Spec,
-    options: Options,
-    say: Progress,
-    executor: concurrent.futures.Executor | None,
-    tables: dict[str, Table] | None,
-) -> Result:
-    """First without windows, for a part of the time, then with them."""
-    begin, limit = time.perf_counter(), options.time_limit
-    first = options if limit is None else replace(options, time_limit=_SHARE_WITHOUT_WINDOWS * limit)
-    why: NoMapping | None = None
-    try:
-        result = _run(spec, first, say, executor, tables)
-    except NoMapping as error:
-        why, result = error, Result(spec, options.objective, [], False, 1.0, Stats())
-    result.options = options
-    if interrupt.taken():
-        return result
-
-    def exact(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
-        return _run(part, own, lambda step: None, executor, known).mappings
-
-    def quick(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
-        """What a look at few rows finds."""
-        explorer = make_explorer(part, own, executor, lambda step: None)
-        explorer.explore(known, replace(asked_of(own), beam=COARSE_LOOK))
-        if len(known) < len(explorer.distinct):
-            return []
-        search = Search(grouped(part, own, explorer.named(known)), own, False, lambda step: None, Stats())
-        search.run()
-        return traced(part, search) if search.candidates else []
-
-    def relaxed(part: Spec, own: Options) -> tuple[JoinProblem, list[KnownCosts]]:
-        deadline = None if limit is None else begin + limit
-        explorer = make_explorer(part, own, executor, lambda step: None)
-        found: dict[str, Table] = {}
-        explorer.explore(found, replace(asked_of(own), unlimited=True), deadline)
-        problem = grouped(part, own, explorer.named(found))
-        search = Search(problem, own, False, lambda step: None, Stats(), deadline)
-        search.run()
-        return problem, [candidate.costs for candidate in search.best()]
-
-    result = with_windows(result, WindowSearches(exact, quick, relaxed), say)
-    if why is not None and not result.mappings:
-        raise why
-    return result
-
-
 def _run(
     spec: Spec,
     options: Options,
     say: Progress,
     executor: concurrent.futures.Executor | None,
-    tables: dict[str, Table] | None = None,
+    given: Known | None = None,
 ) -> Result:
     """The chain. With a time limit it begins with mappings that are not fused, which can be had at once."""
     begin, cpu = time.perf_counter(), cpu_seconds()
@@ -189,14 +159,16 @@ def _run(
     alone = explore_alone(explorer) if options.time_limit is not None else {}
     known = unfused_candidates(explorer, alone) if alone else []
     clock = Clock(begin, options.time_limit if known else None)
-    exploration = explore_in_time(explorer, clock, alone if known else {}, tables if tables is not None else {})
+    tables, start = given or Known({})
+    exploration = explore_in_time(explorer, clock, alone if known else {}, tables)
     if exploration is None:
         raise MemoryError
     stats = _table_stats(spec, options, exploration.tables, time.perf_counter() - begin)
     alone_is_all = known and not exploration.fused
     problem = known[0].problem if alone_is_all else grouped(spec, options, exploration.tables)
     deadline = 0.0 if alone_is_all or exploration.stopped == "interrupt" else clock.at(1.0)
-    search = Search(problem, options, stats.orders == "all", say, stats, deadline, known)
+    candidates: list[Candidate | KnownMapping] = [*known, *known_mappings(spec, options, start)]
+    search = Search(problem, options, stats.orders == "all", say, stats, deadline, candidates)
     proof = _search(search, explorer, exploration)
     if not search.candidates:
         raise why_not_joined(problem)
@@ -229,6 +201,9 @@ def traced(spec: Spec, search: Search) -> list[Mapping]:
     mappings = []
     with interrupt.finishing():
         for candidate in search.best():
+            if isinstance(candidate, KnownMapping):
+                mappings.append(candidate.mapping)
+                continue
             joins, costs = candidate.joins(), candidate.costs
             tree, order = trace(candidate.problem, joins), tuple(pick.einsum for pick in joins)
             mappings.append(checked_mapping(spec, order, tree, costs.energy, costs.latency, search.options.finished))
@@ -253,6 +228,19 @@ def grouped(spec: Spec, options: Options, tables: TypingMapping[str, Table]) -> 
     """The tables, ready to be joined."""
     problem = join_problem(spec, tables, options.finished, Switches(options.grouping, options.consolidation))
     return problem.watching(options.usage) if options.usage is not None else problem
+
+
+def known_mappings(spec: Spec, options: Options, trees: Iterable[LoopTree]) -> Iterator[KnownMapping]:
+    """Those that are valid on a spec, and what they cost there. (What a search for all sizes of a memory needs is not known.)"""
+    for tree in trees if options.usage is None and options.windows == "none" else ():
+        try:
+            found = evaluate(spec, tree)
+        except FusiestError:
+            continue
+        if not (options.finished and found.warnings):
+            sets = tuple(frozenset(one.einsums) for one in fused_sets(spec, tree))
+            mapping = Mapping(tree, einsum_order(tree), found)
+            yield KnownMapping(KnownCosts(found.energy, found.latency), mapping, sets)
 
 
 def checked_mapping(

@@ -35,16 +35,20 @@ from fusiest.joining import (
 )
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
-from fusiest.mapper.result import FunnelStep, Stats, Stop
+from fusiest.mapper.result import FunnelStep, Mapping, Stats, Stop
 from fusiest.objective import CLOSE, NOTHING, Least, Objective, Weights
 from fusiest.pmapping import Floats, Ints, pareto_rows
 from fusiest.show import si
 
 FIRST_PASS = Coarse()
-WORTHWHILE_EINSUMS = 12
+WORTHWHILE_EINSUMS = 6
 """From so many Einsums on, stretches of them are bounded exactly."""
+LONG_EINSUMS = 12
+"""From so many on, exact passes begin with less to beat than what is known."""
 MOST_GAPS = 4.0
 """In costs of an average Einsum: with a larger gap between what is known and its bound, no pmapping is left out."""
+_CLOSE_GAP = 0.05
+"""Known mappings that are no farther above the bound need no first pass for better ones."""
 _SHARES_OF_GAP = (1 / 4, 1 / 2, 9 / 16, 5 / 8, 3 / 4, 7 / 8)
 """How far above the bound passes look before one that looks up to what is known."""
 _STOPS: dict[type, Stop] = {OutOfTime: "time limit", KeyboardInterrupt: "interrupt"}
@@ -62,6 +66,23 @@ class Candidate(NamedTuple):
     def joins(self) -> list[Pick]:
         """The joins that led to it."""
         return picks(self.problem, self.history, self.row)
+
+    def cuts(self) -> frozenset[frozenset[str]]:
+        """Sets of finished Einsums after which no loop is open."""
+        return frozenset(pick.finished for pick in self.joins() if not pick.before.zones)
+
+
+class KnownMapping(NamedTuple):
+    """A complete mapping that was known before the search: of a design that is much like this one."""
+
+    costs: KnownCosts
+    mapping: Mapping
+    einsums: tuple[frozenset[str], ...]
+    """Fused sets, in order."""
+
+    def cuts(self) -> frozenset[frozenset[str]]:
+        """Sets of finished Einsums after which no loop is open."""
+        return frozenset(map(frozenset, itertools.accumulate(self.einsums, frozenset.union, initial=frozenset[str]())))
 
 
 class Proof(NamedTuple):
@@ -83,7 +104,7 @@ class Search:
     stats: Stats
     deadline: float | None = None
     """From then on the search ends, if a mapping is known."""
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[Candidate | KnownMapping] = field(default_factory=list)
     below: float | None = None
     """The pass that runs leaves out all that scores more."""
 
@@ -137,7 +158,7 @@ class Search:
         energy, latency, _ = self._best_known().costs
         return f"best so far: {si(energy, 'J')}, {si(latency, 's')}"
 
-    def best(self) -> list[Candidate]:
+    def best(self) -> list[Candidate | KnownMapping]:
         """The candidates that a result is made of: all of a front, else the best one."""
         objective = self.options.minimized
         energy, latency, usage = self._known()
@@ -157,10 +178,13 @@ class Search:
 
         It takes the listed order: good enough for mappings to beat, and far fewer joins.
         """
+        given = any(isinstance(one, KnownMapping) for one in self.candidates)
+        if given and self._gap() <= _CLOSE_GAP:
+            return False
         coarse, known = FIRST_PASS if self.options.coarse else None, len(self.candidates)
         while coarse is not None:
             cut_nothing = self._join(self._pass(coarse))
-            if len(self.candidates) > known or cut_nothing:
+            if len(self.candidates) > known or cut_nothing or given:
                 return cut_nothing and not self.all_orders
             coarse = coarse.finer()
         return False
@@ -191,7 +215,7 @@ class Search:
         is known is above the bound by more than one layer's choices matter, and a pass that has to beat it prunes little.
         """
         objective = self.options.minimized
-        if not self._is_long() or not self._can_prune() or objective.is_front:
+        if len(self.problem.order) < LONG_EINSUMS or not self._can_prune() or objective.is_front:
             return False
         with np.errstate(invalid="ignore"):  # what cannot be completed needs infinitely much
             gap, found = self._gap(), len(self.candidates)
@@ -244,8 +268,8 @@ class Search:
         self.incumbents = replace(self.incumbents, weights=weights)
 
     def _bound_stretches(self) -> None:
-        """Better bounds for a long workload, cut where the best mapping known is not fused."""
-        if not self._is_long() or not self._can_prune():
+        """Better bounds for a workload of many Einsums, cut where the best mapping known is not fused."""
+        if len(self.problem.order) < WORTHWHILE_EINSUMS or not self._can_prune():
             return
         self.say(Step("bounding stretches of Einsums", self.best_words()))
         objective = self.options.minimized
@@ -253,8 +277,8 @@ class Search:
         weights = objective.weights(best.costs.energy, best.costs.latency)
         if any(weights):
             self._set_weights(weights)
-        unfused = {pick.finished for pick in best.joins() if not pick.before.zones}
-        self.bounds = seam_bounds(self.problem, self.costs, self._in_doubt(), self.all_orders, unfused, self._check)
+        cuts = best.cuts()
+        self.bounds = seam_bounds(self.problem, self.costs, self._in_doubt(), self.all_orders, cuts, self._check)
 
     def _in_doubt(self) -> list[str]:
         """Costs of which better bounds are wanted: not those that a known mapping has at their least, but what decides then."""
@@ -311,10 +335,7 @@ class Search:
         """Whether there is something to beat that bounds may be held against."""
         return self.options.bounds and bool(self.candidates) and not self.options.usage
 
-    def _is_long(self) -> bool:
-        return len(self.problem.order) >= WORTHWHILE_EINSUMS
-
-    def _best_known(self) -> Candidate:
+    def _best_known(self) -> Candidate | KnownMapping:
         energy, latency, _ = self._known()
         return self.candidates[int(np.argmin(self.options.minimized.score(energy, latency)))]
 

@@ -42,8 +42,17 @@ def _contains(nodes: tuple[arch.ArchitectureNode, ...], compute: str) -> bool:
 
 def bind_all(spec: Spec, info: EinsumInfo) -> dict[str, BoundComponent]:
     """Every node of the architecture, evaluated for an Einsum."""
+    nodes = list(arch.flatten(spec.require_arch().nodes))
+    if spec.info.einsums.get(info.name) is not info:
+        return _bound(spec, info, nodes)
+    if len(spec.bound.get(info.name, ())) < len(nodes):
+        spec.bound[info.name] = _bound(spec, info, nodes)
+    return dict(spec.bound[info.name])
+
+
+def _bound(spec: Spec, info: EinsumInfo, nodes: list[arch.Container]) -> dict[str, BoundComponent]:
     names = architecture_names(spec, info)
-    return {str(node.name): bind_node(node, info, names) for node in arch.flatten(spec.require_arch().nodes)}
+    return {str(node.name): bind_node(node, info, names) for node in nodes}
 
 
 def instances(

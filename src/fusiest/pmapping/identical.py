@@ -31,18 +31,17 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
         (a.output, frozenset(tuple(affine.coefficients.items()) for affine in a.ranks.values()), len(a.ranks))
         for a in info.accesses.values()
     ]
-    shared = [t in spec.info.shared for t in info.accesses]
-    agreed = agreed_loops(spec, einsum, finished), common_loops(spec, einsum)
     paths, chosen = [], []
     for compute in computes(spec.require_arch()):
         path = bind(spec, einsum, compute)
         paths.append(path.components)
         # A set: the order in which placements are listed follows the names of tensors.
         chosen.append(frozenset(_renamed_placements(placements(spec, path), number)))
+    # Which tensors are shared is among them: they are those that have common loops.
     facts = (
         accesses,
-        shared,
-        agreed,
+        agreed_loops(spec, einsum, finished),
+        common_loops(spec, einsum),
         info.bounds,
         info.bits_per_value,
         info.persistent,

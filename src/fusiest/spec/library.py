@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,11 @@ def library_files(folder: str) -> dict[str, str]:
     >>> "simple" in library_files("arches")
     True
     """
+    return dict(_library_files(folder))
+
+
+@functools.cache
+def _library_files(folder: str) -> dict[str, str]:
     root = resources.files("fusiest") / "library" / folder
     found: dict[str, str] = {}
     for entry in root.iterdir() if root.is_dir() else ():

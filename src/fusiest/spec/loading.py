@@ -85,8 +85,11 @@ def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None,
     return spec.came_from(SpecOrigin(names, FrozenDict(defines), values, tuple(distinct)))
 
 
-def combined(machine: Spec, work: Spec) -> Spec:
-    """One spec's architecture with another's workload, as if the files of both had been loaded together."""
+def combined(machine: Spec, work: Spec, checked: bool = False) -> Spec:
+    """One spec's architecture with another's workload, as if the files of both had been loaded together.
+
+    `checked`: the same was made before, and nothing was wrong.
+    """
     same = machine.origin is not None and work.origin is not None and machine.origin.files == work.origin.files
     spec = Spec(
         arch=machine.arch,
@@ -95,8 +98,9 @@ def combined(machine: Spec, work: Spec) -> Spec:
         component_classes=machine.component_classes,
         renames=work.renames if same else machine.renames + work.renames,
         variables=_merged_variables([machine.variables, work.variables]),
-    )
-    check(spec)
+    ).sharing_info(work)
+    if not checked:
+        check(spec)
     files = tuple(dict.fromkeys(f for s in (machine, work) if s.origin for f in s.origin.files))
     defines = {name: value for s in (machine, work) if s.origin for name, value in s.origin.defines.items()}
     return spec.came_from(SpecOrigin(files, FrozenDict(defines)))

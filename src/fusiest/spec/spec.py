@@ -17,6 +17,7 @@ from fusiest.spec import edits
 from fusiest.spec.analysis import WorkloadInfo, analyze
 from fusiest.spec.architecture import Architecture, computes, flatten, path_nodes
 from fusiest.spec.binding import architecture_names, at_node, bind_node, missing_figures
+from fusiest.spec.bound import BoundComponent
 from fusiest.spec.budget import budget, spend
 from fusiest.spec.component_classes import WrittenClass, compiled
 from fusiest.spec.dataflow import Dataflow
@@ -85,8 +86,8 @@ class Spec:
         return self._hash
 
     def __getstate__(self) -> dict[str, object]:
-        """Texts have other hashes in other processes."""
-        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+        """Texts have other hashes in other processes; components are bound again there, if they are needed."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_hash", "bound")}
 
     @property
     def origin(self) -> SpecOrigin | None:
@@ -113,6 +114,18 @@ class Spec:
     def info(self) -> WorkloadInfo:
         """What follows from the workload: bounds, sharing, named sets."""
         return analyze(self.require_workload(), self.renames, self.variables)
+
+    def sharing_info(self, other: Spec) -> Spec:
+        """This spec, which takes over what is known of its workload from one that says the same of it."""
+        mine, theirs = (self.renames, self.variables), (other.renames, other.variables)
+        if self.workload is other.workload and mine == theirs and "info" in other.__dict__:
+            self.__dict__["info"] = other.info
+        return self
+
+    @functools.cached_property
+    def bound(self) -> dict[str, dict[str, BoundComponent]]:
+        """Every node evaluated for each Einsum, as far as that was asked for (`model.bind_all`)."""
+        return {}
 
     @functools.cached_property
     def variable_values(self) -> tuple[dict[str, object], dict[str, VariableValue]]:
@@ -151,7 +164,7 @@ class Spec:
         >>> [node.size for node in spec.arch.nodes if node.name == "GlobalBuffer"]
         ['2 MiB']
         """
-        return _checked(edits.with_component(self, name, fields))
+        return _checked(edits.with_component(self, name, fields).sharing_info(self))
 
     def with_einsum(self, name: str, **fields: object) -> Spec:
         """The same spec with other fields of one Einsum; or with one more, if `einsum` says what it computes.
@@ -235,7 +248,7 @@ def _check(spec: Spec) -> None:
         outer = frozenset[str]()
         for node in flatten(spec.arch.nodes):
             spend(STEPS_PER_NODE, node.name)
-            bind_node(node, info, names)
+            spec.bound.setdefault(info.name, {})[str(node.name)] = bind_node(node, info, names)
             if isinstance(node, (arch.Memory, arch.TollStation)):
                 with at_node(node):
                     sets = placement_sets(node, names, outer)

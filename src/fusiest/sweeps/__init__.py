@@ -17,9 +17,9 @@ if TYPE_CHECKING:
         ranked,
         waterfall,
     )
+    from fusiest.sweeps.answers import Answer, Counts, Reuse
     from fusiest.sweeps.children import Children
     from fusiest.sweeps.designs import Design
-    from fusiest.sweeps.driver import Answer, Counts, Reuse
     from fusiest.sweeps.figures import DesignFigures
     from fusiest.sweeps.page import sweep_html
     from fusiest.sweeps.session import Running, Sweep, sweep
@@ -67,10 +67,10 @@ __all__ = [
 if not TYPE_CHECKING:  # a child process needs little of it
     __getattr__, __dir__ = lazy(
         __name__,
+        answers="Answer Counts Reuse",
         advice="FULL IDLE Advice Binding WaterfallStep advise binding changes ranked waterfall",
         children="Children",
         designs="Design",
-        driver="Answer Counts Reuse",
         figures="DesignFigures",
         page="sweep_html",
         session="Running Sweep sweep",

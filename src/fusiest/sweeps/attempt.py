@@ -56,6 +56,8 @@ class Outcome:
     """The result, packed."""
     object: str = ""
     """Its name, if it is in the store already."""
+    needed: dict[str, float] = field(default_factory=dict, repr=False)
+    """Bits of each memory that the result's mappings need."""
 
 
 def attempt(task: SweepTask) -> Outcome:
@@ -92,19 +94,28 @@ def _search(task: SearchTask) -> Outcome:
     shelf = own_shelf() if task.family else Shelf()
     tables = shelf.tables(task.spec, task.options)
     try:
-        result = run(task.spec, task.options, tables=tables)
+        result = run(task.spec, task.options, tables=tables, start=shelf.start(task.family))
     except (MemoryError, OutOfMemory):
         if not shelf.kept:
             raise
         shelf.kept.clear()  # what is kept for others must not be what is too much
         return _search(task)
     shelf.keep(task.spec, task.options, tables)
+    shelf.keep_mappings(task.family, [mapping.looptree for mapping in result.mappings])
     best = result.best(result.aim)
     status, reason = _judged(result)
     return Outcome(
         status, reason, best.energy, best.latency, result.gap, peak_bytes=result.stats.peak_rss_bytes,
-        document=packed(result_json(result)),
+        document=packed(result_json(result)), needed=_needed(result),
     )  # fmt: skip
+
+
+def _needed(result: Result) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for mapping in result.mappings:
+        for name, bits in mapping.evaluation.peak_occupancy_bits.items():
+            found[name] = max(found.get(name, 0.0), float(bits))
+    return found
 
 
 def _judged(result: Result) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -19,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fusiest.mapper import Options, has_halos
+from fusiest.mapper import Options
 from fusiest.model import bind_all
 from fusiest.spec import (
     CONSTANTS,
@@ -48,32 +49,44 @@ class RunForm:
     hash: str
     family: str
     figures: tuple[float, ...]
+    rooms: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
+    """Of each figure that is a size, the memory; of others, nothing. Empty if that is not known any more."""
 
     def nowhere_worse(self, other: RunForm) -> bool:
         """Whether this design is at least as good as the other in every figure, and alike in all else."""
         return self.family == other.family and all(a >= b for a, b in zip(self.figures, other.figures, strict=True))
+
+    def with_sizes(self, needed: Mapping[str, float]) -> RunForm:
+        """As it would be with memories of no more than these sizes; no run's form, but to compare with."""
+        figures = zip(self.figures, self.rooms or [""] * len(self.figures), strict=True)
+        return RunForm("", self.family, tuple(min(x, needed.get(room, x)) for x, room in figures), self.rooms)
 
 
 def run_form(spec: Spec, options: Options, sizeless: frozenset[str] = frozenset()) -> RunForm:
     """A spec and the options that change the answer. `sizeless`: memories whose sizes do not count."""
     places: dict[tuple[str, tuple[float, ...]], int] = {}
     einsums = []
+    sized: set[str] = set()
     for info in spec.info.einsums.values():
         names = architecture_names(spec, info)
         bound = bind_all(spec, info)
         nodes = []
         for node in arch.flatten(spec.require_arch().nodes):
-            own, rest = _split(bound[str(node.name)], str(node.name) in sizeless)
+            component = bound[str(node.name)]
+            own, rest = _split(component, component.name in sizeless)
+            if component.kind == "memory" and component.total_latency is None:
+                sized.add(component.name)
             # A component has the same figures in most Einsums: they are listed once.
             place = places.setdefault((str(node.name), own), len(places))
             nodes.append([rest, place, _placement(node, names)])
         einsums.append([_einsum(info), nodes])
     figures = tuple(x for _, own in places for x in own)
     chosen = {name: getattr(options, name) for name in CHANGING}
-    if options.windows != "none" and has_halos(spec):
+    if options.windows != "none":
         chosen["windows"] = options.windows
     family = _sha([ANSWER, plain(chosen), _structure(spec.require_arch().nodes), einsums])
-    return RunForm(_sha([family, [repr(x) for x in figures]]), family, figures)
+    rooms = tuple(room for name, own in places for room in ("",) * (len(own) - 1) + (name if name in sized else "",))
+    return RunForm(_sha([family, [repr(x) for x in figures]]), family, figures, rooms)
 
 
 def _sha(value: object) -> str:
@@ -119,9 +132,20 @@ def _split(component: BoundComponent, sizeless: bool = False) -> tuple[tuple[flo
     return tuple(own), plain(rest)
 
 
+_einsums: dict[int, tuple[EinsumInfo, object]] = {}
+"""The plain forms of the latest Einsums, by identity: designs of a sweep share them."""
+_MOST_EINSUMS = 2_000
+
+
 def _einsum(info: EinsumInfo) -> object:
     """All of an Einsum but the names that expressions use: what they stand for is where they are used."""
-    return plain({f.name: getattr(info, f.name) for f in dataclasses.fields(info) if f.name != "names"})
+    known = _einsums.get(id(info))
+    if known is None or known[0] is not info:
+        if len(_einsums) >= _MOST_EINSUMS:
+            _einsums.clear()
+        form = plain({f.name: getattr(info, f.name) for f in dataclasses.fields(info) if f.name != "names"})
+        known = _einsums[id(info)] = info, json.dumps(form, sort_keys=True, allow_nan=False)
+    return known[1]
 
 
 def _placement(node: arch.Container, names: EinsumNames) -> object:
@@ -134,7 +158,7 @@ def _placement(node: arch.Container, names: EinsumNames) -> object:
 
 def _texts(value: object, names: EinsumNames) -> object:
     if isinstance(value, str):
-        return [ast.unparse(parse_expression(value)), _meanings(value, names)]
+        return [_normal(value), _meanings(value, names)]
     if isinstance(value, tuple):
         return [_texts(item, names) for item in value]
     if dataclasses.is_dataclass(value):
@@ -143,6 +167,12 @@ def _texts(value: object, names: EinsumNames) -> object:
             for f in dataclasses.fields(value)
         }
     return plain(value)
+
+
+@functools.lru_cache(10_000)
+def _normal(text: str) -> str:
+    """An expression, however it is spaced."""
+    return ast.unparse(parse_expression(text))
 
 
 def _meanings(text: str, names: EinsumNames) -> dict[str, object]:

@@ -6,8 +6,9 @@ import dataclasses
 import functools
 import hashlib
 import json
+import pickle
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.model import area_by_component
@@ -21,6 +22,10 @@ DATAFLOW, FREE = "dataflow", "free"
 _KEPT = 64
 """Machines and workloads that are kept in memory, each: designs that follow each other share them."""
 _KEPT_SPECS = 256
+_KEPT_BYTES = 2**28
+"""Of machines that are kept, packed, from planning a run until it begins."""
+_MachineKey: TypeAlias = tuple[tuple[tuple[str, Any], ...], str, tuple[tuple[str, Any], ...]]
+"""Defines, dataflow and fields that a machine is made with."""
 
 
 class Chips:
@@ -38,7 +43,10 @@ class Chips:
         self.fields = [name for name in names if "." in name]
         self._named: dict[str, list[str]] = {}
         self._specs: dict[tuple[tuple[tuple[str, ParameterValue], ...], str], Spec] = {}
+        self._packed: dict[_MachineKey, bytes] = {}
+        self._packed_bytes = 0
         self._check(names)
+        self._bare = functools.lru_cache(_KEPT)(self._load_bare)
         self._machine = functools.lru_cache(_KEPT)(self._load_machine)
         self._workload = functools.lru_cache(_KEPT)(self._load_workload)
         self.spec(Design(0, self.first), sweep.workloads[0])
@@ -55,8 +63,15 @@ class Chips:
     def _make(self, values: Mapping[str, ParameterValue], workload: SweptWorkload) -> Spec:
         fields = tuple((name, values[name]) for name in self.fields)
         work = self._workload(workload, self._defines(workload.file, values))
-        machine = self._machine(self._defines(self.sweep.arch, {**values, **workload.defines}),
-                                str(values.get(DATAFLOW, FREE)), fields)  # fmt: skip
+        defines = self._defines(self.sweep.arch, {**values, **workload.defines})
+        key = defines, str(values.get(DATAFLOW, FREE)), fields
+        if key in self._packed:
+            # It was made when the run was planned, and checked.
+            return combined(pickle.loads(self._packed[key]), work, checked=len(self.sweep.workloads) == 1)
+        machine = self._machine(*key)
+        if len(self._specs) >= _KEPT_SPECS and self._packed_bytes < _KEPT_BYTES:
+            self._packed[key] = pickle.dumps(machine)
+            self._packed_bytes += len(self._packed[key])
         return combined(machine, work)
 
     def area(self, design: Design) -> Figure:
@@ -101,16 +116,19 @@ class Chips:
     def _load_machine(
         self, defines: tuple[tuple[str, Any], ...], flow: str, fields: tuple[tuple[str, Any], ...]
     ) -> Spec:
+        machine = bare = self._bare(defines, flow)
+        for name, value in fields:
+            machine = _with_field(machine, name, value)
+        return machine.came_from(bare.origin) if bare.origin is not None else machine
+
+    def _load_bare(self, defines: tuple[tuple[str, Any], ...], flow: str) -> Spec:
         files = (self.sweep.arch,) if flow == FREE else (self.sweep.arch, flow)
         machine = load(*files, defines=dict(defines))
         if machine.arch is None:
             raise SpecError(f"{self.sweep.arch}: no section 'arch:'")
         if flow != FREE and machine.dataflow is None:
             raise SpecError(f"{flow}: no section 'dataflow:'")
-        origin = machine.origin
-        for name, value in fields:
-            machine = _with_field(machine, name, value)
-        return machine.came_from(origin) if origin is not None else machine
+        return machine
 
     def _load_workload(self, workload: SweptWorkload, defines: tuple[tuple[str, Any], ...]) -> Spec:
         work = load(workload.file, defines={**dict(defines), **workload.defines})

@@ -23,6 +23,8 @@ class Proofs:
     known: dict[str, list[RunForm]] = field(default_factory=dict)
     costs: dict[str, LeastCosts] = field(default_factory=dict)
     """What each of them costs at least, by hash."""
+    reached: dict[str, list[RunForm]] = field(default_factory=dict)
+    """Runs that each of them was seen to cover, by hash."""
 
     def add(self, form: RunForm, costs: LeastCosts) -> None:
         """A run whose result is proven."""
@@ -36,6 +38,17 @@ class Proofs:
             if one.nowhere_worse(form):
                 least = least.and_least(self.costs[one.hash])
         return least
+
+    def cover(self, source: str, form: RunForm) -> None:
+        """A run was seen to be covered."""
+        self.reached.setdefault(source, []).append(form)
+
+    def between(self, form: RunForm) -> str | None:
+        """A proof that covers a run on a better and on a worse design, and so this one: what its mappings cost lies between."""
+        for one in self.known.get(form.family, ()):
+            if one.nowhere_worse(form) and any(form.nowhere_worse(other) for other in self.reached.get(one.hash, ())):
+                return one.hash
+        return None
 
     def candidates(self, form: RunForm) -> list[RunForm]:
         """Runs on designs that are nowhere worse, the closest first.

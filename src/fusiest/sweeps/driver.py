@@ -14,7 +14,7 @@ from typing import Protocol
 
 from fusiest.errors import SpecError
 from fusiest.mapper import Options
-from fusiest.show import hours
+from fusiest.sweeps.answers import Answer, Counts, Reuse
 from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask, SweepTask
 from fusiest.sweeps.bounds import LeastCosts, least_costs, optimal_costs
 from fusiest.sweeps.canonical import RunForm, run_form
@@ -30,6 +30,8 @@ _LOOK_UP_SECONDS = 0.5
 _SAY_SECONDS = 2.0
 _BLOCKED = 64
 """Runs of a family that are looked at for one that need not wait."""
+_FORESEEN = 5_000
+"""Runs of a family among which one is looked for that a new proof should cover."""
 PRUNED = "pruned"
 
 
@@ -45,57 +47,6 @@ class Hands(Protocol):
     def submit(self, key: str, task: SweepTask) -> None: ...
 
     def finished(self, seconds: float) -> Iterator[tuple[str, Outcome]]: ...
-
-
-@dataclass(frozen=True)
-class Reuse:
-    """What may take the place of a search. Each changes the time, never an answer."""
-
-    known: bool = True
-    covered: bool = True
-    tables: bool = True
-    """Designs that differ only by sizes of shared memories are joined from the same tables."""
-    bounds: bool = True
-    """Designs that cannot be what the file asks for are not searched."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What became of one workload on one design."""
-
-    design: Design
-    workload: SweptWorkload
-    row: RunRow
-    how: str
-    """`searched`, `known`, `covered`, `pruned` or `failed`."""
-
-
-@dataclass
-class Counts:
-    """How far a sweep is, in runs."""
-
-    total: int = 0
-    searched: int = 0
-    known: int = 0
-    covered: int = 0
-    pruned: int = 0
-    failed: int = 0
-    running: int = 0
-    cpu_seconds: float = 0.0
-    saved_seconds: float = 0.0
-    seconds_left: float | None = None
-
-    @property
-    def finished(self) -> int:
-        """Runs that have an answer."""
-        return self.searched + self.known + self.covered + self.pruned + self.failed
-
-    def __str__(self) -> str:
-        parts = [f"{n:,} {name}" for name in ("searched", "known", "covered", "pruned", "failed", "running")
-                 if (n := getattr(self, name))]  # fmt: skip
-        cpu = f"{hours(self.cpu_seconds)} CPU" + (f", {hours(self.saved_seconds)} saved" if self.saved_seconds else "")
-        left = f", {hours(self.seconds_left)} left" if self.seconds_left is not None and self.running else ""
-        return f"{', '.join(parts) or 'nothing yet'}; {cpu}{left}"
 
 
 @dataclass
@@ -217,7 +168,7 @@ class Driver:
             self.tell()
             watch()
             for key, outcome in hands.finished(_LOOK_UP_SECONDS):
-                yield from self._finished(key, outcome, hands)
+                yield from self._finished(key, outcome, hands, waiting)
         self.counts.running = 0
         self.tell(now=True)
 
@@ -253,7 +204,13 @@ class Driver:
             if pruned:
                 yield from pruned
                 continue
-            self.trying[key] = self.proofs.candidates(self.plan.forms[key]) if self.reuse.covered else []
+            form = self.plan.forms[key]
+            between = self.proofs.between(form) if self.reuse.covered else None
+            source = self.store.get(between) if between is not None else None
+            if source is not None:
+                yield from self._answered(key, Outcome(COVERED, "", source.energy, source.latency, 0.0), source.hash)
+                continue
+            self.trying[key] = self.proofs.candidates(form) if self.reuse.covered else []
             self._begin(key, hands)
 
     def _pruned(self, key: str, ties: bool = False) -> Iterator[Answer]:
@@ -298,7 +255,7 @@ class Driver:
             keys = waiting[family]
             for i, key in enumerate(keys[:_BLOCKED]):
                 form = self.plan.forms[key]
-                if self.reuse.covered and any(self.plan.forms[k].nowhere_worse(form) for k in self.trying):
+                if self.reuse.covered and self._may_be_covered(form):
                     continue
                 del keys[i]
                 waiting[family] = waiting.pop(family)
@@ -306,6 +263,14 @@ class Driver:
                     del waiting[family]
                 return key
         return None
+
+    def _may_be_covered(self, form: RunForm) -> bool:
+        """Whether a run under way may turn out to cover this one, or to be covered like this one."""
+        for key, candidates in self.trying.items():
+            other = self.plan.forms[key]
+            if other.nowhere_worse(form) or (candidates and form.nowhere_worse(other)):
+                return True
+        return False
 
     def _begin(self, key: str, hands: Hands) -> None:
         """Try the next proof that may cover this run, or search."""
@@ -320,7 +285,7 @@ class Driver:
             self.trying[key].pop(0)
         hands.submit(key, SearchTask(spec, self.options, self.plan.forms[key].family if self.reuse.tables else ""))
 
-    def _finished(self, key: str, outcome: Outcome, hands: Hands) -> Iterator[Answer]:
+    def _finished(self, key: str, outcome: Outcome, hands: Hands, waiting: dict[str, list[str]]) -> Iterator[Answer]:
         self.counts.cpu_seconds += outcome.cpu_seconds
         candidates = self.trying[key]
         source = candidates[0].hash if candidates else ""
@@ -334,6 +299,23 @@ class Driver:
                 self._begin(key, hands)
             return
         del self.trying[key]
+        if source:
+            self.proofs.cover(source, self.plan.forms[key])
+        elif outcome.needed and self.reuse.covered and self.prospects is None:
+            self._foresee(self.plan.forms[key].with_sizes(outcome.needed), self.plan.forms[key], waiting)
+        yield from self._answered(key, outcome, source)
+
+    def _foresee(self, least: RunForm, form: RunForm, waiting: dict[str, list[str]]) -> None:
+        """The last run that a proof should cover is tried next: if it does, all between need not be."""
+        keys = waiting.get(form.family, [])
+        for key in reversed(keys[:_FORESEEN]):
+            other = self.plan.forms[key]
+            if form.nowhere_worse(other) and other.nowhere_worse(least):
+                keys.remove(key)
+                keys.insert(0, key)
+                return
+
+    def _answered(self, key: str, outcome: Outcome, source: str) -> Iterator[Answer]:
         row = self._kept(key, outcome, source)
         how = "covered" if source else "searched"
         for i, (number, asking) in enumerate(self.plan.asked.pop(key)):

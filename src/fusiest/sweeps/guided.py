@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fusiest.errors import FusiestError
+from fusiest.sweeps.answers import Answer
 from fusiest.sweeps.designs import Design
-from fusiest.sweeps.driver import Answer, Driver, Hands, run_all
+from fusiest.sweeps.driver import Driver, Hands, run_all
 from fusiest.sweeps.figures import allowed, design_figures, score
 from fusiest.sweeps.sweepfile import Wanted
 

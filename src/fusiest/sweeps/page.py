@@ -10,7 +10,7 @@ from typing import Any
 
 from fusiest.report import Bars, Chart, Cloud, Points, Series, asset, page
 from fusiest.show import si
-from fusiest.sweeps.driver import Answer
+from fusiest.sweeps.answers import Answer
 from fusiest.sweeps.figures import DesignFigures, allowed, front_of, score
 from fusiest.sweeps.session import Sweep
 from fusiest.sweeps.sweepfile import Wanted

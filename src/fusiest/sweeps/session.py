@@ -13,10 +13,11 @@ from fusiest import interrupt
 from fusiest.errors import FusiestError, SpecError, did_you_mean
 from fusiest.frames import DataTable
 from fusiest.mapper import Result
+from fusiest.sweeps.answers import Answer, Counts, Reuse
 from fusiest.sweeps.children import Children
 from fusiest.sweeps.cluster import ClusterHands
 from fusiest.sweeps.designs import Design
-from fusiest.sweeps.driver import Answer, Counts, Driver, Reuse, run_all
+from fusiest.sweeps.driver import Driver, run_all
 from fusiest.sweeps.figures import DesignFigures, best_designs, check_wanted, design_figures, front_of
 from fusiest.sweeps.guided import run_guided
 from fusiest.sweeps.parameters import Figure

@@ -9,27 +9,60 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from fusiest.joining import memory_sizes
+from fusiest.joining import make_charges, memory_sizes
+from fusiest.looptree import LoopTree
 from fusiest.mapper import Options, asked_of
-from fusiest.pmapping import Rows, Table, large_enough, meet_below_fanouts, meeting_memories
+from fusiest.pmapping import Floats, Table, large_enough, meet_below_fanouts, meeting_memories
 from fusiest.spec import Spec
 from fusiest.sweeps.canonical import run_form
 
 MOST_SETS = 4
 """Of tables, one per workload and design but for sizes."""
 MOST_BYTES = 2**29
+MOST_MAPPINGS = 8
+"""Of one family."""
+
+
+@dataclass(frozen=True)
+class KeptTables:
+    """The tables of a search, and what their rows need of shared memories, whatever they are joined with."""
+
+    spec: Spec
+    tables: dict[str, Table]
+    needs: dict[str, list[Floats]]
+    """Of each Einsum's groups: rows × memories."""
+
+    def fitting(self, name: str, sizes: Floats) -> Table:
+        """The rows of an Einsum whose own space is there."""
+        groups, table = {}, self.tables[name]
+        for (compatibility, rows), need in zip(table.groups.items(), self.needs[name], strict=True):
+            fits = (need <= sizes * (1 + 1e-12)).all(axis=1)
+            if fits.any():
+                groups[compatibility] = rows if fits.all() else rows.take(np.flatnonzero(fits))
+        return dataclasses.replace(table, groups=groups, candidates={})
+
+
+def kept_tables(spec: Spec, tables: Mapping[str, Table]) -> KeptTables:
+    """The tables of a search of this spec."""
+    needs = {}
+    for name, table in tables.items():
+        charges = make_charges(spec, table.memories)
+        needs[name] = [charges.alone(name, compatibility, rows) for compatibility, rows in table.groups.items()]
+    return KeptTables(spec, dict(tables), needs)
 
 
 @dataclass
 class Shelf:
     """The tables of a process's latest searches."""
 
-    kept: OrderedDict[str, tuple[Spec, dict[str, Table]]] = field(default_factory=OrderedDict)
+    kept: OrderedDict[str, KeptTables] = field(default_factory=OrderedDict)
+    found: OrderedDict[str, tuple[LoopTree, ...]] = field(default_factory=OrderedDict)
+    """The best mappings of the latest searches of a family, by family: good ones to begin with on other designs of it."""
     latest: tuple[Spec, Options, str | None] | None = None
     """The spec that was asked for last, and its key, which takes a tenth of a short search."""
 
@@ -38,13 +71,13 @@ class Shelf:
         key = self._key(spec, options)
         if key is None or key not in self.kept:
             return {}
-        largest, tables = self.kept[key]
+        kept = self.kept[key]
         memories = _memories(spec, options)
-        own, theirs = memory_sizes(spec, memories), memory_sizes(largest, memories)
+        own, theirs = memory_sizes(spec, memories), memory_sizes(kept.spec, memories)
         if not all((theirs[name] >= own[name]).all() for name in own):
             return {}
         self.kept.move_to_end(key)
-        found = {name: fitting(table, own[name]) for name, table in tables.items() if table.memories == memories}
+        found = {n: kept.fitting(n, own[n]) for n, table in kept.tables.items() if table.memories == memories}
         return {name: table for name, table in found.items() if len(table)}  # a search says why there is nothing
 
     def keep(self, spec: Spec, options: Options, tables: Mapping[str, Table]) -> None:
@@ -52,9 +85,21 @@ class Shelf:
         key = self._key(spec, options)
         if key is None or key in self.kept or sum(map(_bytes, tables.values())) > MOST_BYTES / MOST_SETS:
             return
-        self.kept[key] = spec, dict(tables)
+        self.kept[key] = kept_tables(spec, tables)
         while len(self.kept) > MOST_SETS:
             self.kept.popitem(last=False)
+
+    def start(self, family: str) -> tuple[LoopTree, ...]:
+        """Mappings of other designs of a family: all of them are in the space that is searched, as far as they fit."""
+        return self.found.get(family, ())
+
+    def keep_mappings(self, family: str, trees: Sequence[LoopTree]) -> None:
+        """What a search has found, the latest first."""
+        known = dict.fromkeys((*trees, *self.start(family)))
+        self.found[family] = tuple(known)[:MOST_MAPPINGS]
+        self.found.move_to_end(family)
+        while len(self.found) > MOST_SETS:
+            self.found.popitem(last=False)
 
     def _key(self, spec: Spec, options: Options) -> str | None:
         if self.latest is None or self.latest[0] is not spec or self.latest[1] is not options:
@@ -80,21 +125,6 @@ def table_key(spec: Spec, options: Options) -> str | None:
 def _memories(spec: Spec, options: Options) -> tuple[str, ...]:
     asked = asked_of(options)
     return meeting_memories(spec, asked.usage, asked.ample(spec))
-
-
-def fitting(table: Table, sizes: np.ndarray) -> Table:
-    """The rows whose own space is there. What Einsums share is counted when they are joined."""
-    groups = {}
-    for compatibility, rows in table.groups.items():
-        fits = (_own_space(rows) <= sizes * (1 + 1e-12)).all(axis=1)
-        if fits.any():
-            groups[compatibility] = rows if fits.all() else rows.take(np.flatnonzero(fits))
-    return dataclasses.replace(table, groups=groups, candidates={})
-
-
-def _own_space(rows: Rows) -> np.ndarray:
-    space: np.ndarray = rows.persistent + rows.bits.sum(axis=2)
-    return space
 
 
 def _bytes(table: Table) -> int:

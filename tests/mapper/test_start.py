@@ -1,0 +1,52 @@
+"""A search that begins with mappings of other designs, and with tables of a larger one: nothing changes but the time."""
+
+from __future__ import annotations
+
+import pytest
+
+import fusiest
+from fusiest.mapper import Options, run
+from fusiest.pmapping import Table
+from fusiest.spec import Spec
+from fusiest.sweeps.shelf import Shelf
+
+
+def chip(size: float = 24_000, speed: float = 1e12) -> Spec:
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=3, M=48, KN=32).with_component("GlobalBuffer", size=size)
+    return spec.with_component("MainMemory", throughput_scale=speed / 1e12)
+
+
+@pytest.mark.parametrize("objective", ["edp", "latency", "energy,latency"])
+def test_known_mappings_change_no_answer(objective: str) -> None:
+    options = Options(objective=tuple(objective.split(",")), jobs=1)
+    others = [run(spec, options) for spec in (chip(speed=3e11), chip(size=9_000), chip(size=400_000))]
+    start = [mapping.looptree for result in others for mapping in result.mappings]
+    alone, begun = run(chip(), options), run(chip(), options, start=start)
+    assert begun.optimal
+    assert [(m.energy, m.latency) for m in begun.mappings] == [
+        pytest.approx((m.energy, m.latency), rel=1e-9) for m in alone.mappings
+    ]
+
+
+def test_an_optimum_that_is_known_is_the_answer() -> None:
+    options = Options(objective=("edp",), jobs=1)
+    alone = run(chip(), options)
+    begun = run(chip(), options, start=[alone.mappings[0].looptree])
+    assert begun.optimal
+    assert begun.mappings[0].looptree == alone.mappings[0].looptree
+
+
+def test_rows_that_cannot_fit_are_left_out() -> None:
+    """All that a fresh search of the smaller design has is there, and little more; the answer is the same."""
+    options, shelf = Options(objective=("edp",), jobs=1), Shelf()
+    large, small = chip(size=20_000), chip(size=6_000)
+    tables: dict[str, Table] = {}
+    run(large, options, tables=tables)
+    shelf.keep(large, options, tables)
+    found = shelf.tables(small, options)
+    fresh: dict[str, Table] = {}
+    alone = run(small, options, tables=fresh)
+    assert found.keys() == fresh.keys()
+    for name, table in fresh.items():
+        assert len(table) <= len(found[name]) < len(tables[name])
+    assert run(small, options, tables=found).best("edp").edp == pytest.approx(alone.best("edp").edp, rel=1e-9)
