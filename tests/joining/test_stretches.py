@@ -82,8 +82,8 @@ def check_stretches(case: WorkloadCase, objective: tuple[str, ...], exchange: st
 @pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
 def test_stretches_of_a_fused_chain(objective: str) -> None:
     spec = fusiest.load("simple", "matmuls", N_EINSUMS=5, M=32, KN=16, MainMemoryEnergy=20e-12)
-    bounded = fusiest.map(spec, objective).best(objective)
-    without = fusiest.map(spec, objective, bounds=False).best(objective)
+    bounded = fusiest.map(spec, objective, windows="none").best(objective)
+    without = fusiest.map(spec, objective, windows="none", bounds=False).best(objective)
     assert math.isclose(getattr(bounded, objective), getattr(without, objective), rel_tol=1e-9)
 
 
@@ -115,7 +115,7 @@ def test_what_is_listed_late_may_run_first(objective: str, size: int) -> None:
     """Not all orders finish the first products before the one that they do not need: there, stretches bound nothing."""
     simple = dump(fusiest.load("simple", GlobalBufferSize=size, MainMemoryEnergy=20e-12))
     spec = load_text(simple, LATE)
-    bounded, without = (fusiest.map(spec, objective, bounds=bounds, jobs=1) for bounds in (True, False))
+    bounded, without = (fusiest.map(spec, objective, windows="none", bounds=bounds, jobs=1) for bounds in (True, False))
     assert bounded.optimal
     assert math.isclose(
         getattr(bounded.best(objective), objective), getattr(without.best(objective), objective), rel_tol=1e-9

@@ -118,7 +118,9 @@ def diamonds(draw: st.DrawFn, glb: object = None) -> WorkloadCase:
 def test_only_if_asked_for(tmp_path: Path, capsys: Capture) -> None:
     """T0 does not fit the buffer: it goes to DRAM and back, unless E2 may use what there is of T1 by then."""
     spec = diamond()
-    finished, free = (fusiest.map(spec, "energy", exchange=e, jobs=1).best("energy") for e in ("finished", "any"))
+    finished, free = (
+        fusiest.map(spec, "energy", exchange=e, windows="none", jobs=1).best("energy") for e in ("finished", "any")
+    )
     assert backing_memories(finished.looptree)["T0"] == "DRAM"
     assert backing_memories(free.looptree)["T0"] == "GLB"
     assert free.energy < finished.energy
@@ -178,7 +180,7 @@ def test_shifted_mirrored_and_strided_indices(made: str, used: str, q: int, fuse
     unfused_energy = 2560 + 10 * q + 256 + 192 + 64 + 640 + 10 * q
     for glb, expected in ((1, fused_energy if fused else unfused_energy), (127, fused_energy)):
         spec = load_text(PAIR.format(glb=glb, made=made, used=used, q=q))
-        (best,) = fusiest.map(spec, "energy", orders=orders, jobs=1).mappings
+        (best,) = fusiest.map(spec, "energy", orders=orders, windows="none", jobs=1).mappings
         assert best.energy == expected
         check_values(spec, [best])
 
@@ -211,7 +213,7 @@ def test_a_copy_of_a_part_takes_the_space_of_the_whole(glb: int, energy: int) ->
     write it and 40 to read it, in place of 4 and 4.
     """
     spec = load_text(SLICE.format(glb=glb))
-    (best,) = fusiest.map(spec, "energy", jobs=1).mappings
+    (best,) = fusiest.map(spec, "energy", windows="none", jobs=1).mappings
     check_values(spec, [best])
     assert best.energy == energy
     check_front(WorkloadCase(spec))
@@ -230,7 +232,9 @@ def test_the_report_shows_warnings() -> None:
 
 def mapped(case: WorkloadCase, objective: str, exchange: str) -> list[Mapping]:
     try:
-        mappings = fusiest.map(case.spec, objective, orders=case.orders, exchange=exchange, jobs=1).mappings
+        mappings = fusiest.map(
+            case.spec, objective, orders=case.orders, exchange=exchange, windows="none", jobs=1
+        ).mappings
     except fusiest.NoMapping:
         return []
     except fusiest.FusiestError as error:

@@ -47,7 +47,7 @@ def found(
 ) -> list[Point] | None:
     """The mapper's mappings, none if it says that there is no mapping; None for what it cannot do yet."""
     try:
-        result = map(case.spec, objective, orders=case.orders, jobs=1, **options)
+        result = map(case.spec, objective, orders=case.orders, jobs=1, windows="none", **options)
     except NoMapping:
         return []
     except FusiestError as error:

@@ -143,7 +143,7 @@ def test_defines_and_options_come_back(tmp_path: Path) -> None:
     again = Result.load(tmp_path / "r.json")
     assert again.provenance.files == ("snowcat", "matmuls")
     assert again.provenance.defines == {"M": 8, "KN": 8, "ADDITIONAL_MAINMEMORY_CONSTRAINTS": constraints}
-    assert again.options == Options(("energy",), jobs=1, time_limit=100.0, max_fused_loops=1)
+    assert again.options == Options(("energy",), jobs=1, time_limit=100.0, max_fused_loops=1, windows="all")
     changed = fusiest.map(spec.with_component("GlobalBuffer", size=4096), "energy", jobs=1)
     assert changed.provenance.files == ()
 

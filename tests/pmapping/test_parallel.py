@@ -69,7 +69,7 @@ def chain(names: tuple[str, ...]) -> fusiest.Spec:
 
 
 def best(spec: fusiest.Spec) -> float:
-    return map(spec, "energy", jobs=1).mappings[0].energy
+    return map(spec, "energy", windows="none", jobs=1).mappings[0].energy
 
 
 # --- the search -----------------------------------------------------------------------------------------------------------

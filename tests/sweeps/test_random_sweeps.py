@@ -133,7 +133,7 @@ def mapped(folder: Path, answer: Answer, objective: str, shape: dict[str, int]) 
             changed = {place: tuple(items)}
         spec = spec.with_component(component, **changed)
     try:
-        return fusiest.map(spec, objective, jobs=1)
+        return fusiest.map(spec, objective, windows="none", jobs=1)
     except NoMapping:
         return None
 

@@ -90,13 +90,14 @@ def map_command(
         ),
     ] = "finished",
     windows: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="none|retained|all",
-            help="fuse through halos: what overlaps is kept (retained), or also made again (all); tried, not proven",
+            help="fuse through halos: what overlaps is kept (retained), or also made again (all); default: all, and none with "
+            "--usage or --exchange any",
             autocompletion=one_of("none", "retained", "all"),
         ),
-    ] = "none",
+    ] = None,
     imperfect: Annotated[bool, typer.Option("--imperfect", help="also tiles that do not divide")] = False,
     jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
     time_limit: Annotated[
@@ -152,7 +153,7 @@ def map_command(
 ) -> None:
     """Find every energy-latency-optimal fused mapping."""
     from fusiest.baselines import BaselineOptions
-    from fusiest.mapper import Options, Profile
+    from fusiest.mapper import Options, Profile, usual_windows
     from fusiest.spec import load
     from fusiest.terminal import ProgressLine, result_parts
 
@@ -168,7 +169,7 @@ def map_command(
         max_fused_loops=max_fused_loops,
         max_fused_loops_per_variable=max_fused_loops_per_variable,
         exchange=exchange,
-        windows=windows,
+        windows=windows or (usual_windows(usage, exchange) if mapper in (None, "fusiest") else "none"),
         imperfect=imperfect,
         jobs=jobs,
         time_limit=time_limit,
@@ -185,8 +186,6 @@ def map_command(
     pictures.check()
     if store is not None and mapper not in (None, "fusiest"):
         raise SpecError("--store keeps results of fusiest alone, not of a baseline")
-    if store is not None and windows != "none":
-        raise SpecError("--store keeps proven results alone, which those with windows are not; leave out --windows")
     with ProgressLine(sys.stderr, quiet) as line:
         progress = Profile(line)
         result = _stored(spec, options, store, progress) or _searched(spec, options, baseline, progress)

@@ -10,7 +10,7 @@ from fusiest.doors import lazy
 if TYPE_CHECKING:
     from fusiest.mapper.document import evaluation_json, json_text, result_json, spec_and_hash
     from fusiest.mapper.mapper import checked_mapping, map, run
-    from fusiest.mapper.options import Options
+    from fusiest.mapper.options import Options, usual_windows
     from fusiest.mapper.profile import Profile
     from fusiest.mapper.progress import Progress, Step
     from fusiest.mapper.provenance import GIVEN, made_now
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fusiest.mapper.result import Improvement, Mapping, Result, Stats, Stop
     from fusiest.mapper.saved import given_mapping, load_any, load_best, mappings_on, result_on
     from fusiest.mapper.tables import asked_of, explore_all
+    from fusiest.mapper.window_plans import has_halos
 
 __all__ = [
     "GIVEN",
@@ -36,6 +37,7 @@ __all__ = [
     "evaluation_json",
     "explore_all",
     "given_mapping",
+    "has_halos",
     "json_text",
     "load_any",
     "load_best",
@@ -47,6 +49,7 @@ __all__ = [
     "result_on",
     "run",
     "spec_and_hash",
+    "usual_windows",
 ]
 
 if not TYPE_CHECKING:
@@ -54,7 +57,7 @@ if not TYPE_CHECKING:
         __name__,
         document="evaluation_json json_text result_json spec_and_hash",
         mapper="checked_mapping map run",
-        options="Options",
+        options="Options usual_windows",
         profile="Profile",
         progress="Progress Step",
         provenance="GIVEN made_now",
@@ -62,4 +65,5 @@ if not TYPE_CHECKING:
         result="Improvement Mapping Result Stats Stop",
         saved="given_mapping load_any load_best mappings_on result_on",
         tables="asked_of explore_all",
+        window_plans="has_halos",
     )

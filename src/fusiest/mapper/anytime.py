@@ -68,9 +68,8 @@ class Exploration:
                 energy += min(float(rows.energy.min()) for rows in table.groups.values())
                 latency += min(float(rows.latency.min()) for rows in table.groups.values())
             else:
-                own = [_least_of_computing(path) for path in paths(spec, name)]
-                energy += min(e for e, _ in own)
-                latency += min(seconds for _, seconds in own)
+                own = least_of_computing(spec, name)
+                energy, latency = energy + own[0], latency + own[1]
         return Least(energy, latency, weights.energy * energy + weights.latency * latency)
 
 
@@ -137,6 +136,12 @@ def unfused_candidates(explorer: Explorer, alone: Mapping[str, Table]) -> list[C
     search.look()
     explorer.say(Step("first look", search.best_words() or "there is no mapping"))
     return [one for one in search.candidates if isinstance(one, Candidate)]
+
+
+def least_of_computing(spec: Spec, einsum: str) -> tuple[float, float]:
+    """Energy and latency of an Einsum's operations alone, each on the compute that is best for it."""
+    own = [_least_of_computing(path) for path in paths(spec, einsum)]
+    return min(energy for energy, _ in own), min(seconds for _, seconds in own)
 
 
 def _least_of_computing(path: Path) -> tuple[float, float]:

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fusiest.mapper.options import Options
+from fusiest.mapper.window_plans import has_halos
 from fusiest.spec import Memory, Spec, beside, bind, computes, flatten
 
 _MOST_NAMES = 4
 
 
-def domain(spec: Spec, options: Options, orders: str) -> list[str]:
-    """The mappings among which the best ones were looked for, in a few phrases. `orders`: of Einsums, as searched."""
+def domain(spec: Spec, options: Options, orders: str, optimal: bool = True) -> list[str]:
+    """The mappings among which the best ones were looked for, in a few phrases. `orders`: of Einsums, as searched.
+
+    `optimal`: whether nothing is left to be looked for.
+    """
     return [
         "tiles that divide or not" if options.imperfect else "tiles that divide",
         _hierarchy(spec),
         *_least_usage(spec),
         *_fused_loops(options),
         "tensors used when they are finished" if options.finished else "tensors used finished or not",
-        *_windows(options),
+        *_windows(spec, options, optimal),
         "all orders of Einsums" if orders == "all" else "Einsums in the order given",
     ]
 
@@ -49,10 +53,15 @@ def _fused_loops(options: Options) -> Iterator[str]:
         yield f"at most {options.max_fused_loops} per Einsum"
 
 
-def _windows(options: Options) -> Iterator[str]:
-    if options.windows != "none":
+def _windows(spec: Spec, options: Options, optimal: bool) -> Iterator[str]:
+    """What of windows, where Einsums read through halos."""
+    if not has_halos(spec):
+        return
+    if options.windows == "none":
+        yield "no windows"
+    else:
         kept = "kept" if options.windows == "retained" else "kept or made again"
-        yield f"windows only as far as they were tried, {kept}"
+        yield f"windows of such tiles, {kept}{'' if optimal else ', as far as they were tried'}"
 
 
 def _names(names: list[str]) -> str:

@@ -6,6 +6,7 @@ import concurrent.futures
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as TypingMapping
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,22 +16,24 @@ from fusiest.collector import collector_paused
 from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
 from fusiest.joining import JoinProblem, KnownCosts, Switches, join_problem, trace
 from fusiest.looptree import LoopTree
-from fusiest.mapper.anytime import Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
+from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
 from fusiest.mapper.diagnose import why_not_joined
 from fusiest.mapper.notebook import notebook_progress
-from fusiest.mapper.options import Options, hinting
+from fusiest.mapper.options import Options, hinting, usual_windows
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.mapper.saved import einsum_order
 from fusiest.mapper.search import Candidate, KnownMapping, Proof, Search
-from fusiest.mapper.tables import Explorer, make_explorer
-from fusiest.mapper.windowed import check_windows, with_windows
+from fusiest.mapper.tables import Explorer, asked_of, make_explorer
+from fusiest.mapper.windowed import WindowSearches, with_windows, worth_windows
 from fusiest.model import evaluate, fused_sets
 from fusiest.pmapping import NoMapping, Table, large_enough, shared_memories
 from fusiest.spec import Spec
 
 MOST_DOWN_SETS = 10_000
+_SHARE_WITHOUT_WINDOWS = 0.5
+"""Of the time, before mappings with windows are looked for."""
 
 
 class Known(NamedTuple):
@@ -51,7 +54,7 @@ def map(
     max_fused_loops_per_variable: int = 1,
     imperfect: bool = False,
     exchange: str = "finished",
-    windows: str = "none",
+    windows: str | None = None,
     jobs: int | None = None,
     time_limit: float | None = None,
     memory_limit: float | None = None,
@@ -69,7 +72,7 @@ def map(
     `orders`: "all" orders of Einsums that respect dependencies, or only the "given" one.
     `max_fused_loops`, `max_fused_loops_per_variable`: of a pmapping. `imperfect`: also tiles that do not divide.
     `exchange`: Einsums use only tensors that are "finished", or "any".
-    `windows`: fuse through halos, with what overlaps "retained", or "all": also made again; what is best of that is not proven.
+    `windows`: fuse through halos, with what overlaps "retained", or "all": also made again, the default; or "none".
     `jobs`: processes; by default as many as there are cores. `time_limit`: seconds; then the best so far.
     `memory_limit`: bytes, of all processes together; by default three quarters of what the machine has.
     `coarse`, `bounds`, `grouping`, `consolidation`: parts of the search, which change the time and never the result.
@@ -89,7 +92,7 @@ def map(
         max_fused_loops_per_variable=max_fused_loops_per_variable,
         imperfect=imperfect,
         exchange=exchange,
-        windows=windows,
+        windows=windows if windows is not None else usual_windows(usage, exchange),
         jobs=jobs,
         time_limit=time_limit,
         memory_limit=memory_limit,
@@ -121,26 +124,63 @@ def run(
     with interrupt.deferred():
         try:
             say: Progress = progress or (lambda step: None)
-            if options.windows != "none":
-                check_windows(spec)
-            why: NoMapping | None = None
-            try:
-                result = _run(spec, options, say, executor, Known(tables if tables is not None else {}, start))
-            except NoMapping as error:
-                if options.windows == "none":
-                    raise
-                why = error
-                result = Result(spec, options.objective, [], False, 1.0, Stats(), options=options)
-            if options.windows != "none" and not interrupt.taken():
-                result = with_windows(result, lambda part, own: _run(part, own, lambda step: None, executor), say)
-                if why is not None and not result.mappings:
-                    raise why
+            known = Known(tables if tables is not None else {}, start)
+            with_them = worth_windows(spec, options)
+            result = (_run_with_windows if with_them else _run)(spec, options, say, executor, known)
         except MemoryError:
             raise OutOfMemory(
                 "out of memory before a mapping was known; --jobs 1, --orders given or a limit of --max-fused-loops takes less"
             ) from None
         if interrupt.taken():
             result.stopped = "interrupt"
+    return result
+
+
+def _run_with_windows(
+    spec: Spec,
+    options: Options,
+    say: Progress,
+    executor: concurrent.futures.Executor | None,
+    given: Known,
+) -> Result:
+    """First without windows, for a part of the time, then with them."""
+    begin, limit = time.perf_counter(), options.time_limit
+    first = options if limit is None else replace(options, time_limit=_SHARE_WITHOUT_WINDOWS * limit)
+    why: NoMapping | None = None
+    try:
+        result = _run(spec, first, say, executor, given)
+    except NoMapping as error:
+        why, result = error, Result(spec, options.objective, [], False, 1.0, Stats())
+    result.options = options
+    if interrupt.taken():
+        return result
+
+    def exact(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
+        return _run(part, own, lambda step: None, executor, Known(known)).mappings
+
+    def quick(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
+        """What a look at few rows finds."""
+        explorer = make_explorer(part, own, executor, lambda step: None)
+        explorer.explore(known, replace(asked_of(own), beam=COARSE_LOOK))
+        if len(known) < len(explorer.distinct):
+            return []
+        search = Search(grouped(part, own, explorer.named(known)), own, False, lambda step: None, Stats())
+        search.run()
+        return traced(part, search) if search.candidates else []
+
+    def relaxed(part: Spec, own: Options) -> tuple[JoinProblem, list[KnownCosts]]:
+        deadline = None if limit is None else begin + limit
+        explorer = make_explorer(part, own, executor, lambda step: None)
+        found: dict[str, Table] = {}
+        explorer.explore(found, replace(asked_of(own), unlimited=True), deadline)
+        problem = grouped(part, own, explorer.named(found))
+        search = Search(problem, own, False, lambda step: None, Stats(), deadline)
+        search.run()
+        return problem, [candidate.costs for candidate in search.best()]
+
+    result = with_windows(result, WindowSearches(exact, quick, relaxed), say)
+    if why is not None and not result.mappings:
+        raise why
     return result
 
 

@@ -160,7 +160,7 @@ class Result:
         """The mappings among which the best ones were looked for, in phrases: what the optimum is over."""
         from fusiest.mapper.domain import domain
 
-        return domain(self.spec, self.options, self.stats.orders) if self.searched else []
+        return domain(self.spec, self.options, self.stats.orders, self.optimal) if self.searched else []
 
     @property
     def advice(self) -> list[str]:

@@ -6,6 +6,7 @@ what is made before that. Several consumers need the hull of their windows.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,10 +14,14 @@ from typing import NamedTuple
 
 from fusiest.frozen import FrozenDict
 from fusiest.looptree import Tiling
+from fusiest.model import footprint
 from fusiest.spec import EinsumInfo, Spec
 
 MOST_CHOICES = 3
 """So many tensors of a run are kept or made again in every combination; of more, all or none are kept."""
+
+MOST_EINSUMS = 8
+"""Of a run."""
 
 
 class WindowLine(NamedTuple):
@@ -51,16 +56,38 @@ class WindowPlan:
         line = self.made[einsum]
         return Tiling(line.end, line.length, line.step)
 
+    def rows(self, einsum: str, bound: int) -> float:
+        """How often all rows are made, on average; `bound` is their number."""
+        first, tile, step = self.tiling(einsum)
+        ends = (first + i * step for i in range(1, self.times))
+        made = min(bound, first) + sum(max(0, min(bound, end) - max(0, end - tile)) for end in ends)
+        return made / bound
+
+
+@functools.lru_cache(maxsize=4)
+def has_halos(spec: Spec) -> bool:
+    """Whether an Einsum reads what another one makes otherwise than position by position."""
+    for tensor, makers in spec.info.producers.items():
+        made = [spec.info.einsums[maker].accesses[tensor].ranks for maker in makers]
+        for user in (u for u in spec.info.users[tensor] if u not in makers):
+            for rank, a in spec.info.einsums[user].accesses[tensor].ranks.items():
+                single = len(a.variables) <= 1 and set(a.coefficients.values()) <= {1}
+                if not single or any(a.constant != own[rank].constant for own in made):
+                    return True
+    return False
+
 
 def window_runs(spec: Spec) -> Iterator[tuple[str, ...]]:
     """Runs of Einsums, in listed order, of which only the last makes anything that is used elsewhere."""
     names = list(spec.info.einsums)
-    for begin, end in itertools.combinations(range(len(names) + 1), 2):
-        run = names[begin:end]
+    for begin, length in itertools.product(range(len(names)), range(2, MOST_EINSUMS + 1)):
+        run = names[begin : begin + length]
+        if len(run) < length:
+            continue
         inner = [spec.info.einsums[name].output for name in run[:-1]]
         alone = all(set(spec.info.users[t]) <= set(run) and len(spec.info.producers[t]) == 1 for t in inner)
         used = all(len(spec.info.users[t]) > 1 for t in inner)
-        if len(run) > 1 and alone and used and not any(spec.info.einsums[name].is_copy_operation for name in run):
+        if alone and used and not any(spec.info.einsums[name].is_copy_operation for name in run):
             yield tuple(run)
 
 
@@ -143,3 +170,70 @@ def _needed(user: EinsumInfo, maker: EinsumInfo, variable: str, line: WindowLine
             start, end = a * line.start + low + shift, a * (line.end - 1) + high + shift + 1
             return own.variables[0], WindowLine(start, end, a * line.step)
     return None
+
+
+def plan_bits(spec: Spec, plan: WindowPlan) -> float:
+    """About how much an iteration needs: while an Einsum runs, the windows that it uses, and all that is kept."""
+    bits = _window_bits(spec, plan)
+    used = ({*spec.info.einsums[name].accesses, *plan.kept} for name in plan.einsums)
+    return max(sum(own for tensor, own in bits.items() if tensor in here) for here in used)
+
+
+def kept_bits(spec: Spec, plan: WindowPlan) -> float:
+    """What is kept from one iteration to the next."""
+    bits = _window_bits(spec, plan)
+    return sum(bits[tensor] for tensor in plan.kept)
+
+
+def _window_bits(spec: Spec, plan: WindowPlan) -> dict[str, float]:
+    """The windows of each tensor, but for variables that step all tensors of the run alike, such as the batch: they may be
+    stepped outside of everything."""
+    infos = [spec.info.einsums[name] for name in plan.einsums]
+    outside = frozenset.intersection(
+        *(info.accesses[t].fully_relevant for info in infos for t in info.accesses.keys() & plan.needed.keys())
+    )
+    bits: dict[str, float] = {}
+    for info in infos:
+        extents = {v: 1 if v in outside else bound for v, bound in info.bounds.items()}
+        extents[plan.variables[info.name]] = plan.made[info.name].length
+        for tensor in info.accesses.keys() & plan.needed.keys():
+            own = footprint(info.accesses[tensor], extents) * info.bits_per_value[tensor]
+            bits[tensor] = max(bits.get(tensor, 0.0), own)
+    return bits
+
+
+def plan_form(spec: Spec, plan: WindowPlan) -> object:
+    """Equal for plans that differ only by names, such as over rows or columns of square images."""
+    number: dict[str, int] = {}
+
+    def renamed(names: Sequence[str]) -> tuple[int, ...]:
+        return tuple(number.setdefault(name, len(number)) for name in names)
+
+    found: list[object] = [plan.times]
+    for name in plan.einsums:
+        info = spec.info.einsums[name]
+        order = _alike_order(info, plan.variables[name])
+        found.append((renamed(order), [info.bounds[v] for v in order], plan.made[name]))
+        for tensor, access in info.accesses.items():
+            terms = (
+                (sorted((number[v], a) for v, a in x.coefficients.items()), x.constant) for x in access.ranks.values()
+            )
+            found.append((tensor, sorted(terms)))
+    return repr(found)
+
+
+def _alike_order(info: EinsumInfo, own: str) -> list[str]:
+    """The variables of an Einsum: the given one, those that step a rank with it, others, alike ones together."""
+    ranks = [affine.coefficients for access in info.accesses.values() for affine in access.ranks.values()]
+    beside = {v for terms in ranks if own in terms for v in terms}
+    return sorted(info.bounds, key=lambda v: (v != own, v not in beside, info.bounds[v], _uses(info, v)))
+
+
+def _uses(info: EinsumInfo, variable: str) -> list[tuple[str, list[int], int]]:
+    """How an Einsum's tensors are indexed by a variable."""
+    return [
+        (tensor, sorted(affine.coefficients.values()), affine.constant)
+        for tensor, access in info.accesses.items()
+        for affine in access.ranks.values()
+        if variable in affine.coefficients
+    ]

@@ -34,6 +34,8 @@ FirstCut: TypeAlias = Literal["outside", "inside", "not"]
 def unrolled(spec: Spec, plan: WindowPlan, only_turns: bool = False) -> Spec:
     """The run alone, as a spec in which `TURN` counts the loop's iterations; no Spatial loop may run over it.
 
+    What its Einsums exchange stays on chip: through the outermost memory, shorter runs would do as well.
+
     `only_turns`: no other loop is fused. So kept tensors, which go above that loop, are not above any other.
     """
     part = part_of(spec, plan.einsums)
@@ -45,7 +47,9 @@ def unrolled(spec: Spec, plan: WindowPlan, only_turns: bool = False) -> Spec:
         ranks = {t: _ranks(plan, info, t) for t in info.accesses}
         changed.append(explicit_einsum(spec, einsum, bounds, ranks))
     return replace(
-        part, arch=_constrained(part.require_arch(), only_turns), workload=replace(workload, einsums=tuple(changed))
+        part,
+        arch=_on_chip(_constrained(part.require_arch(), only_turns), plan),
+        workload=replace(workload, einsums=tuple(changed)),
     )
 
 
@@ -89,6 +93,15 @@ def _constrained(architecture: arch.Architecture, only_turns: bool) -> arch.Arch
         return tuple(found)
 
     return replace(architecture, nodes=changed(architecture.nodes))
+
+
+def _on_chip(architecture: arch.Architecture, plan: WindowPlan) -> arch.Architecture:
+    """The architecture, whose outermost memory does not hold what the run exchanges."""
+    outer = next(node for node in arch.flatten(architecture.nodes) if isinstance(node, arch.Memory))
+    given = outer.tensors.may_keep or ("All" if outer.tensors.keep is None else "Nothing")
+    allowed = f"({given}) - ({' | '.join(sorted(plan.needed))})"
+    node = replace(outer, tensors=replace(outer.tensors, may_keep=allowed))
+    return replace(architecture, nodes=tuple(node if n is outer else n for n in architecture.nodes))
 
 
 def rolled(tree: LoopTree, plan: WindowPlan, cut: FirstCut = "outside") -> LoopTree | None:

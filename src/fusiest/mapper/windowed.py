@@ -1,8 +1,8 @@
 """Mappings with windows: runs of Einsums are fused through their halos wherever that is better than what is known.
 
-For every run and every plan of its windows a spec without windows is searched (`window_specs`). What is found is written back,
-evaluated by the model, and put between mappings of the Einsums before and after it. Never worse than without windows, and
-valid; whether other windows would be better still is not proven.
+Plans of windows are tried from the most promising on: for each a spec without windows is searched (`window_specs`). What is
+found is written back, evaluated by the model, and put between mappings of the Einsums before and after it. Never worse than
+without windows, and valid. What no plan can beat ends the search; whether others would be better is known up to a gap.
 """
 
 from __future__ import annotations
@@ -11,62 +11,100 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from fusiest import interrupt
-from fusiest.errors import FusiestError, Interrupted, OutOfMemory, SpecError
-from fusiest.looptree import Compute, LoopTree, Nested, Node, Sequential, Storage, Toll, einsums
+from fusiest.errors import Interrupted, OutOfMemory, SpecError
+from fusiest.interrupt import OutOfTime
+from fusiest.looptree import LoopTree
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import cpu_seconds
 from fusiest.mapper.result import Mapping, Result
 from fusiest.mapper.search import best_rows
-from fusiest.mapper.window_plans import WindowPlan, window_plans, window_runs
+from fusiest.mapper.window_bounds import Relaxation, WindowBounds, window_bounds, windows_save_nothing
+from fusiest.mapper.window_parts import PartMapping, best_parts, evaluated_mapping, in_a_row, joined_parts
+from fusiest.mapper.window_plans import (
+    WindowPlan,
+    has_halos,
+    kept_bits,
+    plan_bits,
+    plan_form,
+    window_plans,
+    window_runs,
+)
 from fusiest.mapper.window_specs import FirstCut, rolled, unrolled
-from fusiest.model import evaluate
-from fusiest.pmapping import NoMapping, allowed_placement, large_enough, pareto_rows, shared_memories
-from fusiest.spec import Spec, flatten, part_of
+from fusiest.mapper.window_tables import WindowTables
+from fusiest.objective import NOTHING, Least
+from fusiest.pmapping import (
+    NoMapping,
+    Table,
+    exchange_memories,
+    large_enough,
+    pareto_rows,
+    shared_memories,
+)
+from fusiest.spec import Spec, part_of
 
-MOST_EINSUMS = 12
-"""Of a workload whose runs are all tried."""
-Run = Callable[[Spec, Options], Result]
-
-
-class PartMapping(NamedTuple):
-    """A mapping of some Einsums that exchange nothing with others on chip."""
-
-    energy: float
-    latency: float
-    trees: tuple[LoopTree, ...]
-    windows: bool
-
-
-def check_windows(spec: Spec) -> None:
-    """Raise if the workload is too long."""
-    count = len(spec.info.einsums)
-    if count > MOST_EINSUMS:
-        raise SpecError(
-            f"windows are tried in workloads of up to {MOST_EINSUMS} Einsums, and this one has {count}; map a part of it, "
-            "or leave out --windows"
-        )
+MOST_ATTEMPTS = 48
+"""Runs with one number of iterations that are tried; the most promising ones."""
+MOST_FUSED_LOOPS = 2
+"""Of an Einsum in a run: the one that makes windows, and another."""
+_ALIKE = 1.01
+"""A mapping with windows that costs no more than this times what its search said is what was looked for."""
+MOST_WORSE = 2
+"""After so many numbers of iterations in a row that are no better, no more are tried of a run over a rank."""
+TableSearch: TypeAlias = Callable[[Spec, Options, dict[str, Table]], list[Mapping]]
+"""What is best of a spec. Tables that are known are given, and those that are explored are added."""
 
 
-def with_windows(result: Result, run: Run, say: Progress) -> Result:
+class WindowSearches(NamedTuple):
+    """Searches of specs without windows."""
+
+    exact: TableSearch
+    quick: TableSearch
+    relaxed: Relaxation
+
+
+class WindowAttempt(NamedTuple):
+    """Plans of a run over the same rank in as many iterations, and what all Einsums cost at least with them."""
+
+    run: tuple[str, ...]
+    plans: tuple[WindowPlan, ...]
+    least: Least
+
+
+def worth_windows(spec: Spec, options: Options) -> bool:
+    """Whether mappings with windows are to be looked for: there are halos, tensors may be exchanged on chip below a loop, and
+    there is not room for everything."""
+    if options.windows == "none" or options.max_fused_loops == 0 or not has_halos(spec):
+        return False
+    return exchange_memories(spec) != {} and not windows_save_nothing(spec)
+
+
+def with_windows(result: Result, searches: WindowSearches, say: Progress) -> Result:
     """The result with all that windows make better."""
     spec, options = result.spec, result.options
     begin, cpu = time.perf_counter(), cpu_seconds()
-    search = _WindowSearch(spec, options, run, say, begin)
-    if any(True for names in window_runs(spec) for _ in window_plans(spec, names)):
-        result.optimal, result.gap = False, 1.0  # nothing bounds what other windows could do
+    stopped, gap = result.stopped, 1.0
     try:
-        found = [mapping for part in search.whole() if (mapping := joined_parts(spec, part)) is not None]
-        result.mappings = best_of([*result.mappings, *found], options)
+        say(Step("bounding windows"))
+        bounds = window_bounds(spec, options, searches.relaxed)
+        search = _WindowSearch(spec, options, searches, say, begin, bounds, list(result.mappings))
+        try:
+            search.search()
+        finally:
+            result.mappings = search.known
+            gap = bounds.gap(search.known) if bounds is not None else 1.0
+    except OutOfTime:
+        stopped = "time limit"
     except (KeyboardInterrupt, Interrupted):  # what is known without windows stays known
-        result.stopped = "interrupt"
+        stopped = "interrupt"
     except (MemoryError, OutOfMemory):
-        result.stopped = "memory"
+        stopped = "memory"
+    result.optimal, result.gap, result.stopped = gap == 0, gap, stopped if gap else result.stopped
     result.stats.wall_seconds += time.perf_counter() - begin
     result.stats.cpu_seconds += cpu_seconds() - cpu
     return result
@@ -76,84 +114,211 @@ def with_windows(result: Result, run: Run, say: Progress) -> Result:
 class _WindowSearch:
     spec: Spec
     options: Options
-    run: Run
+    searches: WindowSearches
     say: Progress
     begin: float
+    bounds: WindowBounds | None
+    known: list[Mapping]
+    """The best so far."""
 
-    def whole(self) -> list[PartMapping]:
-        """The best ways to put runs with windows and parts without in a row, at least one with windows."""
-        names = list(self.spec.info.einsums)
-        windowed: dict[tuple[int, int], list[PartMapping]] = {}
+    def __post_init__(self) -> None:
+        self.names = list(self.spec.info.einsums)
+        self.tables = WindowTables()
+        self.room = min((exchange_memories(self.spec) or {}).values(), default=np.inf)
+        self.plain: dict[tuple[int, int], list[PartMapping]] = {}
+        self.windowed: dict[tuple[int, int], list[PartMapping]] = {}
+
+    def search(self) -> None:
+        """Try plans, the most promising first, until none can be better; then put runs together."""
+        attempts, tried = self._attempts(), 0
+        worse: dict[object, int] = {}
+        if len(attempts) > MOST_ATTEMPTS:
+            words = f"of {len(attempts)} plans up to {MOST_ATTEMPTS} are tried, the most promising first"
+            self.say(Step("windows", f"{words}; --windows none leaves them all out", 0, MOST_ATTEMPTS, "plans"))
+        for attempt in attempts:
+            if tried == MOST_ATTEMPTS or self._over() or self._is_best():
+                break
+            plan, run = attempt.plans[0], attempt.run
+            kind = run, plan.variables[run[-1]]
+            if worse.get(kind, 0) >= MOST_WORSE or not self._promises(attempt.least):
+                continue
+            words = f"{run[0]} to {run[-1]} in {plan.times} iterations of {plan.variables[run[-1]]}"
+            self.say(Step("windows", words, tried, min(len(attempts), MOST_ATTEMPTS), "plans"))
+            tried += 1
+            better = self._add(run, self._tried(attempt))
+            if better or kind in worse:  # as long as nothing fits, more iterations may
+                worse[kind] = 0 if better else worse[kind] + 1
+        self._note(self._whole())
+
+    def _tried(self, attempt: WindowAttempt) -> list[PartMapping]:
+        try:
+            return list(self._planned(attempt))
+        except SpecError:  # a name in the architecture means nothing in the part
+            return []
+
+    def _attempts(self) -> list[WindowAttempt]:
+        """All plans, by what they cost at least; those in which windows fit with the fewest iterations first."""
+        found = []
         for run in window_runs(self.spec):
-            first = names.index(run[0])
-            found = self._windowed(run)
-            if found:
-                windowed[first, first + len(run)] = found
-        starts = {0, *(end for _, end in windowed)}
-        ends = {len(names), *(start for start, _ in windowed)}
+            least = self.bounds.of_run(run) if self.bounds is not None else NOTHING
+            if not self._promises(least):
+                continue
+            seen: set[object] = set()
+            plans = window_plans(self.spec, run)
+            for _, alike in itertools.groupby(plans, lambda p: (p.variables[p.einsums[-1]], p.times)):
+                own = tuple(alike)
+                if (form := plan_form(self.spec, own[-1])) in seen:  # columns like rows
+                    continue
+                seen.add(form)
+                more = [least if self.bounds is None else self.bounds.of_plan(least, plan) for plan in own]
+                best = more[0]
+                for one in more[1:]:
+                    best |= one
+                found.append(WindowAttempt(run, own, best))
+        return sorted(found, key=self._order)
+
+    def _order(self, attempt: WindowAttempt) -> tuple[float, int, float, int]:
+        score = 0.0 if self.bounds is None else self.bounds.score(attempt.least)
+        too_large = max(1.0, min(plan_bits(self.spec, plan) for plan in attempt.plans) / self.room)
+        return score, -len(attempt.run), too_large, attempt.plans[0].times
+
+    def _promises(self, least: Least) -> bool:
+        return self.bounds is None or not self.known or self.bounds.promises(least, self.known)
+
+    def _is_best(self) -> bool:
+        return self.bounds is not None and self.bounds.is_met(self.known)
+
+    def _add(self, run: Sequence[str], found: Sequence[PartMapping]) -> bool:
+        """Note what was found for a run, alone and between what is before and after it; whether it is better than before."""
+        first = self.names.index(run[0])
+        span = first, first + len(run)
+        old = self.windowed.get(span, [])
+        self.windowed[span] = best_parts([*old, *found])
+        new = [part for part in self.windowed[span] if part not in old]
+        if new:
+            before, after = self._plain(0, span[0]), self._plain(span[1], len(self.names))
+            self._note([in_a_row(in_a_row(a, b), c) for a in before for b in new for c in after])
+        return bool(new)
+
+    def _note(self, parts: Sequence[PartMapping]) -> None:
+        """Whole mappings that are better than known ones."""
+        better = [part for part in best_parts(parts) if part.windows and not self._is_beaten(part)]
+        found = [mapping for part in better if (mapping := joined_parts(self.spec, part)) is not None]
+        if found:
+            self.known = best_of([*self.known, *found], self.options)
+
+    def _is_beaten(self, part: PartMapping) -> bool:
+        score = self.options.minimized.score(np.array([part.energy]), np.array([part.latency]))
+        if self.options.minimized.is_front:
+            return any(m.energy <= part.energy and m.latency <= part.latency for m in self.known)
+        known = [self.options.minimized.score(np.array([m.energy]), np.array([m.latency])) for m in self.known]
+        return any(k[0] < score[0] for k in known)
+
+    def _whole(self) -> list[PartMapping]:
+        """The best ways to put runs with windows and parts without in a row."""
+        starts = {0, *(end for _, end in self.windowed)}
+        ends = {len(self.names), *(start for start, _ in self.windowed)}
         best: dict[int, list[PartMapping]] = {0: [PartMapping(0.0, 0.0, (), False)]}
-        for end in range(1, len(names) + 1):
-            options = [(start, parts) for (start, own), parts in windowed.items() if own == end and start in best]
+        for end in range(1, len(self.names) + 1) if len(self.windowed) > 1 else ():
+            options = [(start, parts) for (start, own), parts in self.windowed.items() if own == end and start in best]
             if end in ends:
-                options += [(s, self._plain(names[s:end])) for s in sorted(starts) if s < end and s in best]
+                options += [(s, self._plain(s, end)) for s in sorted(starts) if s < end and s in best]
             both = [in_a_row(one, two) for start, parts in options for one in best[start] for two in parts]
             if both:
                 best[end] = best_parts(both)
-        return [part for part in best.get(len(names), []) if part.windows]
+        return best.get(len(self.names), [])
 
-    def _windowed(self, run: Sequence[str]) -> list[PartMapping]:
-        """What is found for all plans of a run, those over the same rank in as many iterations together."""
-        part = part_of(self.spec, run)
-        found: list[PartMapping] = []
-        plans = window_plans(self.spec, run)
-        for (variable, times), alike in itertools.groupby(plans, lambda p: (p.variables[run[-1]], p.times)):
-            if self._over():
-                break
-            self.say(Step(f"windows of {', '.join(run)}: {times} iterations of {variable}"))
-            try:
-                found += self._planned(list(alike), part)
-            except SpecError:  # a name in the architecture means nothing in the part
-                break
-        return best_parts(found)
-
-    def _planned(self, plans: Sequence[WindowPlan], part: Spec) -> Iterable[PartMapping]:
+    def _planned(self, attempt: WindowAttempt) -> Iterable[PartMapping]:
         """Mappings that were found for one plan, written as those of each that is wanted.
 
         What keeps tensors is searched as if its first window were like the others; what makes them again has windows that are
         all as long as the first. So either may have what is best for the other.
         """
-        wanted = plans[:1] if self.options.windows == "retained" else plans
-        searched = (*plans[:1], *plans[-1:]) if self.options.windows == "retained" else plans
-        mappings = [mapping for plan in dict.fromkeys(searched) for mapping in self._unrolled(plan)]
+        part, plans = part_of(self.spec, attempt.run), attempt.plans
+        wanted = [p for p in (plans[:1] if self.options.windows == "retained" else plans) if self._is_worth(p)]
+        searched = (*plans[:1], *plans[-1:]) if self.options.windows == "retained" else wanted
+        options = self._inner(len(attempt.run) == len(self.names))
+        seen: set[LoopTree] = set()
+        for plan in dict.fromkeys(searched) if wanted else ():
+            found = self._unrolled(plan, options)
+            written = list(self._written_all(found, wanted, part, options, seen))
+            yield from written
+            least, best = (min((m.energy for m in own), default=np.inf) for own in (found, written))
+            if plan.kept and best > least * _ALIKE:
+                yield from self._written_all(self._for_all_sizes(plan, options), wanted, part, options, seen)
+
+    def _written_all(
+        self, found: Sequence[Mapping], plans: Sequence[WindowPlan], part: Spec, options: Options, seen: set[LoopTree]
+    ) -> Iterator[PartMapping]:
+        """Each mapping with the windows of each plan; if one is wanted, until what the search said is no better."""
+        objective, best = options.minimized, np.inf
+
+        def score(one: Mapping | PartMapping) -> float:
+            return float(objective.score(np.array([one.energy]), np.array([one.latency]))[0])
+
+        for mapping in sorted(found, key=score):
+            if not objective.is_front and score(mapping) >= best:
+                break
+            for written in self._written(mapping, plans, part, seen):
+                best = min(best, score(written))
+                yield written
+
+    def _is_worth(self, plan: WindowPlan) -> bool:
+        """Whether a plan may be better than what is known, and there is room for what it keeps."""
+        if plan.kept and kept_bits(self.spec, plan) > self.room:
+            return False
+        return self.bounds is None or self._promises(self.bounds.of_plan(self.bounds.of_run(plan.einsums), plan))
+
+    def _written(
+        self, mapping: Mapping, plans: Sequence[WindowPlan], part: Spec, seen: set[LoopTree]
+    ) -> Iterator[PartMapping]:
+        """The mapping with the windows of each plan, if it is right, and new."""
         cuts: tuple[FirstCut, ...] = ("outside", "inside", "not")
-        for mapping, plan, cut in itertools.product(mappings, wanted, cuts):
+        for plan, cut in itertools.product(plans, cuts):
             tree = rolled(mapping.looptree, plan, cut)
-            cost = evaluated_mapping(part, tree) if tree is not None else None
-            if tree is not None and cost is not None:
+            if tree is None or tree in seen:
+                continue
+            seen.add(tree)
+            cost = evaluated_mapping(part, tree)
+            if cost is not None:
                 yield PartMapping(cost.energy, cost.latency, (tree,), True)
 
-    def _unrolled(self, plan: WindowPlan) -> Iterator[Mapping]:
-        """What is found for a plan. Kept tensors need more space than the search knows, so it is asked for all sizes, too."""
-        yield from self._found(unrolled(self.spec, plan), self._inner())
-        if plan.kept:
-            alone = unrolled(self.spec, plan, only_turns=True)
-            memories: list[str | None] = [m for m in shared_memories(alone) if m not in large_enough(alone)]
-            for memory in (memories or [None])[-1:]:
-                yield from self._found(alone, dataclasses.replace(self._inner(), usage=memory))
+    def _unrolled(self, plan: WindowPlan, options: Options) -> list[Mapping]:
+        """What is found for a plan."""
+        loops = options.max_fused_loops
+        loops = MOST_FUSED_LOOPS if loops is None else min(loops, MOST_FUSED_LOOPS)
+        return self._found(
+            unrolled(self.spec, plan), dataclasses.replace(options, max_fused_loops=loops), self.searches.quick
+        )
 
-    def _found(self, spec: Spec, options: Options) -> list[Mapping]:
+    def _for_all_sizes(self, plan: WindowPlan, options: Options) -> list[Mapping]:
+        """The same, for kept tensors, which need more space than the search knows."""
+        alone = unrolled(self.spec, plan, only_turns=True)
+        memories: list[str | None] = [m for m in shared_memories(alone) if m not in large_enough(alone)]
+        return self._found(alone, dataclasses.replace(options, usage=(memories or [None])[-1]), self.searches.quick)
+
+    def _found(self, spec: Spec, options: Options, search: TableSearch) -> list[Mapping]:
         try:
-            return self.run(spec, options).mappings
+            tables = self.tables.known(spec, options, search is self.searches.exact)
+            found = search(spec, options, tables)
+            self.tables.keep(spec, options, tables, search is self.searches.exact)
+            return found
         except (NoMapping, SpecError):  # nothing fits, or it is too large to search
             return []
 
-    def _plain(self, run: Sequence[str]) -> list[PartMapping]:
-        found = self._found(part_of(self.spec, run), self._inner())
-        return [PartMapping(m.energy, m.latency, (m.looptree,), False) for m in found]
+    def _plain(self, start: int, end: int) -> list[PartMapping]:
+        """The best without windows of the Einsums from one to another."""
+        if start == end:
+            return [PartMapping(0.0, 0.0, (), False)]
+        if (start, end) not in self.plain:
+            found = self._found(part_of(self.spec, self.names[start:end]), self._inner(False), self.searches.exact)
+            self.plain[start, end] = [PartMapping(m.energy, m.latency, (m.looptree,), False) for m in found]
+        return self.plain[start, end]
 
-    def _inner(self) -> Options:
-        """Products of energy and latency do not add up: both are searched then."""
-        objective = self.options.objective if self.options.objective != ("edp",) else ("energy", "latency")
+    def _inner(self, whole: bool) -> Options:
+        """Products of energy and latency do not add up: of a part, both are searched then."""
+        product = self.options.minimized.is_product and not whole
+        objective = ("energy", "latency") if product else self.options.objective
         limit = self.options.time_limit
         left = None if limit is None else max(1.0, self.begin + limit - time.perf_counter())
         return dataclasses.replace(self.options, objective=objective, windows="none", time_limit=left)
@@ -161,67 +326,6 @@ class _WindowSearch:
     def _over(self) -> bool:
         limit = self.options.time_limit
         return interrupt.taken() or (limit is not None and time.perf_counter() > self.begin + limit)
-
-
-def in_a_row(one: PartMapping, two: PartMapping) -> PartMapping:
-    return PartMapping(
-        one.energy + two.energy, one.latency + two.latency, one.trees + two.trees, one.windows or two.windows
-    )
-
-
-def best_parts(parts: Sequence[PartMapping]) -> list[PartMapping]:
-    """Those that nothing is better than, with windows and without."""
-    if not parts:
-        return []
-    costs = np.array([[part.energy, part.latency] for part in parts])
-    return [parts[i] for i in pareto_rows(np.array([part.windows for part in parts], np.int64), costs)]
-
-
-def evaluated_mapping(spec: Spec, tree: LoopTree) -> Mapping | None:
-    """The mapping, if it fits and is right."""
-    try:
-        cost = evaluate(spec, tree)
-    except FusiestError:
-        return None
-    return None if cost.warnings else Mapping(tree, einsums(tree.nodes), cost)
-
-
-def joined_parts(spec: Spec, part: PartMapping) -> Mapping | None:
-    """One mapping of the whole workload, if the architecture's constraints allow it there."""
-    top: dict[tuple[str, bool], list[str]] = {}
-    branches: list[tuple[Node, ...]] = []
-    for tree in part.trees:
-        holders = list(itertools.takewhile(lambda node: _on_top(spec, node), tree.nodes))
-        for holder in holders:
-            assert isinstance(holder, Storage)
-            held = top.setdefault((holder.component, holder.persistent), [])
-            held += [t for t in holder.tensors if t not in held]
-        branches.append(tree.nodes[len(holders) :])
-    nodes: list[Node] = [Storage(tensors=tuple(t), component=c, persistent=p) for (c, p), t in top.items()]
-    tail = branches[0] if len(branches) == 1 else (Sequential(nodes=tuple(Nested(nodes=b) for b in branches)),)
-    mapping = evaluated_mapping(spec, LoopTree(nodes=(*nodes, *tail)))
-    return mapping if mapping is not None and _is_allowed(spec, mapping.looptree) else None
-
-
-def _on_top(spec: Spec, node: Node) -> bool:
-    """Whether it is a holder of the outermost memory."""
-    return isinstance(node, Storage) and node.component == next(iter(flatten(spec.require_arch().nodes))).name
-
-
-def _is_allowed(spec: Spec, tree: LoopTree) -> bool:
-    """Whether every memory holds for each Einsum what it must and may."""
-    for path in tree.paths():
-        leaf = path[-1]
-        assert isinstance(leaf, Compute)
-        own = spec.info.einsums[leaf.einsum].accesses
-        held: dict[str, frozenset[str]] = {}
-        for node in path:
-            if isinstance(node, Storage | Toll):
-                name = str(node.component)
-                held[name] = held.get(name, frozenset()) | frozenset(str(t) for t in node.tensors if t in own)
-        if not allowed_placement(spec, leaf.einsum, leaf.component, held):
-            return False
-    return True
 
 
 def best_of(mappings: Sequence[Mapping], options: Options) -> list[Mapping]:

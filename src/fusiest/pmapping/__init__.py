@@ -13,6 +13,7 @@ from fusiest.pmapping.notes import search_notes, spatial_notes
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import allowed_placement
 from fusiest.pmapping.remembered import pmappings
+from fusiest.pmapping.roomy import exchange_memories, roomy_memories
 from fusiest.pmapping.sizes import bind_sized, large_enough
 from fusiest.pmapping.table import (
     Backing,
@@ -45,6 +46,7 @@ __all__ = [
     "allowed_placement",
     "bind_sized",
     "common_key",
+    "exchange_memories",
     "explore",
     "group_numbers",
     "large_enough",
@@ -55,6 +57,7 @@ __all__ = [
     "paths",
     "pmappings",
     "renamed_table",
+    "roomy_memories",
     "search_notes",
     "shared_memories",
     "spatial_notes",

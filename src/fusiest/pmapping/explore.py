@@ -29,7 +29,7 @@ from fusiest.pmapping.plain import (
     top_fits,
 )
 from fusiest.pmapping.problem import Problem, coarsened, make_problem
-from fusiest.pmapping.roomy import roomy_memories
+from fusiest.pmapping.roomy import exchange_memories, roomy_memories
 from fusiest.pmapping.searched import TablePiece, searched
 from fusiest.pmapping.sizes import ample_memories, bind_limited
 from fusiest.pmapping.spatial import best_usages, fanouts
@@ -64,16 +64,30 @@ class Asked:
     """Only pmappings that share nothing on chip: what Einsums share is in the outermost memory."""
     needed: bool = False
     """Only pmappings that some best mapping of the whole workload needs, not all ways to meet other Einsums."""
+    unlimited: bool = False
+    """As if there were room for all that Einsums exchange: a bound, not mappings."""
 
     def is_roomy(self, spec: Spec) -> bool:
         """Whether no fused loops are needed: they save space, and there is enough."""
-        return self.needed and not self.usage and roomy_memories(spec) is not None
+        return self._roomy(spec) is not None
 
     def ample(self, spec: Spec) -> frozenset[str]:
         """Memories in which space is no concern."""
         if self.usage:
             return frozenset()
-        return ample_memories(spec) | ((self.needed and roomy_memories(spec)) or frozenset())
+        return ample_memories(spec) | (self._roomy(spec) or frozenset())
+
+    def roomy(self, spec: Spec) -> frozenset[str]:
+        """Memories in which Einsums exchange whole tensors."""
+        return self._roomy(spec) or frozenset()
+
+    def _roomy(self, spec: Spec) -> frozenset[str] | None:
+        if not self.needed or self.usage:
+            return None
+        if self.unlimited:
+            found = exchange_memories(spec)
+            return None if found is None else frozenset(found)
+        return roomy_memories(spec)
 
 
 def pmappings(
@@ -150,7 +164,7 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
             nest = replace(nest, common=common_loops(spec, path.einsum.name))
         space = lattice_space(nest, plain, frozenset(tracked), leakage)
         if asked.is_roomy(spec):
-            space = replace(space, lifted=_lifted(spec, nest))
+            space = replace(space, lifted=_lifted(asked.roomy(spec), nest))
         alone = not asked.usage and not can_fuse(spec) and asked.beam is None
         for search in _explore_alone(space) if alone else [Lattice(space, asked.cutoff, asked.beam)]:
             search.run()
@@ -182,9 +196,9 @@ def lattice_space(nest: Nest, plain: list[Placement], tracked: frozenset[int], l
     return LatticeSpace(nest, plain, fanouts(nest.problem), best_usages(nest.problem), tracked, leakage)
 
 
-def _lifted(spec: Spec, nest: Nest) -> frozenset[HeldTensor]:
+def _lifted(roomy: frozenset[str], nest: Nest) -> frozenset[HeldTensor]:
     """What Einsums exchange stands above all loops, where there is room for it."""
-    roomy, p = roomy_memories(spec) or frozenset(), nest.problem
+    p = nest.problem
     memories = [i for i, c in enumerate(p.path.components) if c.name in roomy]
     exchanged = (t for t, own in enumerate(p.tensors) if nest.is_shared(t) and own.name not in p.info.persistent)
     return frozenset(HeldTensor(m, t) for t in exchanged for m in memories)

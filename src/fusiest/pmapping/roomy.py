@@ -22,6 +22,16 @@ from fusiest.spec import Path, Spec, bind, computes
 def roomy_memories(spec: Spec) -> frozenset[str] | None:
     """Memories in which Einsums may exchange tensors, if all that can be alive always fits: then nothing has to be
     fused by loops. None if that is not so, or if a constraint may forbid a holder above all loops."""
+    sizes = exchange_memories(spec)
+    if sizes is None or any(size < alive_bits(spec, m) for m, size in sizes.items() if math.isfinite(size)):
+        return None
+    return frozenset(sizes)
+
+
+@functools.lru_cache(maxsize=4)
+def exchange_memories(spec: Spec) -> dict[str, float] | None:
+    """On-chip memories in which Einsums may exchange tensors, with their sizes, if only room could be wanting for whole
+    tensors there. None if a constraint may forbid a holder above all loops, or another memory is in between."""
     found: dict[str, float] = {}
     for path in _paths(spec):
         shared = [t for t in path.einsum.accesses if t in spec.info.shared]
@@ -35,10 +45,7 @@ def roomy_memories(spec: Spec) -> frozenset[str] | None:
             if component.name in found:
                 found[component.name] = min(found[component.name], component.size)
     outermost = {next(c.name for c in path.components if c.kind == "memory") for path in _paths(spec)}
-    inner = {m: size for m, size in found.items() if m not in outermost}
-    if any(size < alive_bits(spec, m) for m, size in inner.items() if math.isfinite(size)):
-        return None
-    return frozenset(inner)
+    return {m: size for m, size in found.items() if m not in outermost}
 
 
 def _paths(spec: Spec) -> Iterator[Path]:

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fusiest.mapper import Options
+from fusiest.mapper import Options, has_halos
 from fusiest.model import bind_all
 from fusiest.spec import (
     CONSTANTS,
@@ -82,7 +82,7 @@ def run_form(spec: Spec, options: Options, sizeless: frozenset[str] = frozenset(
         einsums.append([_einsum(info), nodes])
     figures = tuple(x for _, own in places for x in own)
     chosen = {name: getattr(options, name) for name in CHANGING}
-    if options.windows != "none":
+    if options.windows != "none" and has_halos(spec):
         chosen["windows"] = options.windows
     family = _sha([ANSWER, plain(chosen), _structure(spec.require_arch().nodes), einsums])
     rooms = tuple(room for name, own in places for room in ("",) * (len(own) - 1) + (name if name in sized else "",))

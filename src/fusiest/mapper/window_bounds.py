@@ -1,0 +1,159 @@
+"""What mappings with windows cost at least, and whether there can be any that are worth looking for.
+
+Windows save nothing but space, as fused loops do. So where there is room for all that Einsums exchange, none is better than
+what is known; and as if there were, the optimum is below all mappings, with windows or without.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fusiest.joining import Incumbents, JoinProblem, KnownCosts, LowerBounds, potential
+from fusiest.mapper.anytime import least_of_computing
+from fusiest.mapper.options import Options
+from fusiest.mapper.result import Mapping
+from fusiest.mapper.window_plans import WindowPlan
+from fusiest.objective import CLOSE, Least
+from fusiest.pmapping import exchange_memories, roomy_memories
+from fusiest.spec import Affine, EinsumInfo, Memory, Spec, flatten
+
+Relaxation = Callable[[Spec, Options], tuple[JoinProblem, list[KnownCosts]]]
+"""A spec as if there were room for all that Einsums exchange: what is joined, and the best that comes out."""
+
+
+@functools.lru_cache(maxsize=4)
+def windows_save_nothing(spec: Spec) -> bool:
+    """Whether all that Einsums exchange has room on chip, and all of it is needed."""
+    return roomy_memories(spec) is not None and _all_is_used(spec)
+
+
+def can_be_bounded(spec: Spec) -> bool:
+    """Whether there is a bound for all windows."""
+    return exchange_memories(spec) is not None and _all_is_used(spec)
+
+
+def _all_is_used(spec: Spec) -> bool:
+    """Whether some user of each tensor reads every position that is made of it, so that windows leave nothing out."""
+    for tensor, makers in spec.info.producers.items():
+        users = [spec.info.einsums[u] for u in spec.info.users[tensor] if u not in makers]
+        if users and not any(all(_covers(user, spec.info.einsums[m], tensor) for m in makers) for user in users):
+            return False
+    return True
+
+
+def _covers(user: EinsumInfo, maker: EinsumInfo, tensor: str) -> bool:
+    for rank, made in maker.accesses[tensor].ranks.items():
+        low, high, _ = _positions(made, maker)
+        first, last, gapless = _positions(user.accesses[tensor].ranks[rank], user)
+        if not gapless or first > low or last < high:
+            return False
+    return True
+
+
+def _positions(affine: Affine, info: EinsumInfo) -> tuple[int, int, bool]:
+    """The first and the last position that is touched, and whether all between are."""
+    low = high = affine.constant
+    reached, gapless = 0, True
+    for a, extent in sorted((abs(a), info.bounds[v]) for v, a in affine.coefficients.items()):
+        gapless = gapless and (extent == 1 or a <= reached + 1)
+        reached += a * (extent - 1)
+    for v, a in affine.coefficients.items():
+        low, high = low + min(0, a * (info.bounds[v] - 1)), high + max(0, a * (info.bounds[v] - 1))
+    return low, high, gapless
+
+
+@dataclass(frozen=True)
+class WindowBounds:
+    """Bounds for all mappings of a spec, or of those that cut it into runs of Einsums."""
+
+    spec: Spec
+    options: Options
+    least: list[KnownCosts]
+    """The best, as if there were room for everything."""
+    lower: LowerBounds
+
+    def gap(self, known: Sequence[Mapping]) -> float:
+        """How much better, relatively, a mapping could be than these."""
+        if not known:
+            return 1.0
+        objective = self.options.minimized
+        worst = 1.0
+        for point in self.least:
+            if objective.is_front:
+                ratios = [max(_ratio(m.energy, point.energy), _ratio(m.latency, point.latency)) for m in known]
+            else:
+                bound = float(objective.score(np.array([point.energy]), np.array([point.latency]))[0])
+                scores = objective.score(np.array([m.energy for m in known]), np.array([m.latency for m in known]))
+                ratios = [_ratio(float(score), bound) for score in scores]
+            worst = max(worst, min(ratios))
+        return 1 - 1 / worst if worst > 1 + CLOSE else 0.0
+
+    def of_run(self, run: Collection[str]) -> Least:
+        """What all Einsums cost at least if this run exchanges tensors with others in the outermost memory alone."""
+        inside = set(run)
+        crossing = {t for t, users in self.spec.info.users.items() if 0 < len(inside & set(users)) < len(users)}
+        outer = _outermost(self.spec)
+        options = {
+            name: {key: least for key, least in own.items() if all(c.memory in outer for t, c in key if t in crossing)}
+            for name, own in self.lower.options.items()
+        }
+        return LowerBounds(options, self.lower.users, self.lower.order).least_of_all(frozenset())
+
+    def of_plan(self, least: Least, plan: WindowPlan) -> Least:
+        """The same of a plan of that run, in which rows that are made again are computed again."""
+        energy = latency = 0.0
+        for name in plan.einsums:
+            again = plan.rows(name, self.spec.info.einsums[name].bounds[plan.variables[name]]) - 1
+            if again > 0:
+                joules, seconds = least_of_computing(self.spec, name)
+                slowest = max(own.latency for own in self.lower.options[name].values())
+                energy += again * joules
+                latency += max(0.0, (1 + again) * seconds - slowest)
+        return least.plus(Least(energy, latency, 0.0))
+
+    def is_met(self, known: Sequence[Mapping]) -> bool:
+        """Whether what is known is as good as all could be, also in what decides between equals."""
+        if not known or self.gap(known):
+            return False
+        if self.options.minimized.is_front or self.options.minimized.is_product:
+            return True
+        tie = self.options.minimized.decides_ties
+        others = [float(getattr(p, tie)) for p in self.least]
+        return min(float(getattr(m, tie)) for m in known) <= min(others) * (1 + CLOSE)
+
+    def promises(self, least: Least, known: Sequence[Mapping]) -> bool:
+        """Whether something that costs at least so much could be better than what is known."""
+        incumbents = Incumbents(self.options.minimized)
+        for m in known:
+            incumbents = incumbents.with_point(KnownCosts(m.energy, m.latency))
+        return bool(incumbents.promising(np.zeros(1), np.zeros(1), least)[0])
+
+    def score(self, least: Least) -> float:
+        """For sorting."""
+        return float(self.options.minimized.score(np.array([least.energy]), np.array([least.latency]))[0])
+
+
+def window_bounds(spec: Spec, options: Options, relaxed: Relaxation) -> WindowBounds | None:
+    """Bounds, if there are any."""
+    if not can_be_bounded(spec):
+        return None
+    problem, least = relaxed(spec, replace(options, windows="none"))
+    return WindowBounds(spec, options, least, potential(problem).bounds(problem))
+
+
+def _outermost(spec: Spec) -> frozenset[str]:
+    """The memories that no limited exchange is about."""
+    inner = exchange_memories(spec) or {}
+    return frozenset(m for m in _memories(spec) if m not in inner)
+
+
+def _memories(spec: Spec) -> list[str]:
+    return [str(node.name) for node in flatten(spec.require_arch().nodes) if isinstance(node, Memory)]
+
+
+def _ratio(known: float, least: float) -> float:
+    return 1.0 if known <= least else known / least if least > 0 else float("inf")

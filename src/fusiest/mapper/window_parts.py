@@ -1,0 +1,87 @@
+"""Mappings of parts of a workload that exchange nothing on chip, and how they become one of the whole."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fusiest.errors import FusiestError
+from fusiest.looptree import Compute, LoopTree, Nested, Node, Sequential, Storage, Toll, einsums
+from fusiest.mapper.result import Mapping
+from fusiest.model import evaluate
+from fusiest.pmapping import allowed_placement, pareto_rows
+from fusiest.spec import Spec, flatten
+
+
+class PartMapping(NamedTuple):
+    """A mapping of some Einsums that exchange nothing with others on chip."""
+
+    energy: float
+    latency: float
+    trees: tuple[LoopTree, ...]
+    windows: bool
+
+
+def in_a_row(one: PartMapping, two: PartMapping) -> PartMapping:
+    """One after the other."""
+    return PartMapping(
+        one.energy + two.energy, one.latency + two.latency, one.trees + two.trees, one.windows or two.windows
+    )
+
+
+def best_parts(parts: Sequence[PartMapping]) -> list[PartMapping]:
+    """Those that nothing is better than, with windows and without."""
+    if not parts:
+        return []
+    costs = np.array([[part.energy, part.latency] for part in parts])
+    return [parts[i] for i in pareto_rows(np.array([part.windows for part in parts], np.int64), costs)]
+
+
+def evaluated_mapping(spec: Spec, tree: LoopTree) -> Mapping | None:
+    """The mapping, if it fits and is right."""
+    try:
+        cost = evaluate(spec, tree)
+    except FusiestError:
+        return None
+    return None if cost.warnings else Mapping(tree, einsums(tree.nodes), cost)
+
+
+def joined_parts(spec: Spec, part: PartMapping) -> Mapping | None:
+    """One mapping of the whole workload, if the architecture's constraints allow it there."""
+    top: dict[tuple[str, bool], list[str]] = {}
+    branches: list[tuple[Node, ...]] = []
+    for tree in part.trees:
+        holders = list(itertools.takewhile(lambda node: _on_top(spec, node), tree.nodes))
+        for holder in holders:
+            assert isinstance(holder, Storage)
+            held = top.setdefault((holder.component, holder.persistent), [])
+            held += [t for t in holder.tensors if t not in held]
+        branches.append(tree.nodes[len(holders) :])
+    nodes: list[Node] = [Storage(tensors=tuple(t), component=c, persistent=p) for (c, p), t in top.items()]
+    tail = branches[0] if len(branches) == 1 else (Sequential(nodes=tuple(Nested(nodes=b) for b in branches)),)
+    mapping = evaluated_mapping(spec, LoopTree(nodes=(*nodes, *tail)))
+    return mapping if mapping is not None and _is_allowed(spec, mapping.looptree) else None
+
+
+def _on_top(spec: Spec, node: Node) -> bool:
+    """Whether it is a holder of the outermost memory."""
+    return isinstance(node, Storage) and node.component == next(iter(flatten(spec.require_arch().nodes))).name
+
+
+def _is_allowed(spec: Spec, tree: LoopTree) -> bool:
+    """Whether every memory holds for each Einsum what it must and may."""
+    for path in tree.paths():
+        leaf = path[-1]
+        assert isinstance(leaf, Compute)
+        own = spec.info.einsums[leaf.einsum].accesses
+        held: dict[str, frozenset[str]] = {}
+        for node in path:
+            if isinstance(node, Storage | Toll):
+                name = str(node.component)
+                held[name] = held.get(name, frozenset()) | frozenset(str(t) for t in node.tensors if t in own)
+        if not allowed_placement(spec, leaf.einsum, leaf.component, held):
+            return False
+    return True
