@@ -23,7 +23,7 @@ test-browser: $(VENV)/.installed
 	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && apt-get install -y -q chromium; } \
 		|| { echo "no chromium: as root, apt-get install chromium"; exit 1; }
 	$(BIN)/pip install -q -e '.[browser]'
-	$(BIN)/python -m pytest tests/report/test_browser.py
+	$(BIN)/python -m pytest tests/report/test_browser.py tests/sweeps/test_sweep_browser.py
 
 # Networks from PyTorch: torch for CPUs and its exporter to ONNX, both large; without them these tests are skipped.
 test-torch: $(VENV)/.installed

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from fusiest.terminal import ProgressLine
 
 REUSES = ("known", "covered", "tables", "bounds")
-MOST_REPORTS = 8
-"""Designs whose mappings' reports are written beside the page."""
+ALL = "all"
 TABLES = (".csv", ".json", ".parquet")
 
 
@@ -77,6 +76,12 @@ def sweep_command(
         str | None, typer.Option(metavar="FILE.csv|.json|.parquet", help="write a row per design and workload")
     ] = None,
     report: ReportOption = None,
+    reports: Annotated[
+        str,
+        typer.Option(
+            metavar="N|all", help="designs whose mappings' reports are written beside the page, the best first"
+        ),
+    ] = "8",
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Map workloads onto many designs of a chip; what is known or follows from another design is not searched."""
@@ -90,6 +95,7 @@ def sweep_command(
         return
     _check(table, retry, jobs, time_limit, memory_limit)
     check_outputs(files, table=table, report=report)
+    most = _most_reports(reports)
     if jobs is not None and cluster is not None:
         raise SpecError("--jobs and --cluster: a run is done here or there; give one of them")
     running = Running(folder, jobs, cluster, time_limit, memory_limit, retry == "failed", Reuse(**_reuse(no_reuse)))
@@ -98,7 +104,7 @@ def sweep_command(
             _say_plan(sweep)
             return
         _run(sweep, quiet)
-        _deliver(sweep, table, report)
+        _deliver(sweep, table, report, most)
 
 
 def default_store(files: list[str]) -> str:
@@ -207,7 +213,15 @@ def _say_plan(sweep: Sweep) -> None:
         echo(f"in {len(families):,} families, inside each of which the proof of one run may cover others")
 
 
-def _deliver(sweep: Sweep, table: str | None, report: str | None) -> None:
+def _most_reports(text: str) -> int | None:
+    if text == ALL:
+        return None
+    if not text.isdecimal():
+        raise SpecError(f"--reports {text}: expected a number of designs, or '{ALL}'")
+    return int(text)
+
+
+def _deliver(sweep: Sweep, table: str | None, report: str | None, most: int | None) -> None:
     from fusiest.terminal import sweep_parts
 
     with interrupt.deferred(), Deliveries(table, report) as deliveries:
@@ -219,16 +233,17 @@ def _deliver(sweep: Sweep, table: str | None, report: str | None) -> None:
                 _write_table(sweep, table)
         if report is not None:
             with deliveries.one(report):
-                _write_report(sweep, report)
+                _write_report(sweep, report, most)
 
 
-def _write_report(sweep: Sweep, file: str) -> None:
-    """The page, and beside it a folder with the reports of the best designs' mappings."""
-    from fusiest.sweeps import sweep_html
+def _write_report(sweep: Sweep, file: str, most: int | None) -> None:
+    """The page, and beside it a folder with the reports of the mappings of so many designs, or of all."""
+    from fusiest.sweeps import in_view, sweep_html
 
     folder = os.path.splitext(file)[0] + "_reports"
     links: dict[int, dict[str, str]] = {}
-    for one in sweep.best()[:MOST_REPORTS]:
+    for one in in_view(sweep)[:most]:
+        interrupt.check()
         os.makedirs(folder, exist_ok=True)
         for workload in sweep.file.workloads:
             name = f"{one.design.number}_{workload.label}.html"

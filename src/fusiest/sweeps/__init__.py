@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fusiest.sweeps.children import Children
     from fusiest.sweeps.designs import Design
     from fusiest.sweeps.figures import DesignFigures
-    from fusiest.sweeps.page import sweep_html
+    from fusiest.sweeps.page import in_view, sweep_html
     from fusiest.sweeps.session import Running, Sweep, sweep
     from fusiest.sweeps.single import keep_result, stored_result
     from fusiest.sweeps.store import RunRow, Store
@@ -52,6 +52,7 @@ __all__ = [
     "check_store",
     "collect_garbage",
     "export_store",
+    "in_view",
     "keep_result",
     "load_sweep",
     "make_sweep",
@@ -72,7 +73,7 @@ if not TYPE_CHECKING:  # a child process needs little of it
         children="Children",
         designs="Design",
         figures="DesignFigures",
-        page="sweep_html",
+        page="in_view sweep_html",
         session="Running Sweep sweep",
         single="keep_result stored_result",
         store="RunRow Store",

@@ -28,6 +28,15 @@ def sweep_html(sweep: Sweep, title: str, reports: Mapping[int, Mapping[str, str]
     return page(title, body, {**data, "reports": shown}, ("sweep.js",))
 
 
+def in_view(sweep: Sweep) -> list[DesignFigures]:
+    """Designs in the order in which reports of their mappings are of interest: the best, the fronts, then all others."""
+    want, designs = sweep.wanted, sweep.designs()
+    ranked = _ranked(designs, want)
+    fronts = [*front_of(ranked, ("energy", "latency")), *front_of(ranked, ("edp", "area"))]
+    own = [min(ranked, key=lambda d: d.edp.parts[w.label]) for w in sweep.file.workloads if ranked]
+    return list({one.design.number: one for one in (*sweep.best(), *own, *fronts, *ranked)}.values())
+
+
 def sweep_data(sweep: Sweep, title: str) -> dict[str, Any]:
     """All that the page shows."""
     from fusiest import __version__
@@ -115,7 +124,9 @@ def _cloud(
     name: str, color: str, designs: Sequence[DesignFigures], x: DesignFigure, y: DesignFigure, **more: Any
 ) -> Cloud:
     labels = [f"{one.design.number}: {one.design}" for one in designs]
-    return Cloud(name=name, color=color, xs=[x(d) for d in designs], ys=[y(d) for d in designs], labels=labels, **more)
+    numbers = [one.design.number for one in designs]
+    xs, ys = [x(d) for d in designs], [y(d) for d in designs]
+    return Cloud(name=name, color=color, xs=xs, ys=ys, labels=labels, numbers=numbers, **more)
 
 
 def _front(ranked: Sequence[DesignFigures]) -> Points:
@@ -214,7 +225,14 @@ def _parallel(designs: Sequence[DesignFigures], names: Sequence[str]) -> dict[st
         by_rank = name in names or any(isinstance(v, str) for v in values)
         width = (ends[-1] - ends[0] or 1) if not by_rank else max(1, len(order) - 1)
         shares.append([order[v] / width if by_rank else (v - ends[0]) / width for v in values])
-    lines = [{"name": str(d.design), "shares": [column[i] for column in shares]} for i, d in enumerate(designs)]
+    lines = [
+        {
+            "name": f"{d.design.number}: {d.design}",
+            "number": d.design.number,
+            "shares": [column[i] for column in shares],
+        }
+        for i, d in enumerate(designs)
+    ]
     return {"parallel": axes, "lines": lines}
 
 

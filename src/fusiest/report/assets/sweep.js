@@ -17,12 +17,33 @@ function fill(id, head, rows) {
 
 const area = (value) => `${digits(value * 1e6)} mm²`;
 
+/** Links to the reports of a design's mappings, one per workload. */
+function links(number) {
+  const found = Object.entries(DATA.reports[number] || {}).map(([label, href]) => el("a", { href, target: "_blank" }, label));
+  return el("span", {}, ...found.flatMap((link, i) => (i ? [" ", link] : [link])));
+}
+
+const KNOWN = new Map([...DATA.designs, ...DATA.best].map((design) => [design.number, design]));
+
+/** Show a design; if there is one report of its mapping, open it. */
+function choose(number) {
+  const design = KNOWN.get(number), reports = Object.values(DATA.reports[number] || {});
+  const facts = design ? [...DATA.parameters.map((name, i) => [name, String(design.values[i])]), ["energy", quantity(design.energy, "J")],
+    ["latency", quantity(design.latency, "s")], ["EDP", quantity(design.edp, "Js")], ["area", area(design.area)]] : [];
+  byId("chosen").hidden = false;
+  byId("chosen").replaceChildren(
+    el("h3", {}, `Design ${number}`),
+    el("dl", { class: "facts" }, ...facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)])),
+    el("p", {}, ...(reports.length ? ["Reports: ", links(number)] : ["No report of its mappings was written; ", el("code", {}, "--reports all"), " writes those of all designs."])));
+  byId("chosen").scrollIntoView({ block: "nearest" });
+  if (reports.length === 1) window.open(reports[0], "_blank");
+}
+
 /** A design's cells: its parameters, its figures, and links to the reports of its mappings. */
 function cells(design) {
-  const links = Object.entries(DATA.reports[design.number] || {}).map(([label, href]) => el("a", { href }, label));
-  const opened = el("span", {}, ...links.flatMap((link, i) => (i ? [" ", link] : [link])));
-  return [String(design.number), ...design.values.map(String), quantity(design.energy, "J"), quantity(design.latency, "s"),
-    quantity(design.edp, "Js"), area(design.area), opened];
+  const button = el("button", { type: "button", onclick: () => choose(design.number) }, String(design.number));
+  return [button, ...design.values.map(String), quantity(design.energy, "J"), quantity(design.latency, "s"),
+    quantity(design.edp, "Js"), area(design.area), links(design.number)];
 }
 
 function drawTables() {
@@ -45,14 +66,16 @@ function node(tag, attributes, ...children) {
 
 /** Parallel coordinates: an axis per parameter and figure, a line per design. */
 function drawParallel() {
-  const axes = DATA.parallel, width = Math.max(360, 130 * axes.length), height = 260, top = 34, bottom = height - 30;
-  const at = (i) => 60 + (i * (width - 120)) / Math.max(1, axes.length - 1);
+  const axes = DATA.parallel, room = Math.max(120, ...axes.map((axis) => 7.5 * axis.name.length + 12));
+  const width = Math.max(360, room * axes.length), height = 260, top = 34, bottom = height - 30;
+  const at = (i) => room / 2 + (i * (width - room)) / Math.max(1, axes.length - 1);
   const y = (share) => bottom - share * (bottom - top);
   const lines = DATA.lines.map((line, rank) => node("polyline", {
     points: line.shares.map((share, i) => `${at(i)},${y(share)}`).join(" "), fill: "none", class: "design",
     stroke: rank === 0 ? themeColor("accent") || "currentColor" : "currentColor", "stroke-width": rank === 0 ? 3 : 1,
     "stroke-opacity": rank === 0 ? 1 : Math.max(0.08, 0.6 * (1 - rank / DATA.lines.length)),
   }, node("title", {}, line.name))).reverse();
+  lines.forEach((line, i) => line.addEventListener("click", () => choose(DATA.lines[lines.length - 1 - i].number)));
   const posts = axes.flatMap((axis, i) => [
     node("line", { x1: at(i), x2: at(i), y1: top, y2: bottom, stroke: "currentColor", "stroke-opacity": 0.4 }),
     node("text", { x: at(i), y: top - 20, "text-anchor": "middle", fill: "currentColor", "font-size": 12 }, axis.name),
@@ -68,4 +91,10 @@ startPage();
 drawTables();
 drawParallel();
 await drawCharts();
+for (const { plot } of cards.values()) {
+  plot.on?.("plotly_click", (event) => {
+    const point = event.points.find((p) => p.customdata !== undefined);
+    if (point) choose(point.customdata);
+  });
+}
 document.documentElement.dataset.ready = "true";

@@ -1,0 +1,72 @@
+"""The page of a sweep in a real browser (`make test-browser`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import run
+from tests.report.test_browser import THEMES, WIDTHS, Open, browser, opened, pytestmark
+from tests.report.test_page import data_of
+
+__all__ = ["browser", "opened", "pytestmark"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sweep")
+
+
+@pytest.fixture
+def html(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """Four designs, of which two have reports: the best, and the one with less latency."""
+    monkeypatch.chdir(folder)
+    if not Path("sweep.html").exists():
+        status, _, err = run(
+            capsys, "sweep", "simple", "matmuls", "-D", "GlobalBufferSize=512,65536", "-D", "dataflow=free,unfused",
+            "-D", "M=16", "-D", "KN=16", "--jobs", "1", "--quiet", "--report", "sweep.html", "--reports", "2",
+        )  # fmt: skip
+        assert (status, err) == (0, "")
+    return Path("sweep.html").read_text()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_is_whole(html: str, opened: Open, width: int, theme: str) -> None:
+    tab = opened(html, width=width, theme=theme)
+    assert tab.complaints == []
+    assert [url for url in tab.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    drawn = tab.run("[...document.querySelectorAll('[data-chart]')].filter((c) => c.querySelector('.plot svg')).length")
+    assert drawn == tab.run("document.querySelectorAll('[data-chart]').length") >= 3
+    assert tab.run("document.querySelectorAll('#parallel polyline').length") == 4
+    assert tab.run("document.querySelectorAll('#designs tbody tr').length") == 4
+    text = "getComputedStyle(document.querySelector('#parallel text')).fill"
+    assert tab.run(text) == tab.run("getComputedStyle(document.body).color")
+
+
+def test_points_open_reports(html: str, opened: Open, folder: Path, tmp_path: Path) -> None:
+    """A point of the front, a row and a line: each shows its design, and opens the report of its mapping."""
+    (tmp_path / "sweep_reports").symlink_to(folder / "sweep_reports")
+    tab, data = opened(html), data_of(html)
+    best = data["best"][0]["number"]
+    script = """(number) => {
+        const plot = document.querySelector("[data-chart=front] .plot");
+        const trace = plot.data.findIndex((t) => t.customdata && t.customdata.includes(number));
+        const at = plot.data[trace].customdata.indexOf(number);
+        const box = plot.querySelectorAll(".scatterlayer .trace")[trace].querySelectorAll(".point")[at].getBoundingClientRect();
+        return [box.x + box.width / 2, box.y + box.height / 2];
+    }"""
+    tab.page.locator("[data-chart=front]").scroll_into_view_if_needed()
+    x, y = tab.run(script, best)
+    with tab.page.context.expect_page() as report:
+        tab.page.mouse.click(x, y)
+    assert report.value.url.endswith(f"sweep_reports/{best}_matmuls.html")
+    assert f"Design {best}" in tab.text("#chosen")
+    report.value.wait_for_selector("html[data-ready]")
+    other = next(d["number"] for d in data["designs"] if str(d["number"]) not in data["reports"])
+    tab.page.click(f"#designs tbody button:text-is('{other}')")
+    assert "No report" in tab.text("#chosen")
+    tab.run("document.querySelector('#parallel polyline:last-of-type').dispatchEvent(new Event('click'))")
+    assert f"Design {best}" in tab.text("#chosen")
