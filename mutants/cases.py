@@ -69,6 +69,6 @@ MUTANTS = (
     Mutant("objective.py", 'ENERGY = Objective(("energy",), _energy, _latency,', 'ENERGY = Objective(("energy",), _energy, _energy,',
            _OBJECTIVE),
     # --- limits
-    Mutant("mapper/anytime.py", "    return calls * action.energy, seconds", "    return 2 * calls * action.energy, seconds",
-           ("tests/mapper/test_anytime.py::test_the_least_of_computing_by_hand",)),
+    Mutant("pmapping/least.py", "energy.append(float(joules.min())", "energy.append(2 * float(joules.min())",
+           ("tests/pmapping/test_least.py",)),
 )  # fmt: skip

@@ -72,15 +72,14 @@ def test_with_coarse_tables_mappings_are_valid_and_the_gap_contains_the_best(cas
 
 @pytest.mark.usefixtures("_no_exact_tables")
 def test_coarse_tables_are_worth_having() -> None:
-    """The bound from computing alone is no proof, but fusing is found."""
+    """Fusing is found; and what Einsums cost at least proves that nothing takes less energy, though maybe less time."""
     spec = fusiest.load("simple", "matmuls", **CHAIN)
     limited, unfused = (
         fusiest.map(spec, "energy", jobs=1, time_limit=LONG),
         fusiest.load("simple", "matmuls", "unfused", **CHAIN),
     )
-    assert (limited.optimal, limited.stopped) == (False, "time limit")
+    assert (limited.optimal, limited.gap, limited.stopped) == (True, 0.0, "time limit")
     assert limited.mappings[0].energy < 0.9 * best_energy(unfused)
-    assert 0 < limited.gap < 1
 
 
 def best_energy(spec: Spec) -> float:
@@ -141,14 +140,15 @@ def test_what_is_explored_exactly_is_used(monkeypatch: pytest.MonkeyPatch) -> No
     assert list(explored.tables) == list(spec.info.einsums)
 
 
-def test_the_least_of_computing_by_hand() -> None:
-    """Two products of 64 x 64 x 64 at 1 pJ and 1 ns an operation, on one compute; nothing else is counted."""
+def test_the_least_of_an_einsum_by_hand() -> None:
+    """Two products of 64 x 64 x 64 on one compute. What is left out of the bound is only what is moved more than once."""
     spec = fusiest.load("simple", "matmuls", N_EINSUMS=2, M=64, KN=64)
     table: Mapping[str, Table] = dict.fromkeys(spec.info.einsums, Table("", (), {}, [], 0))
-    least = Exploration(table, frozenset()).least(spec, anytime.Weights(0.0, 0.0))
+    explorer = explorer_of(spec)
+    least = Exploration(table, frozenset()).least(explorer, anytime.Weights(0.0, 0.0))
     exact = fusiest.map(spec, "energy", jobs=1).mappings[0]
-    compute = spec.require_arch().nodes[-1]
-    assert least.energy == pytest.approx(exact.evaluation.energy_by_component()[compute.name], rel=1e-12)
+    parts = exact.evaluation.energy_by_component()
+    assert parts[spec.require_arch().nodes[-1].name] < least.energy <= exact.energy * (1 + 1e-9)
     assert 0 < least.latency <= exact.latency
 
 

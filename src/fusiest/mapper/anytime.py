@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
-
-import numpy as np
 
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import Switches, join_problem
@@ -22,8 +19,7 @@ from fusiest.mapper.result import Stats, Stop
 from fusiest.mapper.search import Candidate, Search
 from fusiest.mapper.tables import Explorer, asked_of
 from fusiest.objective import Least, Weights
-from fusiest.pmapping import Table, paths
-from fusiest.spec import Path, Spec
+from fusiest.pmapping import Table, least_costs
 
 FIRST_LOOK, COARSE_LOOK = 300, 2_000
 """Rows of a state that go on, where Einsums are explored without fusing, and coarsely."""
@@ -60,16 +56,21 @@ class Exploration:
     fused: bool = True
     """Whether more is known than what is there without fusing."""
 
-    def least(self, spec: Spec, weights: Weights) -> Least:
-        """What all Einsums cost at least: in exact tables what is there, else what computing alone takes."""
+    def least(self, explorer: Explorer, weights: Weights) -> Least:
+        """What all Einsums cost at least: in exact tables what is there, else what computing and moving data takes."""
+        asked, known = asked_of(explorer.options), dict[str, tuple[float, float]]()
         energy = latency = 0.0
         for name, table in self.tables.items():
-            if name in self.exact:
-                energy += min(float(rows.energy.min()) for rows in table.groups.values())
-                latency += min(float(rows.latency.min()) for rows in table.groups.values())
-            else:
-                own = least_of_computing(spec, name)
-                energy, latency = energy + own[0], latency + own[1]
+            first = explorer.representative[name]
+            if first not in known and name in self.exact:
+                groups = table.groups.values()
+                known[first] = (
+                    min(float(rows.energy.min()) for rows in groups),
+                    min(float(rows.latency.min()) for rows in groups),
+                )
+            elif first not in known:
+                known[first] = least_costs(explorer.spec, first, asked)
+            energy, latency = energy + known[first][0], latency + known[first][1]
         return Least(energy, latency, weights.energy * energy + weights.latency * latency)
 
 
@@ -97,12 +98,14 @@ def explore_in_time(
             raise
         stopped = "interrupt"
     found = dict(exact)
-    gc.collect()  # what a search had in hand when it was stopped may be in cycles
+    if stopped == "memory":
+        gc.collect()  # what a search had in hand when it was stopped may be in cycles
     if stopped != "interrupt" and not clock.is_past(_COARSELY):
         explorer.say(Step("exploring", "coarsely", len(found), len(explorer.distinct)))
         with contextlib.suppress(OutOfTime, MemoryError):
             explorer.explore(found, replace(asked, beam=COARSE_LOOK), clock.at(_COARSELY))
-    gc.collect()
+    if stopped == "memory":
+        gc.collect()
     fused = bool(found)
     if len(found) < len(explorer.distinct):
         found = {**(alone or explore_alone(explorer)), **found}
@@ -136,21 +139,3 @@ def unfused_candidates(explorer: Explorer, alone: Mapping[str, Table]) -> list[C
     search.look()
     explorer.say(Step("first look", search.best_words() or "there is no mapping"))
     return [one for one in search.candidates if isinstance(one, Candidate)]
-
-
-def least_of_computing(spec: Spec, einsum: str) -> tuple[float, float]:
-    """Energy and latency of an Einsum's operations alone, each on the compute that is best for it."""
-    own = [_least_of_computing(path) for path in paths(spec, einsum)]
-    return min(energy for energy, _ in own), min(seconds for _, seconds in own)
-
-
-def _least_of_computing(path: Path) -> tuple[float, float]:
-    """Energy and latency of an Einsum's operations, on as many computes as there are."""
-    info, compute = path.einsum, path.compute
-    if info.is_copy_operation:
-        return 0.0, 0.0
-    action = compute.actions["compute"]
-    calls = float(np.prod([float(bound) for bound in info.bounds.values()])) * action.actions_scale * info.n_instances
-    computes = math.prod(max(1, d.most) for component in path.components for d in component.dimensions)
-    seconds = calls / action.throughput / computes if compute.total_latency is None else 0.0
-    return calls * action.energy, seconds

@@ -24,7 +24,7 @@ from fusiest.mapper.progress import Progress
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.mapper.saved import einsum_order
-from fusiest.mapper.search import Candidate, KnownMapping, Proof, Search
+from fusiest.mapper.search import Candidate, KnownMapping, Proof, Search, judged
 from fusiest.mapper.tables import Explorer, asked_of, make_explorer
 from fusiest.mapper.windowed import WindowSearches, with_windows, worth_windows
 from fusiest.model import evaluate, fused_sets
@@ -233,7 +233,9 @@ def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Pro
         search.candidates += unfused_candidates(explorer, explore_alone(explorer))
     if not search.candidates:
         raise MemoryError
-    return Proof(False, search.gap_above(exploration.least(explorer.spec, search.incumbents.weights)), stopped)
+    proof = judged(search.gap_above(exploration.least(explorer, search.incumbents.weights)))
+    done = proof.optimal and not search.options.minimized.decides_ties
+    return proof if done else proof._replace(stopped=stopped)
 
 
 def traced(spec: Spec, search: Search) -> list[Mapping]:

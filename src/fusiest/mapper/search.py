@@ -141,7 +141,7 @@ class Search:
             stopped = _STOPS.get(type(error), "memory")
         # The exception is gone here, and with it all that the search had in hand: there is memory again.
         try:
-            proof = _judged(self._gap())
+            proof = judged(self._gap())
             done = proof.optimal and stopped != "interrupt" and not self.options.minimized.decides_ties
             return proof if done else proof._replace(stopped=stopped)
         except MemoryError:
@@ -305,7 +305,7 @@ class Search:
         if self.options.orders == self.stats.orders or not self.candidates:
             return Proof(True, 0.0)
         self.bounds, self.frontier = self.costs.bounds(self.problem), first_level(self.problem)
-        return _judged(self._gap())
+        return judged(self._gap())
 
     def _gap(self) -> float:
         """How much better, relatively, a mapping could be than known ones.
@@ -371,7 +371,7 @@ def _several_orders(problem: JoinProblem) -> bool:
     return False
 
 
-def _judged(gap: float) -> Proof:
+def judged(gap: float) -> Proof:
     """What a gap proves: costs that are so close are the same."""
     return Proof(True, 0.0) if gap <= CLOSE else Proof(False, gap)
 

@@ -20,6 +20,8 @@ from fusiest.pmapping import Asked, FusedLimits, Table, common_key, explore, ren
 from fusiest.spec import Spec
 
 _WORTH_A_PROCESS_SECONDS = 0.4
+_WORTH_A_PROCESS_EINSUMS = 8
+"""In a quick look, if time is limited."""
 
 Tables: TypeAlias = Generator[tuple[str, Table], None, None]
 
@@ -107,7 +109,8 @@ class Explorer:
         def begin(name: str) -> None:
             self.say(Step("exploring", name, len(found), len(self.distinct)))
 
-        at_once = limited and asked.beam is None
+        many = self.options.time_limit is not None and len(names) > _WORTH_A_PROCESS_EINSUMS * processes
+        at_once = limited or (many and processes > 1)
         return _explore(explored, names, processes, self.executor, begin, at_once)
 
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fusiest.joining import Incumbents, JoinProblem, KnownCosts, LowerBounds, potential
-from fusiest.mapper.anytime import least_of_computing
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping
 from fusiest.mapper.window_plans import WindowPlan
 from fusiest.objective import CLOSE, Least
-from fusiest.pmapping import exchange_memories, roomy_memories
+from fusiest.pmapping import exchange_memories, least_of_computing, roomy_memories
 from fusiest.spec import Affine, EinsumInfo, Memory, Spec, flatten
 
 Relaxation = Callable[[Spec, Options], tuple[JoinProblem, list[KnownCosts]]]

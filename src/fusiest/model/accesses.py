@@ -42,10 +42,7 @@ def count_accesses(nest: EinsumNest) -> Accesses:
 
 
 def _all_visits(nest: EinsumNest, counted: frozenset[int], first_only: frozenset[int]) -> dict[str, Visits]:
-    return {
-        v: visits((loop for loop in nest.loops if loop.variable == v), bound, counted, first_only)
-        for v, bound in nest.reach.items()
-    }
+    return {v: visits(nest.chains.get(v, ()), bound, counted, first_only) for v, bound in nest.reach.items()}
 
 
 def _product(by_variable: dict[str, Visits]) -> int:

@@ -6,6 +6,7 @@ lies at or below the fanout: that is where the hardware splits the data.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -131,7 +132,7 @@ class KeptWindow:
     """In which the tensor's users take turns below the holder, outermost first; the first of them moves the window."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EinsumNest:
     einsum: EinsumInfo
     path: Path
@@ -144,6 +145,14 @@ class EinsumNest:
     """How far each variable goes: to its bound, unless windows leave out what nobody needs at the end."""
     kept: Mapping[str, KeptWindow] = field(default_factory=dict)
     """Tensors of which the backing holder keeps one window, moving; what that is, all users of a tensor decide."""
+
+    @functools.cached_property
+    def chains(self) -> dict[str, list[NestLoop]]:
+        """The loops over each variable, outermost first."""
+        found: dict[str, list[NestLoop]] = {}
+        for loop in self.loops:
+            found.setdefault(loop.variable, []).append(loop)
+        return found
 
     def used_fanout(self) -> dict[tuple[str, str], int]:
         """Instances in use per fanout dimension."""

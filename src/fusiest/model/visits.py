@@ -6,7 +6,7 @@ is a product of per-variable counts; within one variable we follow the chain of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusiest.model.nest import NestLoop
@@ -21,13 +21,12 @@ class Visits:
     extent: int
 
 
-def visits(chain: Iterable[NestLoop], bound: int, counted: frozenset[int], first_only: frozenset[int]) -> Visits:
+def visits(chain: Sequence[NestLoop], bound: int, counted: frozenset[int], first_only: frozenset[int]) -> Visits:
     """Follow a variable's loops in written order down to the last that matters.
 
     `counted` loops run through all iterations; those in `first_only` stay at index 0, and so do loops that are neither
     but stand above a counted one (an instance exists if it exists at index 0, where tiles are largest).
     """
-    chain = list(chain)
     depth = max((i for i, loop in enumerate(chain) if loop.number in counted or loop.number in first_only), default=-1)
     extents = {bound: 1}
     for loop in chain[: depth + 1]:
@@ -50,7 +49,8 @@ def total_footprint(access: Access, by_variable: Mapping[str, Visits]) -> int:
         for a, v in own:
             rank += a * (v.extent - v.count) * (tiles // v.count)
         total *= rank
-    return total * _product(v.count for name, v in by_variable.items() if name not in access.variables)
+    relevant = access.variables
+    return total * _product(v.count for name, v in by_variable.items() if name not in relevant)
 
 
 def footprint(access: Access, extents: Mapping[str, int]) -> int:

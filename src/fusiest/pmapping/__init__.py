@@ -8,6 +8,7 @@
 from fusiest.pmapping.diagnose import NoMapping, why_none
 from fusiest.pmapping.explore import Asked, explore, paths
 from fusiest.pmapping.identical import common_key, renamed_table
+from fusiest.pmapping.least import least_costs, least_of_computing
 from fusiest.pmapping.meeting import meet_below_fanouts, meeting_memories, shared_memories
 from fusiest.pmapping.notes import search_notes, spatial_notes
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
@@ -50,6 +51,8 @@ __all__ = [
     "explore",
     "group_numbers",
     "large_enough",
+    "least_costs",
+    "least_of_computing",
     "meet_below_fanouts",
     "meeting_memories",
     "merge_rows",

@@ -73,7 +73,7 @@ def _is_above_others(spec: Spec, einsum: str, tensor: str) -> bool:
     further in, or of its own memory if constraints fix their places."""
     for compute in computes(spec.require_arch()):
         path = bind(spec, einsum, compute)
-        for placement in placements(spec, path):
+        for placement in placements(spec, path) if path.compute.enabled else ():
             innermost = max(placement.holders(t, path)[0] for t in path.einsum.accesses if t in spec.info.shared)
             for memory in placement.holders(tensor, path)[1:]:
                 sets = placement.sets[memory]

@@ -140,10 +140,10 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
     tracked = tuple(names.index(m) if m in names else NOT_ON_PATH for m in memories)
     problem = make_problem(path, *constrained_variables(spec, path))
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
-    together, leakage = beside(spec, path), _leakage(spec, problem)
+    together, leaks = beside(spec, path), leakage(spec, problem)
     if path.einsum.is_copy_operation:
         nest = Nest(problem, shared, {}, asked.rules, frozenset(), together)
-        copies = CopySearch(nest, tracked, asked.limits, asked.imperfect, leakage)
+        copies = CopySearch(nest, tracked, asked.limits, asked.imperfect, leaks)
         yield from _general(copies, copy_placements(path, placements(spec, path)))
         return
     agreed = agreed_loops(spec, path.einsum.name, asked.finished)
@@ -155,14 +155,14 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
     plain = [placement for placement in possible if not chains and is_plain(problem, placement, free)]
     nest = Nest(problem, shared, agreed, asked.rules, near_pairs(path, free), together)
     if len(plain) < len(possible) and (asked.beam is None or not plain):
-        fallback = GeneralSearch(nest, tracked, asked.limits, asked.imperfect, leakage)
+        fallback = GeneralSearch(nest, tracked, asked.limits, asked.imperfect, leaks)
         yield from _general(fallback, [p for p in possible if p not in plain])
     if plain:
         quick = asked.beam is not None and asked.apart  # no fused loops, which are split by all divisors
         nest = replace(nest, problem=coarsened(problem)) if quick else nest
         if asked.needed and not asked.is_roomy(spec):
             nest = replace(nest, common=common_loops(spec, path.einsum.name))
-        space = lattice_space(nest, plain, frozenset(tracked), leakage)
+        space = lattice_space(nest, plain, frozenset(tracked), leaks)
         if asked.is_roomy(spec):
             space = replace(space, lifted=_lifted(asked.roomy(spec), nest))
         alone = not asked.usage and not can_fuse(spec) and asked.beam is None
@@ -193,7 +193,8 @@ def _explore_alone(space: LatticeSpace) -> Iterator[Lattice]:
 
 def lattice_space(nest: Nest, plain: list[Placement], tracked: frozenset[int], leakage: Leakage) -> LatticeSpace:
     """What is searched over tile shapes."""
-    return LatticeSpace(nest, plain, fanouts(nest.problem), best_usages(nest.problem), tracked, leakage)
+    best = best_usages(nest.problem)
+    return LatticeSpace(nest, plain, fanouts(nest.problem, best), best, tracked, leakage)
 
 
 def _lifted(roomy: frozenset[str], nest: Nest) -> frozenset[HeldTensor]:
@@ -204,7 +205,7 @@ def _lifted(roomy: frozenset[str], nest: Nest) -> frozenset[HeldTensor]:
     return frozenset(HeldTensor(m, t) for t in exchanged for m in memories)
 
 
-def _leakage(spec: Spec, problem: Problem) -> Leakage:
+def leakage(spec: Spec, problem: Problem) -> Leakage:
     """Leakage power of the whole architecture, given the instances in use of gated dimensions."""
     bound = bind_all(spec, problem.info)
     compute = problem.path.compute.name

@@ -36,7 +36,8 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
         path = bind(spec, einsum, compute)
         paths.append(path.components)
         # A set: the order in which placements are listed follows the names of tensors.
-        chosen.append(frozenset(_renamed_placements(placements(spec, path), number)))
+        runs = path.compute.enabled or info.is_copy_operation
+        chosen.append(frozenset(_renamed_placements(placements(spec, path) if runs else (), number)))
     # Which tensors are shared is among them: they are those that have common loops.
     facts = (
         accesses,

@@ -74,7 +74,7 @@ class Lattice:
         """Fill `layers`, `seeds` and `finals`."""
         components = self.problem.path.components
         compute = len(components) - 1
-        states = self._begin()
+        states = self.begin()
         groups = {group.stop - 1: group for group in self.groups}
         at = compute
         while at > self.steps.outermost:
@@ -101,7 +101,7 @@ class Lattice:
         self.layers.append(layer)
         return len(self.layers) - 1
 
-    def _begin(self) -> dict[Key, int]:
+    def begin(self) -> dict[Key, int]:
         """At the compute: one operation, nothing placed."""
         compute = len(self.problem.path.components) - 1
         action = self.problem.path.compute.actions["compute"]

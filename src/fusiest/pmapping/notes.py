@@ -12,7 +12,7 @@ from fusiest.pmapping.placement import placements
 from fusiest.pmapping.plain import are_apart, beside, constrained_variables
 from fusiest.pmapping.problem import make_problem
 from fusiest.pmapping.sizes import bind_sized
-from fusiest.pmapping.spatial import fanouts
+from fusiest.pmapping.spatial import best_usages, fanouts
 from fusiest.spec import Path, Spec, computes
 
 _LARGE_PRIME = 16
@@ -116,6 +116,7 @@ def _choices(spec: Spec, path: Path) -> Iterator[tuple[str, int, int]]:
         replace(c, dimensions=tuple(replace(d, min_usage=1) for d in c.dimensions)) for c in path.components
     ))  # fmt: skip
     constraints = constrained_variables(spec, path)
-    used = fanouts(make_problem(full, *constraints))
-    for level, fanout in fanouts(make_problem(path, *constraints)).items():
+    most, own = make_problem(full, *constraints), make_problem(path, *constraints)
+    used = fanouts(most, best_usages(most))
+    for level, fanout in fanouts(own, best_usages(own)).items():
         yield path.components[level].name, len(fanout), len(used[level])

@@ -151,17 +151,19 @@ class Outlook:
     def _least(self, stretch: Stretch, holder: HeldTensor) -> Floats:
         """The least of what a holder adds to energy and, outside of all fanouts, to busy times.
 
-        An output's first pass is no more than all its traffic: what it saves is at most that much.
+        An output's first pass is no more than all its traffic: what it saves is at most that much. Across a fanout, only loops
+        that do not index a tensor share what is fetched: each of its values comes at least once.
         """
         key = "holder", holder, stretch.sources[holder]
         if key not in self._known:
             amounts = self.problem.amounts[holder.tensor]
             found = np.zeros(self.columns.count)
-            if any(level <= holder.memory for level in self.fanouts):  # what is fetched may be shared
+            if any(level <= holder.memory for level in self.fanouts):
                 if not stretch.is_backing(holder):
                     weights = self.costs.filled(holder.tensor, holder.memory)
                     saved = weights[FIRST, self.columns.credit]
-                    found[ENERGY] = amounts[TRAFFIC].min() * (weights[TRAFFIC, ENERGY] + saved)
+                    price = self._fetch_price(holder.tensor, stretch.sources[holder])
+                    found[ENERGY] = amounts[TRAFFIC].min() * (weights[TRAFFIC, ENERGY] + saved + price)
             else:
                 traffic, first, _ = self.holder_weights(stretch, holder)[:, : self.columns.time]
                 if first.any():
@@ -224,8 +226,10 @@ class Outlook:
 
     def _price(self, outers: Outers, tensor: int, boundary: int) -> float:
         """The least energy for a value that is carried across fanouts to the next holder."""
-        found = []
-        for source in {self.steps.source(o, tensor, boundary, 0) for o in outers}:
-            traffic, first, _ = self.costs.fetched(tensor, True, source.stations)
-            found.append(float(traffic[ENERGY] + first[ENERGY] + first[self.columns.credit]))
-        return max(0.0, min(found))
+        sources = {self.steps.source(o, tensor, boundary, 0) for o in outers}
+        return min(self._fetch_price(tensor, source) for source in sources)
+
+    def _fetch_price(self, tensor: int, source: HolderSource) -> float:
+        """The least energy for a value that is fetched, or drained."""
+        traffic, first, _ = self.costs.fetched(tensor, True, source.stations)
+        return max(0.0, float(traffic[ENERGY] + first[ENERGY] + first[self.columns.credit]))

@@ -21,7 +21,7 @@ from fusiest.spec import Access, EinsumInfo, Path
 
 TRAFFIC, FIRST, FOOTPRINT = 0, 1, 2
 """What `Problem.amounts` has of each tensor."""
-MOST_COARSE_SHAPES = 200_000
+MOST_COARSE_SHAPES = 20_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,11 +83,10 @@ class Fanout:
         )
 
 
-def fanouts(problem: Problem) -> dict[int, Fanout]:
+def fanouts(problem: Problem, best: frozenset[tuple[float, ...]] | None) -> dict[int, Fanout]:
     """The choices at every component of the path with a fanout, by its index, less those that `min_usage` rules out
-    whatever is chosen elsewhere."""
+    whatever is chosen elsewhere. `best`: the `best_usages`."""
     found = {i: _fanout(problem, i, c.dimensions) for i, c in enumerate(problem.path.components) if c.dimensions}
-    best = best_usages(problem)
     if best is None:
         return found
     position = 0
@@ -147,7 +146,7 @@ def _joint(
         yield ()
         return
     first, rest = dimensions[0], dimensions[1:]
-    for factors in _dimension(problem, first, left):
+    for factors in spread_over(problem, first, left):
         remaining = tuple(n // f for n, f in zip(left, factors, strict=True))
         for others in _joint(problem, rest, remaining):
             yield (factors, *others)
@@ -157,7 +156,7 @@ def _fanout(problem: Problem, level: int, dimensions: tuple[BoundDimension, ...]
     bounds = np.array([v.bound for v in problem.variables], np.int64)
     chosen = np.ones((1, 0, len(bounds)), np.int64)
     for i, d in enumerate(dimensions):
-        single = list(itertools.islice(_dimension(problem, d, tuple(bounds.tolist())), MOST_CHOICES + 1))
+        single = list(itertools.islice(spread_over(problem, d, tuple(bounds.tolist())), MOST_CHOICES + 1))
         _check_count(problem, dimensions, len(single))
         own = np.array(single, np.int64).reshape(-1, 1, len(bounds))
         parts = []
@@ -207,7 +206,8 @@ def _distinct(problem: Problem, dimensions: tuple[BoundDimension, ...], factors:
     return factors[np.sort(first)]
 
 
-def _dimension(problem: Problem, dimension: BoundDimension, left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def spread_over(problem: Problem, dimension: BoundDimension, left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Every choice of loops on one dimension, as a factor of each variable."""
     never = never_spread(problem.info, dimension)
     allowed = [never.isdisjoint(variable.members) for variable in problem.variables]
     most = dimension.most

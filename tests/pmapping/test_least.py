@@ -1,0 +1,45 @@
+"""What an Einsum costs at least, before any pmapping is known, is below all of them, and worth something."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+import fusiest
+from fusiest.pmapping import Asked, Table, explore, least_costs
+from tests.mapper_strategies import MapperCase, mapper_cases
+from tests.proving import TALLY, cases, floors
+
+
+def least_of(table: Table) -> tuple[float, float]:
+    groups = table.groups.values()
+    return min(float(rows.energy.min()) for rows in groups), min(float(rows.latency.min()) for rows in groups)
+
+
+@floors(40, real=0.5)
+@cases(40, proving=2500)
+@given(case=mapper_cases())
+def test_no_pmapping_costs_less_than_the_least(case: MapperCase) -> None:
+    table = explore(case.spec, case.einsum, Asked())
+    TALLY["compared"] += 1
+    if not len(table):
+        return
+    bounds = least_costs(case.spec, case.einsum, Asked())
+    for bound, least in zip(bounds, least_of(table), strict=True):
+        assert bound <= least * (1 + 1e-9)
+    TALLY["real"] += bounds[0] > 0.5 * least_of(table)[0]
+
+
+def test_what_operands_and_one_pass_over_each_tensor_take_is_nearly_all() -> None:
+    """Of a product on the TPU v4i, whose arrays are full, the exact search saves no more than a fourth of that."""
+    spec = fusiest.load("tpu_v4i", "matmuls", N_EINSUMS=2, M=1024, KN=1024)
+    energy, latency = least_costs(spec, "Matmul0", Asked())
+    best = least_of(explore(spec, "Matmul0", Asked()))
+    assert 0.75 * best[0] < energy <= best[0]
+    assert 0.99 * best[1] < latency <= best[1]
+
+
+def test_a_fanout_that_cannot_be_filled_counts_as_far_as_it_can_be() -> None:
+    """7 x 7 x 7 on arrays of 128 x 128: at most 49 at work."""
+    spec = fusiest.load("tpu_v4i", "matmuls", N_EINSUMS=1, M=7, KN=7)
+    _, latency = least_costs(spec, "Matmul0", Asked())
+    assert latency > 0.99 * least_of(explore(spec, "Matmul0", Asked()))[1]
