@@ -41,7 +41,8 @@ docs: $(VENV)/.installed
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 	@echo "open site/index.html"
 
-# The random proofs: thousands of cases against the simulator and the exhaustive mappers; FUSIEST_PROVE_SHARE=1 for a night.
+# The random proofs: thousands of cases against the simulator and the exhaustive mappers, some 20 minutes on two cores;
+# FUSIEST_PROVE_SECONDS=600 (for each, in place of 35) for a night.
 prove: $(VENV)/.installed
 	FUSIEST_PROVE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/model tests/pmapping tests/mapper tests/baselines tests/networks tests/sweeps/test_random_sweeps.py
 

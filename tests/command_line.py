@@ -9,8 +9,12 @@ import pytest
 
 from fusiest import cli
 
+Capture = pytest.CaptureFixture[str]
+MATMULS = ("simple", "matmuls", "fused_matmuls_to_simple")
+TWO = ("map", "simple", "matmuls", "-D", "N_EINSUMS=2", "-D", "M=8", "-D", "KN=8", "--tree")
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+
+def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
     """Exit status, stdout, stderr."""
     status: object = 0
     capsys.readouterr()

@@ -3,48 +3,95 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
+import math
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
 from hypothesis import HealthCheck, settings
+from hypothesis.errors import HypothesisException
 
 PROVE = os.environ.get("FUSIEST_PROVE") == "1"
-SHARE = float(os.environ.get("FUSIEST_PROVE_SHARE", "0.4"))
-"""Of the cases that tests ask for to prove: 0.4 should end in about an hour on two cores, 1 is for a night."""
+SECONDS = float(os.environ.get("FUSIEST_PROVE_SECONDS", "35"))
+"""How long a test goes on to prove. 35: all end within 25 minutes on two cores; 600 is for a night."""
+
+TALLY: collections.Counter[str] = collections.Counter()
+"""What the cases of the random test that runs came to."""
+TRIED = "tried"
+AnyTest = Callable[..., Any]
+Decorator = Callable[[AnyTest], AnyTest]
 
 
-def cases(examples: int, proving: int) -> settings:
-    """`examples` in the test suite, a share of `proving` (or FUSIEST_PROVE_EXAMPLES) to prove."""
-    wanted = os.environ.get("FUSIEST_PROVE_EXAMPLES", str(max(examples, round(SHARE * proving))))
-    return settings(
-        max_examples=int(wanted) if PROVE else examples,
+class _EnoughTried(BaseException):
+    """The time is over. Hypothesis passes on what is no Exception."""
+
+
+def cases(examples: int, proving: int) -> Decorator:
+    """A decorator for a random test: `examples` in the test suite; to prove, `proving` (or FUSIEST_PROVE_EXAMPLES) or as many as
+    can be tried in some time."""
+    wanted = int(os.environ.get("FUSIEST_PROVE_EXAMPLES", str(proving))) if PROVE else examples
+    chosen = settings(
+        max_examples=wanted,
         derandomize=not PROVE,
         deadline=None,
         suppress_health_check=list(HealthCheck),
         print_blob=PROVE,
     )
+    return lambda test: _timed(chosen(test)) if PROVE else chosen(test)
 
 
-TALLY: collections.Counter[str] = collections.Counter()
-"""What the cases of the random test that runs came to."""
+def _timed(test: AnyTest) -> AnyTest:
+    """A test that is over after some time, unless a case has failed: then Hypothesis looks for a smaller one."""
+    handle: Any = test.hypothesis  # type: ignore[attr-defined]
+    tried, clock = handle.inner_test, {"end": math.inf}
+
+    @functools.wraps(tried)
+    def try_one(*arguments: Any, **given: Any) -> None:
+        if time.monotonic() > clock["end"]:
+            raise _EnoughTried
+        try:
+            tried(*arguments, **given)
+        except HypothesisException:
+            raise
+        except Exception:
+            clock["end"] = math.inf
+            raise
+        TALLY[TRIED] += 1
+
+    handle.inner_test = try_one
+
+    @functools.wraps(test)
+    def whole(*arguments: Any, **given: Any) -> None:
+        clock["end"] = time.monotonic() + SECONDS
+        TALLY.clear()
+        with contextlib.suppress(_EnoughTried):
+            test(*arguments, **given)
+        assert TALLY[TRIED]
+
+    return whole
 
 
-def floors(examples: int, **shares: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator for a random test: at least 90% as many cases as asked for must have been compared, and of these such shares
-    must have been of a kind that TALLY has."""
+def floors(examples: int, **shares: float) -> Decorator:
+    """A decorator for a random test: at least 90% of the cases asked for must have been compared, and of these such shares
+    must have been of a kind that TALLY has. New cases may miss that by what chance does, three standard deviations."""
 
-    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(test: AnyTest) -> AnyTest:
         @functools.wraps(test)
         def counted(*arguments: Any, **given: Any) -> None:
             TALLY.clear()
             test(*arguments, **given)
-            wanted = test._hypothesis_internal_use_settings.max_examples if PROVE else examples  # type: ignore[attr-defined]
-            assert TALLY["compared"] >= 0.9 * wanted, dict(TALLY)
+            compared = TALLY["compared"]
+            assert compared >= _least(0.9, TALLY[TRIED] if PROVE else examples), dict(TALLY)
             for kind, share in shares.items():
-                assert TALLY[kind] >= share * TALLY["compared"], dict(TALLY)
+                assert TALLY[kind] >= _least(share, compared), dict(TALLY)
 
         return counted
 
     return decorate
+
+
+def _least(share: float, count: int) -> float:
+    return share * count - (3 * math.sqrt(share * (1 - share) * count) if PROVE else 0)

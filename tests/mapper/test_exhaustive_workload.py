@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, currently_in_test_context, event, given, settings
+from hypothesis import assume, currently_in_test_context, event, given
 
 from fusiest import load
 from fusiest.errors import FusiestError
@@ -20,7 +20,7 @@ from fusiest.mapper.mapper import NoMapping, map
 from fusiest.reference.exhaustive import TooManyTrees
 from fusiest.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
 from fusiest.reference.joined_tree import NoTree, joined_tree
-from tests.proving import PROVE, TALLY, cases, floors
+from tests.proving import PROVE, TALLY, Decorator, cases, floors
 from tests.values import check_values
 from tests.workload_strategies import WorkloadCase, shared_input_cases, workload_cases
 
@@ -33,7 +33,7 @@ FOUND = Path(__file__).parent / "found_cases"
 Point = tuple[float, float]
 
 
-def run(examples: int) -> settings:
+def run(examples: int) -> Decorator:
     return cases(examples, proving=500)
 
 

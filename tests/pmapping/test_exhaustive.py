@@ -9,7 +9,7 @@ import math
 from collections import Counter
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 
 from fusiest.errors import SpecError
 from fusiest.looptree.nodes import LoopTree
@@ -26,13 +26,13 @@ from fusiest.spec.binding import bind
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.pmapping.fronts import branch_nodes, differences, equal_table, exhaustive_fronts, search_fronts
-from tests.proving import PROVE, TALLY, cases, floors
+from tests.proving import PROVE, TALLY, Decorator, cases, floors
 from tests.values import check_tree
 
 TREES = 20_000 if PROVE else 3_000
 
 
-def run(examples: int, proving: int = 500) -> settings:
+def run(examples: int, proving: int = 500) -> Decorator:
     return cases(examples, proving)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 
 from fusiest.errors import SpecError
 from fusiest.model.evaluate import evaluate_einsum
@@ -26,13 +26,13 @@ from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.pmapping.fronts import branch_nodes, differences, equal_table, exhaustive_fronts, search_fronts
-from tests.proving import PROVE, TALLY, cases, floors
+from tests.proving import PROVE, TALLY, Decorator, cases, floors
 
 TREES = 10_000 if PROVE else 1_500
 PERFECT, IMPERFECT = ReferenceLimits(trees=TREES), ReferenceLimits(trees=TREES, imperfect=True)
 
 
-def run(examples: int) -> settings:
+def run(examples: int) -> Decorator:
     return cases(examples, proving=500)
 
 

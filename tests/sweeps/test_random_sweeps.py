@@ -87,8 +87,8 @@ SWITCHED = (
 OBJECTIVES = ("edp", "energy", "latency", "energy,latency")
 
 
-@given(data=st.data())
 @cases(6, 200)
+@given(data=st.data())
 def test_every_run_equals_map(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("sweep")
     one = data.draw
