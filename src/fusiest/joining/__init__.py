@@ -14,6 +14,7 @@ from fusiest.joining.joints import Joint
 from fusiest.joining.passes import Bounds, JoinPass, Level, NoBounds, State, first_level, levels
 from fusiest.joining.problem import Group, JoinProblem, Potential, join_problem, potential
 from fusiest.joining.reduced import reduced
+from fusiest.joining.repeats import as_used, first_layers
 from fusiest.joining.rows import PartialRows, Switches
 from fusiest.joining.space import make_charges, memory_sizes
 from fusiest.joining.stretches import seam_bounds
@@ -40,6 +41,8 @@ __all__ = [
     "Potential",
     "State",
     "Switches",
+    "as_used",
+    "first_layers",
     "first_level",
     "join_problem",
     "ledger",

@@ -135,6 +135,10 @@ class JoinPass:
     stretch: frozenset[str] | None = None
     """Only these Einsums."""
 
+    def joins(self, problem: JoinProblem) -> int:
+        """How many there are."""
+        return len(problem.order if self.stretch is None else self.stretch)
+
     def next_einsums(self, problem: JoinProblem, finished: frozenset[str]) -> list[str]:
         """Einsums to join next."""
         ready = (e for e in problem.ready(finished) if self.stretch is None or e in self.stretch)
@@ -155,7 +159,7 @@ def first_level(problem: JoinProblem) -> Level:
 def levels(problem: JoinProblem, how: JoinPass, check: Check, start: Level | None = None) -> Iterator[Level]:
     """Join Einsum after Einsum, from nothing or from `start`. Levels may be empty: then nothing better is left."""
     level = start or first_level(problem)
-    for _ in range(len(problem.order if how.stretch is None else how.stretch)):
+    for _ in range(how.joins(problem)):
         level = _next_level(problem, how, check, level)
         yield level
 
@@ -273,6 +277,6 @@ def _thinned(problem: JoinProblem, how: JoinPass, state: State) -> State:
     """A large set, pruned coarsely."""
     assert how.coarse is not None
     parts = [(rows, least) for (_, rows), least in zip(state.groups, how.least(problem, state), strict=True)]
-    rows = thinned(parts, how.incumbents, how.coarse, len(problem.order))
+    rows = thinned(parts, how.incumbents, how.coarse, how.joins(problem))
     groups = (PartialGroup(group.compatibility, own) for group, own in zip(state.groups, rows, strict=True))
     return replace(state, groups=tuple(groups))

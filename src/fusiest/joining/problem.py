@@ -6,6 +6,7 @@ It does not change from pass to pass.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -91,6 +92,10 @@ class JoinProblem:
     def memories(self) -> tuple[str, ...]:
         return self.room.memories
 
+    def kind(self, einsum: str) -> int:
+        """Equal for Einsums that differ only by names: they have their rows in common."""
+        return id(self.groups[einsum][0].rows.energy) if self.groups[einsum] else 0
+
     def live(self, finished: frozenset[str]) -> frozenset[str]:
         """Tensors used by an Einsum of the set and by one outside it."""
         known = self._live.get(finished)
@@ -117,6 +122,15 @@ class JoinProblem:
     def ready(self, finished: frozenset[str]) -> Iterator[str]:
         """Einsums that can run next."""
         return (e for e, needs in self._needs if e not in finished and needs <= finished)
+
+    def has_several_orders(self) -> bool:
+        """Whether at some moment more than one Einsum can be next."""
+        finished: frozenset[str] = frozenset()
+        for einsum in self.order:
+            if len(list(itertools.islice(self.ready(finished), 2))) > 1:
+                return True
+            finished |= {einsum}
+        return False
 
     def outline(self, before: OpenCompatibility, einsum: str, live: LiveTensors) -> int:
         """A number for all that an Einsum sees of a partial mapping."""

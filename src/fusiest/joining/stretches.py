@@ -194,7 +194,7 @@ def _key(problem: JoinProblem, span: _Range) -> object:
             (number.setdefault(t, len(number)), tuple((rank, _index(a, variables)) for rank, a in access.ranks.items()))
             for t, access in info.accesses.items()
         )
-        parts.append((tensors, id(problem.groups[einsum][0].rows.energy)))
+        parts.append((tensors, problem.kind(einsum)))
     live = problem.live(span.finished), problem.live(span.finished | frozenset(span.einsums))
     return tuple(parts), tuple(frozenset(number[t] for t in side if t in number) for side in live)
 

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import Switches, join_problem
+from fusiest.mapper.candidates import Candidate
 from fusiest.mapper.progress import Step
 from fusiest.mapper.result import Stats, Stop
-from fusiest.mapper.search import Candidate, Search
+from fusiest.mapper.search import Search
 from fusiest.mapper.tables import Explorer, asked_of
 from fusiest.objective import Least, Weights
 from fusiest.pmapping import Table, least_costs

@@ -17,6 +17,7 @@ from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
 from fusiest.joining import JoinProblem, KnownCosts, Switches, join_problem, trace
 from fusiest.looptree import LoopTree
 from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
+from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.diagnose import why_not_joined
 from fusiest.mapper.notebook import notebook_progress
 from fusiest.mapper.options import Options, hinting, usual_windows
@@ -24,7 +25,7 @@ from fusiest.mapper.progress import Progress
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.mapper.saved import einsum_order
-from fusiest.mapper.search import Candidate, KnownMapping, Proof, Search, judged
+from fusiest.mapper.search import Proof, Search, judged
 from fusiest.mapper.tables import Explorer, asked_of, make_explorer
 from fusiest.mapper.windowed import WindowSearches, with_windows, worth_windows
 from fusiest.model import evaluate, fused_sets

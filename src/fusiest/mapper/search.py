@@ -5,7 +5,6 @@ Whatever ends it early, what is known so far stays known: mappings, and from whe
 
 from __future__ import annotations
 
-import itertools
 import time
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -23,19 +22,20 @@ from fusiest.joining import (
     JoinProblem,
     KnownCosts,
     Level,
-    Pick,
     Potential,
     State,
+    as_used,
+    first_layers,
     first_level,
     levels,
-    picks,
     potential,
     reduced,
     seam_bounds,
 )
+from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
-from fusiest.mapper.result import FunnelStep, Mapping, Stats, Stop
+from fusiest.mapper.result import FunnelStep, Stats, Stop
 from fusiest.objective import CLOSE, NOTHING, Least, Objective, Weights
 from fusiest.pmapping import Floats, Ints, pareto_rows
 from fusiest.show import si
@@ -53,36 +53,6 @@ _SHARES_OF_GAP = (1 / 4, 1 / 2, 9 / 16, 5 / 8, 3 / 4, 7 / 8)
 """How far above the bound passes look before one that looks up to what is known."""
 _STOPS: dict[type, Stop] = {OutOfTime: "time limit", KeyboardInterrupt: "interrupt"}
 """MemoryError has subclasses."""
-
-
-class Candidate(NamedTuple):
-    """A complete mapping: what it costs, and how to find its LoopTree."""
-
-    costs: KnownCosts
-    problem: JoinProblem
-    history: History
-    row: int
-
-    def joins(self) -> list[Pick]:
-        """The joins that led to it."""
-        return picks(self.problem, self.history, self.row)
-
-    def cuts(self) -> frozenset[frozenset[str]]:
-        """Sets of finished Einsums after which no loop is open."""
-        return frozenset(pick.finished for pick in self.joins() if not pick.before.zones)
-
-
-class KnownMapping(NamedTuple):
-    """A complete mapping that was known before the search: of a design that is much like this one."""
-
-    costs: KnownCosts
-    mapping: Mapping
-    einsums: tuple[frozenset[str], ...]
-    """Fused sets, in order."""
-
-    def cuts(self) -> frozenset[frozenset[str]]:
-        """Sets of finished Einsums after which no loop is open."""
-        return frozenset(map(frozenset, itertools.accumulate(self.einsums, frozenset.union, initial=frozenset[str]())))
 
 
 class Proof(NamedTuple):
@@ -121,7 +91,7 @@ class Search:
         )
         for candidate in self.candidates:
             self.incumbents = self.incumbents.with_point(candidate.costs)
-        self.all_orders = self.all_orders and _several_orders(self.problem)
+        self.all_orders = self.all_orders and self.problem.has_several_orders()
         self.bounds: Bounds = self.costs.bounds(self.problem)
         self.frontier: Level = first_level(self.problem)
 
@@ -133,7 +103,7 @@ class Search:
                 self._reduce()
                 self._bound_stretches()
                 if not self._join_below():
-                    self._join(self._pass(all_orders=self.all_orders))
+                    self._join(self.problem, self._pass(all_orders=self.all_orders))
             return self._proof()
         except (OutOfTime, KeyboardInterrupt, MemoryError) as error:
             if not self.candidates:
@@ -182,31 +152,57 @@ class Search:
         if given and self._gap() <= _CLOSE_GAP:
             return False
         coarse, known = FIRST_PASS if self.options.coarse else None, len(self.candidates)
+        if coarse is not None and self._first_pass_by_layers(coarse):
+            return False
         while coarse is not None:
-            cut_nothing = self._join(self._pass(coarse))
+            cut_nothing = self._join(self.problem, self._pass(coarse))
             if len(self.candidates) > known or cut_nothing or given:
                 return cut_nothing and not self.all_orders
             coarse = coarse.finer()
         return False
 
+    def _first_pass_by_layers(self, coarse: Coarse) -> bool:
+        """A first pass of many equal layers, with pmappings that are good in the first of them; whether it found a mapping."""
+        layers, known = first_layers(self.problem), len(self.candidates)
+        if layers is None:
+            return False
+        how = self._pass(coarse)
+        history, end = self._levels(self.problem, replace(how, stretch=layers))
+        if end.exact:  # so is the whole, most likely
+            return False
+        few = as_used(self.problem, history, end)
+        costs = potential(few, self.costs.weights)
+        self._join(few, replace(how, potential=costs, bounds=costs.bounds(few)))
+        return len(self.candidates) > known
+
     def _pass(self, coarse: Coarse | None = None, all_orders: bool = False) -> JoinPass:
         incumbents = self.incumbents if self.options.bounds else self.incumbents.without_points()
         return JoinPass(self.costs, self.bounds, incumbents, coarse, all_orders)
 
-    def _join(self, how: JoinPass) -> bool:
+    def _join(self, problem: JoinProblem, how: JoinPass) -> bool:
         """Run a pass to its end, and note what it found; whether nothing was pruned coarsely."""
+        history, end = self._levels(problem, how)
+        if end.exact:
+            self.stats.joined = [step.kept for step in self.stats.funnel]
+        for state in end.states:
+            self._note(problem, state, history)
+        return end.exact
+
+    def _levels(self, problem: JoinProblem, how: JoinPass) -> tuple[History, Level]:
+        """Join level by level: where all partial mappings came from, and the last ones.
+
+        A coarse pass leaves out some, from which better ones could be reached: of all that, it knows the beginning only.
+        """
         self.stats.funnel.clear()
-        self.frontier = first_level(self.problem)
-        history = {state.finished: state.trails() for state in self.frontier.states}
-        for level in levels(self.problem, how, self._check, self.frontier):
-            self.frontier = level
+        self.frontier = end = first_level(problem)
+        history = {state.finished: state.trails() for state in end.states}
+        for level in levels(problem, how, self._check, end):
+            end = level
+            if how.coarse is None:
+                self.frontier = level
             history.update({state.finished: state.trails() for state in level.states})
             self._report(level, "first pass" if how.coarse is not None else "joining")
-        if self.frontier.exact:
-            self.stats.joined = [step.kept for step in self.stats.funnel]
-        for state in self.frontier.states:
-            self._note(state, history)
-        return self.frontier.exact
+        return history, end
 
     def _join_below(self) -> bool:
         """Exact passes that keep only what can cost little more than the least that is possible; whether one found a mapping.
@@ -226,7 +222,7 @@ class Search:
             scale = factor**0.5 if objective.is_product else factor
             point = best._replace(energy=best.energy * scale, latency=best.latency * scale)
             how = self._pass(all_orders=self.all_orders)
-            self._join(replace(how, incumbents=replace(how.incumbents, points=(point,))))
+            self._join(self.problem, replace(how, incumbents=replace(how.incumbents, points=(point,))))
             self.below = None
             if len(self.candidates) > found:
                 return True
@@ -240,14 +236,14 @@ class Search:
         left = f"{step.kept:,} partial mappings" if step.kept or not self.candidates else "nothing better is left"
         self.say(Step(phase, "; ".join(filter(None, (left, self.best_words()))), finished, total))
 
-    def _note(self, state: State, history: History) -> None:
+    def _note(self, problem: JoinProblem, state: State, history: History) -> None:
         """Complete mappings become candidates, and what partial ones have to beat."""
         rows = state.groups[0].rows
         watched = self.incumbents.watched
         usage = np.zeros(len(rows)) if watched is None else rows.usage()[:, watched]
         for row in pareto_rows(np.zeros(len(rows), np.int64), np.column_stack([rows.energy, rows.latency, usage])):
             costs = KnownCosts(float(rows.energy[row]), float(rows.latency[row]), float(usage[row]))
-            self.candidates.append(Candidate(costs, self.problem, history, int(row)))
+            self.candidates.append(Candidate(costs, problem, history, int(row)))
             self.incumbents = self.incumbents.with_point(costs)
 
     def _reduce(self) -> None:
@@ -272,26 +268,37 @@ class Search:
         if len(self.problem.order) < WORTHWHILE_EINSUMS or not self._can_prune():
             return
         self.say(Step("bounding stretches of Einsums", self.best_words()))
-        objective = self.options.minimized
         best = self._best_known()
-        weights = objective.weights(best.costs.energy, best.costs.latency)
+        weights = self._weights_near(best.costs)
         if any(weights):
             self._set_weights(weights)
         cuts = best.cuts()
         self.bounds = seam_bounds(self.problem, self.costs, self._in_doubt(), self.all_orders, cuts, self._check)
 
+    def _weights_near(self, best: KnownCosts) -> Weights:
+        """Of the sum whose bound tells most of the product of both costs.
+
+        All that cost as much in sum as the best are on a line. If it touches the curve of products as small as the best's, others on
+        it are below that curve. But if one cost is at its least, only less of the other is left to be had: then the line goes from the
+        best to where that curve meets the least of the other.
+        """
+        least, proven = self.costs.bounds(self.problem).least_of_all(frozenset()), self._proven()
+        energy = least.energy if proven == {"latency"} else best.energy
+        latency = least.latency if proven == {"energy"} else best.latency
+        return self.options.minimized.weights(energy, latency)
+
     def _in_doubt(self) -> list[str]:
         """Costs of which better bounds are wanted: not those that a known mapping has at their least, but what decides then."""
-        objective = self.options.minimized
-        energy, latency, _ = self._known().min(axis=1)
-        least = self.costs.bounds(self.problem).least_of_all(frozenset())
-        proven = {
-            name
-            for name, cost, bound in (("energy", energy, least.energy), ("latency", latency, least.latency))
-            if cost <= bound * (1 + CLOSE)
-        }
+        objective, proven = self.options.minimized, self._proven()
         names = [name for name in objective.searched if name not in proven]
         return names or [name for name in [objective.decides_ties] if name and name not in proven]
+
+    def _proven(self) -> set[str]:
+        """Costs that a known mapping has at their relaxed bound."""
+        energy, latency, _ = self._known().min(axis=1)
+        least = self.costs.bounds(self.problem).least_of_all(frozenset())
+        costs = ("energy", energy, least.energy), ("latency", latency, least.latency)
+        return {name for name, cost, bound in costs if cost <= bound * (1 + CLOSE)}
 
     def _check(self) -> None:
         interrupt.check()
@@ -359,16 +366,6 @@ def best_rows(objective: Objective, energy: Floats, latency: Floats) -> Ints:
     close = np.flatnonzero(score <= score.min() * (1 + CLOSE))
     best: Ints = close[np.lexsort((score[close], objective.tie_break(energy, latency)[close]))]
     return best
-
-
-def _several_orders(problem: JoinProblem) -> bool:
-    """Whether at some moment more than one Einsum can be next."""
-    finished: frozenset[str] = frozenset()
-    for einsum in problem.order:
-        if len(list(itertools.islice(problem.ready(finished), 2))) > 1:
-            return True
-        finished |= {einsum}
-    return False
 
 
 def judged(gap: float) -> Proof:

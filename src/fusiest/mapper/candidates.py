@@ -1,0 +1,39 @@
+"""Complete mappings that a search knows: found by joining, or given."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+from fusiest.joining import History, JoinProblem, KnownCosts, Pick, picks
+from fusiest.mapper.result import Mapping
+
+
+class Candidate(NamedTuple):
+    """A complete mapping: what it costs, and how to find its LoopTree."""
+
+    costs: KnownCosts
+    problem: JoinProblem
+    history: History
+    row: int
+
+    def joins(self) -> list[Pick]:
+        """The joins that led to it."""
+        return picks(self.problem, self.history, self.row)
+
+    def cuts(self) -> frozenset[frozenset[str]]:
+        """Sets of finished Einsums after which no loop is open."""
+        return frozenset(pick.finished for pick in self.joins() if not pick.before.zones)
+
+
+class KnownMapping(NamedTuple):
+    """A complete mapping that was known before the search: of a design that is much like this one."""
+
+    costs: KnownCosts
+    mapping: Mapping
+    einsums: tuple[frozenset[str], ...]
+    """Fused sets, in order."""
+
+    def cuts(self) -> frozenset[frozenset[str]]:
+        """Sets of finished Einsums after which no loop is open."""
+        return frozenset(map(frozenset, itertools.accumulate(self.einsums, frozenset.union, initial=frozenset[str]())))

@@ -1,0 +1,90 @@
+"""Equal layers: a first pass of all of them with pmappings that the first have. It is quicker, and changes no result."""
+
+from __future__ import annotations
+
+import pytest
+
+import fusiest
+from fusiest.interrupt import OutOfTime
+from fusiest.joining import Coarse, Level, as_used, first_layers
+from fusiest.mapper import search
+from fusiest.mapper.candidates import Candidate, KnownMapping
+from fusiest.mapper.mapper import grouped
+from fusiest.mapper.options import Options
+from fusiest.mapper.result import Stats
+from fusiest.mapper.tables import explore_all
+
+OBJECTIVES = ["latency", "edp", "energy,latency"]
+
+
+def chain(einsums: int, objective: str = "edp", known: list[Candidate | KnownMapping] | None = None) -> search.Search:
+    """The search for the best mappings of so many products, with room for two tiles or so."""
+    spec = fusiest.load(
+        "simple", "matmuls", N_EINSUMS=einsums, M=32, KN=16, GlobalBufferSize=4096, MainMemoryEnergy=20e-12
+    )
+    options = Options(objective=tuple(objective.split(",")), jobs=1)
+    problem = grouped(spec, options, explore_all(spec, options, None, lambda step: None))
+    return search.Search(problem, options, True, lambda step: None, Stats(orders="all"), None, known or [])
+
+
+@pytest.fixture
+def _very_coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "FIRST_PASS", Coarse(most=12))
+
+
+def test_first_layers_have_twice_what_comes_again() -> None:
+    """The first and the last product have tables of their own."""
+    problem = chain(9).problem
+    assert first_layers(problem) == frozenset(f"Matmul{i}" for i in range(3))
+    assert first_layers(chain(6).problem) is None
+
+
+@pytest.mark.usefixtures("_very_coarse")
+def test_pmappings_of_the_first_layers_are_those_of_all() -> None:
+    found = chain(9)
+    layers = first_layers(found.problem)
+    assert layers is not None
+    how = search.replace(found._pass(search.FIRST_PASS), stretch=layers)
+    history, end = found._levels(found.problem, how)
+    few = as_used(found.problem, history, end)
+    sizes = {e: sum(len(rows) for _, rows in groups) for e, groups in few.groups.items()}
+    whole = {e: sum(len(rows) for _, rows in groups) for e, groups in found.problem.groups.items()}
+    assert 0 < sizes["Matmul2"] < whole["Matmul2"]
+    assert 0 < sizes["Matmul0"] <= len(end)  # at most one for each partial mapping
+    assert sizes["Matmul8"] == whole["Matmul8"]  # nothing is known of it
+    assert all(a.rows is b.rows for a, b in zip(few.groups["Matmul1"], few.groups["Matmul7"], strict=True))
+
+
+@pytest.mark.usefixtures("_very_coarse")
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_it_changes_no_result(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = chain(9, objective)
+    assert found._first_pass_by_layers(search.FIRST_PASS)
+    found.run()
+    monkeypatch.setattr(search, "first_layers", lambda problem: None)
+    without = chain(9, objective)
+    without.run()
+    assert [c.costs for c in found.best()] == [pytest.approx(c.costs, rel=1e-9) for c in without.best()]
+
+
+@pytest.mark.usefixtures("_very_coarse")
+@pytest.mark.parametrize("stop", range(1, 6, 2))
+def test_an_end_within_a_coarse_pass_claims_no_more_than_is_known(stop: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mapping is known, and time is up in a first pass, from which the best mappings are gone: the gap covers them still."""
+    whole = chain(6, "energy")
+    whole.run()
+    (best,) = whole.best()
+    known = best._replace(costs=best.costs._replace(energy=2 * best.costs.energy))
+    original, begun = search.levels, list[Level]()
+
+    def stopping(*arguments: object) -> object:
+        for level in original(*arguments):  # type: ignore[arg-type]
+            begun.append(level)
+            yield level
+            if len(begun) == stop:
+                raise OutOfTime
+
+    monkeypatch.setattr(search, "levels", stopping)
+    proof = chain(6, "energy", [known]).run()
+    assert proof.stopped == "time limit"
+    assert known.costs.energy * (1 - proof.gap) <= best.costs.energy * (1 + 1e-9)
