@@ -81,7 +81,7 @@ def test_no_time_and_no_gap_is_proven() -> None:
 
 @pytest.mark.parametrize(("gap", "judged"), [(4e-16, (True, 0.0)), (1e-9, (True, 0.0)), (2e-9, (False, 2e-9))])
 def test_a_gap_below_one_part_in_a_billion_is_none(gap: float, judged: tuple[bool, float]) -> None:
-    assert search._judged(gap)[:2] == judged
+    assert search.judged(gap)[:2] == judged
 
 
 @pytest.mark.usefixtures("_very_coarse")
