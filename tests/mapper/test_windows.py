@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fusiest
 from fusiest.errors import SpecError
-from fusiest.mapper.window_bounds import can_be_bounded, windows_save_nothing
+from fusiest.mapper.window_bounds import can_be_bounded, least_with_windows, windows_save_nothing
 from fusiest.mapper.window_plans import WindowLine, window_plans, window_runs
 from fusiest.mapper.window_specs import rolled, unrolled
 from fusiest.pmapping import NoMapping
@@ -66,6 +66,8 @@ def test_windows_beat_the_optimum_without(workload: str, size: int, windows: str
     assert result.optimal == proven
     assert (0 < result.gap < 0.1) == (not proven)
     assert best.energy < 0.95 * plain.best("energy").energy
+    (least,) = least_with_windows(spec, result.options)
+    assert 0.8 * best.energy < least.energy <= best.energy * (1 + 1e-9)
     assert "initial_tile_shape" in fusiest.dump_mapping(best.looptree) or "step" in fusiest.dump_mapping(best.looptree)
     assert simulate(spec, best.looptree).wrong_tensors == ()
     (words,) = (words for words in result.domain if "windows" in words)
@@ -159,6 +161,8 @@ def test_windows_are_valid_and_never_worse(spec: fusiest.Spec) -> None:
         TALLY["compared"] += 1
         return
     best = result.best("energy")
+    (least,) = least_with_windows(spec, result.options)
+    assert least.energy <= best.energy * (1 + 1e-9)
     simulation = simulate(spec, best.looptree)
     assert simulation.wrong_tensors == ()
     assert simulation.peak_occupancy_bits.get("GLB", 0) <= _size(spec)

@@ -14,6 +14,7 @@ import numpy as np
 from fusiest import interrupt
 from fusiest.collector import collector_paused
 from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
+from fusiest.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts, Switches, join_problem, trace
 from fusiest.looptree import LoopTree
 from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
@@ -171,6 +172,8 @@ def _run_with_windows(
 
     def relaxed(part: Spec, own: Options) -> tuple[JoinProblem, list[KnownCosts]]:
         deadline = None if limit is None else begin + limit
+        if deadline is not None and time.perf_counter() > deadline:
+            raise OutOfTime
         explorer = make_explorer(part, own, executor, lambda step: None)
         found: dict[str, Table] = {}
         explorer.explore(found, replace(asked_of(own), unlimited=True), deadline)

@@ -15,9 +15,10 @@ import numpy as np
 from fusiest.joining import Incumbents, JoinProblem, KnownCosts, LowerBounds, potential
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping
+from fusiest.mapper.tables import asked_of
 from fusiest.mapper.window_plans import WindowPlan
 from fusiest.objective import CLOSE, Least
-from fusiest.pmapping import exchange_memories, least_of_computing, roomy_memories
+from fusiest.pmapping import exchange_memories, least_costs, least_of_computing, roomy_memories
 from fusiest.spec import Affine, EinsumInfo, Memory, Spec, flatten
 
 Relaxation = Callable[[Spec, Options], tuple[JoinProblem, list[KnownCosts]]]
@@ -75,22 +76,6 @@ class WindowBounds:
     """The best, as if there were room for everything."""
     lower: LowerBounds
 
-    def gap(self, known: Sequence[Mapping]) -> float:
-        """How much better, relatively, a mapping could be than these."""
-        if not known:
-            return 1.0
-        objective = self.options.minimized
-        worst = 1.0
-        for point in self.least:
-            if objective.is_front:
-                ratios = [max(_ratio(m.energy, point.energy), _ratio(m.latency, point.latency)) for m in known]
-            else:
-                bound = float(objective.score(np.array([point.energy]), np.array([point.latency]))[0])
-                scores = objective.score(np.array([m.energy for m in known]), np.array([m.latency for m in known]))
-                ratios = [_ratio(float(score), bound) for score in scores]
-            worst = max(worst, min(ratios))
-        return 1 - 1 / worst if worst > 1 + CLOSE else 0.0
-
     def of_run(self, run: Collection[str]) -> Least:
         """What all Einsums cost at least if this run exchanges tensors with others in the outermost memory alone."""
         inside = set(run)
@@ -116,7 +101,7 @@ class WindowBounds:
 
     def is_met(self, known: Sequence[Mapping]) -> bool:
         """Whether what is known is as good as all could be, also in what decides between equals."""
-        if not known or self.gap(known):
+        if not known or gap_above(self.options, self.least, known):
             return False
         if self.options.minimized.is_front or self.options.minimized.is_product:
             return True
@@ -142,6 +127,31 @@ def window_bounds(spec: Spec, options: Options, relaxed: Relaxation) -> WindowBo
         return None
     problem, least = relaxed(spec, replace(options, windows="none"))
     return WindowBounds(spec, options, least, potential(problem).bounds(problem))
+
+
+def least_with_windows(spec: Spec, options: Options) -> list[KnownCosts]:
+    """What no mapping is below in both costs, known at once: room for everything, and each Einsum for itself."""
+    if not can_be_bounded(spec):
+        return [KnownCosts(0.0, 0.0)]
+    own = [least_costs(spec, name, asked_of(options)) for name in spec.info.einsums]
+    return [KnownCosts(sum(energy for energy, _ in own), sum(latency for _, latency in own))]
+
+
+def gap_above(options: Options, least: Sequence[KnownCosts], known: Sequence[Mapping]) -> float:
+    """How much better, relatively, a mapping could be than known ones, if none is better than all of `least`."""
+    if not known:
+        return 1.0
+    objective = options.minimized
+    worst = 1.0
+    for point in least:
+        if objective.is_front:
+            ratios = [max(_ratio(m.energy, point.energy), _ratio(m.latency, point.latency)) for m in known]
+        else:
+            bound = float(objective.score(np.array([point.energy]), np.array([point.latency]))[0])
+            scores = objective.score(np.array([m.energy for m in known]), np.array([m.latency for m in known]))
+            ratios = [_ratio(float(score), bound) for score in scores]
+        worst = max(worst, min(ratios))
+    return 1 - 1 / worst if worst > 1 + CLOSE else 0.0
 
 
 def _outermost(spec: Spec) -> frozenset[str]:

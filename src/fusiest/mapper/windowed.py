@@ -24,7 +24,14 @@ from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import cpu_seconds
 from fusiest.mapper.result import Mapping, Result
 from fusiest.mapper.search import best_rows
-from fusiest.mapper.window_bounds import Relaxation, WindowBounds, window_bounds, windows_save_nothing
+from fusiest.mapper.window_bounds import (
+    Relaxation,
+    WindowBounds,
+    gap_above,
+    least_with_windows,
+    window_bounds,
+    windows_save_nothing,
+)
 from fusiest.mapper.window_parts import PartMapping, best_parts, evaluated_mapping, in_a_row, joined_parts
 from fusiest.mapper.window_plans import (
     WindowPlan,
@@ -88,7 +95,7 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress) -> Res
     """The result with all that windows make better."""
     spec, options = result.spec, result.options
     begin, cpu = time.perf_counter(), cpu_seconds()
-    stopped, gap = result.stopped, 1.0
+    stopped, bounds = result.stopped, None
     try:
         say(Step("bounding windows"))
         bounds = window_bounds(spec, options, searches.relaxed)
@@ -97,13 +104,14 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress) -> Res
             search.search()
         finally:
             result.mappings = search.known
-            gap = bounds.gap(search.known) if bounds is not None else 1.0
     except OutOfTime:
         stopped = "time limit"
     except (KeyboardInterrupt, Interrupted):  # what is known without windows stays known
         stopped = "interrupt"
     except (MemoryError, OutOfMemory):
         stopped = "memory"
+    least = bounds.least if bounds is not None else least_with_windows(spec, options)
+    gap = gap_above(options, least, result.mappings)
     result.optimal, result.gap, result.stopped = gap == 0, gap, stopped if gap else result.stopped
     result.stats.wall_seconds += time.perf_counter() - begin
     result.stats.cpu_seconds += cpu_seconds() - cpu
