@@ -5,28 +5,36 @@ from __future__ import annotations
 import pytest
 
 import fusiest
+from fusiest.report import Subject, report_html
 from fusiest.report.unfused import unfused_optimum
-from fusiest.sweeps.advice import advise, binding, changes, ranked, waterfall
+from fusiest.sweeps.advice import binding, changes, whole_advice
+from tests.report.test_page import data_of
 from tests.sweeps.test_random_sweeps import Here
 
 
 def test_changes_are_mapped() -> None:
     spec = fusiest.load("simple", "matmuls", M=8, KN=8, N_EINSUMS=2, GlobalBufferSize=1024)
     result = fusiest.map(spec, "edp", jobs=1)
-    found = list(advise(result, Here()))
+    unfused = unfused_optimum(spec, result.options)
+    assert not isinstance(unfused, str)
+    heard: list[tuple[str, int]] = []
+    whole = whole_advice(result, unfused, Here(), lambda what, total: heard.append((what, total)))
+    found = whole.changes
+    assert len(found) == len(heard) == heard[0][1]
     by_name = {(one.what, one.factor): one for one in found}
     assert {("GlobalBuffer.size", 0.5), ("MainMemory.bandwidth", 2.0), ("MAC.energy", 2.0)} <= by_name.keys()
     assert any(one.how == "covered" for one in found)
     for change in list(changes(spec))[::3]:
         best, one = fusiest.map(change.spec, "edp", jobs=1).best(), by_name[change.what, change.factor]
         assert one.edp == pytest.approx(best.edp / result.best().edp, rel=1e-9)
-    values = [one.edp for one in ranked(found, "edp")]
+    values = [one.edp for one in found]
     assert values == sorted(values, key=lambda x: (x is None, x or 0))
     binds = binding(result)
     assert sum(binds.limiting.values()) >= 1 - 1e-9
     assert all(0 <= share <= 1 for share in binds.full.values())
-    unfused = unfused_optimum(spec, result.options)
-    assert not isinstance(unfused, str)
-    steps = waterfall(unfused, result)
+    steps = whole.steps
     assert sum(step.energy for step in steps) == pytest.approx(result.best().energy)
     assert sum(step.latency for step in steps) == pytest.approx(result.best().latency)
+    data = data_of(report_html(Subject(result, unfused, "advice", "", whole.section())))
+    assert data["changes"]["changes"][0][:3] == [found[0].what, found[0].factor, found[0].edp]
+    assert data_of(report_html(Subject(result, unfused, "none", "")))["changes"] is None

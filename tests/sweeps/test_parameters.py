@@ -166,3 +166,11 @@ def test_a_small_sweep_makes_its_specs_once() -> None:
     assert specs[0] != specs[1]
     for design, spec in zip(designs, specs, strict=True):
         assert chips.spec(design, sweep.workloads[0]) is spec
+
+
+def test_windows_are_an_option() -> None:
+    fields = {"arch": "simple", "workloads": ["matmuls"], "parameters": {"M": [8]}}
+    assert make_sweep(fields).options.windows == "none"
+    assert make_sweep({**fields, "windows": "all"}).options.windows == "all"
+    with pytest.raises(SpecError, match="windows 'al' is not known; did you mean 'all'"):
+        make_sweep({**fields, "windows": "al"})

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import fusiest
+from fusiest.report import Subject, report_html
 from tests.command_line import run
 from tests.report.test_browser import THEMES, WIDTHS, Open, browser, opened, pytestmark
 from tests.report.test_page import data_of
@@ -70,3 +72,21 @@ def test_points_open_reports(html: str, opened: Open, folder: Path, tmp_path: Pa
     assert "No report" in tab.text("#chosen")
     tab.run("document.querySelector('#parallel polyline:last-of-type').dispatchEvent(new Event('click'))")
     assert f"Design {best}" in tab.text("#chosen")
+
+
+def test_a_report_with_advice(opened: Open) -> None:
+    """The section is there, whole and in the contents, if somebody asked for it; else it is not."""
+    result = fusiest.map(fusiest.load("simple", "matmuls", M=8, KN=8), "edp", jobs=1)
+    changes = {"aim": "edp", "full": {"GlobalBuffer": 0.95}, "limiting": {"MAC": 1.0}, "idle": {},
+               "changes": [["MAC.bandwidth", 2.0, 0.5, 1.0, 0.5, "searched"], ["MAC.energy", 2.0, None, None, None, "no valid mapping"]],
+               "steps": [["unfused", 2.0, 1.0], ["Matmul0 + Matmul1", -0.5, 0.0]]}  # fmt: skip
+    tab = opened(report_html(Subject(result, None, "advice", "", changes)))
+    assert tab.complaints == []
+    assert [
+        tab.run(f"document.querySelectorAll('#{name} tbody tr').length") for name in ("changes-table", "changes-steps")
+    ] == [2, 2]
+    assert "GlobalBuffer 95.0 %" in tab.text("#changes-facts")
+    assert "MAC.bandwidth × 2" in tab.text("#changes-table")
+    without = opened(report_html(Subject(result, None, "none", "")))
+    assert without.complaints == []
+    assert without.run("document.getElementById('changes').hidden")

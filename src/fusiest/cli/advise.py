@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from fusiest import interrupt
 from fusiest.cli.arguments import ArchArgument, DefineOption, WorkloadArgument, given, read_defines, require
 from fusiest.cli.completion import one_of
 from fusiest.cli.output import present
+from fusiest.cli.report import advice_of
 from fusiest.errors import SpecError
 
 
@@ -40,16 +40,8 @@ def advise_command(
         progress(Step("loading the compiled search (compiled once, on first use)"))
         from fusiest.mapper import Options, run
         from fusiest.report import unfused_optimum
-        from fusiest.sweeps import Children, advise, binding, changes, ranked, waterfall
 
         options = Options(objective=(objective,), jobs=jobs)
         result = run(spec, options, progress)
-        unfused = unfused_optimum(spec, options, progress)
-        total, found = sum(1 for _ in changes(spec)), []
-        with Children(jobs or os.cpu_count() or 1) as hands:
-            for one in advise(result, hands):
-                interrupt.check()
-                found.append(one)
-                progress(Step("changes", one.what, len(found), total, "changes"))
-    steps = waterfall(unfused, result) if not isinstance(unfused, str) else []
-    present(advice_parts(ranked(found, objective), binding(result), steps, objective))
+        advice = advice_of(result, unfused_optimum(spec, options, progress), progress)
+    present(advice_parts(advice.changes, advice.binds, advice.steps, objective))

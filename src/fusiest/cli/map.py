@@ -145,6 +145,12 @@ def map_command(
     report: ReportOption = None,
     charts: ChartsOption = None,
     no_unfused: NoUnfusedOption = False,
+    advise: Annotated[
+        bool,
+        typer.Option(
+            "--advise", help="the report also says what halving and doubling every figure does: many searches"
+        ),
+    ] = False,
     tree: Annotated[bool, typer.Option("--tree", help="also print the best mapping's LoopTree")] = False,
     profile: Annotated[
         str | None, typer.Option(metavar="FILE", help="write where the time went, as CSV: a row per step; - is stdout")
@@ -182,7 +188,9 @@ def map_command(
     check_outputs(
         (*files, *given(dataflow)), json=json_file, csv=csv_file, mapping=mapping, report=report, profile=profile
     )
-    pictures = Pictures(report, charts, not no_unfused)
+    pictures = Pictures(report, charts, not no_unfused, advise)
+    if advise and (usage is not None or mapper not in (None, "fusiest")):
+        raise SpecError("--advise maps again with every change; it does not go with --usage or --mapper")
     pictures.check()
     if store is not None and mapper not in (None, "fusiest"):
         raise SpecError("--store keeps results of fusiest alone, not of a baseline")

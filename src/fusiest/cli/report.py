@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fusiest import interrupt
 from fusiest.cli.arguments import STDOUT
 from fusiest.cli.output import write_output
+from fusiest.errors import SpecError
 from fusiest.files import check_folder, check_writable
 
 if TYPE_CHECKING:
     from fusiest.cli.output import Deliveries
     from fusiest.mapper import Progress, Result
+    from fusiest.sweeps import WholeAdvice
+
+
+def advice_of(result: Result, unfused: Result | str | None, progress: Progress) -> WholeAdvice:
+    """What changes of the architecture do: each is mapped again, in child processes."""
+    from fusiest.mapper import Step
+    from fusiest.sweeps import Children, whole_advice
+
+    done = itertools.count(1)
+
+    def watch(what: str, total: int) -> None:
+        interrupt.check()
+        progress(Step("changes", what, next(done), total, "changes"))
+
+    with Children(result.options.processes) as hands:
+        return whole_advice(result, unfused, hands, watch)
 
 
 @dataclass(frozen=True)
@@ -21,12 +41,16 @@ class Pictures:
     report: str | None = None
     charts: str | None = None
     unfused: bool = True
+    advise: bool = False
+    """Whether the page says what changes of the architecture do."""
 
     def __bool__(self) -> bool:
         return self.report is not None or self.charts is not None
 
     def check(self) -> None:
         """Raise if what is asked for cannot be made: better now than after a long search."""
+        if self.advise and self.report is None:
+            raise SpecError("--advise is a section of the report; give --report, or say 'fusiest advise'")
         if self.report not in (None, STDOUT):
             check_writable(self.report)
         if self.charts is not None:
@@ -44,6 +68,9 @@ class Pictures:
         if unfused:
             progress(Step("report: the unfused optimum, to compare with"))
         subject = subject_of(result, title, note, progress, unfused)
+        if self.advise and result.stopped is None:
+            advice = advice_of(result, subject.unfused, progress)
+            subject = dataclasses.replace(subject, changes=advice.section())
         if self.report is not None:
             progress(Step("report: writing the page"))
             with deliveries.one(self.report):

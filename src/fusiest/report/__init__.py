@@ -48,7 +48,7 @@ def report_html(subject: Subject) -> str:
         subject.title,
         asset("body.html"),
         data,
-        ("tree.js", "nav.js", "mapped.js", "componentcosts.js", "report.js"),
+        ("tree.js", "nav.js", "mapped.js", "componentcosts.js", "changes.js", "report.js"),
         tuple(LIBRARIES),
     )
 

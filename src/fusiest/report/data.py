@@ -33,6 +33,8 @@ class Subject:
     """Without fusion, or why there is no such mapping; None if nobody looked for one."""
     title: str
     note: str
+    changes: dict[str, Any] | None = None
+    """What changes of the architecture do, if somebody looked."""
 
     @cached_property
     def background(self) -> Background:
@@ -76,6 +78,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
         "roofline": _roofline(subject),
         "mapped": mapped(background),
         "component_costs": cost_section(background.spec),
+        "changes": subject.changes,
         **origin(result),
         "stats": {
             "wall_seconds": result.stats.wall_seconds,

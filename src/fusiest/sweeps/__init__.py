@@ -11,11 +11,13 @@ if TYPE_CHECKING:
         Advice,
         Binding,
         WaterfallStep,
+        WholeAdvice,
         advise,
         binding,
         changes,
         ranked,
         waterfall,
+        whole_advice,
     )
     from fusiest.sweeps.answers import Answer, Counts, Reuse
     from fusiest.sweeps.children import Children
@@ -46,6 +48,7 @@ __all__ = [
     "SweepFile",
     "Wanted",
     "WaterfallStep",
+    "WholeAdvice",
     "advise",
     "binding",
     "changes",
@@ -63,13 +66,14 @@ __all__ = [
     "sweep_html",
     "wanted",
     "waterfall",
+    "whole_advice",
 ]
 
 if not TYPE_CHECKING:  # a child process needs little of it
     __getattr__, __dir__ = lazy(
         __name__,
         answers="Answer Counts Reuse",
-        advice="FULL IDLE Advice Binding WaterfallStep advise binding changes ranked waterfall",
+        advice="FULL IDLE Advice Binding WaterfallStep WholeAdvice advise binding changes ranked waterfall whole_advice",
         children="Children",
         designs="Design",
         figures="DesignFigures",

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fusiest.errors import SpecError
-from fusiest.mapper import Mapping, Options, Result, result_json
+from fusiest.mapper import Mapping, Result, result_json
 from fusiest.model import bind_all, fused_sets
 from fusiest.spec import Spec
 from fusiest.spec import architecture as arch
 from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask
-from fusiest.sweeps.canonical import RunForm, run_form
+from fusiest.sweeps.canonical import run_form
 from fusiest.sweeps.driver import Hands
 
 FACTORS = (0.5, 2.0)
@@ -88,32 +88,32 @@ def _times(value: Any, factor: float) -> Any:
 
 def advise(result: Result, hands: Hands, most: int | None = None) -> Iterator[Advice]:
     """What each change does, as it is known. `result` is that of the design as it is."""
-    options = dataclasses.replace(result.options, jobs=1, time_limit=None)
+    options = dataclasses.replace(result.options, objective=(result.aim,), jobs=1, time_limit=None)
     base, form, document = result.best(result.aim), run_form(result.spec, options), result_json(result)
-    waiting = list(changes(result.spec))[:most]
+    # What is larger first: its tables serve what is smaller.
+    waiting = sorted(changes(result.spec), key=lambda change: -change.factor)[:most]
     going: dict[str, Change] = {}
+    families: dict[str, str] = {}
     covering: set[str] = set()
     while waiting or going:
         while waiting and hands.idle:
             change = waiting.pop(0)
             key = f"{change.what} {change.factor}"
             going[key] = change
-            if result.optimal and _nowhere_better(form, change.spec, options):
+            other = run_form(change.spec, options)
+            families[key] = other.family
+            if result.optimal and form.nowhere_worse(other):
                 covering.add(key)
                 hands.submit(key, CoverTask(change.spec, options, document))
             else:
-                hands.submit(key, SearchTask(change.spec, options))
+                hands.submit(key, SearchTask(change.spec, options, other.family))
         for key, outcome in hands.finished(_SECONDS):
             if outcome.status == "open":
                 covering.discard(key)
-                hands.submit(key, SearchTask(going[key].spec, options))
+                hands.submit(key, SearchTask(going[key].spec, options, families[key]))
                 continue
             change = going.pop(key)
             yield _advice(change, outcome, base, "covered" if key in covering else "searched")
-
-
-def _nowhere_better(form: RunForm, other: Spec, options: Options) -> bool:
-    return form.nowhere_worse(run_form(other, options))
 
 
 def _advice(change: Change, outcome: Outcome, base: Mapping, how: str) -> Advice:
@@ -186,3 +186,37 @@ def waterfall(unfused: Result, fused: Result) -> list[WaterfallStep]:
         latency = sum(e.latency for e in now) - sum(e.latency for e in then)
         found.append(WaterfallStep(" + ".join(one.einsums), energy, latency))
     return found
+
+
+@dataclass(frozen=True)
+class WholeAdvice:
+    """All that is said of a design: changes, the most helpful first; what binds; what fusion did."""
+
+    aim: str
+    changes: list[Advice]
+    binds: Binding
+    steps: list[WaterfallStep]
+    """Empty if the unfused optimum is not known."""
+
+    def section(self) -> dict[str, Any]:
+        """As a report shows it."""
+        return {
+            "aim": self.aim,
+            "changes": [[c.what, c.factor, getattr(c, self.aim), c.energy, c.latency, c.how] for c in self.changes],
+            "full": {n: s for n, s in self.binds.full.items() if s >= FULL},
+            "limiting": self.binds.limiting,
+            "idle": {n: s for n, s in self.binds.busy.items() if s < IDLE},
+            "steps": [[s.name, s.energy, s.latency] for s in self.steps],
+        }
+
+
+def whole_advice(
+    result: Result, unfused: Result | str | None, hands: Hands, watch: Callable[[str, int], None]
+) -> WholeAdvice:
+    """Map again with every change. `watch` hears of each, and how many there are."""
+    total, found = sum(1 for _ in changes(result.spec)), []
+    for one in advise(result, hands):
+        found.append(one)
+        watch(one.what, total)
+    steps = waterfall(unfused, result) if isinstance(unfused, Result) else []
+    return WholeAdvice(result.aim, ranked(found, result.aim), binding(result), steps)

@@ -36,7 +36,7 @@ from fusiest.spec import (
 from fusiest.sweeps.parameters import FreeParameter, TiedParameter, read_parameter
 
 FIELDS = ("arch", "workloads", "parameters", "where", "objective", "best", "sample", "orders", "max_fused_loops",
-          "max_fused_loops_per_variable", "exchange", "imperfect")  # fmt: skip
+          "max_fused_loops_per_variable", "exchange", "imperfect", "windows")  # fmt: skip
 FIGURES = ("energy", "latency", "edp", "area")
 """Of a design; all but the area also of a workload on it."""
 SAMPLES = ("grid", "random", "optuna")
@@ -175,7 +175,7 @@ def _options(fields: Mapping[str, YamlNode]) -> Options:
         node = fields["objective"]
         texts = read_list(node, "objective", read_text) if isinstance(node, ListNode) else ()
         given["objective"] = texts or tuple(part.strip() for part in read_text(node, "objective").split(","))
-    for name in ("orders", "exchange"):
+    for name in ("orders", "exchange", "windows"):
         if name in fields:
             given[name] = str(read_text(fields[name], name))
     if "max_fused_loops" in fields:
@@ -190,7 +190,9 @@ def _options(fields: Mapping[str, YamlNode]) -> Options:
     try:
         return Options(**given)
     except SpecError as error:
-        place = next((fields[n] for n in ("objective", "orders", "exchange") if n in fields and n in str(error)), None)
+        place = next(
+            (fields[n] for n in ("objective", "orders", "exchange", "windows") if n in fields and n in str(error)), None
+        )
         raise SpecError(error.message, place.source if place is not None else None) from None
 
 

@@ -277,6 +277,7 @@ function start() {
   startPage();
   drawPicker();
   drawComponentCosts();
+  drawChanges();
   drawNav();
   drawTensors();
   drawMapped();

@@ -1,0 +1,28 @@
+// What changes of the architecture do (`--advise`): what binds, each change alone, and what each fused set saved.
+
+const shares = (found) => Object.entries(found).sort((a, b) => b[1] - a[1]).map(([name, share]) => `${name} ${percent(share)}`).join(", ") || "none";
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+
+/** A table whose first column is text. */
+function plainTable(id, head, rows) {
+  const cell = (tag, text, i) => el(tag, { class: i === 0 ? "text" : "", ...(tag === "th" ? { scope: i === 0 ? "row" : "col" } : {}) }, text);
+  byId(id).hidden = !rows.length;
+  byId(id).replaceChildren(el("thead", {}, el("tr", {}, ...head.map((text, i) => el("th", { scope: "col", class: i === 0 ? "text" : "" }, text)))),
+    el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((text, i) => cell(i === 0 ? "th" : "td", text, i))))));
+}
+
+function drawChanges() {
+  const found = DATA.changes;
+  byId("changes").hidden = !found;
+  if (!found) return;
+  byId("changes").dataset.name = "Changes";
+  const facts = [["Full memories", shares(found.full)], ["Limiting, of the latency", shares(found.limiting)], ["Idle: busy for", shares(found.idle)]];
+  byId("changes-facts").replaceChildren(...facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
+  const ratio = (value) => (value === null ? "–" : digits(value));
+  const aim = found.aim === "edp" ? "EDP" : found.aim;
+  plainTable("changes-table", ["change", aim, "energy", "latency", ""],
+    found.changes.map(([what, factor, score, energy, latency, how]) => [`${what} × ${factor}`, ratio(score), ratio(energy), ratio(latency), how]));
+  const signed = (value, unit, i) => (i ? (value < 0 ? "−" : "+") : "") + quantity(Math.abs(value), unit);
+  plainTable("changes-steps", ["fused set", "energy", "latency"],
+    found.steps.map(([name, energy, latency], i) => [name, signed(energy, "J", i), signed(latency, "s", i)]));
+}
