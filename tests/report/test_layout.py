@@ -53,7 +53,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     return graph(count, draw(st.lists(st.sampled_from(pairs), unique=True, max_size=16)) if pairs else [])
 
 
-@settings(max_examples=12, derandomize=True, deadline=None)
+@settings(max_examples=8)
 @given(graphs(), st.sampled_from([400, 900]))
 def test_layered(chart: Graph, room: int) -> None:
     check(chart, arranged(chart, room))

@@ -36,7 +36,7 @@ def by_trying_all(rows: list[Affine]) -> Box | None:
     return {v: (min(p[i] for p in points), max(p[i] for p in points)) for i, v in enumerate(NAMES)}
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(affines, max_size=4))
 def test_the_box_is_that_of_all_points(rows: list[Affine]) -> None:
     try:

@@ -6,7 +6,9 @@ but the texts' lengths and which box leads to which.
 
 from __future__ import annotations
 
+import functools
 import gzip
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,13 +48,11 @@ def check_dukpy() -> None:
 def arranged(chart: Graph, room: float) -> Arrangement:
     """ELK's layered layout, in rows that are as wide as there is room."""
     check_dukpy()
-    import dukpy
-
     lengths = [{"name": "x" * len(box.name), "note": "x" * len(box.note)} for box in chart.boxes]
     edges = [{"source": edge.source, "target": edge.target} for edge in chart.edges]
-    engine = dukpy.JSInterpreter()
-    engine.evaljs([_SETTING, gzip.decompress(library("elk")).decode(), asset("layout.js"), "null"])
+    engine = _engine(threading.get_ident())
     engine.evaljs(
+        "waiting = []; found = failed = null;"
         "arranged(new ELK(), dukpy.chart, dukpy.room).then((it) => { found = it; }, (error) => { failed = String(error); }); null",
         chart={"boxes": lengths, "edges": edges}, room=room,
     )  # fmt: skip
@@ -69,3 +69,13 @@ def arranged(chart: Graph, room: float) -> Arrangement:
         [(box["x"], box["y"], box["width"], box["height"]) for box in placed["boxes"]],
         [[(x, y) for x, y in points] for points in placed["edges"]],
     )
+
+
+@functools.lru_cache(maxsize=1)
+def _engine(thread: int) -> Any:
+    """With the library loaded, which takes longer than to lay out a graph. It must not change threads."""
+    import dukpy
+
+    engine = dukpy.JSInterpreter()
+    engine.evaljs([_SETTING, gzip.decompress(library("elk")).decode(), asset("layout.js"), "null"])
+    return engine
