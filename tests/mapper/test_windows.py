@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import fusiest
 from fusiest.errors import SpecError
+from fusiest.mapper import window_plans as plans
 from fusiest.mapper.window_bounds import can_be_bounded, least_with_windows, windows_save_nothing
 from fusiest.mapper.window_plans import WindowLine, window_plans, window_runs
 from fusiest.mapper.window_specs import rolled, unrolled
@@ -84,6 +85,18 @@ def test_no_windows_where_there_is_room() -> None:
     assert result.optimal
     assert not any("windows" in phase for phase in steps)
     assert result.best("energy").energy == fusiest.map(spec, "energy", windows="none", jobs=1).best("energy").energy
+
+
+def test_a_workload_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not tried is said before, and in the result; the bound holds all the same."""
+    monkeypatch.setattr(plans, "LONGEST_WORKLOAD", 1)
+    spec = load_text(ARCH.replace("SIZE", "160"), PAIR)
+    words: list[str] = []
+    result = fusiest.map(spec, "energy", jobs=1, progress=lambda step: words.append(step.detail))
+    assert any("map parts of the workload, or give --windows none" in one for one in words)
+    assert any("not tried in more than" in one for one in result.domain)
+    assert not result.optimal
+    assert 0 < result.gap < 1
 
 
 def test_rows_that_nobody_reads() -> None:

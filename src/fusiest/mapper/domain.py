@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fusiest.mapper.options import Options
-from fusiest.mapper.window_plans import has_halos
+from fusiest.mapper.window_plans import LONGEST_WORKLOAD, has_halos, is_too_long
 from fusiest.spec import Memory, Spec, beside, bind, computes, flatten
 
 _MOST_NAMES = 4
@@ -61,7 +61,8 @@ def _windows(spec: Spec, options: Options, optimal: bool) -> Iterator[str]:
         yield "no windows"
     else:
         kept = "kept" if options.windows == "retained" else "kept or made again"
-        yield f"windows of such tiles, {kept}{'' if optimal else ', as far as they were tried'}"
+        few = f"not tried in more than {LONGEST_WORKLOAD} Einsums" if is_too_long(spec) else "as far as they were tried"
+        yield f"windows of such tiles, {kept}{'' if optimal else f', {few}'}"
 
 
 def _names(names: list[str]) -> str:

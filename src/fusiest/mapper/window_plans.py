@@ -22,6 +22,8 @@ MOST_CHOICES = 3
 
 MOST_EINSUMS = 8
 """Of a run."""
+LONGEST_WORKLOAD = 16
+"""Einsums of a workload in which runs are tried: what is before and after each has to be searched, too."""
 
 
 class WindowLine(NamedTuple):
@@ -75,6 +77,11 @@ def has_halos(spec: Spec) -> bool:
                 if not single or any(a.constant != own[rank].constant for own in made):
                     return True
     return False
+
+
+def is_too_long(spec: Spec) -> bool:
+    """Whether a workload is too long for windows to be tried."""
+    return len(spec.info.einsums) > LONGEST_WORKLOAD
 
 
 def window_runs(spec: Spec) -> Iterator[tuple[str, ...]]:

@@ -34,8 +34,10 @@ from fusiest.mapper.window_bounds import (
 )
 from fusiest.mapper.window_parts import PartMapping, best_parts, evaluated_mapping, in_a_row, joined_parts
 from fusiest.mapper.window_plans import (
+    LONGEST_WORKLOAD,
     WindowPlan,
     has_halos,
+    is_too_long,
     kept_bits,
     plan_bits,
     plan_form,
@@ -138,6 +140,10 @@ class _WindowSearch:
 
     def search(self) -> None:
         """Try plans, the most promising first, until none can be better; then put runs together."""
+        if is_too_long(self.spec):
+            words = f"of more than {LONGEST_WORKLOAD} Einsums are not tried; map parts of the workload, or give --windows none"
+            self.say(Step("windows", words))
+            return
         attempts, tried = self._attempts(), 0
         worse: dict[object, int] = {}
         if len(attempts) > MOST_ATTEMPTS:
