@@ -25,7 +25,8 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
     """A decorator for an inner loop, which has to be in one of `MODULES`; `options` are Numba's."""
 
     def decorate(function: Any) -> Any:
-        loop: Any = numba.njit(**options)(function)
+        flags: dict[str, Any] = {"no_cfunc_wrapper": True, **options}  # C never calls it
+        loop: Any = numba.njit(**flags)(function)
         if loop is not function:  # compiling is not switched off
             with contextlib.suppress(RuntimeError):  # no folder can be written to: every process compiles anew
                 loop._cache = _Kept(function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import fusiest
 from fusiest.pmapping import kernels
 from fusiest.pmapping.pareto import Floats, Ints
 
@@ -54,3 +55,16 @@ def test_crossing_keeps_more_rows_than_there_was_room_for() -> None:
     assert sorted(origin.tolist()) == list(range(count))
     assert (choice == 0).all()
     assert (out == inputs[origin] * [1, 2]).all()
+
+
+def test_pairs_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of another layout would be compiled for anew, which takes longer than a search."""
+    pair, layouts = kernels.pair, set()
+
+    def noted(steps: Ints, rows: Ints, shapes: int) -> object:
+        layouts.add((steps.flags.c_contiguous, rows.flags.c_contiguous))
+        return pair(steps, rows, shapes)
+
+    monkeypatch.setattr(kernels, "pair", noted)
+    fusiest.map(fusiest.load("tpu_v4i", "matmuls", N_EINSUMS=1, M=64, KN=64), "edp", jobs=1)
+    assert layouts == {(True, True)}

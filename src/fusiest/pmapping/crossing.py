@@ -44,7 +44,9 @@ class Crossing:
             which.append(number.reshape(-1))
         ends = np.cumsum([0, *(len(own) for own in steps)])
         rows = np.column_stack([number + end for number, end in zip(which, ends[:-1], strict=True)])
-        shapes, start, numbers, choice = kernels.pair(np.concatenate(steps), rows.astype(np.int64), problem.shapes)
+        shapes, start, numbers, choice = kernels.pair(
+            np.ascontiguousarray(np.concatenate(steps)), rows.astype(np.int64), problem.shapes
+        )
         return Pairs(shapes, start, numbers, choice, np.append(first, len(self.layer.shape)).astype(np.int64))
 
     def take(self, rows: Ints, choices: Ints) -> Crossing:
