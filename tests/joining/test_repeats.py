@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 
 import fusiest
@@ -32,11 +34,37 @@ def _very_coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "FIRST_PASS", Coarse(most=12))
 
 
-def test_first_layers_have_twice_what_comes_again() -> None:
-    """The first and the last product have tables of their own."""
-    problem = chain(9).problem
-    assert first_layers(problem) == frozenset(f"Matmul{i}" for i in range(3))
-    assert first_layers(chain(6).problem) is None
+class Kinds(NamedTuple):
+    """All that `first_layers` looks at: Einsums of one kind have the same letter."""
+
+    letters: str
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return tuple(map(str, range(len(self.letters))))
+
+    def kind(self, einsum: str) -> int:
+        return ord(self.letters[int(einsum)])
+
+
+@pytest.mark.parametrize(
+    ("letters", "count"),
+    [
+        ("abbbbbbbc", 3),
+        ("abbbbc", None),  # they are most of all
+        ("abcd" + "ebcd" * 7 + "f", 9),
+        ("ivvvqsazfg", None),  # an attention with equal projections has no layers
+        ("abcdefgh", None),
+    ],
+)
+def test_first_layers_have_twice_what_comes_again(letters: str, count: int | None) -> None:
+    found = first_layers(Kinds(letters))  # type: ignore[arg-type]
+    assert found == (None if count is None else frozenset(map(str, range(count))))
+
+
+def test_equal_products_are_of_one_kind() -> None:
+    """The first and the last have tables of their own."""
+    assert first_layers(chain(9).problem) == frozenset(f"Matmul{i}" for i in range(3))
 
 
 @pytest.mark.usefixtures("_very_coarse")

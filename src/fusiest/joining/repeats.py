@@ -18,16 +18,19 @@ from fusiest.pmapping import Ints, Rows
 
 _SHARE = 3
 """The first layers are at most one in so many of all Einsums, else it is not worth it."""
+_OTHERS = 8
+"""At most one in so many Einsums is none of those in the first layers, else these say little."""
 
 
 def first_layers(problem: JoinProblem) -> frozenset[str] | None:
-    """The Einsums, in listed order, by which each that comes again has come twice; None if these are most of them."""
-    left = {kind: 2 for kind, count in Counter(map(problem.kind, problem.order)).items() if count > 1}
-    for number, einsum in enumerate(problem.order[: len(problem.order) // _SHARE], 1):
-        kind = problem.kind(einsum)
+    """The Einsums, in listed order, by which each that comes again has come twice; None if these are most of them, or not like most."""
+    kinds = [problem.kind(einsum) for einsum in problem.order]
+    left = {kind: 2 for kind, count in Counter(kinds).items() if count > 1}
+    for number, kind in enumerate(kinds[: len(kinds) // _SHARE], 1):
         left[kind] = left.get(kind, 0) - 1
         if all(count <= 0 for count in left.values()):
-            return frozenset(problem.order[:number])
+            others = sum(1 for other in kinds if other not in kinds[:number])
+            return frozenset(problem.order[:number]) if others * _OTHERS <= len(kinds) else None
     return None
 
 
