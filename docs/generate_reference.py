@@ -41,7 +41,11 @@ CLASSES: dict[str, dict[str, type[Any]]] = {
         "An entry of a class's `actions`": own.ClassAction,
         "A class's attribute, as a table": own.ClassAttribute,
     },
-    "Dataflow": {"`dataflow`": flow.Dataflow, "An entry of `memories` of a dataflow": flow.MemoryConstraints},
+    "Dataflow": {
+        "`dataflow`": flow.Dataflow,
+        "An entry of `memories` of a dataflow": flow.MemoryConstraints,
+        "`depth_first` of a dataflow": flow.DepthFirst,
+    },
     "Workload": {
         "`workload`": work.Workload,
         "An entry of `einsums`": work.Einsum,

@@ -75,6 +75,8 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
     """Map with a baseline: explore, search, check."""
     if options.usage is not None:
         raise SpecError(f"usage of a memory is an objective of fusiest's own search, not of {baseline.mapper}")
+    if spec.dataflow is not None and spec.dataflow.depth_first is not None:
+        raise SpecError(f"a depth-first dataflow is for fusiest's own search, not for {baseline.mapper}")
     say = progress or (lambda step: None)
     begin, cpu = time.perf_counter(), cpu_seconds()
     tables = explore_all(spec, options, None, say, counted=True)

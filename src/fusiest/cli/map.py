@@ -48,7 +48,8 @@ def map_command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="constraints on the architecture: transfusion, flat, unfused, or a file",
+            help="constraints on the architecture: transfusion, flat, unfused, fused-layer, defines-recompute, defines-h-cached, "
+            "defines-cached, or a file",
             autocompletion=complete("dataflows"),
         ),
     ] = None,

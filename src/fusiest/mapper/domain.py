@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fusiest.mapper.options import Options
+from fusiest.mapper.stack_plans import MOST_TILES
 from fusiest.mapper.window_plans import LONGEST_WORKLOAD, has_halos, is_too_long
 from fusiest.spec import Memory, Spec, beside, bind, computes, flatten
 
@@ -16,6 +17,15 @@ def domain(spec: Spec, options: Options, orders: str, optimal: bool = True) -> l
 
     `optimal`: whether nothing is left to be looked for.
     """
+    flow = spec.dataflow.depth_first if spec.dataflow is not None else None
+    if flow is not None:
+        stacks = "one stack of all Einsums" if flow.stacks == "one" else "stacks and single Einsums in the order given"
+        return [
+            f"{stacks}, depth-first",
+            f"rows {flow.rows}, columns {flow.columns}",
+            f"tiles that divide, up to {MOST_TILES} sizes of each rank",
+            "of each Einsum the nests that are best for a whole tile",
+        ]
     return [
         "tiles that divide or not" if options.imperfect else "tiles that divide",
         _hierarchy(spec),

@@ -19,6 +19,7 @@ from fusiest.joining import JoinProblem, KnownCosts, Switches, join_problem, tra
 from fusiest.looptree import LoopTree
 from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
 from fusiest.mapper.candidates import Candidate, KnownMapping
+from fusiest.mapper.depth_first import depth_first
 from fusiest.mapper.diagnose import why_not_joined
 from fusiest.mapper.notebook import notebook_progress
 from fusiest.mapper.options import Options, hinting, usual_windows
@@ -127,6 +128,8 @@ def run(
         try:
             say: Progress = progress or (lambda step: None)
             known = Known(tables if tables is not None else {}, start)
+            if spec.dataflow is not None and spec.dataflow.depth_first is not None:
+                return depth_first(spec, options, lambda part, own: _run(part, own, lambda step: None, executor), say)
             with_them = worth_windows(spec, options)
             result = (_run_with_windows if with_them else _run)(spec, options, say, executor, known)
         except MemoryError:

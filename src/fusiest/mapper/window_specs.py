@@ -126,14 +126,15 @@ def rolled(tree: LoopTree, plan: WindowPlan, cut: FirstCut = "outside") -> LoopT
         Storage(tensors=tuple(t for t in kept if kept[t] == m), component=m) for m in dict.fromkeys(kept.values())
     ]
     inside = _cut_first(tuple(n for n in below if n is not None), plan, cut)
-    return LoopTree(nodes=(*nodes[:at], *lifted, _window_loop(plan), *inside))
+    return LoopTree(nodes=(*nodes[:at], *lifted, window_loop(plan), *inside))
 
 
 def _steps_turns(node: Node, plan: WindowPlan) -> bool:
     return isinstance(node, Temporal | Spatial) and any(variable_in(node, name) == TURN for name in plan.einsums)
 
 
-def _window_loop(plan: WindowPlan) -> Temporal:
+def window_loop(plan: WindowPlan) -> Temporal:
+    """The loop that makes the windows of a plan."""
     tilings = {name: plan.tiling(name) for name in plan.einsums}
     first = {name: t.first for name, t in tilings.items() if t.first != t.tile}
     steps = {name: t.step for name, t in tilings.items() if t.step != t.tile}

@@ -12,7 +12,7 @@ from fusiest.spec.architecture import Memory, beside, computes, flatten, path_no
 from fusiest.spec.binding import architecture_names, bind, bind_node
 from fusiest.spec.bound import BoundComponent, BoundDimension, Path
 from fusiest.spec.costs import ComponentCosts, filled
-from fusiest.spec.dataflow import constrained
+from fusiest.spec.dataflow import Dataflow, DepthFirst, MemoryConstraints, constrained
 from fusiest.spec.dumping import dump, dump_mapping
 from fusiest.spec.einsum_text import parse_einsum
 from fusiest.spec.expressions import CONSTANTS, Record, boolean, evaluate_expression, number
@@ -74,6 +74,8 @@ __all__ = [
     "BoundComponent",
     "BoundDimension",
     "ComponentCosts",
+    "Dataflow",
+    "DepthFirst",
     "EinsumInfo",
     "EinsumNames",
     "Included",
@@ -81,6 +83,7 @@ __all__ = [
     "ListNode",
     "MapNode",
     "Memory",
+    "MemoryConstraints",
     "NameSet",
     "Path",
     "PlacementSets",

@@ -1,7 +1,8 @@
 """A dataflow: constraints that can be put on any architecture, because they name memories by what they are.
 
 `outermost` is the architecture's first memory, `shared` the last memory outside all fanouts, where Einsums can exchange
-tensors on chip. Fields that are given take the place of the architecture's.
+tensors on chip. Fields that are given take the place of the architecture's. A dataflow can also say that layers run
+depth-first, tile by tile (`mapper/depth_first.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
@@ -19,6 +20,7 @@ from fusiest.spec.fields import Reader, read_given
 from fusiest.spec.yamlfile import YamlNode
 
 OUTERMOST, SHARED = "outermost", "shared"
+Overlap: TypeAlias = Literal["retained", "recomputed"]
 
 
 def _read_given(node: YamlNode, what: str) -> FrozenDict[str, object]:
@@ -41,10 +43,25 @@ class MemoryConstraints:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DepthFirst:
+    """Layers of a CNN are fused in stacks: tile by tile of the last one's result, through all of them."""
+
+    stacks: Annotated[
+        Literal["one", "any"],
+        "`one` stack of all Einsums, or `any`: the best way to cut them, in the order given, into stacks and single ones.",
+    ] = "any"
+    rows: Annotated[
+        Overlap, "Whether what tiles have in common with those above and below stays on chip, or is made again."
+    ]
+    columns: Annotated[Overlap, "The same of tiles side by side. If there is one such rank alone, `rows` is for it."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dataflow:
     """Constraints to put on an architecture."""
 
-    memories: Annotated[tuple[MemoryConstraints, ...], "The memories that are constrained."]
+    memories: Annotated[tuple[MemoryConstraints, ...], "The memories that are constrained."] = ()
+    depth_first: Annotated[DepthFirst | None, "Fuse layers in stacks, tile by tile, and in no other way."] = None
 
 
 def constrained(architecture: Architecture, dataflow: Dataflow) -> Architecture:

@@ -128,6 +128,8 @@ class Chips:
             raise SpecError(f"{self.sweep.arch}: no section 'arch:'")
         if flow != FREE and machine.dataflow is None:
             raise SpecError(f"{flow}: no section 'dataflow:'")
+        if machine.dataflow is not None and machine.dataflow.depth_first is not None:
+            raise SpecError(f"{flow}: a sweep has proven optima, and what is best depth-first is not proven")
         return machine
 
     def _load_workload(self, workload: SweptWorkload, defines: tuple[tuple[str, Any], ...]) -> Spec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fusiest.errors import SpecError
 from fusiest.mapper import Options, Result, made_now, result_json, result_on
 from fusiest.spec import Spec
 from fusiest.sweeps.canonical import run_form
@@ -12,6 +13,8 @@ from fusiest.sweeps.store import DONE, RunRow, Store, packed, packed_figures
 
 def stored_result(spec: Spec, options: Options, folder: str | Path) -> Result | None:
     """The proven result of this spec, if the store has it; its mappings are evaluated again."""
+    if spec.dataflow is not None and spec.dataflow.depth_first is not None:
+        raise SpecError("--store keeps proven results alone, which those of a depth-first dataflow are not")
     with Store(folder) as store:
         row = store.get(run_form(spec, options).hash)
         document = store.document(row) if row is not None and row.proven else None
