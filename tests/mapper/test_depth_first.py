@@ -9,7 +9,7 @@ from fusiest.errors import FusiestError, SpecError
 from fusiest.looptree import Compute, Temporal
 from fusiest.mapper.depth_first import stack_tree
 from fusiest.mapper.stack_nests import LayerNest
-from fusiest.mapper.stack_plans import image_variables, stack_plans
+from fusiest.mapper.stack_plans import image_variables, plans_of_stack
 from fusiest.model import Evaluation, evaluate
 from fusiest.reference import simulate
 from fusiest.spec import DepthFirst, Spec, dump
@@ -73,7 +73,7 @@ def test_all_tiles_of_two_layers_by_hand(overlap: str) -> None:
     spec = spec_of(ROWS, "fused-layer")
     flow = DepthFirst(stacks="one", rows=overlap, columns=overlap)  # type: ignore[arg-type]
     found = {}
-    for plan in stack_plans(spec, ("A", "B"), flow, image_variables(spec)):
+    for plan in plans_of_stack(spec, ("A", "B"), flow, image_variables(spec)):
         if plan.loops:
             line = plan.loops[0].plan.tiling("A")
             tile = plan.loops[0].plan.made["B"].length
@@ -112,7 +112,7 @@ def test_values_of_every_tile(dataflow: str) -> None:
     names = ("A", "B", "C")
     compared = 0
     loops = {n: [Temporal(rank_variable=v, tile_shape=1) for v in spec.info.einsums[n].bounds] for n in names}
-    for plan in stack_plans(spec, names, flow, image_variables(spec)):
+    for plan in plans_of_stack(spec, names, flow, image_variables(spec)):
         nests = [LayerNest((*loops[name], Compute(einsum=name, component="MAC")), ()) for name in names]
         tree = stack_tree(spec, plan, "Near", nests)
         cost = evaluate(spec, tree)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fusiest.doors import lazy
 
 if TYPE_CHECKING:
+    from fusiest.mapper.depth_first import stack_tree
     from fusiest.mapper.document import evaluation_json, json_text, result_json, spec_and_hash
     from fusiest.mapper.mapper import checked_mapping, map, run
     from fusiest.mapper.options import Options, usual_windows
@@ -17,17 +18,21 @@ if TYPE_CHECKING:
     from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes
     from fusiest.mapper.result import Improvement, Mapping, Result, Stats, Stop
     from fusiest.mapper.saved import given_mapping, load_any, load_best, mappings_on, result_on
+    from fusiest.mapper.stack_nests import LayerNest
+    from fusiest.mapper.stack_plans import StackPlan, features, image_variables, plans_of_stack
     from fusiest.mapper.tables import asked_of, explore_all
     from fusiest.mapper.window_plans import has_halos
 
 __all__ = [
     "GIVEN",
     "Improvement",
+    "LayerNest",
     "Mapping",
     "Options",
     "Profile",
     "Progress",
     "Result",
+    "StackPlan",
     "Stats",
     "Step",
     "Stop",
@@ -36,8 +41,10 @@ __all__ = [
     "cpu_seconds",
     "evaluation_json",
     "explore_all",
+    "features",
     "given_mapping",
     "has_halos",
+    "image_variables",
     "json_text",
     "load_any",
     "load_best",
@@ -45,16 +52,19 @@ __all__ = [
     "map",
     "mappings_on",
     "peak_rss_bytes",
+    "plans_of_stack",
     "result_json",
     "result_on",
     "run",
     "spec_and_hash",
+    "stack_tree",
     "usual_windows",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(
         __name__,
+        depth_first="stack_tree",
         document="evaluation_json json_text result_json spec_and_hash",
         mapper="checked_mapping map run",
         options="Options usual_windows",
@@ -64,6 +74,8 @@ if not TYPE_CHECKING:
         resources="cpu_seconds peak_rss_bytes",
         result="Improvement Mapping Result Stats Stop",
         saved="given_mapping load_any load_best mappings_on result_on",
+        stack_nests="LayerNest",
+        stack_plans="StackPlan features image_variables plans_of_stack",
         tables="asked_of explore_all",
         window_plans="has_halos",
     )

@@ -19,7 +19,7 @@ from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import cpu_seconds
 from fusiest.mapper.result import Result, Stats, Stop
 from fusiest.mapper.stack_nests import LayerNest, LayerNests, Run, WeightPlace
-from fusiest.mapper.stack_plans import StackPlan, image_variables, stack_plans
+from fusiest.mapper.stack_plans import StackPlan, image_variables, plans_of_stack
 from fusiest.mapper.window_parts import PartMapping, best_parts, evaluated_mapping, in_a_row, joined_parts
 from fusiest.mapper.window_plans import window_runs
 from fusiest.mapper.window_specs import window_loop
@@ -114,7 +114,7 @@ class _StackSearch:
         """The best tiles of a stack."""
         part = part_of(self.spec, run)
         found: list[PartMapping] = []
-        for plan in stack_plans(self.spec, run, self.flow, self.images):
+        for plan in plans_of_stack(self.spec, run, self.flow, self.images):
             if self._over():
                 break
             tiles = " x ".join(str(loop.plan.made[run[-1]].length) for loop in plan.loops) or "all"
@@ -160,7 +160,9 @@ def stack_tree(spec: Spec, plan: StackPlan, memory: str, nests: Sequence[LayerNe
     nodes += [Storage(tensors=(t,), component=memory) for t in plan.above if plan.above[t] == count and t in inside]
     branches = []
     for name, nest in zip(plan.einsums, nests, strict=True):
-        own = [t for t in spec.info.einsums[name].accesses if plan.above.get(t) == count and t not in inside]
+        info = spec.info.einsums[name]
+        own = [t for t in info.accesses if plan.above.get(t) == count and t not in inside]
+        own.sort(key=lambda t: t != info.output)  # an input's space sinks past loops right below it
         first = [Storage(tensors=(t,), component=memory) for t in own]
         branches.append(Nested(nodes=(*first, *_cut_first(plan, name), *nest.nodes)))
     return LoopTree(nodes=(*nodes, Sequential(nodes=tuple(branches))))

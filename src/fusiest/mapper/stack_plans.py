@@ -76,7 +76,7 @@ def features(spec: Spec, images: ImageVariables, einsum: str) -> tuple[str, ...]
     return tuple(t for t, access in accesses.items() if any(own & set(a.variables) for a in access.ranks.values()))
 
 
-def stack_plans(spec: Spec, run: Sequence[str], flow: DepthFirst, images: ImageVariables) -> Iterator[StackPlan]:
+def plans_of_stack(spec: Spec, run: Sequence[str], flow: DepthFirst, images: ImageVariables) -> Iterator[StackPlan]:
     """A plan for every size of tiles. Loops whose overlap is made again stand outside of those where it stays."""
     if not all(images[name] for name in run):
         return
