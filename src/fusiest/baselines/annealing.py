@@ -4,6 +4,9 @@ J. Cai et al., "Inter-layer Scheduling Space Definition and Exploration for Tile
 and acceptance are those of its published code.
 """
 
+# mypy: disallow-untyped-defs=False
+# Numba finds the types of compiled code.
+
 from __future__ import annotations
 
 import math
@@ -21,7 +24,7 @@ RETURN_TO_BEST = 0.9
 
 
 @kernel
-def move(s, w, r, genes, candidate):  # type: ignore[no-untyped-def]
+def move(s, w, r, genes, candidate):
     """A compatible neighbour of `genes`, in `candidate`: its score, inf if it is invalid."""
     for _ in range(MOST_TRIES):
         copy(candidate, genes)
@@ -36,7 +39,7 @@ def move(s, w, r, genes, candidate):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def accepted(w, score, current, x):  # type: ignore[no-untyped-def]
+def accepted(w, score, current, x):
     """Whether to go on from a choice with this score after a fraction x of the budget."""
     temperature = 0.07 * (1 - x) / (1 + 8 * x)
     return score < current or (
@@ -45,7 +48,7 @@ def accepted(w, score, current, x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def anneal(s, w, r, genes, candidate, until):  # type: ignore[no-untyped-def]
+def anneal(s, w, r, genes, candidate, until):
     """Go on annealing from `genes` until so many evaluations are spent; `candidate` is scratch space."""
     while goes_on(r, until):
         current = r.amounts[CURRENT]

@@ -5,6 +5,9 @@ functions neither count nor allocate: what they write to is handed in. To hand o
 function does, so LLVM puts each where it is called.
 """
 
+# mypy: disallow-untyped-defs=False
+# Numba finds the types of compiled code.
+
 from __future__ import annotations
 
 from typing import Any
@@ -34,7 +37,7 @@ def make_lookup(keys: Keys, ranges: npt.NDArray[np.int64]) -> Keys:
 
 
 @compiled()
-def _fill(table, keys, ranges):  # type: ignore[no-untyped-def]
+def _fill(table, keys, ranges):
     mask = np.uint64(len(table) - 1)
     for k in range(len(keys)):
         slot = keys[k] & mask
@@ -45,7 +48,7 @@ def _fill(table, keys, ranges):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def find(table, key):  # type: ignore[no-untyped-def]
+def find(table, key):
     """The range that belongs to a key; an empty one if none does."""
     mask = np.uint64(len(table) - 1)
     slot = key & mask
@@ -55,7 +58,7 @@ def find(table, key):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def copy(target, source):  # type: ignore[no-untyped-def]
+def copy(target, source):
     """As target[:] = source, which would allocate."""
     for i in range(len(target)):
         target[i] = source[i]

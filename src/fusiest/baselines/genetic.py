@@ -3,6 +3,9 @@
 S. Zheng et al., "TileFlow: A Framework for Modeling Fusion Dataflow via Tree-based Analysis", MICRO 2023.
 """
 
+# mypy: disallow-untyped-defs=False
+# Numba finds the types of compiled code.
+
 from __future__ import annotations
 
 import numpy as np
@@ -19,7 +22,7 @@ TOURNAMENT = 3
 
 
 @kernel
-def _winner(w, scores):  # type: ignore[no-untyped-def]
+def _winner(w, scores):
     """The best of a few at random."""
     best = below(w, len(scores))
     for _ in range(TOURNAMENT - 1):
@@ -30,7 +33,7 @@ def _winner(w, scores):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _cross(s, w, mother, father, child):  # type: ignore[no-untyped-def]
+def _cross(s, w, mother, father, child):
     """The first Einsums from one parent, the others from the other, changed where they do not fit."""
     cut = 1 + below(w, max(len(mother) - 1, 1))
     for e in range(len(child)):
@@ -39,7 +42,7 @@ def _cross(s, w, mother, father, child):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def vary(s, w, mother, father, child):  # type: ignore[no-untyped-def]
+def vary(s, w, mother, father, child):
     """A child by crossover and mutation. False if its genes do not agree."""
     copy(child, mother)
     if uniform(w) < CROSSOVER and not _cross(s, w, mother, father, child):
@@ -48,12 +51,12 @@ def vary(s, w, mother, father, child):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def choose_parents(w, scores):  # type: ignore[no-untyped-def]
+def choose_parents(w, scores):
     return _winner(w, scores), _winner(w, scores)
 
 
 @kernel
-def _same(a, b):  # type: ignore[no-untyped-def]
+def _same(a, b):
     for i in range(len(a)):  # noqa: SIM110  (compiled)
         if a[i] != b[i]:
             return False
@@ -61,7 +64,7 @@ def _same(a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _offspring(s, w, r, population, scores, child):  # type: ignore[no-untyped-def]
+def _offspring(s, w, r, population, scores, child):
     """A compatible child: its score, inf if it is invalid."""
     for _ in range(MOST_TRIES):
         a, b = choose_parents(w, scores)
@@ -79,7 +82,7 @@ def _offspring(s, w, r, population, scores, child):  # type: ignore[no-untyped-d
 
 
 @kernel
-def evolve(s, w, r, population, scores, children, marks, until):  # type: ignore[no-untyped-def]
+def evolve(s, w, r, population, scores, children, marks, until):
     """Fill the population with valid mappings, then breed generation after generation; the best survives as it is.
 
     `children` and `marks` are scratch space for the next generation.

@@ -3,6 +3,9 @@
 `genes` holds one row number per Einsum. `s` is a `space.Space`; `w` a `Work`, the arrays that one run writes to.
 """
 
+# mypy: disallow-untyped-defs=False
+# Numba finds the types of compiled code.
+
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -60,7 +63,7 @@ def make_work(seed: int, einsums: int, memories: int, zones: int, columns: int, 
 
 
 @inlined
-def mix(key, value):  # type: ignore[no-untyped-def]
+def mix(key, value):
     """A key for `key` and one more value (the finalizer of SplitMix64)."""
     z = (key ^ value) + _A
     z = (z ^ (z >> _30)) * _B
@@ -69,7 +72,7 @@ def mix(key, value):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def uniform(w):  # type: ignore[no-untyped-def]
+def uniform(w):
     """A random number from 0 up to 1 (SplitMix64)."""
     w.random[0] += _A
     z = w.random[0]
@@ -80,13 +83,13 @@ def uniform(w):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def below(w, n):  # type: ignore[no-untyped-def]
+def below(w, n):
     """A random whole number from 0 to n - 1."""
     return min(int(uniform(w) * n), n - 1)
 
 
 @inlined
-def edge_for(s, e, state, row, tiles):  # type: ignore[no-untyped-def]
+def edge_for(s, e, state, row, tiles):
     """The edge that joins a row of Einsum e to an open form with these open tiles; -1 if it does not fit."""
     edge = s.edge_of[s.edge_start[e] + state * s.forms[e] + s.form[row]]
     while edge >= 0:
@@ -102,7 +105,7 @@ def edge_for(s, e, state, row, tiles):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def open_tiles(s, w, edge, row):  # type: ignore[no-untyped-def]
+def open_tiles(s, w, edge, row):
     """Tiles of the loops that stay open after an edge."""
     for c in range(s.open_tiles[edge, 0]):
         w.tiles_before[c] = s.tiles[row, s.open_tiles[edge, c + 1]]
@@ -111,7 +114,7 @@ def open_tiles(s, w, edge, row):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def evaluate(s, w, genes):  # type: ignore[no-untyped-def]
+def evaluate(s, w, genes):
     """Join the chosen rows one after the other, as `joining.rows.join_rows` does; costs go to `w.cost`.
 
     Rows that do not fit together are INCOMPATIBLE, however much space they need.
@@ -139,7 +142,7 @@ def evaluate(s, w, genes):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _reserve(s, w, edge, row, memories):  # type: ignore[no-untyped-def]
+def _reserve(s, w, edge, row, memories):
     """Take space for one more Einsum; whether all memories can give it."""
     zones, still_open = s.zones[edge, 0], s.zones[edge, 1]
     left, right = s.left[edge, 0], s.right[edge, 0]
@@ -179,13 +182,13 @@ def _reserve(s, w, edge, row, memories):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _settle(s, w, e, row):  # type: ignore[no-untyped-def]
+def _settle(s, w, e, row):
     for i in range(s.slots[e]):
         w.settled[s.tensors[e, i]] = s.interface[row, i]
 
 
 @kernel
-def sample(s, w, genes):  # type: ignore[no-untyped-def]
+def sample(s, w, genes):
     """Random genes that fit together: Einsum by Einsum, any row that fits is as likely. False in a dead end."""
     state = 0
     w.settled[:] = -1
@@ -208,7 +211,7 @@ def sample(s, w, genes):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _fitting_row(s, w, e, state):  # type: ignore[no-untyped-def]
+def _fitting_row(s, w, e, state):
     """A random row of the forms that can follow, with the interfaces that are settled; -1 if there is none."""
     first = s.choice_start[s.choice_first[e] + state]
     count = s.choice_start[s.choice_first[e] + state + 1] - first
@@ -232,7 +235,7 @@ def _fitting_row(s, w, e, state):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def repair(s, w, order, genes):  # type: ignore[no-untyped-def]
+def repair(s, w, order, genes):
     """Change genes so that users of each tensor agree. The first Einsum of `order` stays as it is, later ones give way.
 
     An Einsum that has to change keeps as many of its other interfaces as it can.
@@ -256,7 +259,7 @@ def repair(s, w, order, genes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _equivalent(s, w, e, old, must):  # type: ignore[no-untyped-def]
+def _equivalent(s, w, e, old, must):
     """A row with the settled interfaces (`must`, by slot), and as many of the old row's others as possible."""
     for subset in s.subsets:
         if subset >= 1 << s.slots[e] or subset & must != must:
@@ -273,14 +276,14 @@ def _equivalent(s, w, e, old, must):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _any_row(s, w, key):  # type: ignore[no-untyped-def]
+def _any_row(s, w, key):
     """A random one of the rows that have this key; -1 if there is none."""
     first, last = find(s.lookup, key)
     return s.by_key[first + below(w, last - first)] if last > first else -1
 
 
 @kernel
-def change(s, w, genes):  # type: ignore[no-untyped-def]
+def change(s, w, genes):
     """Change one Einsum at random (its placement, its loops, or only its inside), then its neighbours to fit."""
     e = below(w, len(s.forms))
     kind = below(w, 3)
@@ -302,7 +305,7 @@ def change(s, w, genes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def price(s, genes, known, fresh):  # type: ignore[no-untyped-def]
+def price(s, genes, known, fresh):
     """Evaluations for the groups of pmappings that `known` does not have yet; for all if `fresh`; at least one."""
     total = 0.0
     for e in range(len(genes)):

@@ -1,5 +1,8 @@
 """What a baseline has spent and found so far: evaluations, the best mapping, and when each better one was found."""
 
+# mypy: disallow-untyped-defs=False
+# Numba finds the types of compiled code.
+
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -42,7 +45,7 @@ def make_record(einsums: int, budget: float, objective: tuple[str, ...], target:
 
 
 @kernel
-def goes_on(r, until):  # type: ignore[no-untyped-def]
+def goes_on(r, until):
     """Whether to do more before returning to the caller."""
     room = r.counts[RECORDED] < len(r.history) - _ROOM
     moves = r.counts[STUCK] < MOST_STUCK
@@ -50,7 +53,7 @@ def goes_on(r, until):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def judge(s, w, r, genes, known, fresh):  # type: ignore[no-untyped-def]
+def judge(s, w, r, genes, known, fresh):
     """Evaluate, charge and note a choice: its score, inf if it does not fit into memory, nan if it fits no neighbours.
 
     A choice that is not compatible costs nothing. Groups that `known` has are paid for, unless `fresh`.

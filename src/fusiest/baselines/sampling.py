@@ -3,6 +3,9 @@
 A. Parashar et al., "Timeloop: A Systematic Approach to DNN Accelerator Evaluation", ISPASS 2019.
 """
 
+# mypy: disallow-untyped-defs=False
+# Numba finds the types of compiled code.
+
 from __future__ import annotations
 
 import numpy as np
@@ -15,7 +18,7 @@ MOST_INVALID, MOST_WITHOUT_BETTER = 1_000, 500
 
 
 @kernel
-def draw(s, w, r, genes):  # type: ignore[no-untyped-def]
+def draw(s, w, r, genes):
     """One random choice: its score, inf if it is invalid."""
     if sample(s, w, genes):
         score = judge(s, w, r, genes, genes, True)
@@ -27,7 +30,7 @@ def draw(s, w, r, genes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def timeloop(s, w, r, genes, until, stop):  # type: ignore[no-untyped-def]
+def timeloop(s, w, r, genes, until, stop):
     """Sample until so many evaluations are spent or, if `stop`, a stop rule applies."""
     while goes_on(r, until):
         draw(s, w, r, genes)

@@ -4,6 +4,9 @@ Tiles are decided loop by loop, outermost first, Einsum by Einsum; then one of t
 complete choice is -log10 of its score, relative to the least that any could have.
 """
 
+# mypy: disallow-untyped-defs=False
+# Numba finds the types of compiled code.
+
 from __future__ import annotations
 
 import math
@@ -103,7 +106,7 @@ def _trie(tiles: Ints, first_node: int, first_row: int) -> tuple[Ints, Ints, Int
 
 
 @kernel
-def _next_decision(t, at, decided, genes):  # type: ignore[no-untyped-def]
+def _next_decision(t, at, decided, genes):
     """Go on to where there is something to decide: how many ways there are; 1 at the end, 0 in a dead end.
 
     `at`: Einsum, step, and node. Where there is one way only, it is taken.
@@ -125,7 +128,7 @@ def _next_decision(t, at, decided, genes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _decide(t, at, decided, genes, option):  # type: ignore[no-untyped-def]
+def _decide(t, at, decided, genes, option):
     """Take one of the ways that `_next_decision` counted."""
     e, step = at[0], at[1]
     chosen = t.begin[at[2]] + option
@@ -138,7 +141,7 @@ def _decide(t, at, decided, genes, option):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _finish(s, w, r, t, at, decided, genes, known, scale):  # type: ignore[no-untyped-def]
+def _finish(s, w, r, t, at, decided, genes, known, scale):
     """Decide the rest at random: reward and score."""
     count = _next_decision(t, at, decided, genes)
     while count > 1:
@@ -152,7 +155,7 @@ def _finish(s, w, r, t, at, decided, genes, known, scale):  # type: ignore[no-un
 
 
 @kernel
-def _chosen_child(tree, node, count):  # type: ignore[no-untyped-def]
+def _chosen_child(tree, node, count):
     """Of the children that still lead to something new, the one with the best bound; -1 if not all options were tried."""
     tried = 0
     best, best_bound = -1, -np.inf
@@ -167,7 +170,7 @@ def _chosen_child(tree, node, count):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _untried(w, tree, node, count):  # type: ignore[no-untyped-def]
+def _untried(w, tree, node, count):
     """A random option that has no child yet."""
     option = below(w, count)
     while True:
@@ -180,7 +183,7 @@ def _untried(w, tree, node, count):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _add_child(w, tree, node, number, count):  # type: ignore[no-untyped-def]
+def _add_child(w, tree, node, number, count):
     """A new child, with this number, for an option that was not tried yet."""
     tree.child[number], tree.sibling[number], tree.value[number] = -1, tree.child[node], _untried(w, tree, node, count)
     tree.visits[number] = tree.reward[number] = 0.0
@@ -188,7 +191,7 @@ def _add_child(w, tree, node, number, count):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _close(tree, path, depth):  # type: ignore[no-untyped-def]
+def _close(tree, path, depth):
     """What ends here need not be visited again, nor what is above and leads nowhere else."""
     tree.left[path[depth]] = 0
     while depth > 0:
@@ -199,7 +202,7 @@ def _close(tree, path, depth):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def search_tiles(s, w, r, t, tree, genes, parent, scale, limit):  # type: ignore[no-untyped-def]
+def search_tiles(s, w, r, t, tree, genes, parent, scale, limit):
     """The best tiles of a structure that the tree search finds: its score, and the choice in `genes`.
 
     Groups that `parent` has are paid for.
