@@ -34,3 +34,20 @@ def test_the_page_of_a_sweep(
     links = data["reports"][str(data["best"][0]["number"])]
     assert Path(links["matmuls"]).read_text().startswith("<!")
     assert text.count("</script>") == 3
+
+
+def test_tables_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parquet has the rows and columns of CSV."""
+    pandas = pytest.importorskip("pandas", reason="pip install 'fusiest[parquet]'")
+    pytest.importorskip("pyarrow", reason="pip install 'fusiest[parquet]'")
+    monkeypatch.chdir(tmp_path)
+    for file in ("sweep.csv", "sweep.parquet"):
+        status, _, err = run(
+            capsys, "sweep", "simple", "matmuls", "-D", "GlobalBufferSize=64,65536", "-D", "M=8", "-D", "KN=8", "--jobs", "1",
+            "--quiet", "--table", file,
+        )  # fmt: skip
+        assert (status, err) == (0, "")
+    text, binary = pandas.read_csv("sweep.csv"), pandas.read_parquet("sweep.parquet")
+    assert list(text.columns) == list(binary.columns)
+    assert len(text) == len(binary) == 2
+    assert list(binary["energy"]) == pytest.approx(list(text["energy"]))
