@@ -10,6 +10,7 @@ EXPERIMENTS = {
     "energy-breakdown": "its energy by component and by kind of tensor",
     "fusion-sets": "which Einsums it fuses, and their computational intensity",
     "ablation": "what each part of the search is good for",
+    "fused-cnn": "CNNs with fused layers: Fused-Layer CNN, DeFiNES, and MobileNetV2 with and without windows",
     "cim": "nine compute-in-memory chips against what was published of them",
 }
 ALL, CIM = "all", "cim"
