@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
 import math
 import os
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hypothesis import HealthCheck, settings
-from hypothesis.errors import HypothesisException
+from hypothesis.errors import Flaky, HypothesisException
 
 PROVE = os.environ.get("FUSIEST_PROVE") == "1"
 SECONDS = float(os.environ.get("FUSIEST_PROVE_SECONDS", "35"))
@@ -46,7 +45,7 @@ def cases(examples: int, proving: int) -> Decorator:
 def _timed(test: AnyTest) -> AnyTest:
     """A test that is over after some time, unless a case has failed: then Hypothesis looks for a smaller one."""
     handle: Any = test.hypothesis  # type: ignore[attr-defined]
-    tried, clock = handle.inner_test, {"end": math.inf}
+    tried, clock = handle.inner_test, {"end": math.inf, "failed": 0.0}
 
     @functools.wraps(tried)
     def try_one(*arguments: Any, **given: Any) -> None:
@@ -57,7 +56,7 @@ def _timed(test: AnyTest) -> AnyTest:
         except HypothesisException:
             raise
         except Exception:
-            clock["end"] = math.inf
+            clock.update(end=math.inf, failed=1.0)
             raise
         TALLY[TRIED] += 1
 
@@ -65,10 +64,13 @@ def _timed(test: AnyTest) -> AnyTest:
 
     @functools.wraps(test)
     def whole(*arguments: Any, **given: Any) -> None:
-        clock["end"] = time.monotonic() + SECONDS
+        clock.update(end=time.monotonic() + SECONDS, failed=0.0)
         TALLY.clear()
-        with contextlib.suppress(_EnoughTried):
+        try:
             test(*arguments, **given)
+        except (_EnoughTried, Flaky):  # a case that ended before it drew its data is flaky to Hypothesis
+            if clock["failed"] or time.monotonic() <= clock["end"]:
+                raise
         assert TALLY[TRIED]
 
     return whole
