@@ -93,11 +93,14 @@ def test_a_workload_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "LONGEST_WORKLOAD", 1)
     spec = load_text(ARCH.replace("SIZE", "160"), PAIR)
     words: list[str] = []
-    result = fusiest.map(spec, "energy", jobs=1, progress=lambda step: words.append(step.detail))
+    result = fusiest.map(spec, "energy", windows="all", jobs=1, progress=lambda step: words.append(step.detail))
     assert any("map parts of the workload, or give --windows none" in one for one in words)
     assert any("not tried in more than" in one for one in result.domain)
     assert not result.optimal
     assert 0 < result.gap < 1
+    usual = fusiest.map(spec, "energy", jobs=1)
+    assert usual.optimal
+    assert any(one.startswith("no windows: not tried") for one in usual.domain)
 
 
 def test_rows_that_nobody_reads() -> None:

@@ -95,7 +95,7 @@ def map_command(
         typer.Option(
             metavar="none|retained|all",
             help="fuse through halos: what overlaps is kept (retained), or also made again (all); default: all, and none with "
-            "--usage or --exchange any",
+            "--usage, --exchange any or where it would take too long",
             autocompletion=one_of("none", "retained", "all"),
         ),
     ] = None,
@@ -176,7 +176,7 @@ def map_command(
         max_fused_loops=max_fused_loops,
         max_fused_loops_per_variable=max_fused_loops_per_variable,
         exchange=exchange,
-        windows=windows or (usual_windows(usage, exchange) if mapper in (None, "fusiest") else "none"),
+        windows=windows or (usual_windows(spec, usage, exchange) if mapper in (None, "fusiest") else "none"),
         imperfect=imperfect,
         jobs=jobs,
         time_limit=time_limit,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fusiest.mapper.depth_first import stack_tree
     from fusiest.mapper.document import evaluation_json, json_text, result_json, spec_and_hash
     from fusiest.mapper.mapper import checked_mapping, map, run
-    from fusiest.mapper.options import Options, usual_windows
+    from fusiest.mapper.options import Options
     from fusiest.mapper.profile import Profile
     from fusiest.mapper.progress import Progress, Step
     from fusiest.mapper.provenance import GIVEN, made_now
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fusiest.mapper.stack_nests import LayerNest
     from fusiest.mapper.stack_plans import StackPlan, features, image_variables, plans_of_stack
     from fusiest.mapper.tables import asked_of, explore_all
+    from fusiest.mapper.window_bounds import usual_windows
     from fusiest.mapper.window_plans import has_halos
 
 __all__ = [
@@ -67,7 +68,7 @@ if not TYPE_CHECKING:
         depth_first="stack_tree",
         document="evaluation_json json_text result_json spec_and_hash",
         mapper="checked_mapping map run",
-        options="Options usual_windows",
+        options="Options",
         profile="Profile",
         progress="Progress Step",
         provenance="GIVEN made_now",
@@ -77,5 +78,6 @@ if not TYPE_CHECKING:
         stack_nests="LayerNest",
         stack_plans="StackPlan features image_variables plans_of_stack",
         tables="asked_of explore_all",
+        window_bounds="usual_windows",
         window_plans="has_halos",
     )

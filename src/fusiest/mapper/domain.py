@@ -68,7 +68,7 @@ def _windows(spec: Spec, options: Options, optimal: bool) -> Iterator[str]:
     if not has_halos(spec):
         return
     if options.windows == "none":
-        yield "no windows"
+        yield "no windows" + (f": not tried in more than {LONGEST_WORKLOAD} Einsums" if is_too_long(spec) else "")
     else:
         kept = "kept" if options.windows == "retained" else "kept or made again"
         few = f"not tried in more than {LONGEST_WORKLOAD} Einsums" if is_too_long(spec) else "as far as they were tried"

@@ -22,13 +22,14 @@ from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.depth_first import depth_first
 from fusiest.mapper.diagnose import why_not_joined
 from fusiest.mapper.notebook import notebook_progress
-from fusiest.mapper.options import Options, hinting, usual_windows
+from fusiest.mapper.options import Options, hinting
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.mapper.saved import einsum_order
 from fusiest.mapper.search import Proof, Search, judged
 from fusiest.mapper.tables import Explorer, asked_of, make_explorer
+from fusiest.mapper.window_bounds import usual_windows
 from fusiest.mapper.windowed import WindowSearches, with_windows, worth_windows
 from fusiest.model import evaluate, fused_sets
 from fusiest.pmapping import NoMapping, Table, large_enough, shared_memories
@@ -75,7 +76,7 @@ def map(
     `orders`: "all" orders of Einsums that respect dependencies, or only the "given" one.
     `max_fused_loops`, `max_fused_loops_per_variable`: of a pmapping. `imperfect`: also tiles that do not divide.
     `exchange`: Einsums use only tensors that are "finished", or "any".
-    `windows`: fuse through halos, with what overlaps "retained", or "all": also made again, the default; or "none".
+    `windows`: fuse through halos, what overlaps "retained", or "all": also made again; or "none". By default all that can be tried.
     `jobs`: processes; by default as many as there are cores. `time_limit`: seconds; then the best so far.
     `memory_limit`: bytes, of all processes together; by default three quarters of what the machine has.
     `coarse`, `bounds`, `grouping`, `consolidation`: parts of the search, which change the time and never the result.
@@ -95,7 +96,7 @@ def map(
         max_fused_loops_per_variable=max_fused_loops_per_variable,
         imperfect=imperfect,
         exchange=exchange,
-        windows=windows if windows is not None else usual_windows(usage, exchange),
+        windows=windows if windows is not None else usual_windows(spec, usage, exchange),
         jobs=jobs,
         time_limit=time_limit,
         memory_limit=memory_limit,

@@ -82,11 +82,6 @@ class Options:
                 raise SpecError(f"{name} must not be {value}")
 
 
-def usual_windows(usage: str | None, exchange: str) -> str:
-    """What is looked for if nothing is said: all windows, where they are known."""
-    return "all" if usage is None and exchange == "finished" else "none"
-
-
 def hinting(function: Callable[P, R]) -> Callable[P, R]:
     """The same function; an option that it does not have is an error that says which one was meant."""
     known = inspect.signature(function).parameters
@@ -101,4 +96,4 @@ def hinting(function: Callable[P, R]) -> Callable[P, R]:
     return hinted
 
 
-__all__ = ["EXCHANGES", "OBJECTIVES", "Options", "hinting", "usual_windows"]
+__all__ = ["EXCHANGES", "OBJECTIVES", "Options", "hinting"]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fusiest.mapper import Options, Result, spec_and_hash, usual_windows
+from fusiest.mapper import Options, Result, spec_and_hash
 from fusiest.model import footprint, operations
 from fusiest.report.background import Background
 from fusiest.report.machine import Machine
@@ -38,8 +38,8 @@ def mapped(background: Background) -> dict[str, Any]:
 def origin(result: Result) -> dict[str, Any]:
     """Who made the result, when, from what and how; what made the page; and the hash by which others can check the spec."""
     made = result.provenance
-    usual = Options(windows=usual_windows(result.options.usage, result.options.exchange))
-    names = [f.name for f in dataclasses.fields(usual) if f.name != "objective"]
+    usual = Options()
+    names = [f.name for f in dataclasses.fields(usual) if f.name not in ("objective", "windows")]  # said by the domain
     changed = {
         name: getattr(result.options, name) for name in names if getattr(result.options, name) != getattr(usual, name)
     }
