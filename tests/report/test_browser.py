@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,68 +16,14 @@ from fusiest.report.comparison import comparison_html
 from fusiest.report.front import used_bytes
 from fusiest.show import si
 from fusiest.spec.loading import load_texts
+from tests.report.browsing import NEEDS_CHROMIUM, THEMES, WIDTHS, Open, Tab, browser, opened
 from tests.report.subjects import chain_page, gpt3_page, page, slope, tradeoff
 
-CHROMIUM = shutil.which("chromium")
-playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'fusiest[browser]'")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+__all__ = ["browser", "opened"]
 
-WIDTHS, THEMES = (400, 1600), ("light", "dark")
+pytestmark = NEEDS_CHROMIUM
 READABLE = 4.5
 """The contrast that WCAG asks for at level AA."""
-
-
-@dataclass
-class Tab:
-    """A page in the browser, and everything that it complained about or asked the network for."""
-
-    page: Any
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    def text(self, selector: str) -> str:
-        return str(self.page.inner_text(selector))
-
-    def run(self, script: str, argument: Any = None) -> Any:
-        return self.page.evaluate(script, argument)
-
-    def saved(self, selector: str) -> bytes:
-        with self.page.expect_download() as download:
-            self.page.click(selector)
-        return Path(download.value.path()).read_bytes()
-
-
-Open = Callable[..., Tab]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield running
-        running.close()
-
-
-@pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    contexts = []
-
-    def open_page(html: str | None = None, width: int = 1600, theme: str = "light", state: str = "") -> Tab:
-        file = tmp_path / "report.html"
-        file.write_text(html if html is not None else page(), encoding="utf-8")
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
-        contexts.append(context)
-        tab = Tab(context.new_page())
-        tab.page.on("console", lambda message: tab.complaints.append(message.text))
-        tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
-        tab.page.on("request", lambda request: tab.requests.append(request.url))
-        tab.page.goto(file.as_uri() + state)
-        tab.page.wait_for_selector("html[data-ready]")
-        return tab
-
-    yield open_page
-    for context in contexts:
-        context.close()
 
 
 def point(tab: Tab, number: int) -> tuple[float, float]:

@@ -170,10 +170,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
 
 
 SIGNALLED = """
-import os, sys
+import os, signal, sys
 from fusiest.cli import main
 from fusiest.sweeps.store import Store
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores Ctrl-C
 put, kept, how = Store.put, [], int(sys.argv.pop(1))
 
 def counted(self, *given):

@@ -9,10 +9,12 @@ import pytest
 import fusiest
 from fusiest.report import Subject, report_html
 from tests.command_line import run
-from tests.report.test_browser import THEMES, WIDTHS, Open, browser, opened, pytestmark
+from tests.report.browsing import NEEDS_CHROMIUM, THEMES, WIDTHS, Open, browser, opened
 from tests.report.test_page import data_of
 
-__all__ = ["browser", "opened", "pytestmark"]
+__all__ = ["browser", "opened"]
+
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")
