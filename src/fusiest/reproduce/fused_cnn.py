@@ -240,7 +240,9 @@ def _draw(figure: Figure, vgg: Data, found: dict[str, dict[str, Data]], stage: D
         axes.locator_params(axis="x", nbins=5)
         axes.set_xlim(0, 1.2 * scale * max(d["energy"] for _, d in own))
         axes.grid(axis="y", visible=False)
-        axes.legend(loc="lower left", bbox_to_anchor=(0.45, 1.0), ncols=2, borderaxespad=0.2)
+        axes.legend(
+            loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2, handlelength=1, columnspacing=1
+        )
 
 
 def _draw_curves(axes: Any, vgg: Data) -> None:
