@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+def collect_new() -> None:
+    """Collect what was made since the collector was paused: between the searches of which a long one is made."""
+    gc.collect(0)
+
+
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """No collection inside, unless it was off anyway."""

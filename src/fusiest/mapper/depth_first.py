@@ -125,6 +125,13 @@ class _StackSearch:
 
     def _planned(self, part: Spec, plan: StackPlan, memory: str) -> list[PartMapping]:
         """With weights that stay, if they fit, or else with weights that are fetched for each tile."""
+        infos = {name: self.spec.info.einsums[name] for name in plan.einsums}
+        inside = {
+            infos[name].output for name in plan.einsums[:-1]
+        }  # whole tiles of these are held, those of others may sink
+        held = {name: [t for t in info.accesses if t in inside] for name, info in infos.items()}
+        if not all(self.nests.have_room(name, plan.extents(name), memory, own) for name, own in held.items()):
+            return []
         for weights in WEIGHTS:
             nests = [self.nests.find(name, plan.extents(name), memory, weights) for name in plan.einsums]
             if not all(nests):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as TypingMapping
@@ -12,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fusiest import interrupt
-from fusiest.collector import collector_paused
+from fusiest.collector import collect_new, collector_paused
 from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts, Switches, join_problem, trace
@@ -130,7 +131,7 @@ def run(
             say: Progress = progress or (lambda step: None)
             known = Known(tables if tables is not None else {}, start)
             if spec.dataflow is not None and spec.dataflow.depth_first is not None:
-                return depth_first(spec, options, lambda part, own: _run(part, own, lambda step: None, executor), say)
+                return depth_first(spec, options, functools.partial(_run_part, executor), say)
             with_them = worth_windows(spec, options)
             result = (_run_with_windows if with_them else _run)(spec, options, say, executor, known)
         except MemoryError:
@@ -162,7 +163,7 @@ def _run_with_windows(
         return result
 
     def exact(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
-        return _run(part, own, lambda step: None, executor, Known(known)).mappings
+        return _run_part(executor, part, own, Known(known)).mappings
 
     def quick(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
         """What a look at few rows finds."""
@@ -172,6 +173,7 @@ def _run_with_windows(
             return []
         search = Search(grouped(part, own, explorer.named(known)), own, False, lambda step: None, Stats())
         search.run()
+        collect_new()
         return traced(part, search) if search.candidates else []
 
     def relaxed(part: Spec, own: Options) -> tuple[JoinProblem, list[KnownCosts]]:
@@ -190,6 +192,16 @@ def _run_with_windows(
     if why is not None and not result.mappings:
         raise why
     return result
+
+
+def _run_part(
+    executor: concurrent.futures.Executor | None, part: Spec, options: Options, given: Known | None = None
+) -> Result:
+    """One of many searches of a part, of which nobody hears."""
+    try:
+        return _run(part, options, lambda step: None, executor, given)
+    finally:
+        collect_new()
 
 
 def _run(

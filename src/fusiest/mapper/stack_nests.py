@@ -13,8 +13,9 @@ from fusiest.looptree import LoopTree, Node, Storage
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Result
 from fusiest.mapper.stack_plans import ImageVariables, features
+from fusiest.model import footprint
 from fusiest.pmapping import NoMapping, shared_memories
-from fusiest.spec import Spec, explicit_einsum, flatten, part_of
+from fusiest.spec import Spec, bind, computes, explicit_einsum, flatten, part_of
 from fusiest.spec import architecture as arch
 
 Run = Callable[[Spec, Options], Result]
@@ -56,6 +57,17 @@ class LayerNests:
         if key not in self._known:
             self._known[key] = self._search(einsum, extents, memory, weights)
         return self._known[key]
+
+    def have_room(self, einsum: str, extents: Mapping[str, int], memory: str, tensors: Sequence[str]) -> bool:
+        """Whether a memory can hold these tensors of a layer in one tile together."""
+        info = self.spec.info.einsums[einsum]
+        bounds = {**info.bounds, **extents}
+        for compute in computes(self.spec.require_arch()):
+            for component in bind(self.spec, einsum, compute).components:
+                bits = (footprint(info.accesses[t], bounds) * component.bits_per_value[t] for t in tensors)
+                if component.name == memory and sum(bits) > component.size:
+                    return False
+        return True
 
     def _search(
         self, einsum: str, extents: Mapping[str, int], memory: str, weights: WeightPlace
