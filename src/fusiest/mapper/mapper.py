@@ -166,6 +166,12 @@ def _run_with_windows(
         return _run_part(executor, part, own, Known(known)).mappings
 
     def quick(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
+        try:
+            return few_rows(part, own, known)
+        finally:
+            collect_new()
+
+    def few_rows(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
         """What a look at few rows finds."""
         explorer = make_explorer(part, own, executor, lambda step: None)
         explorer.explore(known, replace(asked_of(own), beam=COARSE_LOOK))
@@ -173,7 +179,6 @@ def _run_with_windows(
             return []
         search = Search(grouped(part, own, explorer.named(known)), own, False, lambda step: None, Stats())
         search.run()
-        collect_new()
         return traced(part, search) if search.candidates else []
 
     def relaxed(part: Spec, own: Options) -> tuple[JoinProblem, list[KnownCosts]]:

@@ -7,9 +7,12 @@ from fusiest.mapper.tables import asked_of
 from fusiest.pmapping import Table, common_key, meeting_memories
 from fusiest.spec import Spec
 
+MOST_TABLES = 24
+"""A table of many rows holds what it takes to write them as nests: some ten megabytes."""
+
 
 class WindowTables:
-    """Tables by all that they depend on."""
+    """The latest tables, by all that they depend on."""
 
     def __init__(self) -> None:
         self.tables: dict[object, Table] = {}
@@ -24,6 +27,8 @@ class WindowTables:
         keys = _keys(spec, options, exact)
         for name, table in tables.items():
             self.tables.setdefault(keys[name], table)
+        for key in list(self.tables)[:-MOST_TABLES]:
+            del self.tables[key]
 
 
 def _keys(spec: Spec, options: Options, exact: bool) -> dict[str, object]:
