@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def collect_new() -> None:
-    """Collect what was made since the collector was paused: between the searches of which a long one is made."""
-    gc.collect(0)
+def collected_after(function: Callable[P, R]) -> Callable[P, R]:
+    """The same function, after which what it has made is collected: one of many searches while the collector is paused."""
+
+    @functools.wraps(function)
+    def called(*arguments: P.args, **options: P.kwargs) -> R:
+        try:
+            return function(*arguments, **options)
+        finally:
+            gc.collect(0)
+
+    return called
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fusiest.errors import SpecError, did_you_mean
 
@@ -83,6 +83,11 @@ class Objective:
     def is_front(self) -> bool:
         """Whether there may be several best mappings."""
         return len(self.names) > 1
+
+    def score_of(self, energy: float, latency: float) -> float:
+        """The score of one mapping."""
+        costs: Any = energy, latency
+        return float(self.score(*costs))
 
     def weights(self, energy: float, latency: float) -> Weights:
         """For mappings that cost about this much: the weighted sum of both costs that is worth a bound of its own."""

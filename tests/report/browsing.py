@@ -74,3 +74,17 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
     yield open_page
     for context in contexts:
         context.close()
+
+
+def point(tab: Tab, number: int) -> tuple[float, float]:
+    """Where a mapping of the front, or a design of a sweep, is on the screen."""
+    tab.page.locator("[data-chart=front]").scroll_into_view_if_needed()
+    script = """(number) => {
+        const plot = document.querySelector("[data-chart=front] .plot");
+        const trace = plot.data.findIndex((t) => t.customdata && t.customdata.includes(number));
+        const at = plot.data[trace].customdata.indexOf(number);
+        const box = plot.querySelectorAll(".scatterlayer .trace")[trace].querySelectorAll(".point")[at].getBoundingClientRect();
+        return [box.x + box.width / 2, box.y + box.height / 2];
+    }"""
+    x, y = tab.run(script, number)
+    return x, y

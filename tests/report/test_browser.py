@@ -16,7 +16,7 @@ from fusiest.report.comparison import comparison_html
 from fusiest.report.front import used_bytes
 from fusiest.show import si
 from fusiest.spec.loading import load_texts
-from tests.report.browsing import NEEDS_CHROMIUM, THEMES, WIDTHS, Open, Tab, browser, opened
+from tests.report.browsing import NEEDS_CHROMIUM, THEMES, WIDTHS, Open, browser, opened, point
 from tests.report.subjects import chain_page, gpt3_page, page, slope, tradeoff
 
 __all__ = ["browser", "opened"]
@@ -24,20 +24,6 @@ __all__ = ["browser", "opened"]
 pytestmark = NEEDS_CHROMIUM
 READABLE = 4.5
 """The contrast that WCAG asks for at level AA."""
-
-
-def point(tab: Tab, number: int) -> tuple[float, float]:
-    """Where a mapping of the front is on the screen."""
-    tab.page.locator("[data-chart=front]").scroll_into_view_if_needed()
-    script = """(number) => {
-        const plot = document.querySelector("[data-chart=front] .plot");
-        const trace = plot.data.findIndex((t) => t.customdata && t.customdata.includes(number));
-        const at = plot.data[trace].customdata.indexOf(number);
-        const box = plot.querySelectorAll(".scatterlayer .trace")[trace].querySelectorAll(".point")[at].getBoundingClientRect();
-        return [box.x + box.width / 2, box.y + box.height / 2];
-    }"""
-    x, y = tab.run(script, number)
-    return x, y
 
 
 @pytest.mark.parametrize("theme", THEMES)

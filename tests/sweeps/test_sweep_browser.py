@@ -9,7 +9,7 @@ import pytest
 import fusiest
 from fusiest.report import Subject, report_html
 from tests.command_line import run
-from tests.report.browsing import NEEDS_CHROMIUM, THEMES, WIDTHS, Open, browser, opened
+from tests.report.browsing import NEEDS_CHROMIUM, THEMES, WIDTHS, Open, browser, opened, point
 from tests.report.test_page import data_of
 
 __all__ = ["browser", "opened"]
@@ -55,15 +55,7 @@ def test_points_open_reports(html: str, opened: Open, folder: Path, tmp_path: Pa
     (tmp_path / "sweep_reports").symlink_to(folder / "sweep_reports")
     tab, data = opened(html), data_of(html)
     best = data["best"][0]["number"]
-    script = """(number) => {
-        const plot = document.querySelector("[data-chart=front] .plot");
-        const trace = plot.data.findIndex((t) => t.customdata && t.customdata.includes(number));
-        const at = plot.data[trace].customdata.indexOf(number);
-        const box = plot.querySelectorAll(".scatterlayer .trace")[trace].querySelectorAll(".point")[at].getBoundingClientRect();
-        return [box.x + box.width / 2, box.y + box.height / 2];
-    }"""
-    tab.page.locator("[data-chart=front]").scroll_into_view_if_needed()
-    x, y = tab.run(script, best)
+    x, y = point(tab, best)
     with tab.page.context.expect_page() as report:
         tab.page.mouse.click(x, y)
     assert report.value.url.endswith(f"sweep_reports/{best}_matmuls.html")

@@ -20,12 +20,21 @@ from fusiest.mapper.resources import cpu_seconds
 from fusiest.mapper.result import Result, Stats, Stop
 from fusiest.mapper.stack_nests import LayerNest, LayerNests, Run, WeightPlace
 from fusiest.mapper.stack_plans import StackPlan, image_variables, plans_of_stack
-from fusiest.mapper.window_parts import PartMapping, best_parts, evaluated_mapping, in_a_row, joined_parts
+from fusiest.mapper.window_parts import (
+    NO_PART,
+    PartMapping,
+    best_parts,
+    evaluated_mapping,
+    in_a_row,
+    joined_parts,
+    objective_of_parts,
+    part_mapping,
+)
 from fusiest.mapper.window_plans import window_runs
 from fusiest.mapper.window_specs import window_loop
 from fusiest.mapper.windowed import best_of
 from fusiest.pmapping import NoMapping
-from fusiest.spec import Dataflow, DepthFirst, MemoryConstraints, Spec, constrained, flatten, part_of
+from fusiest.spec import Dataflow, DepthFirst, MemoryConstraints, Spec, constrained, memory_names, part_of
 
 MOST_LAYERS = 12
 """Of a stack, where the workload may be cut into several."""
@@ -78,7 +87,7 @@ class _StackSearch:
     def any(self) -> list[PartMapping]:
         """The best ways to cut the workload, in the order given, into stacks and single layers."""
         names = list(self.spec.info.einsums)
-        best: dict[int, list[PartMapping]] = {0: [PartMapping(0.0, 0.0, (), False)]}
+        best: dict[int, list[PartMapping]] = {0: [NO_PART]}
         runs = set(window_runs(self.spec))
         for end in range(1, len(names) + 1):
             found: list[PartMapping] = []
@@ -98,17 +107,13 @@ class _StackSearch:
         everything = MemoryConstraints(memory="outermost", tensors=FrozenDict({"keep": "All"}))
         part = dataclasses.replace(part, arch=constrained(part.require_arch(), Dataflow(memories=(everything,))))
         options = dataclasses.replace(
-            self.options, objective=self._inner_objective(), windows="none", time_limit=None, jobs=1
+            self.options, objective=objective_of_parts(self.options), windows="none", time_limit=None, jobs=1
         )
         try:
             found = self.run(part, options).mappings
         except NoMapping:
             return []
-        return [PartMapping(m.energy, m.latency, (m.looptree,), False) for m in found]
-
-    def _inner_objective(self) -> tuple[str, ...]:
-        """Products of energy and latency do not add up: both are searched then."""
-        return self.options.objective if self.options.objective != ("edp",) else ("energy", "latency")
+        return [part_mapping(m, windows=False) for m in found]
 
     def _stack(self, run: Sequence[str]) -> list[PartMapping]:
         """The best tiles of a stack."""
@@ -125,13 +130,11 @@ class _StackSearch:
 
     def _planned(self, part: Spec, plan: StackPlan, memory: str) -> list[PartMapping]:
         """With weights that stay, if they fit, or else with weights that are fetched for each tile."""
-        infos = {name: self.spec.info.einsums[name] for name in plan.einsums}
-        inside = {
-            infos[name].output for name in plan.einsums[:-1]
-        }  # whole tiles of these are held, those of others may sink
-        held = {name: [t for t in info.accesses if t in inside] for name, info in infos.items()}
-        if not all(self.nests.have_room(name, plan.extents(name), memory, own) for name, own in held.items()):
-            return []
+        inside = plan.inside(self.spec)  # whole tiles of these are held, those of others may sink
+        for name in plan.einsums:
+            held = [t for t in self.spec.info.einsums[name].accesses if t in inside]
+            if not self.nests.have_room(name, plan.extents(name), memory, held):
+                return []
         for weights in WEIGHTS:
             nests = [self.nests.find(name, plan.extents(name), memory, weights) for name in plan.einsums]
             if not all(nests):
@@ -141,7 +144,7 @@ class _StackSearch:
                 tree = stack_tree(self.spec, plan, memory, [own[aim] for own in nests])
                 cost = evaluated_mapping(part, tree)
                 if cost is not None:
-                    found.append(PartMapping(cost.energy, cost.latency, (tree,), True))
+                    found.append(part_mapping(cost, windows=True))
             if found:
                 return found
         return []
@@ -156,7 +159,7 @@ class _StackSearch:
 
 def stack_tree(spec: Spec, plan: StackPlan, memory: str, nests: Sequence[LayerNest]) -> LoopTree:
     """The stack's LoopTree: weights that stay, loops over tiles with feature maps above and below, and a branch for each layer."""
-    inside = {spec.info.einsums[name].output for name in plan.einsums[:-1]}
+    inside = plan.inside(spec)
     nodes: list[Node] = list(_off_chip(spec, plan, inside))
     resident = dict(pair for nest in nests for pair in nest.resident)
     nodes += [Storage(tensors=(t,), component=m) for t, m in resident.items()]
@@ -177,7 +180,7 @@ def stack_tree(spec: Spec, plan: StackPlan, memory: str, nests: Sequence[LayerNe
 
 def _off_chip(spec: Spec, plan: StackPlan, inside: set[str]) -> Iterator[Storage]:
     """What the stack reads and makes, in the outermost memory."""
-    outermost = str(next(iter(flatten(spec.require_arch().nodes))).name)
+    outermost = memory_names(spec.require_arch())[0]
     held: dict[bool, list[str]] = {}
     for name in plan.einsums:
         info = spec.info.einsums[name]

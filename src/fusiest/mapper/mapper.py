@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import functools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as TypingMapping
@@ -13,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fusiest import interrupt
-from fusiest.collector import collect_new, collector_paused
+from fusiest.collector import collected_after, collector_paused
 from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts, Switches, join_problem, trace
@@ -131,7 +130,9 @@ def run(
             say: Progress = progress or (lambda step: None)
             known = Known(tables if tables is not None else {}, start)
             if spec.dataflow is not None and spec.dataflow.depth_first is not None:
-                return depth_first(spec, options, functools.partial(_run_part, executor), say)
+                return depth_first(
+                    spec, options, collected_after(lambda part, own: _run(part, own, lambda step: None, executor)), say
+                )
             with_them = worth_windows(spec, options)
             result = (_run_with_windows if with_them else _run)(spec, options, say, executor, known)
         except MemoryError:
@@ -162,16 +163,12 @@ def _run_with_windows(
     if interrupt.taken():
         return result
 
+    @collected_after
     def exact(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
-        return _run_part(executor, part, own, Known(known)).mappings
+        return _run(part, own, lambda step: None, executor, Known(known)).mappings
 
+    @collected_after
     def quick(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
-        try:
-            return few_rows(part, own, known)
-        finally:
-            collect_new()
-
-    def few_rows(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
         """What a look at few rows finds."""
         explorer = make_explorer(part, own, executor, lambda step: None)
         explorer.explore(known, replace(asked_of(own), beam=COARSE_LOOK))
@@ -197,16 +194,6 @@ def _run_with_windows(
     if why is not None and not result.mappings:
         raise why
     return result
-
-
-def _run_part(
-    executor: concurrent.futures.Executor | None, part: Spec, options: Options, given: Known | None = None
-) -> Result:
-    """One of many searches of a part, of which nobody hears."""
-    try:
-        return _run(part, options, lambda step: None, executor, given)
-    finally:
-        collect_new()
 
 
 def _run(

@@ -15,7 +15,7 @@ from fusiest.mapper.result import Result
 from fusiest.mapper.stack_plans import ImageVariables, features
 from fusiest.model import footprint
 from fusiest.pmapping import NoMapping, shared_memories
-from fusiest.spec import Spec, bind, computes, explicit_einsum, flatten, part_of
+from fusiest.spec import Spec, bind, computes, explicit_einsum, memory_names, part_of
 from fusiest.spec import architecture as arch
 
 Run = Callable[[Spec, Options], Result]
@@ -42,7 +42,7 @@ class LayerNests:
     images: ImageVariables
 
     def __post_init__(self) -> None:
-        self.outermost = str(next(iter(flatten(self.spec.require_arch().nodes))).name)
+        self.outermost = memory_names(self.spec.require_arch())[0]
         self.memories = [m for m in shared_memories(self.spec) if m != self.outermost]
         self._known: dict[object, dict[str, LayerNest]] = {}
 
@@ -116,7 +116,7 @@ def _with_places(
     architecture: arch.Architecture, places: Mapping[str, str], away: Mapping[str, Sequence[str]]
 ) -> arch.Architecture:
     """The architecture, in which these tensors begin in these memories, and some are kept away from others."""
-    order = [str(node.name) for node in flatten(architecture.nodes) if isinstance(node, arch.Memory)]
+    order = memory_names(architecture)
 
     def changed(nodes: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(one(node) for node in nodes)

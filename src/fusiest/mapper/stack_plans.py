@@ -33,6 +33,10 @@ class StackPlan:
     above: Mapping[str, int]
     """By feature map: the loop that it is held right above; the number of loops, if below all of them."""
 
+    def inside(self, spec: Spec) -> set[str]:
+        """Feature maps that the stack makes for itself."""
+        return {spec.info.einsums[name].output for name in self.einsums[:-1]}
+
     def extents(self, einsum: str) -> dict[str, int]:
         """What an Einsum makes in one iteration of all loops, but for shorter or longer ones at the borders."""
         return {loop.plan.variables[einsum]: loop.plan.made[einsum].length for loop in self.loops}

@@ -19,7 +19,7 @@ from fusiest.mapper.tables import asked_of
 from fusiest.mapper.window_plans import WindowPlan, has_halos, is_too_long
 from fusiest.objective import CLOSE, Least
 from fusiest.pmapping import exchange_memories, least_costs, least_of_computing, roomy_memories
-from fusiest.spec import Affine, EinsumInfo, Memory, Spec, flatten
+from fusiest.spec import Affine, EinsumInfo, Spec, memory_names
 
 Relaxation = Callable[[Spec, Options], tuple[JoinProblem, list[KnownCosts]]]
 """A spec as if there were room for all that Einsums exchange: what is joined, and the best that comes out."""
@@ -124,7 +124,7 @@ class WindowBounds:
 
     def score(self, least: Least) -> float:
         """For sorting."""
-        return float(self.options.minimized.score(np.array([least.energy]), np.array([least.latency]))[0])
+        return self.options.minimized.score_of(least.energy, least.latency)
 
 
 def window_bounds(spec: Spec, options: Options, relaxed: Relaxation) -> WindowBounds | None:
@@ -153,9 +153,8 @@ def gap_above(options: Options, least: Sequence[KnownCosts], known: Sequence[Map
         if objective.is_front:
             ratios = [max(_ratio(m.energy, point.energy), _ratio(m.latency, point.latency)) for m in known]
         else:
-            bound = float(objective.score(np.array([point.energy]), np.array([point.latency]))[0])
-            scores = objective.score(np.array([m.energy for m in known]), np.array([m.latency for m in known]))
-            ratios = [_ratio(float(score), bound) for score in scores]
+            bound = objective.score_of(point.energy, point.latency)
+            ratios = [_ratio(objective.score_of(m.energy, m.latency), bound) for m in known]
         worst = max(worst, min(ratios))
     return 1 - 1 / worst if worst > 1 + CLOSE else 0.0
 
@@ -163,11 +162,7 @@ def gap_above(options: Options, least: Sequence[KnownCosts], known: Sequence[Map
 def _outermost(spec: Spec) -> frozenset[str]:
     """The memories that no limited exchange is about."""
     inner = exchange_memories(spec) or {}
-    return frozenset(m for m in _memories(spec) if m not in inner)
-
-
-def _memories(spec: Spec) -> list[str]:
-    return [str(node.name) for node in flatten(spec.require_arch().nodes) if isinstance(node, Memory)]
+    return frozenset(m for m in memory_names(spec.require_arch()) if m not in inner)
 
 
 def _ratio(known: float, least: float) -> float:

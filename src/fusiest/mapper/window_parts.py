@@ -10,10 +10,11 @@ import numpy as np
 
 from fusiest.errors import FusiestError
 from fusiest.looptree import Compute, LoopTree, Nested, Node, Sequential, Storage, Toll, einsums
+from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping
 from fusiest.model import evaluate
 from fusiest.pmapping import allowed_placement, pareto_rows
-from fusiest.spec import Spec, flatten
+from fusiest.spec import Spec, memory_names
 
 
 class PartMapping(NamedTuple):
@@ -23,6 +24,20 @@ class PartMapping(NamedTuple):
     latency: float
     trees: tuple[LoopTree, ...]
     windows: bool
+
+
+NO_PART = PartMapping(0.0, 0.0, (), False)
+"""Of no Einsums."""
+
+
+def part_mapping(mapping: Mapping, windows: bool) -> PartMapping:
+    """A mapping of a part."""
+    return PartMapping(mapping.energy, mapping.latency, (mapping.looptree,), windows)
+
+
+def objective_of_parts(options: Options) -> tuple[str, ...]:
+    """What parts are searched for. Products of energy and latency do not add up: both are searched then."""
+    return ("energy", "latency") if options.minimized.is_product else options.objective
 
 
 def in_a_row(one: PartMapping, two: PartMapping) -> PartMapping:
@@ -68,7 +83,7 @@ def joined_parts(spec: Spec, part: PartMapping) -> Mapping | None:
 
 def _on_top(spec: Spec, node: Node) -> bool:
     """Whether it is a holder of the outermost memory."""
-    return isinstance(node, Storage) and node.component == next(iter(flatten(spec.require_arch().nodes))).name
+    return isinstance(node, Storage) and node.component == memory_names(spec.require_arch())[0]
 
 
 def _is_allowed(spec: Spec, tree: LoopTree) -> bool:

@@ -32,7 +32,16 @@ from fusiest.mapper.window_bounds import (
     window_bounds,
     windows_save_nothing,
 )
-from fusiest.mapper.window_parts import PartMapping, best_parts, evaluated_mapping, in_a_row, joined_parts
+from fusiest.mapper.window_parts import (
+    NO_PART,
+    PartMapping,
+    best_parts,
+    evaluated_mapping,
+    in_a_row,
+    joined_parts,
+    objective_of_parts,
+    part_mapping,
+)
 from fusiest.mapper.window_plans import (
     LONGEST_WORKLOAD,
     WindowPlan,
@@ -135,6 +144,7 @@ class _WindowSearch:
         self.names = list(self.spec.info.einsums)
         self.tables = WindowTables()
         self.room = min((exchange_memories(self.spec) or {}).values(), default=np.inf)
+        self.least: dict[tuple[str, ...], Least] = {}
         self.plain: dict[tuple[int, int], list[PartMapping]] = {}
         self.windowed: dict[tuple[int, int], list[PartMapping]] = {}
 
@@ -174,7 +184,7 @@ class _WindowSearch:
         """All plans, by what they cost at least; those in which windows fit with the fewest iterations first."""
         found = []
         for run in window_runs(self.spec):
-            least = self.bounds.of_run(run) if self.bounds is not None else NOTHING
+            self.least[run] = least = self.bounds.of_run(run) if self.bounds is not None else NOTHING
             if not self._promises(least):
                 continue
             seen: set[object] = set()
@@ -222,17 +232,17 @@ class _WindowSearch:
             self.known = best_of([*self.known, *found], self.options)
 
     def _is_beaten(self, part: PartMapping) -> bool:
-        score = self.options.minimized.score(np.array([part.energy]), np.array([part.latency]))
-        if self.options.minimized.is_front:
+        objective = self.options.minimized
+        if objective.is_front:
             return any(m.energy <= part.energy and m.latency <= part.latency for m in self.known)
-        known = [self.options.minimized.score(np.array([m.energy]), np.array([m.latency])) for m in self.known]
-        return any(k[0] < score[0] for k in known)
+        score = objective.score_of(part.energy, part.latency)
+        return any(objective.score_of(m.energy, m.latency) < score for m in self.known)
 
     def _whole(self) -> list[PartMapping]:
         """The best ways to put runs with windows and parts without in a row."""
         starts = {0, *(end for _, end in self.windowed)}
         ends = {len(self.names), *(start for start, _ in self.windowed)}
-        best: dict[int, list[PartMapping]] = {0: [PartMapping(0.0, 0.0, (), False)]}
+        best: dict[int, list[PartMapping]] = {0: [NO_PART]}
         for end in range(1, len(self.names) + 1) if len(self.windowed) > 1 else ():
             options = [(start, parts) for (start, own), parts in self.windowed.items() if own == end and start in best]
             if end in ends:
@@ -268,7 +278,7 @@ class _WindowSearch:
         objective, best = options.minimized, np.inf
 
         def score(one: Mapping | PartMapping) -> float:
-            return float(objective.score(np.array([one.energy]), np.array([one.latency]))[0])
+            return objective.score_of(one.energy, one.latency)
 
         for mapping in sorted(found, key=score):
             if not objective.is_front and score(mapping) >= best:
@@ -281,7 +291,7 @@ class _WindowSearch:
         """Whether a plan may be better than what is known, and there is room for what it keeps."""
         if plan.kept and kept_bits(self.spec, plan) > self.room:
             return False
-        return self.bounds is None or self._promises(self.bounds.of_plan(self.bounds.of_run(plan.einsums), plan))
+        return self.bounds is None or self._promises(self.bounds.of_plan(self.least[plan.einsums], plan))
 
     def _written(
         self, mapping: Mapping, plans: Sequence[WindowPlan], part: Spec, seen: set[LoopTree]
@@ -295,7 +305,7 @@ class _WindowSearch:
             seen.add(tree)
             cost = evaluated_mapping(part, tree)
             if cost is not None:
-                yield PartMapping(cost.energy, cost.latency, (tree,), True)
+                yield part_mapping(cost, windows=True)
 
     def _unrolled(self, plan: WindowPlan, options: Options) -> list[Mapping]:
         """What is found for a plan."""
@@ -323,16 +333,14 @@ class _WindowSearch:
     def _plain(self, start: int, end: int) -> list[PartMapping]:
         """The best without windows of the Einsums from one to another."""
         if start == end:
-            return [PartMapping(0.0, 0.0, (), False)]
+            return [NO_PART]
         if (start, end) not in self.plain:
             found = self._found(part_of(self.spec, self.names[start:end]), self._inner(False), self.searches.exact)
-            self.plain[start, end] = [PartMapping(m.energy, m.latency, (m.looptree,), False) for m in found]
+            self.plain[start, end] = [part_mapping(m, windows=False) for m in found]
         return self.plain[start, end]
 
     def _inner(self, whole: bool) -> Options:
-        """Products of energy and latency do not add up: of a part, both are searched then."""
-        product = self.options.minimized.is_product and not whole
-        objective = ("energy", "latency") if product else self.options.objective
+        objective = self.options.objective if whole else objective_of_parts(self.options)
         limit = self.options.time_limit
         left = None if limit is None else max(1.0, self.begin + limit - time.perf_counter())
         return dataclasses.replace(self.options, objective=objective, windows="none", time_limit=left)

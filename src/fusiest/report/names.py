@@ -57,7 +57,7 @@ class Names:
 
     @cached_property
     def memories(self) -> list[str]:
-        return [str(n.name) for n in arch.flatten(self.spec.require_arch().nodes) if isinstance(n, arch.Memory)]
+        return arch.memory_names(self.spec.require_arch())
 
     def tensor_color(self, tensor: str) -> str:
         """The hue is its role, the shade its own."""

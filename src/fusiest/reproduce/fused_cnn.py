@@ -15,7 +15,7 @@ from fusiest.reproduce.fused_cnn_counts import StackCount, best_cuts, count_stac
 from fusiest.reproduce.fused_cnn_summary import summary
 from fusiest.reproduce.output import Output, OutputRow
 from fusiest.reproduce.pieces import Data, Settings, Study
-from fusiest.spec import Dataflow, DepthFirst, Spec, flatten, load, part_of
+from fusiest.spec import Dataflow, DepthFirst, Spec, load, memory_names, part_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,7 +140,7 @@ def _mapped(settings: Settings) -> Data:
     if result.interrupted:
         raise KeyboardInterrupt
     best = result.best("energy")
-    outermost = str(next(iter(flatten(spec.require_arch().nodes))).name)
+    outermost = memory_names(spec.require_arch())[0]
     actions = [pair for e in best.evaluation.einsums.values() for pair in e.actions.items()]
     return {
         "energy": best.energy, "latency": best.latency, "optimal": result.optimal, "stopped": result.stopped,

@@ -14,7 +14,7 @@ from fusiest.errors import FusiestError
 from fusiest.looptree import Compute, Temporal
 from fusiest.mapper import LayerNest, StackPlan, features, image_variables, plans_of_stack, stack_tree
 from fusiest.model import Evaluation, evaluate
-from fusiest.spec import DepthFirst, Spec, computes, flatten, part_of
+from fusiest.spec import DepthFirst, Spec, computes, memory_names, part_of
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _plain(spec: Spec, name: str) -> LayerNest:
 
 
 def _counted(spec: Spec, plan: StackPlan, cost: Evaluation, memory: str) -> StackCount:
-    outermost = str(next(iter(flatten(spec.require_arch().nodes))).name)
+    outermost = memory_names(spec.require_arch())[0]
     images = image_variables(spec)
     maps = {t for name in plan.einsums for t in features(spec, images, name)}
     moved = operations = 0.0

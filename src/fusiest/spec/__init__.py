@@ -8,7 +8,7 @@ from __future__ import annotations
 from fusiest.spec import architecture
 from fusiest.spec.affine import Affine
 from fusiest.spec.analysis import Access, EinsumInfo, Stepping, WorkloadInfo
-from fusiest.spec.architecture import Memory, beside, computes, flatten, path_nodes
+from fusiest.spec.architecture import Memory, beside, computes, flatten, memory_names, path_nodes
 from fusiest.spec.binding import architecture_names, bind, bind_node
 from fusiest.spec.bound import BoundComponent, BoundDimension, Path
 from fusiest.spec.costs import ComponentCosts, filled
@@ -125,6 +125,7 @@ __all__ = [
     "load",
     "load_nodes",
     "load_texts",
+    "memory_names",
     "names_in",
     "no_tag",
     "number",

@@ -346,6 +346,11 @@ def flatten(nodes: tuple[ArchitectureNode, ...]) -> Iterator[Container]:
             yield node
 
 
+def memory_names(architecture: Architecture) -> list[str]:
+    """All memories, outermost first."""
+    return [str(node.name) for node in flatten(architecture.nodes) if isinstance(node, Memory)]
+
+
 def path_nodes(nodes: tuple[ArchitectureNode, ...], compute: str) -> list[Container] | None:
     """The nodes from the outermost to this compute, or None if it is not among them."""
     path: list[Container] = []

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
-from fusiest.spec.architecture import Architecture, Memory, flatten
+from fusiest.spec.architecture import Architecture, Memory, flatten, memory_names
 from fusiest.spec.fields import Reader, read_given
 from fusiest.spec.yamlfile import YamlNode
 
@@ -78,7 +78,7 @@ def constrained(architecture: Architecture, dataflow: Dataflow) -> Architecture:
 
 def _memory(architecture: Architecture, wanted: str) -> str:
     """The name of the memory that is meant."""
-    names = [str(node.name) for node in flatten(architecture.nodes) if isinstance(node, Memory)]
+    names = memory_names(architecture)
     if wanted == OUTERMOST:
         if not names:
             raise SpecError("the dataflow constrains the outermost memory, but the architecture has none", wanted)

@@ -86,12 +86,14 @@ def _times(value: Any, factor: float) -> Any:
     return int(found) if found == int(found) else found
 
 
-def advise(result: Result, hands: Hands, most: int | None = None) -> Iterator[Advice]:
-    """What each change does, as it is known. `result` is that of the design as it is."""
+def advise(
+    result: Result, hands: Hands, most: int | None = None, every: Sequence[Change] | None = None
+) -> Iterator[Advice]:
+    """What each change does, as it is known. `result` is that of the design as it is; `every`: its changes, if they are made."""
     options = dataclasses.replace(result.options, objective=(result.aim,), jobs=1, time_limit=None)
     base, form, document = result.best(result.aim), run_form(result.spec, options), result_json(result)
     # What is larger first: its tables serve what is smaller.
-    waiting = sorted(changes(result.spec), key=lambda change: -change.factor)[:most]
+    waiting = sorted(every or changes(result.spec), key=lambda change: -change.factor)[:most]
     going: dict[str, Change] = {}
     families: dict[str, str] = {}
     covering: set[str] = set()
@@ -214,9 +216,9 @@ def whole_advice(
     result: Result, unfused: Result | str | None, hands: Hands, watch: Callable[[str, int], None]
 ) -> WholeAdvice:
     """Map again with every change. `watch` hears of each, and how many there are."""
-    total, found = sum(1 for _ in changes(result.spec)), []
-    for one in advise(result, hands):
+    every, found = list(changes(result.spec)), []
+    for one in advise(result, hands, every=every):
         found.append(one)
-        watch(one.what, total)
+        watch(one.what, len(every))
     steps = waterfall(unfused, result) if isinstance(unfused, Result) else []
     return WholeAdvice(result.aim, ranked(found, result.aim), binding(result), steps)
