@@ -65,9 +65,9 @@ def counter(attributes: Attributes) -> Figures:
 def shift_add(attributes: Attributes) -> Figures:
     """A shift is wiring; the sum is added and kept."""
     add = adder(attributes)
-    kept = register_bits(attributes)
-    action = in_sequence(add.actions["add"], kept.actions["write"])
-    return together([(1, add), (1, kept)], {"add": action})
+    register = register_bits(attributes)
+    action = in_sequence(add.actions["add"], register.actions["write"])
+    return together([(1, add), (1, register)], {"add": action})
 
 
 def register_bits(attributes: Attributes) -> Figures:
@@ -79,11 +79,11 @@ def register_bits(attributes: Attributes) -> Figures:
 
 def adder_tree(attributes: Attributes) -> Figures:
     """n inputs of `width` bits: half as many adders at each level, one bit wider."""
-    left, width = number(attributes, "n_inputs"), number(attributes, "width")
+    operands, width = number(attributes, "n_inputs"), number(attributes, "width")
     shared = {name: value for name, value in attributes.items() if name in ("tech_node", "voltage")}
     levels: list[tuple[float, Figures]] = []
-    while left > 1:
-        pairs, left = left // 2, math.ceil(left / 2)
+    while operands > 1:
+        pairs, operands = operands // 2, math.ceil(operands / 2)
         levels.append((pairs, adder({**shared, "width": int(width)})))
         width += 1
     if not levels:

@@ -73,7 +73,7 @@ _INPUT = Attribute("average_input", "mean of inputs, as a share of the largest",
 _CELL = Attribute("average_cell", "mean of what cells hold, as a share of the most", default=0.5, high=1.0, zero=True)
 _VOLTAGE = Attribute("voltage", "of the supply", "V", high=1e3, required=True)
 _ACTIVITY = Attribute("activity", "how often it switches in an action", default=1.0, high=1e3, zero=True)
-_OWN = "sums of capacitances and conductances; 1 fF/µm of gate, 0.2 fF/µm of wire, 100 F² a transistor"
+_FIRST_PRINCIPLES = "sums of capacitances and conductances; 1 fF/µm of gate, 0.2 fF/µm of wire, 100 F² a transistor"
 _ERROR = "a first estimate; calibrate against the cell's paper"
 
 CLASSES = (
@@ -116,7 +116,7 @@ CLASSES = (
             TECH_NODE,
         ),
         ("read", "write"),
-        _OWN,
+        _FIRST_PRINCIPLES,
         sram_cim_cell,
         formula="average_input · average_cell · capacitance · voltage²",
         error=_ERROR,
@@ -134,7 +134,7 @@ CLASSES = (
             TECH_NODE,
         ),
         ("read",),
-        _OWN,
+        _FIRST_PRINCIPLES,
         row_driver,
         formula="activity · (1 + overhead) · cells · capacitance_per_cell · voltage²",
         error=_ERROR,
@@ -151,7 +151,7 @@ CLASSES = (
             TECH_NODE,
         ),
         ("read",),
-        _OWN,
+        _FIRST_PRINCIPLES,
         column_mux,
         formula="activity · ⌈log2 n_inputs⌉ · 2 · 1 fF/µm · switch_width · node · voltage²",
         error=_ERROR,

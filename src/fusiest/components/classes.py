@@ -114,22 +114,22 @@ class ComponentClass:
     def attribute(self, name: str) -> Attribute | None:
         return next((a for a in self.attributes if a.name == name), None)
 
-    def check_units(self, given: Mapping[str, str]) -> None:
+    def check_units(self, texts: Mapping[str, str]) -> None:
         """Refuse quantities, as they are written, of another kind than the attribute: a node of `22 pJ`."""
         for attribute in self.attributes:
-            text, known = given.get(attribute.name, ""), _DIMENSIONS.get(attribute.unit, ())
-            found = read_quantity(text)
-            if known and found is not None and found.unit.dimension not in known:
-                what = f"{attribute.name} of {self.name} is in {attribute.unit}"
-                raise SpecError(f"{what}, but '{shown(text)}' is in {found.unit.dimension}")
+            text, dimensions = texts.get(attribute.name, ""), _DIMENSIONS.get(attribute.unit, ())
+            quantity = read_quantity(text)
+            if dimensions and quantity is not None and quantity.unit.dimension not in dimensions:
+                expected = f"{attribute.name} of {self.name} is in {attribute.unit}"
+                raise SpecError(f"{expected}, but '{shown(text)}' is in {quantity.unit.dimension}")
 
     def resolve(self, given: Mapping[str, object]) -> dict[str, AttributeValue]:
         """The attributes, checked, with defaults; those that the class chooses itself are left out."""
-        known = [a.name for a in self.attributes]
+        names = [a.name for a in self.attributes]
         for name in given:
-            if name not in known:
+            if name not in names:
                 raise SpecError(
-                    f"{self.name} has no attribute '{shown(name)}'{did_you_mean(name, known)}", _place(given, name)
+                    f"{self.name} has no attribute '{shown(name)}'{did_you_mean(name, names)}", _place(given, name)
                 )
         values: dict[str, AttributeValue] = {}
         for attribute in self.attributes:
@@ -220,41 +220,41 @@ def key(name: str) -> str:
 
 
 def _checked(owner: ComponentClass, attribute: Attribute, value: object) -> AttributeValue:
-    what = f"{attribute.name} of {owner.name}"
+    label = f"{attribute.name} of {owner.name}"
     place = value if isinstance(value, str) else None
     if attribute.choices:
         chosen = next((c for c in attribute.choices if key(c) == key(str(value))), None)
         if chosen is None:
-            raise SpecError(f"{what} is '{shown(value)}'{did_you_mean(str(value), attribute.choices)}", place)
+            raise SpecError(f"{label} is '{shown(value)}'{did_you_mean(str(value), attribute.choices)}", place)
         return chosen
     if attribute.is_list:
-        return _checked_list(what, value)
+        return _checked_list(label, value)
     if isinstance(value, bool) and isinstance(attribute.default, bool):
         return value
     if attribute.anything and isinstance(value, (bool, str)):
         return value
     if attribute.anything and isinstance(value, (list, tuple)):
-        return _checked_list(what, value)
+        return _checked_list(label, value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
-        raise SpecError(f"{what} must be a number, but is '{shown(value)}'", place)
+        raise SpecError(f"{label} must be a number, but is '{shown(value)}'", place)
     unit = f" {attribute.unit}" if attribute.unit else ""
     for end in (attribute.low, attribute.high):
         if value != end and math.isclose(value, end, rel_tol=ROUNDING):
             value = end
     if value < attribute.low or value > attribute.high or (value == attribute.low and not attribute.zero):
-        raise SpecError(f"{what} must be {attribute.range}{unit}, but is {value:g}", place)
+        raise SpecError(f"{label} must be {attribute.range}{unit}, but is {value:g}", place)
     if attribute.whole and value != round(value):
-        raise SpecError(f"{what} must be a whole number, but is {value:g}", place)
+        raise SpecError(f"{label} must be a whole number, but is {value:g}", place)
     return int(value) if attribute.whole else value
 
 
-def _checked_list(what: str, value: object) -> tuple[float, ...]:
+def _checked_list(label: str, value: object) -> tuple[float, ...]:
     items = tuple(value) if isinstance(value, (list, tuple)) else ()
     numbers = [item for item in items if isinstance(item, (int, float)) and not isinstance(item, bool)]
     if not items or len(numbers) < len(items):
-        raise SpecError(f"{what} must be a list of numbers, but is '{shown(value)}'")
+        raise SpecError(f"{label} must be a list of numbers, but is '{shown(value)}'")
     if not all(0 <= item < math.inf for item in numbers):
-        raise SpecError(f"{what} must hold finite numbers of at least 0")
+        raise SpecError(f"{label} must hold finite numbers of at least 0")
     return tuple(numbers)
 
 
@@ -263,9 +263,9 @@ def _check_figures(owner: ComponentClass, figures: Figures) -> None:
     named = {"area": figures.area, "leak_power": figures.leak_power}
     named |= {f"energy of {name}": action.energy for name, action in figures.actions.items()}
     named |= {f"latency of {name}": action.latency for name, action in figures.actions.items()}
-    for what, value in named.items():
+    for label, value in named.items():
         if not 0 <= value < math.inf:
-            raise SpecError(f"{what} of {owner.name} must be a finite number of at least 0, but is {value}")
+            raise SpecError(f"{label} of {owner.name} must be a finite number of at least 0, but is {value}")
     for name, action in figures.actions.items():
         if not action.throughput > 0:
             raise SpecError(f"throughput of {name} of {owner.name} must be positive, but is {action.throughput}")

@@ -16,8 +16,8 @@ STATIC_SHARE = 0.2
 
 
 def adc(attributes: Attributes) -> Figures:
-    asked, count = number(attributes, "n_bits"), number(attributes, "n_adcs")
-    resolution = max(asked, MIN_BITS)
+    bits, count = number(attributes, "n_bits"), number(attributes, "n_adcs")
+    resolution = max(bits, MIN_BITS)
     nanometres = number(attributes, "tech_node") * 1e9
     throughput = number(attributes, "throughput")
     rate = throughput / count
@@ -35,7 +35,7 @@ def adc(attributes: Attributes) -> Figures:
         + 0.29912426192653485 * math.log(picojoules)
     )
     energy = picojoules * 1e-12
-    notes = (f"extrapolated: costs of {MIN_BITS} bits, the fewest of the survey",) if asked < MIN_BITS else ()
+    notes = (f"extrapolated: costs of {MIN_BITS} bits, the fewest of the survey",) if bits < MIN_BITS else ()
     return Figures(
         {"convert": ActionCost((1 - STATIC_SHARE) * energy, throughput, 1 / throughput)},
         count * area * 1e-12,

@@ -51,9 +51,9 @@ def bit_probabilities(histogram: Sequence[float], encoding: str, bits: int) -> t
         raise ValueError(f"bits must be a whole number from 1 to {MAX_BITS}")
     if encoding not in ENCODINGS:
         raise ValueError(f"encoding '{encoding}' is none of {', '.join(ENCODINGS)}")
-    found = _probabilities(_bins(histogram), encoding)
-    wanted = int(bits)
-    return (*found[:wanted], *([0.5] * (wanted - len(found))))
+    probabilities = _probabilities(_bins(histogram), encoding)
+    count = int(bits)
+    return (*probabilities[:count], *([0.5] * (count - len(probabilities))))
 
 
 def average(histogram: Sequence[float], encoding: str, bits: int, bits_per_slice: int) -> float:
@@ -99,10 +99,10 @@ def _encoded(code: int, most: int, encoding: str) -> list[float]:
     if encoding == "zero_gated_xnor" and code == 0:
         return [0.0] * (n + 2)
     bits: list[float] = []
-    rest = float(code)
+    remainder = float(code)
     for weight in [*(2.0**i for i in range(n - 1, -1, -1)), 0.5, 0.5]:
-        bits.append(1.0 if rest > 0 else 0.0)
-        rest -= weight if rest > 0 else -weight
+        bits.append(1.0 if remainder > 0 else 0.0)
+        remainder -= weight if remainder > 0 else -weight
     return bits
 
 

@@ -35,11 +35,13 @@ def resampled(histogram: Sequence[float], codes: int) -> list[float]:
     ratio = len(bins) / codes
     exact = {0: bins[0] / min(ratio, 1), codes // 2: bins[middle] / min(ratio, 1)}
     bins[0] = bins[middle] = 0
-    found = [exact[i] if i in exact else _between(bins, i / codes * (len(bins) - 1), ratio) for i in range(codes)]
-    total = math.fsum(found)
+    probabilities = [
+        exact[i] if i in exact else _between(bins, i / codes * (len(bins) - 1), ratio) for i in range(codes)
+    ]
+    total = math.fsum(probabilities)
     if total <= 0:
         raise ValueError("its histogram is empty")
-    return [probability / total for probability in found]
+    return [probability / total for probability in probabilities]
 
 
 def _between(bins: Sequence[float], place: float, ratio: float) -> float:
@@ -108,10 +110,12 @@ def r2r_ladder(attributes: Attributes) -> Figures:
 
 def dual_sided_r2r_ladder(attributes: Attributes) -> Figures:
     """One ladder for positive values, one for negative ones."""
-    one = r2r_ladder(attributes)
-    action = one.actions["convert"]
+    ladder = r2r_ladder(attributes)
+    action = ladder.actions["convert"]
     return Figures(
-        {"convert": ActionCost(2 * action.energy, action.throughput, action.latency)}, 2 * one.area, 2 * one.leak_power
+        {"convert": ActionCost(2 * action.energy, action.throughput, action.latency)},
+        2 * ladder.area,
+        2 * ladder.leak_power,
     )
 
 

@@ -29,13 +29,13 @@ def smart_buffer_sram(attributes: Attributes) -> Figures:
     depth = number(attributes, "size") / number(memory.resolved, "width")
     address = {name: value for name, value in attributes.items() if name in ("tech_node", "voltage")}
     address["width"] = max(math.ceil(math.log2(depth)), 1) if depth > 1 else 1
-    add, kept = adder(address), register_bits(address)
-    step, fetch, store = add.actions["add"], kept.actions["read"], kept.actions["write"]
+    add, address_register = adder(address), register_bits(address)
+    step, fetch, store = add.actions["add"], address_register.actions["read"], address_register.actions["write"]
     actions = {
         "read": in_sequence(memory.actions["read"], fetch, fetch, step),
         "write": in_sequence(memory.actions["write"], store, fetch, step),
     }
-    return together([(1, memory), (2, kept), (1, add)], actions, memory.resolved)
+    return together([(1, memory), (2, address_register), (1, add)], actions, memory.resolved)
 
 
 _JOUPPI = "Jouppi et al., Ten Lessons From Three Generations, ISCA 2021"

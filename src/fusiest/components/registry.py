@@ -26,20 +26,20 @@ def all_classes() -> list[ComponentClass]:
     return [*built_in(), *_provided(), *_plugins()]
 
 
-def find_class(name: str, own: Mapping[str, ComponentClass] | None = None) -> ComponentClass:
-    """The class of this name, case and underscores ignored; `own` are those of the spec at hand, by `key`.
+def find_class(name: str, spec_classes: Mapping[str, ComponentClass] | None = None) -> ComponentClass:
+    """The class of this name, case and underscores ignored; `spec_classes` are those of the spec at hand, by `key`.
 
     >>> find_class("smart_buffer_sram").name
     'SmartBufferSRAM'
     """
-    wanted = key(name)
-    if own and wanted in own:
-        return own[wanted]
+    class_key = key(name)
+    if spec_classes and class_key in spec_classes:
+        return spec_classes[class_key]
     for classes in (_built_in_by_key, _provided_by_key, _plugins_by_key):
-        if wanted in classes():
-            return classes()[wanted]
-    known = [*(c.name for c in (own or {}).values()), *(c.name for c in all_classes())]
-    raise SpecError(f"there is no component_class '{shown(name)}'{_meant(name, known)}", name)
+        if class_key in classes():
+            return classes()[class_key]
+    names = [*(c.name for c in (spec_classes or {}).values()), *(c.name for c in all_classes())]
+    raise SpecError(f"there is no component_class '{shown(name)}'{_meant(name, names)}", name)
 
 
 def estimate(component_class: str | ComponentClass, **attributes: object) -> Estimate:
@@ -49,26 +49,27 @@ def estimate(component_class: str | ComponentClass, **attributes: object) -> Est
     >>> f"{mac.actions['compute'].energy:.3g}"
     '1e-13'
     """
-    found = component_class if isinstance(component_class, ComponentClass) else find_class(component_class)
-    return found.estimate(attributes)
+    if isinstance(component_class, str):
+        component_class = find_class(component_class)
+    return component_class.estimate(attributes)
 
 
-def _meant(name: str, known: list[str]) -> str:
+def _meant(name: str, names: list[str]) -> str:
     """A misspelling is found whatever its case."""
-    by_key = {key(known_name): known_name for known_name in known}
+    by_key = {key(known): known for known in names}
     hint = did_you_mean(key(name), by_key)
     for lower, proper in by_key.items():
         if f"'{lower}'" in hint:
             return f"; did you mean '{proper}'?"
-    return did_you_mean(name, known)
+    return did_you_mean(name, names)
 
 
 def _by_key(classes: Iterable[ComponentClass]) -> dict[str, ComponentClass]:
-    found: dict[str, ComponentClass] = {}
-    for one in classes:
-        for name in (one.name, *one.aliases):
-            found.setdefault(key(name), one)
-    return found
+    classes_by_key: dict[str, ComponentClass] = {}
+    for component_class in classes:
+        for name in (component_class.name, *component_class.aliases):
+            classes_by_key.setdefault(key(name), component_class)
+    return classes_by_key
 
 
 @lru_cache(maxsize=1)
@@ -91,21 +92,21 @@ def _provided_by_key() -> dict[str, ComponentClass]:
 def _plugins() -> tuple[ComponentClass, ...]:
     from importlib.metadata import entry_points
 
-    found: list[ComponentClass] = []
+    classes: list[ComponentClass] = []
     for entry in entry_points(group=ENTRY_POINT):
         try:
             loaded = entry.load()
         except Exception as error:
             raise SpecError(f"the plug-in '{entry.name}' ({entry.value}) cannot be loaded: {shown(error)}") from None
-        for one in (
+        for component_class in (
             [loaded] if isinstance(loaded, ComponentClass) else loaded if isinstance(loaded, (list, tuple)) else [None]
         ):
-            if not isinstance(one, ComponentClass):
+            if not isinstance(component_class, ComponentClass):
                 raise SpecError(
                     f"the plug-in '{entry.name}' ({entry.value}) must name a ComponentClass or a list of them"
                 )
-            found.append(one)
-    return tuple(found)
+            classes.append(component_class)
+    return tuple(classes)
 
 
 def _plugins_by_key() -> dict[str, ComponentClass]:

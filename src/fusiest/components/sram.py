@@ -49,14 +49,14 @@ def small_bank(node: int, depth: float, width: float, banks: float, ports: int) 
     return _times(array, energy, share, share, 1.0)
 
 
-def _interpolated(known: SramTable, depth: float, width: float) -> list[float]:
+def _interpolated(runs: SramTable, depth: float, width: float) -> list[float]:
     """Logarithms, linear in log depth and log width."""
     x, y = math.log(depth), math.log(width)
-    i = min(max(bisect_right(known.depths, x) - 1, 0), len(known.depths) - 2)
-    j = min(max(bisect_right(known.widths, y) - 1, 0), len(known.widths) - 2)
-    s = (x - known.depths[i]) / (known.depths[i + 1] - known.depths[i])
-    t = (y - known.widths[j]) / (known.widths[j + 1] - known.widths[j])
-    corners = (known.values[j][i], known.values[j][i + 1], known.values[j + 1][i], known.values[j + 1][i + 1])
+    i = min(max(bisect_right(runs.depths, x) - 1, 0), len(runs.depths) - 2)
+    j = min(max(bisect_right(runs.widths, y) - 1, 0), len(runs.widths) - 2)
+    s = (x - runs.depths[i]) / (runs.depths[i + 1] - runs.depths[i])
+    t = (y - runs.widths[j]) / (runs.widths[j + 1] - runs.widths[j])
+    corners = (runs.values[j][i], runs.values[j][i + 1], runs.values[j + 1][i], runs.values[j + 1][i + 1])
     weights = ((1 - s) * (1 - t), s * (1 - t), (1 - s) * t, s * t)
     return [
         math.exp(sum(weight * corner[q] for weight, corner in zip(weights, corners, strict=True))) for q in range(6)
@@ -68,9 +68,9 @@ def _interpolated(known: SramTable, depth: float, width: float) -> list[float]:
 _BANKS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 _AREA = (0.0, 10.7, 19.1, 24.8, 27.7, 30.7)
 _READ = (0.0, 0.403, 0.691, 0.822, 1.033, 1.172)
-_OWN_READ = (1.0, 1.097, 1.216, 1.536, 1.562, 1.95)
+_BANK_READ = (1.0, 1.097, 1.216, 1.536, 1.562, 1.95)
 _WRITE = (0.0, 0.074, 0.648, 0.734, 0.976, 0.991)
-_OWN_WRITE = (1.0, 1.261, 1.215, 1.521, 1.628, 2.14)
+_BANK_WRITE = (1.0, 1.261, 1.215, 1.521, 1.628, 2.14)
 _ACCESS = (0.0, 0.614, 1.432, 1.717, 2.149, 2.282)
 _LEAKAGE = (0.0, 1.06, 10.9, 23.0, 62.6, 126.0)
 
@@ -89,8 +89,8 @@ def banked(node: int, depth: float, width: float, banks: float, ports: int) -> A
     area = banks * bank.area + routing(_AREA) * width * ports * side * node * 1e-9
     whole_side = math.sqrt(area)
     return Array(
-        bank.read * routing(_OWN_READ) + energy * width * whole_side * routing(_READ) * ports,
-        bank.write * routing(_OWN_WRITE) + energy * width * whole_side * routing(_WRITE) * ports**1.25,
+        bank.read * routing(_BANK_READ) + energy * width * whole_side * routing(_READ) * ports,
+        bank.write * routing(_BANK_WRITE) + energy * width * whole_side * routing(_WRITE) * ports**1.25,
         area,
         banks * bank.leak_power + leakage * width * ports * side * routing(_LEAKAGE),
         bank.cycle,
@@ -119,12 +119,12 @@ def at_any_node(node: float, depth: float, width: float, banks: float = 1, ports
     array = small_bank(lower, depth, width, banks, ports)
     if upper != lower:
         share = (inside - lower) / (upper - lower)
-        other = small_bank(upper, depth, width, banks, ports)
+        at_upper = small_bank(upper, depth, width, banks, ports)
         leak = array.leak_power
-        array = Array(*((1 - share) * a + share * b for a, b in zip(array, other, strict=True)))
+        array = Array(*((1 - share) * a + share * b for a, b in zip(array, at_upper, strict=True)))
         if lower == STEEP_FROM:
             share = math.log(inside / lower) / math.log(upper / lower)
-            array = array._replace(leak_power=leak ** (1 - share) * other.leak_power**share)
+            array = array._replace(leak_power=leak ** (1 - share) * at_upper.leak_power**share)
     if nanometres < NODES[0]:
         s = nanometres / NODES[0]
         fins = clamped(nanometres, (16.0, 22.0), (0.79, 1.0))
@@ -211,16 +211,16 @@ def _outside(node: float, depth: float, width: float, banks: float, ports: int) 
     return notes
 
 
-def _beyond(what: str, value: float, known: float, most: float) -> str:
+def _beyond(unit: str, value: float, largest_run: float, most: float) -> str:
     if value > most * BEYOND * (1 + 1e-9):
-        raise SpecError(f"an SRAM bank may be at most {most * BEYOND:.4g} {what}, but is {value:.4g}")
-    return f"extrapolated: CACTI's runs are at most {known:.4g} {what}"
+        raise SpecError(f"an SRAM bank may be at most {most * BEYOND:.4g} {unit}, but is {value:.4g}")
+    return f"extrapolated: CACTI's runs are at most {largest_run:.4g} {unit}"
 
 
 def _deepest(node: int, width: float) -> float:
     """The most words for which a node has runs, at about this width."""
-    known = table(node, 1)
-    return math.exp(clamped(math.log(width), known.widths, known.deepest))
+    runs = table(node, 1)
+    return math.exp(clamped(math.log(width), runs.widths, runs.deepest))
 
 
 SRAM_ATTRIBUTES = (

@@ -51,8 +51,8 @@ def table(node: int, ports: int) -> SramTable:
 
     `ports` has no default: to the cache, a call without it would be another one."""
     if ports > 1:
-        one = table(node, 1)
-        return one._replace(values=_rising(_with_ports(one, node, ports)))
+        single_port = table(node, 1)
+        return single_port._replace(values=_rising(_with_ports(single_port, node, ports)))
     prefix = f"{node},"
     columns: dict[float, dict[float, tuple[float, ...]]] = {}
     for row in _text():
@@ -91,21 +91,21 @@ def _power_law(grid: list[float], before: tuple[float, ...], last: tuple[float, 
 
 def _rising(values: Surface) -> Surface:
     """Each figure at least that of fewer words and of fewer bits."""
-    found: Surface = []
+    risen: Surface = []
     for j, row in enumerate(values):
         cells: list[tuple[float, ...]] = []
         for i, cell in enumerate(row):
-            cells.append(tuple(map(max, cell, cells[i - 1] if i else cell, found[j - 1][i] if j else cell)))
-        found.append(cells)
-    return found
+            cells.append(tuple(map(max, cell, cells[i - 1] if i else cell, risen[j - 1][i] if j else cell)))
+        risen.append(cells)
+    return risen
 
 
-def _filled(known: list[list[tuple[float, ...] | None]], depths: list[float]) -> Surface:
+def _filled(runs: list[list[tuple[float, ...] | None]], depths: list[float]) -> Surface:
     """Cells without a run: between a width's runs and beyond them a power law, but never less than a memory of fewer
     words or bits, nor more than one of more that was run. The runs themselves rise, and are as they are."""
-    ceilings, none = _ceilings(known), (-math.inf,) * FIGURES
+    ceilings, none = _ceilings(runs), (-math.inf,) * FIGURES
     filled: Surface = []
-    for j, row in enumerate(known):
+    for j, row in enumerate(runs):
         at = [depth for depth, cell in zip(depths, row, strict=True) if cell is not None]
         curves = list(zip(*(cell for cell in row if cell is not None), strict=True))
         fewer_bits = filled[-1] if filled else [none] * len(row)
@@ -121,14 +121,14 @@ def _filled(known: list[list[tuple[float, ...] | None]], depths: list[float]) ->
     return filled
 
 
-def _ceilings(known: list[list[tuple[float, ...] | None]]) -> list[list[tuple[float, ...]]]:
+def _ceilings(runs: list[list[tuple[float, ...] | None]]) -> list[list[tuple[float, ...]]]:
     """For each cell the least figures of runs with at least its bits and words, which is its own run if there is one."""
     none = (math.inf,) * FIGURES
-    found = [[none] * (len(row) + 1) for row in known] + [[none] * (len(known[0]) + 1)]
-    for j in reversed(range(len(known))):
-        for i in reversed(range(len(known[j]))):
-            found[j][i] = known[j][i] or tuple(map(min, found[j + 1][i], found[j][i + 1]))
-    return found
+    ceilings = [[none] * (len(row) + 1) for row in runs] + [[none] * (len(runs[0]) + 1)]
+    for j in reversed(range(len(runs))):
+        for i in reversed(range(len(runs[j]))):
+            ceilings[j][i] = runs[j][i] or tuple(map(min, ceilings[j + 1][i], ceilings[j][i + 1]))
+    return ceilings
 
 
 _PORT_NODES = (22.0, 45.0, 90.0)
@@ -138,18 +138,18 @@ PortCurves: TypeAlias = dict[tuple[int, float, float], tuple[list[float], list[l
 
 @lru_cache(maxsize=1)
 def _port_curves() -> PortCurves:
-    found: PortCurves = {}
+    port_curves: PortCurves = {}
     for row in _text("sram_ports.csv"):
         ports, node, width, depth, *factors = (float(value) for value in row.split(","))
-        depths, curves = found.setdefault((int(ports), node, math.log(width)), ([], [[] for _ in range(FIGURES)]))
+        depths, curves = port_curves.setdefault((int(ports), node, math.log(width)), ([], [[] for _ in range(FIGURES)]))
         depths.append(math.log(depth))
         read, write, area, leak, throughput, access = factors
         for curve, factor in zip(curves, (read, write, area, leak, ports / throughput, access), strict=True):
             curve.append(math.log(factor))
-    return found
+    return port_curves
 
 
-def _with_ports(one: SramTable, node: int, ports: int) -> Surface:
+def _with_ports(single_port: SramTable, node: int, ports: int) -> Surface:
     """The figures of a bank of one port, each times its factor."""
     two, four = (_port_factors(node, p) for p in (2, 4))
     along = math.log2(ports)
@@ -158,7 +158,7 @@ def _with_ports(one: SramTable, node: int, ports: int) -> Surface:
         factors = zip(figures, at_two, at_four, strict=True)
         return tuple(figure + line(along, (0.0, 1.0, 2.0), (0.0, a, b)) for figure, a, b in factors)
 
-    rows = zip(one.values, two, four, strict=True)
+    rows = zip(single_port.values, two, four, strict=True)
     return [[cell(*cells) for cells in zip(*row, strict=True)] for row in rows]
 
 
@@ -166,17 +166,17 @@ def _with_ports(one: SramTable, node: int, ports: int) -> Surface:
 def _port_factors(node: int, ports: int) -> list[list[list[float]]]:
     """By the table's widths and depths the logarithms of six factors: linear in node, log width and log depth, and
     beyond the runs as at the last ones."""
-    one, curves, i = table(node, 1), _port_curves(), bisect_right(_PORT_NODES[1:-1], node)
+    single_port, curves, i = table(node, 1), _port_curves(), bisect_right(_PORT_NODES[1:-1], node)
     widths = sorted({w for p, _, w in curves if p == ports})
     columns: list[list[list[float]]] = []
     for w in widths:
-        at_nodes = [curves[ports, known, w] for known in _PORT_NODES[i : i + 2]]
+        at_nodes = [curves[ports, run_node, w] for run_node in _PORT_NODES[i : i + 2]]
         columns.append([])
-        for depth in one.depths:
+        for depth in single_port.depths:
             low, high = ([clamped(depth, depths, figure) for figure in figures] for depths, figures in at_nodes)
             columns[-1].append([line(node, _PORT_NODES[i : i + 2], pair) for pair in zip(low, high, strict=True)])
-    found = []
-    for width in one.widths:
+    factors = []
+    for width in single_port.widths:
         cells = zip(*columns, strict=True)
-        found.append([[clamped(width, widths, figure) for figure in zip(*cell, strict=True)] for cell in cells])
-    return found
+        factors.append([[clamped(width, widths, figure) for figure in zip(*cell, strict=True)] for cell in cells])
+    return factors
