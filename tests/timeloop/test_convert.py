@@ -41,10 +41,10 @@ def test_timeloops_own_numbers_by_its_rules(tmp_path: Path) -> None:
     assert numbers is not None
     (different,) = [count for count in numbers.counts if not count.equal]
     assert (different.level, different.space, different.action) == ("Register", "Outputs", "read")
-    assert (different.here, different.there, different.why) == (192, 128, "sent up")
+    assert (different.here, different.timeloop, different.difference) == (192, 128, "sent up")
     dram = 512 * (2 + 3 + 8)  # 12, 18 and 64 values in whole accesses of 8
     register = 0.5 * (192 + 192 + 128) + 0.25 * (12 + 72 + 192)
-    assert numbers.energy_there == pytest.approx((dram + register + 0.75 * 192 + 4 * 0.001 * 69) * 1e-12)
+    assert numbers.timeloop_energy == pytest.approx((dram + register + 0.75 * 192 + 4 * 0.001 * 69) * 1e-12)
 
 
 def test_the_form_that_users_write_is_the_same(tmp_path: Path) -> None:

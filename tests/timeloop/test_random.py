@@ -129,7 +129,7 @@ def fills(found: TimeloopImport) -> dict[tuple[str, str], int]:
     expected = {}
     for number, level in enumerate(found.levels):
         for space in found.problem.spaces:
-            if (number, space.theirs) not in found.nest.holders or number == 0 or space.is_output:
+            if (number, space.timeloop_name) not in found.nest.holders or number == 0 or space.is_output:
                 continue
             loops = found.nest.loops
             first = next((i for i, loop in enumerate(loops) if loop.level >= number), len(loops))
@@ -151,10 +151,10 @@ def test_fills_are_those_of_a_walk_through_the_loops(tmp_path: Path) -> None:
             pytest.fail("\n".join(texts))
         for (level, tensor), expected in fills(found).items():
             number = [one.name for one in found.levels].index(level)
-            theirs = next(space.theirs for space in found.problem.spaces if space.name == tensor)
-            if (number, theirs) not in found.nest.lost:
+            timeloop_name = next(space.timeloop_name for space in found.problem.spaces if space.name == tensor)
+            if (number, timeloop_name) not in found.nest.lost_overlaps:
                 assert einsum.actions[level, tensor, "write"] == expected, "\n".join(texts)
                 compared += 1
-                slid += tensor == "Input" and found.nest.holders[number, theirs] < len(found.nest.loops)
+                slid += tensor == "Input" and found.nest.holders[number, timeloop_name] < len(found.nest.loops)
     assert compared > 3 * CASES
     assert slid > CASES / 2

@@ -30,11 +30,11 @@ def test_all_numbers_are_those_of_timeloop(name: str) -> None:
     assert with_statistics.statistics is not None
     assert len(with_statistics.counts) >= 6
     for count, rule in zip(with_statistics.counts, by_rules.counts, strict=True):
-        assert count.equal or count.why == SENT_UP
-        assert math.isclose(count.there, rule.there), "the named differences say exactly how much"
-    assert by_rules.cycles_there == with_statistics.statistics.cycles
+        assert count.equal or count.difference == SENT_UP
+        assert math.isclose(count.timeloop, rule.timeloop), "the named differences say exactly how much"
+    assert by_rules.timeloop_cycles == with_statistics.statistics.cycles
     # Statistics give picojoules of each compute with two digits.
-    assert math.isclose(by_rules.energy_there, with_statistics.statistics.energy, rel_tol=2e-6)
+    assert math.isclose(by_rules.timeloop_energy, with_statistics.statistics.energy, rel_tol=2e-6)
 
 
 def test_how_many_numbers_are_equal() -> None:

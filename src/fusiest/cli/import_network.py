@@ -105,7 +105,9 @@ def _import_timeloop(files: list[str], outputs: ImportOutputs, strict: bool) -> 
     unexplained = imported.report.unexplained
     if strict and unexplained:
         c = unexplained[0]
-        raise SpecError(f"--strict: {c.level} {c.space} {c.action}s are {c.here:,.0f}, Timeloop's are {c.there:,.0f}")
+        raise SpecError(
+            f"--strict: {c.level} {c.space} {c.action}s are {c.here:,.0f}, Timeloop's are {c.timeloop:,.0f}"
+        )
 
 
 def _deliver(yaml: str, summary: str, text: str, document: object, outputs: ImportOutputs) -> None:

@@ -94,7 +94,7 @@ class _Limiting:
     def _all_factors(self, directive: Directive) -> Iterator[DirectiveFactor]:
         """Factors that are given, and those that others imply."""
         more, sizes = directive.more, self.problem.sizes
-        given = {factor.dimension for factor in directive.factors}
+        factored = {factor.dimension for factor in directive.factors}
         for factor in directive.factors:
             if factor.dimension not in sizes:
                 if factor.value > 1 and factor.operator == "==":
@@ -108,22 +108,22 @@ class _Limiting:
                 )
             else:
                 yield factor
-        ones = set(sizes) - given if "factors_only" in more else set()
+        ones = set(sizes) - factored if "factors_only" in more else set()
         if directive.kind == "temporal":
             for name in names_of(
                 more.get("no_iteration_over_dataspaces"), "no_iteration_over_dataspaces", directive.source
             ):
-                ones |= self.problem.space(name, directive.source).dimensions - given
+                ones |= self.problem.space(name, directive.source).dimensions - factored
         yield from (DirectiveFactor(dimension, "==", 1) for dimension in sorted(ones))
 
     def _order(self, directive: Directive) -> list[str]:
-        return directive.order([*self.problem.sizes, *self.problem.gone], strict=False)
+        return directive.order([*self.problem.sizes, *self.problem.unit_dimensions], strict=False)
 
     # What becomes of it.
 
     def limits(self) -> list[LevelLimits]:
         """Per level."""
-        found, applied = [], set[tuple[int, str]]()
+        per_level, applied = [], set[tuple[int, str]]()
         for number, level in enumerate(self.levels):
             limits = LevelLimits()
             if level.kind == "memory":
@@ -133,9 +133,9 @@ class _Limiting:
                 if number:
                     limits.tile_shape = self._extents(number, [*limits.keep, *limits.may_keep], applied)
             limits.axes = self._axes(number)
-            found.append(limits)
+            per_level.append(limits)
         self._tell(applied)
-        return found
+        return per_level
 
     def _extents(self, number: int, held: list[str], applied: set[tuple[int, str]]) -> list[str]:
         spaces = [space for space in self.problem.spaces if space.name in held]
@@ -156,11 +156,11 @@ class _Limiting:
         return self._comparisons(fixed)
 
     def _comparisons(self, grouped: dict[tuple[str, int], list[str]]) -> list[str]:
-        found = []
+        lines = []
         for (operator, value), dimensions in grouped.items():
             names = " | ".join(self.problem.variables[d] for d in dict.fromkeys(dimensions))
-            found.append(f"{{expression: {names}, operator: '{operator}', value: {value}}}")
-        return found
+            lines.append(f"{{expression: {names}, operator: '{operator}', value: {value}}}")
+        return lines
 
     def _product(self, dimension: str, numbers: range) -> tuple[str, int] | None:
         """All factors of a dimension in these levels, if all are fixed or limited from above."""
@@ -179,13 +179,15 @@ class _Limiting:
     def _tell(self, applied: set[tuple[int, str]]) -> None:
         """What is not applied."""
         for number, level in enumerate(self.levels):
-            left = [
+            unapplied = [
                 f"{d}{'=' if f.operator == '==' else f.operator}{f.value}"
                 for (n, kind, d), f in self.factors.items()
                 if n == number and kind == "temporal" and (n, d) not in applied and level.kind == "memory"
             ]
-            if left:
-                self.remarks.append(f"not fixed, but searched: temporal factors of {level.name} ({', '.join(left)})")
+            if unapplied:
+                self.remarks.append(
+                    f"not fixed, but searched: temporal factors of {level.name} ({', '.join(unapplied)})"
+                )
         if self.free_orders:
             self.remarks.append(f"not fixed, but searched: the order of loops of {', '.join(self.free_orders)}")
 
@@ -201,28 +203,28 @@ class _Limiting:
         order = [
             *(
                 d
-                for d in (*self.problem.gone, *self.problem.sizes)
-                if d not in listed and (d in ones or d in self.problem.gone)
+                for d in (*self.problem.unit_dimensions, *self.problem.sizes)
+                if d not in listed and (d in ones or d in self.problem.unit_dimensions)
             ),
             *listed,
         ]
-        found: dict[str, list[str]] = {}
+        axis_lines: dict[str, list[str]] = {}
         for axis in axes:
-            away = [] if directive.split is None else [
+            excluded = [] if directive.split is None else [
                 d for d in self.problem.sizes if (d in order[: directive.split]) != (axis == "X")
             ]  # fmt: skip
-            bounds = self._bounds(number, away, len(axes) > 1 and directive.split is None)
-            found[axis] = ["loop_bounds:", *(f"- {bound}" for bound in bounds)] if bounds else []
-            found[axis] += self._reuse(directive)
-        return found
+            bounds = self._bounds(number, excluded, len(axes) > 1 and directive.split is None)
+            axis_lines[axis] = ["loop_bounds:", *(f"- {bound}" for bound in bounds)] if bounds else []
+            axis_lines[axis] += self._reuse(directive)
+        return axis_lines
 
-    def _bounds(self, number: int, away: list[str], shared: bool) -> list[str]:
+    def _bounds(self, number: int, excluded: list[str], shared: bool) -> list[str]:
         """Comparisons of one axis. A factor that two axes share limits each of them."""
         grouped: dict[tuple[str, int], list[str]] = {}
-        if away:
-            grouped["==", 1] = list(away)
+        if excluded:
+            grouped["==", 1] = list(excluded)
         for (n, kind, dimension), factor in self.factors.items():
-            if n != number or kind != "spatial" or dimension in away:
+            if n != number or kind != "spatial" or dimension in excluded:
                 continue
             operator = factor.operator
             if shared and factor.value > 1:

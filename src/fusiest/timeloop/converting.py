@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fusiest.errors import InvalidMapping, SpecError
 from fusiest.spec import Spec, load_texts
 from fusiest.timeloop.constraints import read_limits
-from fusiest.timeloop.differences import OVERLAP, WHY, Counted, Mapped, counted
+from fusiest.timeloop.differences import OVERLAP, REASONS, Counted, Mapped, counted
 from fusiest.timeloop.directives import Directive, read_directive
 from fusiest.timeloop.energies import LevelEnergies, read_tables
 from fusiest.timeloop.estimated import estimated
@@ -44,12 +44,12 @@ def import_timeloop(files: Sequence[str]) -> TimeloopImport:
         if sections.section(name) is None:
             raise SpecError(f"none of the files has Timeloop's section '{name}'")
     variables = sections.section("variables") or {}
-    levels, inside = read_levels(sections.section("architecture"), variables)
+    levels, arch_directives = read_levels(sections.section("architecture"), variables)
     problem = read_problem(sections.section("problem"))
     energies = read_tables(sections.section("ERT"), sections.section("ART"))
     mapping = _directives(sections, "mapping")
     nest = read_nest(mapping, problem, levels) if mapping else None
-    limits, remarks = read_limits([*inside, *_directives(sections, "constraints")], problem, levels)
+    limits, remarks = read_limits([*arch_directives, *_directives(sections, "constraints")], problem, levels)
     lifted = out_of_order(nest, levels, limits) if nest is not None else []
     if lifted:
         remarks.append(
@@ -78,9 +78,9 @@ def _compared(mapped: Mapped, sections: TimeloopFiles, remarks: list[str]) -> Co
     if len(texts) > 1:
         raise SpecError(f"{texts[1][0]}: statistics are given twice")
     statistics = read_statistics(*texts[0]) if texts else None
-    if statistics is None and mapped.nest.lost:
-        where = ", ".join(f"{mapped.levels[n].name} {space}" for n, space in sorted(mapped.nest.lost))
-        remarks.append(f"overlap: {WHY[OVERLAP]}: {where}; Timeloop's own numbers may be lower there")
+    if statistics is None and mapped.nest.lost_overlaps:
+        where = ", ".join(f"{mapped.levels[n].name} {space}" for n, space in sorted(mapped.nest.lost_overlaps))
+        remarks.append(f"overlap: {REASONS[OVERLAP]}: {where}; Timeloop's own numbers may be lower there")
     try:
         return counted(mapped, statistics)
     except InvalidMapping as error:
@@ -90,17 +90,17 @@ def _compared(mapped: Mapped, sections: TimeloopFiles, remarks: list[str]) -> Co
 
 def _filled(levels: list[TimeloopLevel], energies: dict[str, LevelEnergies], cycle: float) -> list[str]:
     """Estimate what no table gives; what cannot be estimated is 0."""
-    by, missing = [], []
+    estimates, missing = [], []
     for level in levels:
-        if level.kind == "place" or _given(level, energies).actions:
+        if level.kind == "place" or _energies_of(level, energies).actions:
             continue
-        found = estimated(level, cycle)
-        if found is None:
+        estimate = estimated(level, cycle)
+        if estimate is None:
             missing.append(level.name)
         else:
-            energies[level.theirs] = found[0]
-            by.append(f"{level.name} ({found[1]})")
-    remarks = [f"no energies are given, they are estimated: {', '.join(by)}"] if by else []
+            energies[level.timeloop_name], classes = estimate
+            estimates.append(f"{level.name} ({classes})")
+    remarks = [f"no energies are given, they are estimated: {', '.join(estimates)}"] if estimates else []
     if missing:
         remarks.append(
             f"no energies are given for {', '.join(missing)}: they are 0; add the energy table (ERT), or the technology"
@@ -112,15 +112,15 @@ def _about_energies(levels: list[TimeloopLevel], energies: dict[str, LevelEnergi
     """What of the tables is not counted."""
     remarks: list[str] = []
     for level in levels:
-        given = _given(level, energies).actions
-        if level.kind == "compute" and given.get("leak"):
+        actions = _energies_of(level, energies).actions
+        if level.kind == "compute" and actions.get("leak"):
             remarks.append(f"{level.name}: Timeloop does not count the leakage of a compute; its leak_power is 0")
         if level.kind == "memory" and level.cluster > 1:
             remarks.append(
                 f"{level.name}: {level.cluster} instances share an access and its energy, whether all are in use or not; "
                 "Timeloop shares it among those in use"
             )
-        write, update = given.get("write"), given.get("update")
+        write, update = actions.get("write"), actions.get("update")
         if level.kind == "memory" and write is not None and update is not None and write != update:
             remarks.append(
                 f"{level.name}: an update takes {update:g} pJ, a write {write:g} pJ; both take {write:g} pJ here"
@@ -128,14 +128,14 @@ def _about_energies(levels: list[TimeloopLevel], energies: dict[str, LevelEnergi
     return remarks
 
 
-def _given(level: TimeloopLevel, energies: dict[str, LevelEnergies]) -> LevelEnergies:
-    return energies.get(level.theirs) or LevelEnergies()
+def _energies_of(level: TimeloopLevel, energies: dict[str, LevelEnergies]) -> LevelEnergies:
+    return energies.get(level.timeloop_name) or LevelEnergies()
 
 
 def _directives(sections: TimeloopFiles, name: str) -> list[Directive]:
     return [
         read_directive(entry)
-        for value in sections.found.get(name, ())
+        for value in sections.values.get(name, ())
         for entry in (tables_in(value, name) if value else ())
     ]
 
@@ -143,9 +143,9 @@ def _directives(sections: TimeloopFiles, name: str) -> list[Directive]:
 def _cycle(levels: list[TimeloopLevel], variables: dict[str, object]) -> float:
     """Seconds of a cycle: the clock of all."""
     for names, source in [(variables, None), *((level.attributes, level.source) for level in levels)]:
-        given = names.get("global_cycle_seconds")
-        if given is not None and given != "must_specify":
-            cycle = float(number_of(given, "global_cycle_seconds", names, source))
+        value = names.get("global_cycle_seconds")
+        if value is not None and value != "must_specify":
+            cycle = float(number_of(value, "global_cycle_seconds", names, source))
             if not 0 < cycle < float("inf"):
                 raise SpecError("global_cycle_seconds must be positive", source)
             return cycle

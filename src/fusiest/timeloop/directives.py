@@ -55,28 +55,30 @@ class Directive:
 
     def order(self, dimensions: Sequence[str], strict: bool = True) -> list[str]:
         """The dimensions that the permutation lists, innermost first. Those of size 1 are gone, which constraints may name."""
-        given = self.permutation
-        if given is None:
+        permutation = self.permutation
+        if permutation is None:
             return []
-        found = (
-            names_of(given, "permutation", self.source) if isinstance(given, list) else _split_names(given, dimensions)
+        names = (
+            names_of(permutation, "permutation", self.source)
+            if isinstance(permutation, list)
+            else _split_names(permutation, dimensions)
         )
-        for name in found:
+        for name in names:
             if name not in dimensions and strict:
                 raise SpecError(f"{self.target}: permutation: there is no dimension '{shown(name)}'", self.source)
-        if len(set(found)) != len(found):
+        if len(set(names)) != len(names):
             raise SpecError(f"{self.target}: permutation: a dimension is listed twice", self.source)
-        return [str(name) for name in found]
+        return [str(name) for name in names]
 
 
 def read_directive(table: FileTable, kind: str | None = None, target: str | None = None) -> Directive:
     """One entry; inside of an architecture, kind and target are known from where it stands."""
     if target is None:
         target = str(name_in(table, "target", "an entry of the mapping or the constraints"))
-        given = table.get("type")
-        if not isinstance(given, str) or given not in KINDS:
-            raise SpecError(f"{target}: the type '{shown(given)}' is not supported", table.source)
-        kind = KINDS[given]
+        type_name = table.get("type")
+        if not isinstance(type_name, str) or type_name not in KINDS:
+            raise SpecError(f"{target}: the type '{shown(type_name)}' is not supported", table.source)
+        kind = KINDS[type_name]
     table.only(f"{target}", *_FIELDS, *_CONSTRAINT_FIELDS)
     split = table.get("split")
     if split is not None and (isinstance(split, bool) or not isinstance(split, int)):
@@ -92,27 +94,27 @@ def read_directive(table: FileTable, kind: str | None = None, target: str | None
     )  # fmt: skip
 
 
-def _factors(given: Any, target: str, table: FileTable) -> list[DirectiveFactor]:
-    if given is None:
+def _factors(texts: Any, target: str, table: FileTable) -> list[DirectiveFactor]:
+    if texts is None:
         return []
-    if isinstance(given, FileTable):
-        given = [f"{dimension}={value}" for dimension, value in given.items()]
-    if isinstance(given, str):
+    if isinstance(texts, FileTable):
+        texts = [f"{dimension}={value}" for dimension, value in texts.items()]
+    if isinstance(texts, str):
         # A comma is a separator where a name follows, and announces a last pass where a number does.
-        given = re.split(r"[,\s]+(?=[A-Za-z_])", given.strip(" ,")) if given.strip(" ,") else []
-    if not isinstance(given, list):
+        texts = re.split(r"[,\s]+(?=[A-Za-z_])", texts.strip(" ,")) if texts.strip(" ,") else []
+    if not isinstance(texts, list):
         raise SpecError(f"{target}: factors must be a list such as [R=3, P=16]", table.source)
-    found = []
-    for text in given:
+    factors = []
+    for text in texts:
         match = _FACTOR.match(str(text))
         if match:
-            found.append(_factor(match[1], match[2], match[3], match[4]))
+            factors.append(_factor(match[1], match[2], match[3], match[4]))
             continue
         match = _SHORT.match(str(text))
         if not match:
             raise SpecError(f"{target}: '{shown(text)}' is not a factor such as R=3", table.source)
-        found.append(_factor(match[1], "=", match[2], match[3]))
-    return found
+        factors.append(_factor(match[1], "=", match[2], match[3]))
+    return factors
 
 
 def _factor(dimension: str, operator: str, value: str, last: str | None) -> DirectiveFactor:

@@ -23,32 +23,32 @@ class LevelEnergies:
 
 def read_tables(ert: Any, art: Any) -> dict[str, LevelEnergies]:
     """By the last part of the name that the tables use, such as `DRAM` for `system.DRAM[1..1]`."""
-    found: dict[str, LevelEnergies] = {}
+    energies: dict[str, LevelEnergies] = {}
     for entry in _entries(ert, "ERT"):
-        mine = found.setdefault(_own_name(entry), LevelEnergies())
+        level_energies = energies.setdefault(_last_part(entry), LevelEnergies())
         for action in tables_in(entry.get("actions") or [], "actions", entry.source):
             name = str(name_in(action, "name", "an action"))
             energy = float(number_of(action.get("energy", 0), f"the energy of {name}", {}, action.source))
             if not 0 <= energy < float("inf"):
                 raise SpecError(f"the energy of {name} must not be negative", action.source)
             # An action may be listed once for each of its arguments; Timeloop takes the dearest.
-            mine.actions[name] = max(mine.actions.get(name, 0.0), energy)
+            level_energies.actions[name] = max(level_energies.actions.get(name, 0.0), energy)
     for entry in _entries(art, "ART"):
         area = float(number_of(entry.get("area", 0), "area", {}, entry.source))
-        found.setdefault(_own_name(entry), LevelEnergies()).area = area
-    return found
+        energies.setdefault(_last_part(entry), LevelEnergies()).area = area
+    return energies
 
 
-def _entries(section: Any, what: str) -> list[FileTable]:
+def _entries(section: Any, label: str) -> list[FileTable]:
     if section is None:
         return []
-    table = table_of(section, what)
-    return tables_in(table.get("tables") or [], f"{what}.tables", table.source)
+    table = table_of(section, label)
+    return tables_in(table.get("tables") or [], f"{label}.tables", table.source)
 
 
-def _own_name(entry: FileTable) -> str:
+def _last_part(entry: FileTable) -> str:
     name = name_in(entry, "name", "a table")
-    found = _LAST.search(str(name))
-    if not found:
+    match = _LAST.search(str(name))
+    if not match:
         raise SpecError(f"'{name}' is not the name of a component", entry.source)
-    return found[1]
+    return match[1]

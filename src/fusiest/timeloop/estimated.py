@@ -23,13 +23,13 @@ def estimated(level: TimeloopLevel, cycle: float) -> tuple[LevelEnergies, str] |
         return None
     if parts is None:
         return None
-    found = LevelEnergies(area=sum(n * part.area for part, _, n in parts) / SQUARE_MICROMETRE)
+    energies = LevelEnergies(area=sum(n * part.area for part, _, n in parts) / SQUARE_MICROMETRE)
     for action in ("read", "write", "compute"):
         costs = [n * _action(part, action).energy for part, n, _ in parts]
         if action in parts[0][0].actions:
-            found.actions[action] = sum(costs) / PICOJOULE
-    found.actions["leak"] = sum(n * part.leak_power for part, _, n in parts) * cycle / PICOJOULE
-    return found, " and ".join(dict.fromkeys(part.component_class for part, _, _ in parts))
+            energies.actions[action] = sum(costs) / PICOJOULE
+    energies.actions["leak"] = sum(n * part.leak_power for part, _, n in parts) * cycle / PICOJOULE
+    return energies, " and ".join(dict.fromkeys(part.component_class for part, _, _ in parts))
 
 
 def _action(part: Estimate, action: str) -> Any:
@@ -43,9 +43,9 @@ def _parts(level: TimeloopLevel, node: float | None) -> list[tuple[Estimate, int
     kind = str(attributes.get("subclass") or attributes.get("class", "")).lower()
     width, values = level.bits * level.block * level.cluster, level.values
     if "dram" in kind and level.kind == "memory":
-        given = str(attributes.get("type") or "LPDDR4").upper()
-        known = [one.name for one in all_classes() if one.name == given]
-        return [(estimate(known[0] if known else "LPDDR4", width=width), 1, 1)]
+        dram = str(attributes.get("type") or "LPDDR4").upper()
+        is_class = any(component_class.name == dram for component_class in all_classes())
+        return [(estimate(dram if is_class else "LPDDR4", width=width), 1, 1)]
     if node is None:
         return None
     if level.kind == "compute":

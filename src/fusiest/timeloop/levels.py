@@ -33,7 +33,7 @@ class TimeloopLevel:
     """One level. `mesh` is how many there are, along X and Y; `place` one that stores nothing and stands for a fanout."""
 
     name: str
-    theirs: str
+    timeloop_name: str
     kind: str
     mesh: tuple[int, int]
     source: Any
@@ -41,14 +41,14 @@ class TimeloopLevel:
 
     def called(self, name: str) -> bool:
         """Whether a file means this level."""
-        return name in (self.name, self.theirs)
+        return name in (self.name, self.timeloop_name)
 
     def amount(self, names: tuple[str, ...]) -> int | float | None:
         """The first of these attributes that is given."""
         for name in names:
             if self.attributes.get(name) is not None:
-                what = f"{self.name}: {name}"
-                return number_of(self.attributes[name], what, self.attributes, self.source)
+                label = f"{self.name}: {name}"
+                return number_of(self.attributes[name], label, self.attributes, self.source)
         return None
 
     @property
@@ -64,8 +64,8 @@ class TimeloopLevel:
     @property
     def block(self) -> int:
         """Values that one access moves, of one instance."""
-        given, width = self.amount(("block_size", "n_words")), self.amount(_WIDTHS)
-        return int(given or max((width or 0) // (self.bits * self.cluster), 1))
+        words, width = self.amount(("block_size", "n_words")), self.amount(_WIDTHS)
+        return int(words or max((width or 0) // (self.bits * self.cluster), 1))
 
     @property
     def values(self) -> int | None:
@@ -84,18 +84,18 @@ def read_levels(section: Any, variables: Mapping[str, object]) -> tuple[list[Tim
     if "nodes" in architecture:
         architecture.only("architecture", "version", "nodes")
         directives: list[Directive] = []
-        found = list(_from_nodes(architecture["nodes"], _Above(dict(variables), (1, 1)), directives, architecture))
+        levels = list(_from_nodes(architecture["nodes"], _Above(dict(variables), (1, 1)), directives, architecture))
     elif "subtree" in architecture:
-        directives, found = [], list(_from_subtree(architecture, dict(variables), 1))
+        directives, levels = [], list(_from_subtree(architecture, dict(variables), 1))
     else:
         raise SpecError("architecture: expected 'nodes' or 'subtree'", architecture.source)
-    return _checked(found, architecture), directives
+    return _checked(levels, architecture), directives
 
 
 def find_level(levels: list[TimeloopLevel], name: str, at: Any, kind: str) -> int:
     """The level that a target means; what is said of the spatial loops of a component that is spread belongs above it."""
     for number, level in enumerate(levels):
-        if kind == "spatial" and level.theirs == f"inter_{name}_spatial":
+        if kind == "spatial" and level.timeloop_name == f"inter_{name}_spatial":
             return number
     for number, level in enumerate(levels):
         if level.called(name):
@@ -112,11 +112,11 @@ def _from_subtree(table: FileTable, above: dict[str, Any], count: int) -> Iterat
         if entry.get("enabled") is False:
             continue
         name, n = _counted(entry)
-        own = table_of(entry.get("attributes") or FileTable({}, entry.source), f"attributes of {name}")
-        attributes = {**above, **_named(own, above)}
-        given = own.get("instances")
-        total = n * count if given is None else whole_of(given, f"{name}: instances", attributes, entry.source)
-        mesh_x = whole_of(own.get("meshX", total), f"{name}: meshX", attributes, entry.source)
+        own_attributes = table_of(entry.get("attributes") or FileTable({}, entry.source), f"attributes of {name}")
+        attributes = {**above, **_named(own_attributes, above)}
+        instances = own_attributes.get("instances")
+        total = n * count if instances is None else whole_of(instances, f"{name}: instances", attributes, entry.source)
+        mesh_x = whole_of(own_attributes.get("meshX", total), f"{name}: meshX", attributes, entry.source)
         if total % mesh_x:
             raise SpecError(f"{name}: meshX {mesh_x} does not divide its {total} instances", entry.source)
         yield _level(name, entry, attributes, (mesh_x, total // mesh_x))
@@ -127,20 +127,20 @@ def _from_subtree(table: FileTable, above: dict[str, Any], count: int) -> Iterat
         yield from _from_subtree(entry, {**above, **_named(inherited, above)}, count * n)
 
 
-def _named(own: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _named(attributes: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes, those that are another's name as that: `technology: technology`, where a variable has that name."""
-    return {key: above.get(value, value) if isinstance(value, str) else value for key, value in own.items()}
+    return {key: above.get(value, value) if isinstance(value, str) else value for key, value in attributes.items()}
 
 
 def _counted(entry: FileTable) -> tuple[str, int]:
     name = name_in(entry, "name", "a component")
-    found = _RANGE.match(name)
-    if not found:
+    match = _RANGE.match(name)
+    if not match:
         return str(name), 1
-    first, last = int(found[2]), int(found[3])
+    first, last = int(match[2]), int(match[3])
     if last < first:
         raise SpecError(f"'{shown(name)}' has no instances", name)
-    return found[1], last - first + 1
+    return match[1], last - first + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +170,15 @@ def _from_nodes(nodes: Any, above: _Above, directives: list[Directive], parent: 
         name = name_in(entry, "name", "a node")
         if entry.get("enabled") is False:
             continue
-        what = f"node {name}"
-        entry.only(what, "name", "class", "subclass", "attributes", "spatial", "constraints", "required_actions", "enabled",
+        label = f"node {name}"
+        entry.only(label, "name", "class", "subclass", "attributes", "spatial", "constraints", "required_actions", "enabled",
                    "power_gated_at", "area_scale", "energy_scale")  # fmt: skip
         for scale in ("area_scale", "energy_scale"):
             if entry.get(scale) not in (None, 1):
-                raise SpecError(f"{what}: {scale} is not supported", entry.source)
-        own = table_of(entry.get("attributes") or FileTable({}, entry.source), what)
-        attributes = {**above.attributes, **_named(own, above.attributes)}
-        mesh = _spread(entry, above, what)
+                raise SpecError(f"{label}: {scale} is not supported", entry.source)
+        own_attributes = table_of(entry.get("attributes") or FileTable({}, entry.source), label)
+        attributes = {**above.attributes, **_named(own_attributes, above.attributes)}
+        mesh = _spread(entry, above, label)
         place = f"inter_{name}_spatial"
         constraints = entry.get("constraints") or FileTable({}, entry.source)
         constraints.only(f"constraints of {name}", "spatial", "temporal", "dataspace")
@@ -197,16 +197,16 @@ def _from_nodes(nodes: Any, above: _Above, directives: list[Directive], parent: 
 
 def _in_one_branch(directives: list[Directive]) -> list[Directive]:
     """What one of parallel memories must keep passes by the others."""
-    kept = {d.target: d.keep for d in directives if d.kind == "dataspace"}
-    found = []
+    keep = {d.target: d.keep for d in directives if d.kind == "dataspace"}
+    narrowed = []
     for directive in directives:
         if directive.kind == "dataspace":
-            others = {name for target, names in kept.items() if target != directive.target for name in names}
-            bypass = {*directive.bypass, *others} - {*directive.keep}
+            elsewhere = {name for target, names in keep.items() if target != directive.target for name in names}
+            bypass = {*directive.bypass, *elsewhere} - {*directive.keep}
             directive = replace(directive, bypass=tuple(sorted(bypass)))
         if directive.target != NOTHING:
-            found.append(directive)
-    return found
+            narrowed.append(directive)
+    return narrowed
 
 
 def _add(constraints: FileTable, kind: str, target: str, directives: list[Directive]) -> None:
@@ -214,27 +214,27 @@ def _add(constraints: FileTable, kind: str, target: str, directives: list[Direct
         directives.append(read_directive(table_of(constraints[kind], kind), kind, target))
 
 
-def _spread(entry: FileTable, above: _Above, what: str) -> tuple[int, int]:
+def _spread(entry: FileTable, above: _Above, label: str) -> tuple[int, int]:
     """How many there are of a node and of all below it."""
     spatial = entry.get("spatial") or FileTable({}, entry.source)
-    table_of(spatial, f"{what}: spatial", entry.source).only(f"{what}: spatial", "meshX", "meshY", "meshZ")
+    table_of(spatial, f"{label}: spatial", entry.source).only(f"{label}: spatial", "meshX", "meshY", "meshZ")
     x, y = (
-        whole_of(spatial.get(key, 1), f"{what}: {key}", above.attributes, entry.source) for key in ("meshX", "meshY")
+        whole_of(spatial.get(key, 1), f"{label}: {key}", above.attributes, entry.source) for key in ("meshX", "meshY")
     )
     if spatial.get("meshZ", 1) != 1:
-        raise SpecError(f"{what}: meshZ is not supported", entry.source)
+        raise SpecError(f"{label}: meshZ is not supported", entry.source)
     return above.mesh[0] * x, above.mesh[1] * y
 
 
 def _level(name: str, entry: FileTable, attributes: dict[str, Any], mesh: tuple[int, int]) -> TimeloopLevel:
-    kind_of = str(entry.get("class", ""))
+    class_name = str(entry.get("class", ""))
     for key, harmless in _REFUSED.items():
         value = attributes.get(key)
         if value not in (None, "null", harmless, {}, []):
             raise SpecError(f"{name}: {key} {shown(value)} is not supported", entry.source)
-    if "noc" in kind_of.lower() or "network" in kind_of.lower():
-        raise SpecError(f"{name}: networks ({kind_of}) are not supported", entry.source)
-    place = kind_of.startswith("dummy")
+    if "noc" in class_name.lower() or "network" in class_name.lower():
+        raise SpecError(f"{name}: networks ({class_name}) are not supported", entry.source)
+    place = class_name.startswith("dummy")
     stripped = _PLACE.match(name) if place else None
     shown_name = stripped[1] if stripped else name
     return TimeloopLevel(
@@ -243,36 +243,41 @@ def _level(name: str, entry: FileTable, attributes: dict[str, Any], mesh: tuple[
         "place" if place else "memory",
         mesh,
         entry.source,
-        {**attributes, "class": kind_of, "subclass": entry.get("subclass")},
+        {**attributes, "class": class_name, "subclass": entry.get("subclass")},
     )
 
 
-def _checked(found: list[TimeloopLevel], architecture: FileTable) -> list[TimeloopLevel]:
+def _checked(unchecked: list[TimeloopLevel], architecture: FileTable) -> list[TimeloopLevel]:
     """The innermost is the compute; names are different, and every fanout is whole."""
-    if len(found) < 2:
+    if len(unchecked) < 2:
         raise SpecError("the architecture needs a memory and a compute", architecture.source)
-    for level in found[:-1]:
-        kind_of = str(level.attributes.get("class", ""))
-        known = (
-            any(word in kind_of.lower() for word in _STORES)
+    for level in unchecked[:-1]:
+        class_name = str(level.attributes.get("class", ""))
+        is_memory = (
+            any(word in class_name.lower() for word in _STORES)
             or level.amount((*_DEPTHS, *_WIDTHS, "entries", "sizeKB")) is not None
         )
-        if level.kind == "memory" and not known:
-            raise SpecError(f"{level.name}: the class '{shown(kind_of)}' is not known to be a memory", level.source)
-    last = found[-1]
-    levels = [*found[:-1], TimeloopLevel(last.name, last.theirs, "compute", last.mesh, last.source, last.attributes)]
+        if level.kind == "memory" and not is_memory:
+            raise SpecError(f"{level.name}: the class '{shown(class_name)}' is not known to be a memory", level.source)
+    last = unchecked[-1]
+    levels = [
+        *unchecked[:-1],
+        TimeloopLevel(last.name, last.timeloop_name, "compute", last.mesh, last.source, last.attributes),
+    ]
     if levels[0].kind != "memory":
         raise SpecError("the outermost level must be a memory", levels[0].source)
-    taken: list[str] = []
+    names: list[str] = []
     for number, level in enumerate(levels):
         clash = level.kind == "place" and any(other.name == level.name for other in levels if other is not level)
-        name = level.theirs if clash else level.name
+        name = level.timeloop_name if clash else level.name
         if not NAME.match(name) or name in RESERVED:
             raise SpecError(f"'{shown(name)}' cannot be a component's name", level.source)
-        if name in taken:
+        if name in names:
             raise SpecError(f"two levels are called {name}", level.source)
-        taken.append(name)
-        levels[number] = TimeloopLevel(name, level.theirs, level.kind, level.mesh, level.source, level.attributes)
+        names.append(name)
+        levels[number] = TimeloopLevel(
+            name, level.timeloop_name, level.kind, level.mesh, level.source, level.attributes
+        )
     for outer, inner in zip(levels, levels[1:], strict=False):
         if any(b % a for a, b in zip(outer.mesh, inner.mesh, strict=True)):
             raise SpecError(

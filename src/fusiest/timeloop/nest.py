@@ -30,38 +30,37 @@ class FactorLoop:
 
 @dataclass(slots=True)
 class LevelMapping:
-    """What a mapping says of one level: loops from the outermost in as (dimension, iterations, axis), and what is kept."""
+    """What a mapping says of one level: loops from the outermost in as (dimension, iterations, axis), and the data spaces kept."""
 
     temporal: list[tuple[str, int]] = field(default_factory=list)
     spatial: list[tuple[str, int, str]] = field(default_factory=list)
     last: dict[tuple[str, str], int] = field(default_factory=dict)
     """The shorter last pass of imperfect factors, by kind and dimension."""
-    kept: frozenset[str] = frozenset()
+    spaces: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class TimeloopNest:
-    """A whole mapping: its loops, what each level keeps, and before how many of the loops each holder stands."""
+    """A whole mapping: its loops, and before how many of the loops each holder stands."""
 
     loops: tuple[FactorLoop, ...]
-    kept: tuple[frozenset[str], ...]
     holders: dict[tuple[int, str], int]
     """(level, data space) -> the number of loops above the holder."""
-    lost: frozenset[tuple[int, str]]
+    lost_overlaps: frozenset[tuple[int, str]]
     """Holders of windows whose overlap Timeloop keeps, or sends to neighbours at once, and that cannot be had here."""
 
     def tree(self, problem: TimeloopProblem, levels: list[TimeloopLevel]) -> LoopTree:
         """The same as a LoopTree."""
         nodes: list[Node] = []
-        spaces = {space.theirs: space for space in problem.spaces}
+        spaces = {space.timeloop_name: space for space in problem.spaces}
         for position in range(len(self.loops) + 1):
-            here = [key for key, at in self.holders.items() if at == position]
+            standing = [key for key, at in self.holders.items() if at == position]
             # Space for a window is taken below the loop that slides it, if no other holder stands between.
-            last = self.loops[position].dimension if position < len(self.loops) else ""
-            slides = {t: last in space.dimensions - space.alone for t, space in spaces.items()}
+            dimension_below = self.loops[position].dimension if position < len(self.loops) else ""
+            slides = {t: dimension_below in space.dimensions - space.alone for t, space in spaces.items()}
             for sliding in (False, True):
                 for number, level in enumerate(levels):
-                    held = [spaces[t].name for n, t in here if n == number and (n > 0 and slides[t]) == sliding]
+                    held = [spaces[t].name for n, t in standing if n == number and (n > 0 and slides[t]) == sliding]
                     if held:
                         nodes.append(Storage(tensors=tuple(held), component=level.name))
             if position < len(self.loops):
@@ -86,31 +85,31 @@ def place_name(levels: list[TimeloopLevel], number: int) -> str:
 
 def read_nest(directives: list[Directive], problem: TimeloopProblem, levels: list[TimeloopLevel]) -> TimeloopNest:
     """The mapping that these directives describe."""
-    everything = frozenset(space.theirs for space in problem.spaces)
-    mapped = [LevelMapping(kept=everything if level.kind == "memory" else frozenset()) for level in levels]
+    everything = frozenset(space.timeloop_name for space in problem.spaces)
+    mapped = [LevelMapping(spaces=everything if level.kind == "memory" else frozenset()) for level in levels]
     for directive in directives:
         number = find_level(levels, directive.target, directive.source, directive.kind)
-        level, mine = levels[number], mapped[number]
+        level, level_mapping = levels[number], mapped[number]
         if directive.kind == "dataspace":
-            mine.kept = _kept(directive, level, problem, everything)
+            level_mapping.spaces = _kept_spaces(directive, level, problem, everything)
             continue
         if level.kind == "compute":
             raise SpecError(f"{level.name} is the compute and has no loops", directive.source)
-        if any((directive.kind, f.dimension) in mine.last for f in directive.factors):
+        if any((directive.kind, f.dimension) in level_mapping.last for f in directive.factors):
             raise SpecError(f"{level.name} has two {directive.kind} entries in the mapping", directive.source)
-        mine.last |= {(directive.kind, f.dimension): f.last or f.value for f in directive.factors}
+        level_mapping.last |= {(directive.kind, f.dimension): f.last or f.value for f in directive.factors}
         if directive.kind == "temporal":
-            mine.temporal = _ordered(directive, problem)
+            level_mapping.temporal = _ordered(directive, problem)
         else:
-            mine.spatial = _spread(directive, problem, levels, number)
-    if mapped[0].kept != everything:
+            level_mapping.spatial = _spread(directive, problem, levels, number)
+    if mapped[0].spaces != everything:
         raise SpecError(f"mapping: {levels[0].name}, the outermost level, must keep every data space")
     loops = _loops(mapped, problem)
     holders, lost = _placed(loops, mapped, problem)
-    return TimeloopNest(loops, tuple(m.kept for m in mapped), holders, lost)
+    return TimeloopNest(loops, holders, lost)
 
 
-def _kept(
+def _kept_spaces(
     directive: Directive, level: TimeloopLevel, problem: TimeloopProblem, everything: frozenset[str]
 ) -> frozenset[str]:
     for name in (*directive.keep, *directive.bypass):
@@ -133,9 +132,9 @@ def _ordered(directive: Directive, problem: TimeloopProblem) -> list[tuple[str, 
         if factor.dimension in counts:
             raise SpecError(f"{directive.target}: {factor.dimension} has two factors", directive.source)
         counts[factor.dimension] = _count(factor, problem, directive)
-    known = list(problem.sizes)
-    order = directive.order([*known, *problem.gone])
-    inside_out = [*order, *(d for d in known if d not in order)]
+    dimensions = list(problem.sizes)
+    order = directive.order([*dimensions, *problem.unit_dimensions])
+    inside_out = [*order, *(d for d in dimensions if d not in order)]
     return [(d, counts[d]) for d in reversed(inside_out) if counts.get(d, 1) > 1]
 
 
@@ -144,9 +143,9 @@ def _count(factor: DirectiveFactor, problem: TimeloopProblem, directive: Directi
     size = problem.sizes.get(factor.dimension)
     if size is None:
         if factor.value > 1:
-            known = did_you_mean(factor.dimension, problem.sizes)
+            hint = did_you_mean(factor.dimension, problem.sizes)
             raise SpecError(
-                f"{directive.target}: {factor.dimension} cannot have the factor {factor.value}{known}", directive.source
+                f"{directive.target}: {factor.dimension} cannot have the factor {factor.value}{hint}", directive.source
             )
         return 1
     return factor.value or size
@@ -158,7 +157,7 @@ def _spread(
     """Spatial loops: the first `split` dimensions of the permutation run along X, the others along Y."""
     loops = _ordered(directive, problem)
     x, y = fanout(levels, number)
-    order = directive.order([*problem.sizes, *problem.gone])
+    order = directive.order([*problem.sizes, *problem.unit_dimensions])
     if directive.split is None:
         along = {d: "X" for d, _ in loops}
         if x == 1 and y > 1:
@@ -168,10 +167,10 @@ def _spread(
     used = {"X": 1, "Y": 1}
     for d, n in loops:
         used[along[d]] *= n
-    for axis, there in (("X", x), ("Y", y)):
-        if used[axis] > there:
+    for axis, available in (("X", x), ("Y", y)):
+        if used[axis] > available:
             raise SpecError(
-                f"{directive.target}: the mapping spreads {used[axis]} along {axis}, where there are {there}",
+                f"{directive.target}: the mapping spreads {used[axis]} along {axis}, where there are {available}",
                 directive.source,
             )
     return [(d, n, along[d]) for d, n in loops]
@@ -180,25 +179,25 @@ def _spread(
 def _loops(mapped: list[LevelMapping], problem: TimeloopProblem) -> tuple[FactorLoop, ...]:
     """All loops from the outermost in, with the tile below each."""
     written: list[tuple[int, str, int, str | None]] = []
-    for number, mine in enumerate(mapped):
-        written += [(number, d, n, None) for d, n in mine.temporal]
-        written += [(number, d, n, axis) for d, n, axis in mine.spatial]
+    for number, level_mapping in enumerate(mapped):
+        written += [(number, d, n, None) for d, n in level_mapping.temporal]
+        written += [(number, d, n, axis) for d, n, axis in level_mapping.spatial]
     below = dict.fromkeys(problem.sizes, 1)
-    found: list[FactorLoop] = []
+    loops: list[FactorLoop] = []
     for number, dimension, iterations, axis in reversed(written):
-        found.append(FactorLoop(number, dimension, iterations, below[dimension], axis))
+        loops.append(FactorLoop(number, dimension, iterations, below[dimension], axis))
         below[dimension] *= iterations
-    found.reverse()
+    loops.reverse()
     extents = dict(problem.sizes)
-    for loop in found:
+    for loop in loops:
         if -(-extents[loop.dimension] // loop.tile) != loop.iterations:
-            raise SpecError(_mismatch(loop.dimension, found, problem))
+            raise SpecError(_mismatch(loop.dimension, loops, problem))
         extents[loop.dimension] = loop.tile
     for dimension, extent in extents.items():
-        total = 1 + sum((_last(loop, mapped) - 1) * loop.tile for loop in found if loop.dimension == dimension)
+        total = 1 + sum((_last(loop, mapped) - 1) * loop.tile for loop in loops if loop.dimension == dimension)
         if extent != 1 or total != problem.sizes[dimension]:
-            raise SpecError(_mismatch(dimension, found, problem))
-    return tuple(found)
+            raise SpecError(_mismatch(dimension, loops, problem))
+    return tuple(loops)
 
 
 def _last(loop: FactorLoop, mapped: list[LevelMapping]) -> int:
@@ -216,18 +215,20 @@ def _placed(
     loops: tuple[FactorLoop, ...], mapped: list[LevelMapping], problem: TimeloopProblem
 ) -> tuple[dict[tuple[int, str], int], frozenset[tuple[int, str]]]:
     """Where each holder stands, and which of them cannot stand where Timeloop's overlap would be kept."""
-    found: dict[tuple[int, str], int] = {}
+    holders: dict[tuple[int, str], int] = {}
     lost: set[tuple[int, str]] = set()
     for space in problem.spaces:
-        for number, mine in enumerate(mapped):
-            if space.theirs not in mine.kept:
+        for number, level_mapping in enumerate(mapped):
+            if space.timeloop_name not in level_mapping.spaces:
                 continue
             first = next((i for i, loop in enumerate(loops) if loop.level >= number), len(loops))
-            stands, kept = _moved_up(first, loops, space)
-            found[number, space.theirs] = stands if number else 0
-            if number and not (kept and _unicast(loops[:first], space) and not _returns(first, stands, loops, space)):
-                lost.add((number, space.theirs))
-    return found, frozenset(lost)
+            stands, overlap_kept = _moved_up(first, loops, space)
+            holders[number, space.timeloop_name] = stands if number else 0
+            if number and not (
+                overlap_kept and _unicast(loops[:first], space) and not _returns(first, stands, loops, space)
+            ):
+                lost.add((number, space.timeloop_name))
+    return holders, frozenset(lost)
 
 
 def _moved_up(position: int, loops: tuple[FactorLoop, ...], space: DataSpace) -> tuple[int, bool]:
@@ -275,10 +276,10 @@ def _returns(position: int, stands: int, loops: tuple[FactorLoop, ...], space: D
         return False
     back = [0] * len(space.ranks)
     for (at, _), step in zip(reversed(temporal), reversed(steps), strict=True):
-        moved = [mine - inner for mine, inner in zip(step, back, strict=True)]
+        moved = [outer - inner for outer, inner in zip(step, back, strict=True)]
         if at < stands and at != temporal[-1][0] and moved == steps[-1]:
             return True
-        back = [inner + mine for inner, mine in zip(back, step, strict=True)]
+        back = [inner + outer for inner, outer in zip(back, step, strict=True)]
     return False
 
 
@@ -296,19 +297,19 @@ def _unicast(above: tuple[FactorLoop, ...], space: DataSpace) -> bool:
     """Whether no two instances of one fanout have the same window by different indices, as `p + r` has."""
     spatial = [loop for loop in above if loop.axis is not None]
     return not any(
-        one.level == other.level
-        and one.dimension != other.dimension
-        and {one.dimension, other.dimension} <= rank.keys()
-        for one in spatial
-        for other in spatial
+        first.level == second.level
+        and first.dimension != second.dimension
+        and {first.dimension, second.dimension} <= rank.keys()
+        for first in spatial
+        for second in spatial
         for rank in space.ranks
     )
 
 
-def _overlaps(loop: FactorLoop, space: DataSpace, extents: dict[str, int], known: bool) -> bool:
-    """Whether neighbouring tiles of this loop have something in common; it is known if they do in the loop inside of it."""
-    if loop.dimension in space.alone or known:
-        return known
+def _overlaps(loop: FactorLoop, space: DataSpace, extents: dict[str, int], inner_overlaps: bool) -> bool:
+    """Whether neighbouring tiles of this loop have something in common; they do if those of the loop inside of it do."""
+    if loop.dimension in space.alone or inner_overlaps:
+        return inner_overlaps
     rank = next(rank for rank in space.ranks if loop.dimension in rank)
     width = 1 + sum(abs(a) * (extents[d] - 1) for d, a in rank.items())
     return abs(rank[loop.dimension]) * loop.tile < width

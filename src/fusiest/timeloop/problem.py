@@ -25,9 +25,9 @@ CNN_DIMENSIONS = ("R", "S", "P", "Q", "C", "K", "N")
 
 @dataclass(frozen=True, slots=True)
 class DataSpace:
-    """A tensor: its name there and here, and per rank the coefficient of each dimension; dimensions of size 1 are gone."""
+    """A tensor: its name in Timeloop and here, and per rank the coefficient of each dimension; dimensions of size 1 are left out."""
 
-    theirs: str
+    timeloop_name: str
     name: str
     ranks: tuple[dict[str, int], ...]
     is_output: bool
@@ -58,7 +58,7 @@ class TimeloopProblem:
     sizes: dict[str, int]
     variables: dict[str, str]
     spaces: tuple[DataSpace, ...]
-    gone: tuple[str, ...] = ()
+    unit_dimensions: tuple[str, ...] = ()
     """Dimensions of size 1, which are left out."""
 
     @property
@@ -69,10 +69,10 @@ class TimeloopProblem:
     def space(self, name: str, at: Any = None) -> DataSpace:
         """By Timeloop's name."""
         for space in self.spaces:
-            if space.theirs == name:
+            if space.timeloop_name == name:
                 return space
         raise SpecError(
-            f"there is no data space '{shown(name)}'{did_you_mean(name, [s.theirs for s in self.spaces])}", at
+            f"there is no data space '{shown(name)}'{did_you_mean(name, [s.timeloop_name for s in self.spaces])}", at
         )
 
 
@@ -117,30 +117,30 @@ def _spaces(
         name_in(entry, "name", "a coefficient"): entry.get("default", 1)
         for entry in tables_in(shape.get("coefficients") or [], "coefficients", shape.source)
     }
-    found = []
+    spaces = []
     for entry in tables_in(shape.get("data_spaces"), "data_spaces", shape.source):
         name = name_in(entry, "name", "a data space")
         entry.only(f"data space {name}", "name", "projection", "read_write")
         terms: list[list[tuple[str, Any]]] = []
         for rank in list_of(entry.get("projection"), f"the projection of {name}", entry.source):
             terms.append([_term(term, name, entry) for term in list_of(rank, f"a rank of {name}", entry.source)])
-        found.append((str(name), _ranks(terms, sizes, defaults, instance), bool(entry.get("read_write", False))))
-    return found
+        spaces.append((str(name), _ranks(terms, sizes, defaults, instance), bool(entry.get("read_write", False))))
+    return spaces
 
 
 def _term(term: Any, space: str, entry: FileTable) -> tuple[str, Any]:
     """`[R]`, or `[R, Wdilation]`."""
-    parts = term if isinstance(term, list) else [term]
-    if not 1 <= len(parts) <= 2 or not isinstance(parts[0], str):
+    pair = term if isinstance(term, list) else [term]
+    if not 1 <= len(pair) <= 2 or not isinstance(pair[0], str):
         raise SpecError(
             f"the projection of {space} must be lists of [dimension] or [dimension, coefficient]", entry.source
         )
-    return parts[0], parts[1] if len(parts) == 2 else ""
+    return pair[0], pair[1] if len(pair) == 2 else ""
 
 
 def _ranks(terms: Any, sizes: dict[str, int], defaults: dict[Any, Any], instance: FileTable) -> list[dict[str, int]]:
     """Per rank, dimension -> coefficient."""
-    found = []
+    ranks = []
     for rank in terms:
         index: dict[str, int] = {}
         for dimension, coefficient in rank:
@@ -156,8 +156,8 @@ def _ranks(terms: Any, sizes: dict[str, int], defaults: dict[Any, Any], instance
                     f"the coefficient of {dimension} must be a whole number, but is '{shown(value)}'", instance.source
                 )
             index[dimension] = index.get(dimension, 0) + value
-        found.append(index)
-    return found
+        ranks.append(index)
+    return ranks
 
 
 def _named(
@@ -168,15 +168,15 @@ def _named(
         raise SpecError(
             f"the problem must have one data space that is read_write, but has {len(outputs)}", problem.source
         )
-    kept = {d for d in sizes if sizes[d] > 1}
+    dimensions = {d for d in sizes if sizes[d] > 1}
     named: list[DataSpace] = []
     for space, ranks, is_output in spaces:
-        left = [{d: a for d, a in rank.items() if d in kept} for rank in ranks]
-        left = [rank for rank in left if rank]
-        if not left:  # a tensor of one value keeps a rank
-            left = [dict(list(ranks[0].items())[:1])] if ranks else []
-            kept |= {d for rank in left for d in rank}
-        named.append(DataSpace(space, _tensor_name(space, [s for s, _, _ in spaces]), tuple(left), is_output))
+        reduced = [{d: a for d, a in rank.items() if d in dimensions} for rank in ranks]
+        reduced = [rank for rank in reduced if rank]
+        if not reduced:  # a tensor of one value keeps a rank
+            reduced = [dict(list(ranks[0].items())[:1])] if ranks else []
+            dimensions |= {d for rank in reduced for d in rank}
+        named.append(DataSpace(space, _tensor_name(space, [s for s, _, _ in spaces]), tuple(reduced), is_output))
     used = {d: sizes[d] for d in sizes if any(d in s.dimensions for s in named)}
     for d, size in sizes.items():
         if size > 1 and d not in used:
@@ -191,9 +191,9 @@ def _named(
     return TimeloopProblem(einsum, used, variables, tuple(named), tuple(d for d in sizes if d not in used))
 
 
-def _tensor_name(name: str, others: list[str]) -> str:
+def _tensor_name(name: str, names: list[str]) -> str:
     """Timeloop's name, unless it is a word of the language, as `Inputs` is."""
     if name not in RESERVED:
         return name
     shorter = name.removesuffix("s")
-    return shorter if shorter not in RESERVED and shorter not in others else f"{name}_"
+    return shorter if shorter not in RESERVED and shorter not in names else f"{name}_"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fusiest.timeloop.differences import OVERLAP, SENT_UP, WHY, Counted, CountedHere
+from fusiest.timeloop.differences import OVERLAP, REASONS, SENT_UP, Counted, CountedHere
 from fusiest.timeloop.levels import TimeloopLevel
 from fusiest.timeloop.problem import TimeloopProblem
 
@@ -29,8 +29,10 @@ class TimeloopReport:
         """What was read, what is renamed, and which differences there are."""
         macs = math.prod(self.problem.sizes.values())
         lines = [f"{self.problem.name}: {macs:,} MACs; {', '.join(level.name for level in self.levels)}"]
-        renamed = [f"{s.theirs} is {s.name}" for s in self.problem.spaces if s.theirs != s.name]
-        renamed += [f"{level.theirs} is {level.name}" for level in self.levels if level.theirs != level.name]
+        renamed = [f"{s.timeloop_name} is {s.name}" for s in self.problem.spaces if s.timeloop_name != s.name]
+        renamed += [
+            f"{level.timeloop_name} is {level.name}" for level in self.levels if level.timeloop_name != level.name
+        ]
         lines += [f"renamed: {', '.join(renamed)}"] if renamed else []
         lines += self._comparison() if self.numbers else [] if self.mapped else ["no mapping is given"]
         return [*lines, *self.remarks]
@@ -41,53 +43,55 @@ class TimeloopReport:
         equal = sum(count.equal for count in numbers.counts)
         source = "Timeloop's statistics" if numbers.statistics else "what Timeloop counts by its rules"
         lines.append(f"{equal} of {len(numbers.counts)} counts are equal to {source}")
-        for why in (SENT_UP, OVERLAP):
-            mine = [c for c in numbers.counts if c.why == why and not c.equal]
-            if mine:
-                where = ", ".join(f"{c.level} {c.space} {c.action}s {c.here:,.0f} ({c.there:,.0f})" for c in mine)
-                lines.append(f"{why}: {WHY[why]}: {where}")
+        for difference in (SENT_UP, OVERLAP):
+            differing = [c for c in numbers.counts if c.difference == difference and not c.equal]
+            if differing:
+                where = ", ".join(
+                    f"{c.level} {c.space} {c.action}s {c.here:,.0f} ({c.timeloop:,.0f})" for c in differing
+                )
+                lines.append(f"{difference}: {REASONS[difference]}: {where}")
         for c in self.unexplained:
-            lines.append(f"not explained: {c.level} {c.space} {c.action}s {c.here:,.0f} ({c.there:,.0f})")
-        there = numbers.statistics.cycles if numbers.statistics else numbers.cycles_there
-        lines.append(f"cycles {numbers.cycles:,.0f} ({there:,.0f}){self._slower(there)}")
-        energy = numbers.statistics.energy if numbers.statistics else numbers.energy_there
+            lines.append(f"not explained: {c.level} {c.space} {c.action}s {c.here:,.0f} ({c.timeloop:,.0f})")
+        cycles = numbers.statistics.cycles if numbers.statistics else numbers.timeloop_cycles
+        lines.append(f"cycles {numbers.cycles:,.0f} ({cycles:,.0f}){self._slower(cycles)}")
+        energy = numbers.statistics.energy if numbers.statistics else numbers.timeloop_energy
         lines.append(f"energy {numbers.evaluation.energy * 1e6:.6g} µJ ({energy * 1e6:.6g} µJ){self._dearer()}")
         return lines
 
-    def _slower(self, there: float) -> str:
+    def _slower(self, timeloop_cycles: float) -> str:
         assert self.numbers is not None
-        if math.isclose(self.numbers.cycles, there, rel_tol=1e-9):
+        if math.isclose(self.numbers.cycles, timeloop_cycles, rel_tol=1e-9):
             return ""
-        known = math.isclose(self.numbers.cycles_there, there, rel_tol=1e-9)
-        return ": the reads above take time, too" if known else ": not explained"
+        explained = math.isclose(self.numbers.timeloop_cycles, timeloop_cycles, rel_tol=1e-9)
+        return ": the reads above take time, too" if explained else ": not explained"
 
     def _dearer(self) -> str:
         assert self.numbers is not None
         numbers = self.numbers
-        if math.isclose(numbers.evaluation.energy, numbers.energy_there, rel_tol=1e-6):
+        if math.isclose(numbers.evaluation.energy, numbers.timeloop_energy, rel_tol=1e-6):
             return ""
-        if numbers.statistics and not math.isclose(numbers.energy_there, numbers.statistics.energy, rel_tol=1e-4):
-            return f": not explained, by its rules it should be {numbers.energy_there * 1e6:.6g} µJ"
+        if numbers.statistics and not math.isclose(numbers.timeloop_energy, numbers.statistics.energy, rel_tol=1e-4):
+            return f": not explained, by its rules it should be {numbers.timeloop_energy * 1e6:.6g} µJ"
         return ": by the counts above, and because Timeloop rounds up to whole accesses"
 
     def to_json(self) -> dict[str, object]:
         """The same for programs."""
-        found: dict[str, object] = {
+        document: dict[str, object] = {
             "format": "fusiest-timeloop/1",
-            "renamed": {s.theirs: s.name for s in self.problem.spaces if s.theirs != s.name},
+            "renamed": {s.timeloop_name: s.name for s in self.problem.spaces if s.timeloop_name != s.name},
             "remarks": list(self.remarks),
         }
         if self.numbers:
             numbers = self.numbers
-            found |= {
+            document |= {
                 "cycles": numbers.cycles,
-                "timeloop_cycles": numbers.statistics.cycles if numbers.statistics else numbers.cycles_there,
+                "timeloop_cycles": numbers.statistics.cycles if numbers.statistics else numbers.timeloop_cycles,
                 "energy": numbers.evaluation.energy,
-                "timeloop_energy": numbers.statistics.energy if numbers.statistics else numbers.energy_there,
+                "timeloop_energy": numbers.statistics.energy if numbers.statistics else numbers.timeloop_energy,
                 "counts": [
-                    {"level": c.level, "data_space": c.space, "action": c.action, "here": c.here, "timeloop": c.there,
-                     "difference": "" if c.equal else c.why or "not explained"}
+                    {"level": c.level, "data_space": c.space, "action": c.action, "here": c.here, "timeloop": c.timeloop,
+                     "difference": "" if c.equal else c.difference or "not explained"}
                     for c in numbers.counts
                 ],
             }  # fmt: skip
-        return found
+        return document

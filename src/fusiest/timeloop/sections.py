@@ -47,23 +47,23 @@ class FileTable(dict[str, Any]):
         super().__init__(entries)
         self.source, self.tag = source, tag
 
-    def only(self, what: str, *known: str) -> None:
+    def only(self, label: str, *allowed: str) -> None:
         """An error that names a key which is none of these and says something."""
         for key, value in self.items():
-            if key not in known and value not in (None, [], {}):
-                raise SpecError(f"{what}: '{shown(key)}' is not supported", self.source)
+            if key not in allowed and value not in (None, [], {}):
+                raise SpecError(f"{label}: '{shown(key)}' is not supported", self.source)
 
 
 @dataclass
 class TimeloopFiles:
     """What all files say together: each section's values in the order of the files, and the texts of statistics."""
 
-    found: dict[str, list[Any]] = field(default_factory=dict)
+    values: dict[str, list[Any]] = field(default_factory=dict)
     statistics: list[tuple[str, str]] = field(default_factory=list)
 
     def section(self, name: str) -> Any:
         """The section, or None; it may be given once."""
-        values = [value for value in self.found.get(name, ()) if value not in (None, [], {})]
+        values = [value for value in self.values.get(name, ()) if value not in (None, [], {})]
         if len(values) > 1:
             place = values[1].source if isinstance(values[1], FileTable) else None
             raise SpecError(f"the section '{name}' is given twice", place)
@@ -72,28 +72,28 @@ class TimeloopFiles:
 
 def read_files(files: Sequence[str]) -> TimeloopFiles:
     """Read all files: YAML, and the statistics that Timeloop wrote, which end in `.txt`."""
-    found = TimeloopFiles()
+    contents = TimeloopFiles()
     for file in files:
         text = text_of_file(file)
         if file.endswith(".txt"):
-            found.statistics.append((file, text))
+            contents.statistics.append((file, text))
             continue
         nodes = load_nodes(os.path.normpath(file), text, {}, Includes(file, file, Included()))
         for key, value in as_table(nodes).items():
-            _place_section(found, key, value)
-    return found
+            _place_section(contents, key, value)
+    return contents
 
 
-def _place_section(found: TimeloopFiles, key: str, value: Any) -> None:
+def _place_section(contents: TimeloopFiles, key: str, value: Any) -> None:
     if key in CONSTRAINTS:
         targets = value.get("targets", value.get("constraints")) if isinstance(value, FileTable) else value
         if isinstance(value, FileTable):
             value.only(key, "version", "template", "targets", "constraints")
-        found.found.setdefault("constraints", []).append(targets)
+        contents.values.setdefault("constraints", []).append(targets)
     elif key in SECTIONS:
-        found.found.setdefault(key, []).append(value)
+        contents.values.setdefault(key, []).append(value)
     elif key == "energy_reference_table":
-        found.found.setdefault("ERT", []).append(value)
+        contents.values.setdefault("ERT", []).append(value)
     elif key not in PASSED_OVER and not key.startswith("problem_") and value not in (None, [], {}):
         place = value.source if isinstance(value, FileTable) else None
         raise SpecError(f"Timeloop's section '{shown(key)}' is not supported", place)
@@ -117,58 +117,58 @@ def _plain(node: YamlNode) -> Any:
     return FileTable(entries, node.source, node.tag)
 
 
-def table_of(value: Any, what: str, at: Source | None = None) -> FileTable:
+def table_of(value: Any, label: str, at: Source | None = None) -> FileTable:
     """A value that must be a table."""
     if not isinstance(value, FileTable):
-        raise SpecError(f"{what} must be a table", at or _place(value))
+        raise SpecError(f"{label} must be a table", at or _place(value))
     return value
 
 
-def list_of(value: Any, what: str, at: Source | None = None) -> list[Any]:
+def list_of(value: Any, label: str, at: Source | None = None) -> list[Any]:
     """A value that must be a list."""
     if not isinstance(value, list):
-        raise SpecError(f"{what} must be a list", at or _place(value))
+        raise SpecError(f"{label} must be a list", at or _place(value))
     return value
 
 
-def tables_in(value: Any, what: str, at: Source | None = None) -> list[FileTable]:
+def tables_in(value: Any, label: str, at: Source | None = None) -> list[FileTable]:
     """A list of tables."""
-    return [table_of(item, f"an entry of {what}", at) for item in list_of(value, what, at)]
+    return [table_of(item, f"an entry of {label}", at) for item in list_of(value, label, at)]
 
 
-def name_in(table: FileTable, key: str, what: str) -> Located:
+def name_in(table: FileTable, key: str, label: str) -> Located:
     """A text that must be there."""
     value = table.get(key)
     if not isinstance(value, str) or not value:
-        raise SpecError(f"{what} has no '{key}'", table.source)
+        raise SpecError(f"{label} has no '{key}'", table.source)
     return value if isinstance(value, Located) else Located(value, table.source)
 
 
-def names_of(value: Any, what: str, at: Source | None = None) -> list[str]:
+def names_of(value: Any, label: str, at: Source | None = None) -> list[str]:
     """A list of names, or one name."""
     if value is None:
         return []
-    found = [value] if isinstance(value, str) else list_of(value, what, at)
-    for name in found:
+    names = [value] if isinstance(value, str) else list_of(value, label, at)
+    for name in names:
         if not isinstance(name, str):
-            raise SpecError(f"{what} must be a list of names", at)
-    return found
+            raise SpecError(f"{label} must be a list of names", at)
+    return names
 
 
-def number_of(value: Any, what: str, names: Mapping[str, object], at: Source | None = None) -> int | float:
+def number_of(value: Any, label: str, names: Mapping[str, object], at: Source | None = None) -> int | float:
     """A number, or an expression of known names that gives one."""
     result = evaluate_expression(value, names) if isinstance(value, str) else value
     if isinstance(result, bool) or not isinstance(result, (int, float)) or math.isnan(result):
-        raise SpecError(f"{what} must be a number, but is '{shown(value)}'", _place(value) or at)
+        raise SpecError(f"{label} must be a number, but is '{shown(value)}'", _place(value) or at)
     return result
 
 
-def whole_of(value: Any, what: str, names: Mapping[str, object], at: Source | None = None, least: int = 1) -> int:
+def whole_of(value: Any, label: str, names: Mapping[str, object], at: Source | None = None, least: int = 1) -> int:
     """A whole number of at least so much."""
-    found = number_of(value, what, names, at)
-    if found != found // 1 or not least <= found < 2**63:
-        raise SpecError(f"{what} must be a whole number of at least {least}, but is {found}", _place(value) or at)
-    return int(found)
+    number = number_of(value, label, names, at)
+    if number != number // 1 or not least <= number < 2**63:
+        raise SpecError(f"{label} must be a whole number of at least {least}, but is {number}", _place(value) or at)
+    return int(number)
 
 
 def _place(value: Any) -> Source | None:

@@ -27,7 +27,7 @@ class TimeloopStatistics:
 
 def read_statistics(file: str, text: str) -> TimeloopStatistics:
     """Read the text of a file."""
-    found = TimeloopStatistics()
+    statistics = TimeloopStatistics()
     body, _, summary = text.partition(_END)
     level, space, instances = "", "", 1.0
     for line in body.splitlines():
@@ -38,12 +38,13 @@ def read_statistics(file: str, text: str) -> TimeloopStatistics:
         elif match := _INSTANCES.match(line):
             instances = float(match[1])
         elif space and (match := _COUNT.match(line)):
-            table = found.reads if match[1] == "reads" else found.writes
+            table = statistics.reads if match[1] == "reads" else statistics.writes
             table[level, space] = table.get((level, space), 0.0) + float(match[2]) * instances
     cycles, computes = (re.search(p, summary) for p in (r"\nCycles: (\d+)", r"\nComputes = (\d+)"))
     totals = [match for line in summary.splitlines() if (match := _TOTAL.match(line))]
-    if cycles is None or computes is None or not totals or not found.reads:
+    if cycles is None or computes is None or not totals or not statistics.reads:
         raise SpecError(f"{file}: these are not the statistics of Timeloop")
-    found.cycles = int(cycles[1])
-    found.energy = float(totals[-1][1]) * int(computes[1]) * 1e-15  # the total is in fJ per compute, with two digits
-    return found
+    statistics.cycles = int(cycles[1])
+    # The total is in fJ per compute, with two digits.
+    statistics.energy = float(totals[-1][1]) * int(computes[1]) * 1e-15
+    return statistics

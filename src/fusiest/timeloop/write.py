@@ -51,12 +51,12 @@ def beside_each_other(levels: list[TimeloopLevel], limits: list[LevelLimits]) ->
     """Neighbouring memories that never hold the same: Timeloop has them in a row, but none is above another."""
     groups: list[list[int]] = []
     for number, level in enumerate(levels):
-        mine = limits[number].held
-        if level.kind != "memory" or number == 0 or not mine:
+        held = limits[number].held
+        if level.kind != "memory" or number == 0 or not held:
             continue
         last = groups[-1] if groups else []
         near = bool(last) and last[-1] == number - 1 and levels[number - 1].mesh == level.mesh
-        if near and all(not mine & limits[other].held for other in last):
+        if near and all(not held & limits[member].held for member in last):
             last.append(number)
         else:
             groups.append([number])
@@ -66,76 +66,78 @@ def beside_each_other(levels: list[TimeloopLevel], limits: list[LevelLimits]) ->
 def out_of_order(nest: TimeloopNest, levels: list[TimeloopLevel], limits: list[LevelLimits]) -> list[str]:
     """Memories that the mapping at hand has above an outer one's tile of another tensor."""
     groups = beside_each_other(levels, limits)
-    found = []
-    for (outer, one), above in nest.holders.items():
-        for (inner, other), below in nest.holders.items():
+    lifted = []
+    for (outer, outer_space), above in nest.holders.items():
+        for (inner, inner_space), below in nest.holders.items():
             apart = not any(outer in group and inner in group for group in groups)
-            if outer < inner and one != other and below < above and apart:
-                found.append(levels[inner].name)
-    return list(dict.fromkeys(found))
+            if outer < inner and outer_space != inner_space and below < above and apart:
+                lifted.append(levels[inner].name)
+    return list(dict.fromkeys(lifted))
 
 
 def _memory(level: TimeloopLevel, limits: LevelLimits, machine: Machinery) -> list[str]:
-    given = machine.energies.get(level.theirs, LevelEnergies())
+    energies = machine.energies.get(level.timeloop_name, LevelEnergies())
     block, values = level.block, level.values
     size = "inf" if values is None else f"{values} * {level.bits}"
     lines = ["  - !Memory", f"    name: {level.name}", f"    size: {size}", f"    bits_per_value: {level.bits}",
              f"    bits_per_action: {block * level.bits}"]  # fmt: skip
-    lines += _kept(limits)
+    lines += _keep_lines(limits)
     lines.append("    actions:")
     shared = level.amount(("shared_bandwidth",))
     for action in ("read", "write"):
         bandwidth = level.amount((f"{action}_bandwidth",))
         rate = min((b for b in (bandwidth, shared) if b is not None), default=None)
         throughput = "inf" if rate is None else _number(rate / block / machine.cycle)
-        energy = given.actions.get(action, given.actions.get("update", 0.0) if action == "write" else 0.0)
+        energy = energies.actions.get(action, energies.actions.get("update", 0.0) if action == "write" else 0.0)
         lines.append(
             f"    - {{name: {action}, energy: {_number(energy * PICOJOULE / level.cluster)}, throughput: {throughput}}}"
         )
     if shared is None:
         lines.append("    total_latency: max(a.n_calls / a.throughput for a in actions)  # separate ports")
-    return [*lines, *_standing(given, given.actions.get("leak", 0.0), machine)]
+    return [*lines, *_standing(energies, energies.actions.get("leak", 0.0), machine)]
 
 
-def _kept(limits: LevelLimits) -> list[str]:
+def _keep_lines(limits: LevelLimits) -> list[str]:
     """What the memory keeps, and what its tiles must obey."""
-    parts = [f"keep: {set_text(limits.keep)}", f"may_keep: {set_text(limits.may_keep)}"]
+    entries = [f"keep: {set_text(limits.keep)}", f"may_keep: {set_text(limits.may_keep)}"]
     if not limits.tile_shape:
-        return [f"    tensors: {{{', '.join(parts)}}}"]
+        return [f"    tensors: {{{', '.join(entries)}}}"]
     return [
         "    tensors:",
-        *(f"      {part}" for part in parts),
+        *(f"      {entry}" for entry in entries),
         "      tile_shape:",
         *(f"      - {line}" for line in limits.tile_shape),
     ]
 
 
 def _compute(level: TimeloopLevel, machine: Machinery) -> list[str]:
-    given = machine.energies.get(level.theirs, LevelEnergies())
-    energy = next((given.actions[name] for name in ("compute", "mac_random", "mac") if name in given.actions), 0.0)
+    energies = machine.energies.get(level.timeloop_name, LevelEnergies())
+    energy = next(
+        (energies.actions[name] for name in ("compute", "mac_random", "mac") if name in energies.actions), 0.0
+    )
     return [
         "  - !Compute", f"    name: {level.name}", "    actions:",
         f"    - {{name: compute, energy: {_number(energy * PICOJOULE)}, throughput: {_number(1 / machine.cycle)}}}",
-        *_standing(given, 0.0, machine),
+        *_standing(energies, 0.0, machine),
     ]  # fmt: skip
 
 
-def _standing(given: LevelEnergies, leak: float, machine: Machinery) -> list[str]:
+def _standing(energies: LevelEnergies, leak: float, machine: Machinery) -> list[str]:
     """Leakage and area. Timeloop's leakage is per cycle."""
     power = _number(leak * PICOJOULE / machine.cycle)
-    return [f"    leak_power: {power}", f"    area: {_number((given.area or 0.0) * SQUARE_MICROMETRE)}"]
+    return [f"    leak_power: {power}", f"    area: {_number((energies.area or 0.0) * SQUARE_MICROMETRE)}"]
 
 
 def workload_lines(problem: TimeloopProblem, bits: int) -> list[str]:
     """The section `workload`."""
     alone = frozenset[str]().union(*(space.alone for space in problem.spaces))
     ranks = [f"{d}: {n}" for d, n in problem.sizes.items() if d in alone and problem.variables[d].upper() == d]
-    others = [d for d in problem.sizes if f"{d}: {problem.sizes[d]}" not in ranks]
+    bounded = [d for d in problem.sizes if f"{d}: {problem.sizes[d]}" not in ranks]
     lines = ["workload:", f"  bits_per_value: {{All: {bits}}}"]
     if ranks:
         lines.append(f"  rank_sizes: {{{', '.join(ranks)}}}")
-    if others:
-        bounds = [f"0 <= {problem.variables[d]} < {problem.sizes[d]}" for d in others]
+    if bounded:
+        bounds = [f"0 <= {problem.variables[d]} < {problem.sizes[d]}" for d in bounded]
         lines.append(f"  iteration_space_shape: [{', '.join(bounds)}]")
     inputs = " * ".join(access_text(space, problem) for space in problem.spaces if not space.is_output)
     einsum = f"{access_text(problem.output, problem)} = {inputs}"
