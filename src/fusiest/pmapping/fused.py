@@ -2,31 +2,28 @@
 
 The tile at that holder is the innermost fused tile of each variable. With at most one fused loop per rank variable, the
 place of each loop then fixes everything above it; where more are allowed, all chains of tiles further out are added to
-the rows. So we enumerate structures (`fused_structures`); costs are computed for all rows at once.
+the rows. So we enumerate structures (`fused_structures`, `fused_plans`); costs are computed for all rows at once.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 
 from fusiest.interrupt import check
 from fusiest.pmapping.costs import BUSY, ENERGY, finish
-from fusiest.pmapping.factors import divisors
 from fusiest.pmapping.fused_kernels import assemble
-from fusiest.pmapping.fused_structures import Above, LoopSet, Situation, Structures
-from fusiest.pmapping.fused_tiles import split_members, with_chains
+from fusiest.pmapping.fused_plans import FusedLayout, FusedPlan, bits_per_value
+from fusiest.pmapping.fused_structures import Situation
+from fusiest.pmapping.fused_tiles import FusedTiles, TileClass
 from fusiest.pmapping.gathered import Ancestry, FusedRows, Gathered, Piece
 from fusiest.pmapping.lattice import Lattice
 from fusiest.pmapping.nest import HeldTensor
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.problem import FOOTPRINT
-from fusiest.pmapping.spatial import satisfies
 from fusiest.pmapping.states import Seed
-from fusiest.pmapping.table import Backing, Compatibility, FusedLimits, FusedLoop, Holding, make_compatibility
 
 
 def persistent_bits(search: Lattice, memories: tuple[int, ...], on_top: Iterable[HeldTensor], shared: bool) -> Floats:
@@ -58,9 +55,9 @@ class FusedPart:
         seed: Seed,
         outer: int,
         memories: tuple[int, ...],
-        limits: FusedLimits,
+        tiles: FusedTiles,
     ) -> None:
-        self.search, self.seed, self.memories, self.limits = search, seed, memories, limits
+        self.search, self.seed, self.memories, self.tiles = search, seed, memories, tiles
         self.problem, nest = search.problem, search.nest
         stretch = search.steps.outer_part(outer, seed.stretch)
         remaining = tuple(h for h in stretch.holders if h not in seed.placed)
@@ -84,182 +81,86 @@ class FusedPart:
 
     def gather(self, found: dict[object, Gathered], prune: bool) -> None:
         """Add the rows of every compatibility."""
-        p = self.problem
-        members = [m for v in p.variables for m in v.members]
-        bounds = np.array([p.info.bounds[m] for m in members], np.int64)
-        layer = self.search.layers[self.seed.layer]
-        rows, tiles = split_members(p, layer.shape, p.tensors[self.seed.holder.tensor].full)
-        codes = (tiles < bounds) @ (1 << np.arange(len(members)))
-        unfused = self.situation.nest.unfused(self.seed.holder, self.situation.stretch)
-        barred = sum(1 << i for i, m in enumerate(members) if m in unfused)
-        for code in np.unique(codes[codes & barred == 0]):
-            which = np.flatnonzero(codes == code)
-            for counts in self._counts([i for i in range(len(members)) if code >> i & 1]):
-                loops = tuple(FusedLoop(members[i], n) for i, count in counts.items() for n in range(count))
-                chosen = tiles[which][:, list(counts)]
-                own, chains = with_chains(chosen, bounds[list(counts)], list(counts.values()))
-                if len(own):
-                    _LoopClass(self, loops, rows[which[own]], chains).gather(found, prune)
+        nest, stretch, tensor = self.situation.nest, self.situation.stretch, self.seed.holder.tensor
+        number = np.searchsorted(self.tiles.shapes[tensor], self.search.layers[self.seed.layer].shape)
+        unfused = nest.unfused(self.seed.holder, stretch)
+        for own in self.tiles.classes(tensor, unfused, len(self.situation.remaining)):
+            rows, tiles = own.expanded(number)
+            if len(rows):
+                self._gather(FusedRows(self.seed.layer, own, rows, tiles), found, prune)
 
-    def _counts(self, incomplete: list[int]) -> Iterator[dict[int, int]]:
-        """How many fused loops each of these members may have. Of one gap, only one loop is over a given variable."""
-        most = min(self.limits.per_variable, len(self.situation.remaining) + 1)
-        for counts in itertools.product(range(1, most + 1), repeat=len(incomplete)):
-            if self.limits.loops is None or sum(counts) <= self.limits.loops:
-                yield dict(zip(incomplete, counts, strict=True))
+    def _gather(self, fused: FusedRows, found: dict[object, Gathered], prune: bool) -> None:
+        """Add the rows of every structure to those of its compatibility."""
+        plan = self._plan(fused.own)
+        for layout in plan.layouts:
+            check()
+            piece = self._piece(fused, plan.shapes, layout)
+            if piece is not None:
+                key = fused.own.loops, layout.chain, layout.meeting, self.exchanged_on_top
+                if key not in found:
+                    found[key] = Gathered(plan.compatibility(layout, self.exchanged_on_top))
+                found[key].add(piece, prune)
 
-
-class _LoopClass:
-    """Rows of a seed's layer that have exactly these fused loops, with the tile of each."""
-
-    def __init__(self, part: FusedPart, loops: tuple[FusedLoop, ...], rows: Ints, tiles: Ints) -> None:
-        self.part, self.problem = part, part.problem
-        self.structures = Structures(part.situation, loops)
-        self.found = list(self.structures)
-        self.fused = FusedRows(part.seed.layer, loops, rows, tiles, self._groups(loops, tiles))
-        criteria = part.search.layers[part.seed.layer].criteria[rows]
-        self.base = np.ascontiguousarray(criteria[:, part.columns].T)
-        points = {self.structures.everything: 0}
-        for above in itertools.chain.from_iterable(self.found):
-            points.setdefault(above.loops, len(points))
-            points.setdefault(above.space, len(points))
-        self.points: dict[LoopSet, int] = points
-        """Where holders and their space stand: a number for the loops above."""
-        self.shapes: Ints = np.array([self._shape(above) for above in points])
-        self.space = self._space(criteria)
-
-    def _groups(self, loops: tuple[FusedLoop, ...], tiles: Ints) -> Ints:
-        number = np.zeros(len(tiles), np.int64)
-        for loop, tile in zip(loops, tiles.T, strict=True):
-            options = divisors(self.problem.info.bounds[loop.variable])
-            number = number * len(options) + np.searchsorted(options, tile)
-        return number
-
-    def _space(self, criteria: Floats) -> Floats:
-        """Per memory to track and row, bits inside all fused loops, but for the seed's own."""
-        part, columns = self.part, self.part.search.columns
-        space = np.zeros((len(part.memories), len(criteria)))
-        for i, m in enumerate(part.memories):
-            column = columns.bits_column(m)
-            if column is not None:
-                space[i] = criteria[:, column]
-            if m == part.seed.holder.memory:
-                footprint = self.problem.amounts[part.seed.holder.tensor, FOOTPRINT, self.shapes[0]]
-                space[i] -= footprint * self._bits(part.seed.holder)
-        return space
-
-    def _bits(self, holder: HeldTensor) -> float:
-        component = self.problem.path.components[holder.memory]
-        return float(component.bits_per_value[self.problem.tensors[holder.tensor].name])
-
-    # --- amounts ------------------------------------------------------------------------------------------------------
-
-    def _shape(self, above: LoopSet) -> Ints:
-        """The tile shape below these loops."""
-        p = self.problem
-        shape = np.full(len(self.fused.rows), p.shapes - 1)
-        innermost = {loop.variable: i for i, loop in enumerate(self.fused.loops) if above >> i & 1}
-        for variable, stride in zip(p.variables, p.strides, strict=True):
-            own = [innermost[m] for m in variable.members if m in innermost]
-            if own:
-                whole = math.prod(p.info.bounds[m] for m in variable.members if m not in innermost)
-                extent = math.prod((self.fused.tiles[:, i] for i in own), start=whole)
-                shape += (np.searchsorted(variable.divisors, extent) - (variable.radix - 1)) * stride
-        return shape
+    def _plan(self, own: TileClass) -> FusedPlan:
+        key = self.seed.holder, self.situation.key
+        if key not in own.plans:
+            own.plans[key] = FusedPlan(self.situation, self.seed.holder, self.memories, own)
+        plan: FusedPlan = own.plans[key]
+        return plan
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def gather(self, found: dict[object, Gathered], prune: bool) -> None:
-        """Add the rows of every structure to those of its compatibility."""
-        part, everything = self.part, self.structures.everything
-        for structure in self.found:
-            check()
-            levels = {0, everything}  # a holder between loops fixes which are above it, whatever its memory's size
-            for holder, above, space in structure:
-                levels |= {above, above | (space & self.structures.full[holder.tensor]), space}
-            chain = sorted(levels, key=int.bit_count)
-            held = [Above(part.seed.holder, everything, everything), *structure]
-            piece = self._piece(held, chain)
-            if piece is not None:
-                meeting = tuple(sorted(above for above in held if self._meets(above)))
-                key = self.fused.loops, tuple(chain), meeting, part.exchanged_on_top
-                if key not in found:
-                    found[key] = Gathered(self._compatibility(meeting, chain))
-                found[key].add(piece, prune)
+    @cached_property
+    def _base(self) -> Floats:
+        """Per row of the seed, energy, busy times and time."""
+        return np.ascontiguousarray(self.search.layers[self.seed.layer].criteria[:, self.columns])
 
-    def _meets(self, above: Above) -> bool:
-        """Whether a holder's space is counted when joining: of a shared tensor, exchanged here or held above a fused loop."""
-        backing = self.part.situation.stretch.is_backing(above.holder)
-        meets = backing or above.loops != self.structures.everything
-        return meets and self.part.search.nest.is_shared(above.holder.tensor)
+    @cached_property
+    def _space(self) -> Floats:
+        """Per row of the seed and memory to track, bits inside all fused loops, but for the seed's own."""
+        layer, columns = self.search.layers[self.seed.layer], self.search.columns
+        space = np.zeros((len(layer.shape), len(self.memories)))
+        for i, m in enumerate(self.memories):
+            column = columns.bits_column(m)
+            if column is not None:
+                space[:, i] = layer.criteria[:, column]
+            if m == self.seed.holder.memory:
+                footprint = self.problem.amounts[self.seed.holder.tensor, FOOTPRINT, layer.shape]
+                space[:, i] -= footprint * bits_per_value(self.problem, self.seed.holder)
+        return space
 
-    def _compatibility(self, meeting: tuple[Above, ...], chain: list[LoopSet]) -> Compatibility:
-        names, components = [t.name for t in self.problem.tensors], self.problem.path.components
-        depth = {loops: z for z, loops in enumerate(chain)}
-        zones = [tuple(sorted(self.structures.named(inner ^ outer))) for outer, inner in itertools.pairwise(chain)]
-        backings = [Backing(names[t], components[m].name, 0) for m, t in self.part.exchanged_on_top]
-        holdings = []
-        for (m, t), above, space in meeting:
-            if self.part.situation.stretch.is_backing(HeldTensor(m, t)):
-                backings.append(Backing(names[t], components[m].name, depth[space]))
-            else:
-                holdings.append(Holding(names[t], components[m].name, depth[above], depth[space]))
-        return make_compatibility(zones, backings, holdings)
+    @cached_property
+    def _scale(self) -> Floats:
+        """Watts of leakage, number of instances."""
+        return np.array([self.search.watts(self.seed.key.used), self.problem.info.n_instances])
 
-    def _piece(self, held: list[Above], chain: list[LoopSet]) -> Piece | None:
+    def _piece(self, fused: FusedRows, shapes: Ints, layout: FusedLayout) -> Piece | None:
         """Rows of one structure; None if none fits."""
-        part = self.part
-        holders = np.empty((len(held), 4), np.int64)
-        reserved = np.empty((len(held), 3))
-        for i, above in enumerate(held):
-            holder = above.holder
-            memory = part.memories.index(holder.memory) if holder.memory in part.memories else -1
-            number = 1 + part.situation.remaining.index(holder) if i else 0
-            zone = -1 if self._meets(above) else chain.index(above.space)
-            holders[i] = number, holder.tensor, self.points[above.loops], self.points[above.space]
-            reserved[i] = memory, zone, self._bits(holder)
-        out = np.empty((len(self.fused.rows), 2 + len(part.memories) * (len(chain) + 1)))
-        scale = np.array([part.search.watts(part.seed.key.used), self.problem.info.n_instances])
+        out = np.empty((len(fused.rows), 2 + len(self.memories) * (len(layout.chain) + 1)))
         which = assemble(
-            self.base, self.space, self.problem.amounts, self.shapes, holders, part.prices, reserved, part.room,
-            part.fixed, scale, out,
+            fused.rows, fused.tiles, self._base, self._space, self.problem.amounts, shapes, layout.holders, self.prices,
+            layout.reserved, self.room, self.fixed, self._scale, out,
         )  # fmt: skip
-        out = out[: len(which)]
-        if any(busy.counts for busy in part.search.columns.busy):
-            out[:, 0], out[:, 1] = self._costs(which, holders, scale[0])
-        met = self._tile_shapes_met(held)
-        if met is not None:
-            good = met[which]
+        if self._expressed:
+            out[: len(which), 0], out[: len(which), 1] = self._costs(fused, which, shapes, layout.holders)
+        if layout.met is not None:
+            good = np.flatnonzero(layout.met[fused.tiles[which]])
             which, out = which[good], out[good]
         if not len(which):
             return None
-        over = tuple((own.holder, self.structures.named(own.loops)) for own in held[1:])
-        return Piece(self.fused, Ancestry(part.on_top, over, part.tolls), which, out.copy())
+        own = out if len(which) == len(out) else out[: len(which)].copy()
+        return Piece(fused, Ancestry(self.on_top, layout.above, self.tolls), which, own)
 
-    def _costs(self, which: Ints, holders: Ints, watts: float) -> tuple[Floats, Floats]:
-        """Energy and latency where `total_latency` is an expression of its own kind."""
-        criteria = np.zeros((len(which), self.part.search.columns.count))
-        criteria[:, self.part.columns] = self.base[:, which].T
+    @cached_property
+    def _expressed(self) -> bool:
+        """Whether some `total_latency` is an expression of its own kind."""
+        return any(busy.counts for busy in self.search.columns.busy)
+
+    def _costs(self, fused: FusedRows, which: Ints, shapes: Ints, holders: Ints) -> tuple[Floats, Floats]:
+        """Energy and latency then."""
+        criteria = np.zeros((len(which), self.search.columns.count))
+        criteria[:, self.columns] = self._base[fused.rows[which]]
         for number, tensor, point, _ in holders.tolist():
-            amounts = self.problem.amounts[tensor][:FOOTPRINT, self.shapes[point, which]]
-            criteria[:, self.part.columns[:-1]] += amounts.T @ self.part.prices[number]
-        return finish(self.problem, self.part.search.columns, criteria, watts)
-
-    def _tile_shapes_met(self, held: list[Above]) -> np.ndarray | None:
-        """Rows that obey `tile_shape` at the outermost holder of each memory, where that stands in the fused part."""
-        nest, stretch = self.part.situation.nest, self.part.situation.stretch
-        met: np.ndarray | None = None
-        for number, (holder, loops, _) in enumerate(held[1:], start=2):
-            comparisons = nest.tile_shape(holder, (above.holder for above in held[number:]), stretch)
-            if not comparisons:
-                continue
-            names = list(self.problem.info.bounds)
-            at = np.tile(np.array(list(self.problem.info.bounds.values())), (len(self.fused.rows), 1))
-            for i, loop in enumerate(self.fused.loops):
-                if loops >> i & 1:
-                    at[:, names.index(loop.variable)] = self.fused.tiles[:, i]
-            extents, inverse = np.unique(at, axis=0, return_inverse=True)
-            named = [dict(zip(names, row, strict=True)) for row in extents.tolist()]
-            own = np.array([all(satisfies(c, values) for c in comparisons) for values in named])[inverse.reshape(-1)]
-            met = own if met is None else met & own
-        return met
+            amounts = self.problem.amounts[tensor][:FOOTPRINT, shapes[point, fused.tiles[which]]]
+            criteria[:, self.columns[:-1]] += amounts.T @ self.prices[number]
+        return finish(self.problem, self.search.columns, criteria, float(self._scale[0]))

@@ -8,31 +8,32 @@ from fusiest.compiled import compiled
 
 
 @compiled()
-def assemble(base, space, amounts, shapes, holders, prices, reserved, room, fixed, scale, out):  # type: ignore[no-untyped-def]
+def assemble(rows, tiles, base, space, amounts, shapes, holders, prices, reserved, room, fixed, scale, out):  # type: ignore[no-untyped-def]
     """Rows of one structure of the fused part: costs and space of the holders above the seed, added to the seed's rows.
 
-    base: per criterion (energy, busy times, time) and row; space: per memory and row, bits inside all fused loops.
-    amounts: per tensor traffic, first pass and footprint at each shape. shapes: per point between loops and row, the shape
-    there. holders: per holder its number, its tensor, and the points where it stands and where its space is; prices: per
-    number, per value of traffic and of first pass. reserved: per holder its memory, the zones that its space is below (or
-    -1: it counts when joining), and its bits per value. room: per memory what it can hold. fixed: per memory, bits that
-    are taken throughout, and bits above all fused loops. scale: watts of leakage, number of instances.
+    rows: of the seed; tiles: the number of the tiles of each. base: per row of the seed and criterion (energy, busy times,
+    time); space: per row of the seed and memory, bits inside all fused loops. amounts: per tensor traffic, first pass and
+    footprint at each shape. shapes: per point between loops and number of tiles, the shape there. holders: per holder its
+    number, its tensor, and the points where it stands and where its space is; prices: per number, per value of traffic and
+    of first pass. reserved: per holder its memory, the zones that its space is below (or -1: it counts when joining), and
+    its bits per value. room: per memory what it can hold. fixed: per memory, bits that are taken throughout, and bits above
+    all fused loops. scale: watts of leakage, number of instances.
 
     Writes energy, latency, and per memory running sums of bits down to each zone; returns which rows fit.
     """
-    columns, count = base.shape
-    memories = len(room)
+    columns, count, memories = base.shape[1], len(rows), len(room)
     zones = (out.shape[1] - 2) // memories - 1 if memories else 0
     fits = np.empty(count, np.int64)
     used = 0
     cost = np.empty(columns)
     bits = np.empty(len(holders))
-    for row in range(count):
+    for i in range(count):
+        row, own = rows[i], tiles[i]
         for h in range(len(holders)):
-            bits[h] = amounts[holders[h, 1], 2, shapes[holders[h, 3], row]] * reserved[h, 2]
+            bits[h] = amounts[holders[h, 1], 2, shapes[holders[h, 3], own]] * reserved[h, 2]
         good = True
         for m in range(memories):
-            total = fixed[m, 1] + space[m, row]
+            total = fixed[m, 1] + space[row, m]
             for h in range(len(holders)):
                 if reserved[h, 0] == m:
                     total += bits[h]
@@ -41,9 +42,9 @@ def assemble(base, space, amounts, shapes, holders, prices, reserved, room, fixe
         if not good:
             continue
         for c in range(columns):
-            cost[c] = base[c, row]
+            cost[c] = base[row, c]
         for h in range(1, len(holders)):
-            number, tensor, shape = holders[h, 0], holders[h, 1], shapes[holders[h, 2], row]
+            number, tensor, shape = holders[h, 0], holders[h, 1], shapes[holders[h, 2], own]
             traffic, first = amounts[tensor, 0, shape], amounts[tensor, 1, shape]
             for c in range(columns - 1):
                 cost[c] += traffic * prices[number, 0, c] + first * prices[number, 1, c]
@@ -62,8 +63,8 @@ def assemble(base, space, amounts, shapes, holders, prices, reserved, room, fixe
                     if reserved[h, 0] == m and reserved[h, 1] == z:
                         running += bits[h]
                 if z == zones - 1:
-                    running += space[m, row]
+                    running += space[row, m]
                 out[used, at + 1 + z] = running
-        fits[used] = row
+        fits[used] = i
         used += 1
     return fits[:used].copy()

@@ -43,6 +43,21 @@ class Situation:
     tracked: frozenset[int]
     """Memories whose space counts beyond the Einsum."""
 
+    @cached_property
+    def key(self) -> object:
+        """All of it that structures, and `tile_shape`, depend on."""
+        nest, stretch = self.nest, self.stretch
+        top = frozenset(h for h in stretch.on_top if nest.keeps(h, stretch) or stretch.sets[h.memory].tile_shape)
+        held = tuple((h, stretch.is_backing(h)) for h in self.remaining)
+        sets = (stretch.sets[m] for m in sorted({h.memory for h in self.remaining}))
+        own = tuple((s.tile_shape, s.no_fused_loops, s.no_refetch_from_above, s.no_resend_to_below) for s in sets)
+        return held, own, self.orders, top, self.kept_inside
+
+    @cached_property
+    def kept_inside(self) -> frozenset[int]:
+        """Of the persistent tensors that must not be sent again, those that are held further in alone."""
+        return self.kept - {h.tensor for h in self.stretch.on_top}
+
 
 @dataclass(frozen=True)
 class Structures:
@@ -156,8 +171,7 @@ class Structures:
             below = self.everything if inner is None else above[inner]
             if below & ~above.get(holder, 0) & barred:
                 return True
-        inside = self.situation.kept - {h.tensor for h in stretch.on_top}
-        return any(self.everything & ~self.full[t] for t in inside)
+        return any(self.everything & ~self.full[t] for t in self.situation.kept_inside)
 
     # --- space --------------------------------------------------------------------------------------------------------
 

@@ -1,14 +1,117 @@
-"""Tiles of fused loops: merged variables split into their members, and chains of larger tiles further out."""
+"""Tiles of fused loops: merged variables split into their members, and chains of larger tiles further out.
+
+They depend on tile shapes alone: many rows have the same, and many seeds.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 
 from fusiest.pmapping.factors import divisors
+from fusiest.pmapping.fused_structures import LoopSet
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.problem import Problem
+from fusiest.pmapping.table import FusedLimits, FusedLoop
+
+
+@dataclass(frozen=True)
+class TileClass:
+    """All tiles of just these fused loops, by the tile shape below them all."""
+
+    problem: Problem
+    loops: tuple[FusedLoop, ...]
+    first: Ints
+    """Per tile shape (its number among those of seeds), where its tiles begin."""
+    tiles: Ints
+    """Tiles × loops."""
+    plans: dict[object, Any] = field(default_factory=dict)
+    """What is known about holders between these loops."""
+    _below: dict[LoopSet, Ints] = field(default_factory=dict)
+
+    @cached_property
+    def groups(self) -> Ints:
+        """A number for all tiles together."""
+        number = np.zeros(len(self.tiles), np.int64)
+        for loop, tile in zip(self.loops, self.tiles.T, strict=True):
+            options = divisors(self.problem.info.bounds[loop.variable])
+            number = number * len(options) + np.searchsorted(options, tile)
+        return number
+
+    def below(self, above: LoopSet) -> Ints:
+        """The tile shapes below some of the loops."""
+        if above not in self._below:
+            self._below[above] = self._shapes_below(above)
+        return self._below[above]
+
+    def _shapes_below(self, above: LoopSet) -> Ints:
+        p = self.problem
+        shape = np.full(len(self.tiles), p.shapes - 1)
+        innermost = {loop.variable: i for i, loop in enumerate(self.loops) if above >> i & 1}
+        for variable, stride in zip(p.variables, p.strides, strict=True):
+            own = [innermost[m] for m in variable.members if m in innermost]
+            if own:
+                whole = math.prod(p.info.bounds[m] for m in variable.members if m not in innermost)
+                extent = math.prod((self.tiles[:, i] for i in own), start=whole)
+                shape += (np.searchsorted(variable.divisors, extent) - (variable.radix - 1)) * stride
+        return shape
+
+    def expanded(self, number: Ints) -> tuple[Ints, Ints]:
+        """Rows of these tile shapes, each with all its tiles: which row, which tiles."""
+        begin = self.first[number]
+        counts = self.first[number + 1] - begin
+        rows = np.repeat(np.arange(len(number)), counts)
+        offsets = begin - (np.cumsum(counts) - counts)
+        return rows, np.arange(len(rows)) + offsets[rows]
+
+
+@dataclass(frozen=True)
+class FusedTiles:
+    """The tiles of fused loops above all seeds of a search."""
+
+    problem: Problem
+    limits: FusedLimits
+    shapes: Mapping[int, Ints]
+    """Per tensor of a seed, the tile shapes at its seeds, in order."""
+    _known: dict[object, list[TileClass]] = field(default_factory=dict)
+
+    def classes(self, tensor: int, unfused: frozenset[str], holders: int) -> list[TileClass]:
+        """Tiles by the loops that they need above a seed of a tensor. `unfused`: variables without a fused loop there;
+        `holders`: how many stand between the loops."""
+        most = min(self.limits.per_variable, holders + 1)
+        key = tensor, unfused, most
+        if key not in self._known:
+            self._known[key] = list(self._classes(tensor, unfused, most))
+        return self._known[key]
+
+    def _classes(self, tensor: int, unfused: frozenset[str], most: int) -> Iterator[TileClass]:
+        p, shapes = self.problem, self.shapes[tensor]
+        members = [m for v in p.variables for m in v.members]
+        bounds = np.array([p.info.bounds[m] for m in members], np.int64)
+        rows, tiles = split_members(p, shapes, p.tensors[tensor].full)
+        codes = (tiles < bounds) @ (1 << np.arange(len(members)))
+        barred = sum(1 << i for i, m in enumerate(members) if m in unfused)
+        for code in np.unique(codes[codes & barred == 0]):
+            which = np.flatnonzero(codes == code)
+            for counts in self._counts([i for i in range(len(members)) if code >> i & 1], most):
+                loops = tuple(FusedLoop(members[i], n) for i, count in counts.items() for n in range(count))
+                chosen = tiles[which][:, list(counts)]
+                own, chains = with_chains(chosen, bounds[list(counts)], list(counts.values()))
+                if len(own):
+                    first = np.searchsorted(rows[which[own]], np.arange(len(shapes) + 1))
+                    yield TileClass(p, loops, first, chains)
+
+    def _counts(self, incomplete: list[int], most: int) -> Iterator[dict[int, int]]:
+        """How many fused loops each of these members may have. Of one gap, only one loop is over a given variable."""
+        for counts in itertools.product(range(1, most + 1), repeat=len(incomplete)):
+            if self.limits.loops is None or sum(counts) <= self.limits.loops:
+                yield dict(zip(incomplete, counts, strict=True))
 
 
 def split_members(problem: Problem, shape: Ints, relevant: frozenset[int]) -> tuple[Ints, Ints]:

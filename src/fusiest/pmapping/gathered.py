@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fusiest.pmapping.fused_tiles import TileClass
 from fusiest.pmapping.nest import HeldTensor
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.table import Compatibility, FusedLoop, Rows
@@ -19,12 +20,10 @@ class FusedRows:
     """Rows of a layer that have the same fused loops."""
 
     layer: int
-    loops: tuple[FusedLoop, ...]
+    own: TileClass
     rows: Ints
     tiles: Ints
-    """Rows × loops."""
-    groups: Ints
-    """A number for the tiles of each row: rows of one compatibility with equal numbers are compared."""
+    """Which tiles of the class each row has: rows of one compatibility with equal ones are compared."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Gathered:
     def prune(self) -> None:
         """Leave out rows that another one of the same tiles dominates."""
         self.waiting = 0
-        groups = np.concatenate([piece.fused.groups[piece.which] for piece in self.pieces])
+        groups = np.concatenate([piece.fused.own.groups[piece.fused.tiles[piece.which]] for piece in self.pieces])
         keep = pareto_rows(groups, np.concatenate([piece.criteria for piece in self.pieces]))
         keep.sort()
         ends = np.cumsum([0, *(len(piece.which) for piece in self.pieces)])
@@ -82,9 +81,9 @@ class Gathered:
     def rows(self, piece: Piece, memories: int) -> Rows:
         """A piece as rows of a table."""
         fused, count = piece.fused, len(piece.which)
-        columns = [fused.loops.index(loop) for loop in self.compatibility.loops]
+        columns = [fused.own.loops.index(loop) for loop in self.compatibility.loops]
         running = piece.criteria[:, 2:].reshape(count, memories, len(self.compatibility.zones) + 2)
         return Rows(
-            fused.tiles[piece.which][:, columns], piece.criteria[:, 0], piece.criteria[:, 1], np.diff(running, axis=2),
+            fused.own.tiles[fused.tiles[piece.which]][:, columns], piece.criteria[:, 0], piece.criteria[:, 1], np.diff(running, axis=2),
             np.zeros(count, np.int64), fused.rows[piece.which], running[:, :, 0],
         )  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 
 from fusiest.pmapping.costs import finish
 from fusiest.pmapping.fused import FusedPart, persistent_bits, top_bits
+from fusiest.pmapping.fused_tiles import FusedTiles
 from fusiest.pmapping.gathered import Ancestry, Gathered
 from fusiest.pmapping.lattice import Lattice
 from fusiest.pmapping.pareto import Ints
@@ -30,9 +31,10 @@ class TablePiece(NamedTuple):
 def searched(search: Lattice, memories: tuple[int, ...], limits: FusedLimits, counted: bool) -> Iterator[TablePiece]:
     """Rows of a search that has run, and how they came about. `counted`: all candidates, also those that are dominated."""
     found: dict[object, Gathered] = {}
+    tiles = FusedTiles(search.problem, limits, _seed_shapes(search))
     for seed in search.seeds:
         for outer in sorted(seed.key.outers):
-            FusedPart(search, seed, outer, memories, limits).gather(found, prune=not counted)
+            FusedPart(search, seed, outer, memories, tiles).gather(found, prune=not counted)
     ends: dict[int, list[Ints]] = {}
     for gathered in found.values():
         if not counted:
@@ -57,6 +59,14 @@ def searched(search: Lattice, memories: tuple[int, ...], limits: FusedLimits, co
             origin = SearchOrigin(trace, piece.fused.layer, piece.ancestry)
             yield TablePiece(gathered.compatibility, rows, origin, explored)
             explored = 0
+
+
+def _seed_shapes(search: Lattice) -> dict[int, Ints]:
+    """Per tensor, the tile shapes at its seeds, in order."""
+    found: dict[int, list[Ints]] = {}
+    for seed in search.seeds:
+        found.setdefault(seed.holder.tensor, []).append(search.layers[seed.layer].shape)
+    return {tensor: np.unique(np.concatenate(shapes)) for tensor, shapes in found.items()}
 
 
 def _unfused(search: Lattice, key: Key, number: int, memories: tuple[int, ...]) -> tuple[Compatibility, Rows]:

@@ -1,0 +1,146 @@
+"""What structures of the fused part come to, but for the rows of a seed: found once for all seeds that see the same."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fusiest.pmapping.fused_structures import Above, LoopSet, Situation, Structures
+from fusiest.pmapping.fused_tiles import TileClass
+from fusiest.pmapping.nest import HeldTensor
+from fusiest.pmapping.pareto import Floats, Ints
+from fusiest.pmapping.problem import Problem
+from fusiest.pmapping.spatial import satisfies
+from fusiest.pmapping.table import Backing, Compatibility, FusedLoop, Holding, make_compatibility
+
+
+def bits_per_value(problem: Problem, holder: HeldTensor) -> float:
+    """Of a tensor in a memory."""
+    component = problem.path.components[holder.memory]
+    return float(component.bits_per_value[problem.tensors[holder.tensor].name])
+
+
+@dataclass(frozen=True)
+class FusedLayout:
+    """One structure, with arrays as the kernel `assemble` takes them."""
+
+    chain: tuple[LoopSet, ...]
+    """Sets of loops between which zones lie, outwards in."""
+    meeting: tuple[Above, ...]
+    """Holders whose space is counted when joining."""
+    above: tuple[tuple[HeldTensor, frozenset[FusedLoop]], ...]
+    """From the innermost out: each holder with the fused loops above it."""
+    holders: Ints
+    reserved: Floats
+    met: np.ndarray | None
+    """Per tiles, whether they obey all `tile_shape`; None: there are none."""
+
+
+@dataclass(frozen=True)
+class FusedPlan:
+    """All structures for some fused loops above seeds of one holder."""
+
+    situation: Situation
+    seed: HeldTensor
+    memories: tuple[int, ...]
+    """Those to track."""
+    own: TileClass
+
+    @cached_property
+    def layouts(self) -> list[FusedLayout]:
+        """One for each structure."""
+        return [self._layout([self._seed, *structure]) for structure in self._found]
+
+    @cached_property
+    def shapes(self) -> Ints:
+        """Per point where holders or their space stand, and per tiles: the tile shape there."""
+        return np.array([self.own.below(above) for above in self._points])
+
+    def compatibility(self, layout: FusedLayout, exchanged_on_top: tuple[HeldTensor, ...]) -> Compatibility:
+        """Of a structure, and of what is exchanged above all loops."""
+        p = self._problem
+        names, components = [t.name for t in p.tensors], p.path.components
+        depth = {loops: z for z, loops in enumerate(layout.chain)}
+        pairs = itertools.pairwise(layout.chain)
+        zones = [tuple(sorted(self._structures.named(inner ^ outer))) for outer, inner in pairs]
+        backings = [Backing(names[t], components[m].name, 0) for m, t in exchanged_on_top]
+        holdings = []
+        for (m, t), above, space in layout.meeting:
+            if self.situation.stretch.is_backing(HeldTensor(m, t)):
+                backings.append(Backing(names[t], components[m].name, depth[space]))
+            else:
+                holdings.append(Holding(names[t], components[m].name, depth[above], depth[space]))
+        return make_compatibility(zones, backings, holdings)
+
+    @property
+    def _problem(self) -> Problem:
+        return self.situation.nest.problem
+
+    @cached_property
+    def _structures(self) -> Structures:
+        return Structures(self.situation, self.own.loops)
+
+    @cached_property
+    def _found(self) -> list[tuple[Above, ...]]:
+        return list(self._structures)
+
+    @cached_property
+    def _seed(self) -> Above:
+        return Above(self.seed, self._structures.everything, self._structures.everything)
+
+    @cached_property
+    def _points(self) -> dict[LoopSet, int]:
+        """Where holders and their space stand: a number for the loops above."""
+        points = {self._structures.everything: 0}
+        for above in itertools.chain.from_iterable(self._found):
+            points.setdefault(above.loops, len(points))
+            points.setdefault(above.space, len(points))
+        return points
+
+    def _layout(self, held: list[Above]) -> FusedLayout:
+        levels = {0}  # a holder between loops fixes which are above it, whatever its memory's size
+        for own in held:
+            levels |= {own.loops, own.loops | (own.space & self._structures.full[own.holder.tensor]), own.space}
+        chain = sorted(levels, key=int.bit_count)
+        meeting = [own for own in held if self._meets(own)]
+        holders = np.empty((len(held), 4), np.int64)
+        reserved = np.empty((len(held), 3))
+        for i, own in enumerate(held):
+            holder = own.holder
+            memory = self.memories.index(holder.memory) if holder.memory in self.memories else -1
+            number = 1 + self.situation.remaining.index(holder) if i else 0
+            zone = -1 if own in meeting else chain.index(own.space)
+            holders[i] = number, holder.tensor, self._points[own.loops], self._points[own.space]
+            reserved[i] = memory, zone, bits_per_value(self._problem, holder)
+        over = tuple((own.holder, self._structures.named(own.loops)) for own in held[1:])
+        return FusedLayout(tuple(chain), tuple(sorted(meeting)), over, holders, reserved, self._tile_shapes_met(held))
+
+    def _meets(self, above: Above) -> bool:
+        """Whether a holder's space is counted when joining: of a shared tensor, exchanged here or held above a fused loop."""
+        backing = self.situation.stretch.is_backing(above.holder)
+        meets = backing or above.loops != self._structures.everything
+        return meets and self.situation.nest.is_shared(above.holder.tensor)
+
+    def _tile_shapes_met(self, held: list[Above]) -> np.ndarray | None:
+        """Tiles that obey `tile_shape` at the outermost holder of each memory, where that stands in the fused part."""
+        nest, stretch = self.situation.nest, self.situation.stretch
+        met: np.ndarray | None = None
+        for number, (holder, loops, _) in enumerate(held[1:], start=2):
+            comparisons = nest.tile_shape(holder, (above.holder for above in held[number:]), stretch)
+            if not comparisons:
+                continue
+            named = self._extents(loops)
+            own = np.fromiter((all(satisfies(c, values) for c in comparisons) for values in named), np.bool_)
+            met = own if met is None else met & own
+        return met
+
+    def _extents(self, above: LoopSet) -> Iterator[dict[str, int]]:
+        """Per tiles, the extents of all variables below some of the loops."""
+        bounds = dict(self._problem.info.bounds)
+        for tiles in self.own.tiles.tolist():
+            inner = {loop.variable: tiles[i] for i, loop in enumerate(self.own.loops) if above >> i & 1}
+            yield bounds | inner
