@@ -13,20 +13,26 @@ from fusiest.errors import FusiestError
 _STREAMS = (1, 2)
 
 
-def write_atomically(path: str | Path, content: str | bytes) -> None:
-    """Write to a temporary name beside the target, then rename.
+def write_atomically(path: str | Path, content: str | bytes, durably: bool = True) -> None:
+    """Write to a temporary name beside the target, then rename. `durably`: it also survives a power failure from now on.
 
     A link stays one: what it points to is written. A device or a pipe is written to, never replaced.
     """
     data = content.encode() if isinstance(content, str) else content
     try:
         if is_replaceable(path):
-            _replace(os.path.realpath(path), data)
+            _replace(os.path.realpath(path), data, durably)
         else:
             with open(path, "ab") as stream:
                 stream.write(data)
     except OSError as error:
         raise _unwritable(path, error) from None
+
+
+def make_durable(path: str | Path) -> None:
+    """A file that is there survives a power failure from now on."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
 
 
 def check_writable(path: str | Path) -> None:
@@ -79,13 +85,14 @@ def _unwritable(path: str | Path, error: OSError) -> FusiestError:
     return FusiestError(f"{path}: cannot be written: {error.strerror}")
 
 
-def _replace(target: str, data: bytes) -> None:
+def _replace(target: str, data: bytes, durably: bool) -> None:
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".fusiest-", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durably:
+                file.flush()
+                os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)

@@ -135,3 +135,16 @@ def test_map_with_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (status, "joining" in err) == (0, False), "nothing is searched again"
     one, two = (json.loads(Path(file).read_text()) for file in (first, second))
     assert one["mappings"] == two["mappings"]
+
+
+def test_results_that_a_power_failure_took_are_forgotten(tmp_path: Path) -> None:
+    """The row reached the disk, its result did not: the run is to be done again, and others stay."""
+    with Store(tmp_path) as store:
+        kept = store.put(ROW, packed({"a": 1}))
+        lost = store.put(replace(ROW, hash="b" * 64), packed({"b": 2}))
+        store.database.close()  # as when the machine stops: nothing was settled
+    store._path(lost.object).write_bytes(b"")
+    with Store(tmp_path) as again:
+        assert again.get(kept.hash) is not None
+        assert again.get(lost.hash) is None
+        assert again.database.execute("SELECT count(*) FROM unsettled").fetchone() == (0,)

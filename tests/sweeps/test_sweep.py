@@ -21,7 +21,12 @@ from fusiest.mapper import Options
 from fusiest.mapper import run as search
 from fusiest.sweeps import Reuse, Store, Sweep
 from fusiest.sweeps import children as children_module
+from fusiest.sweeps.canonical import run_form
+from fusiest.sweeps.chips import Chips
+from fusiest.sweeps.componentfields import with_field
+from fusiest.sweeps.designs import Designs
 from fusiest.sweeps.shelf import Shelf
+from fusiest.sweeps.sweepfile import make_sweep
 from fusiest.sweeps.upkeep import check_store
 from tests.command_line import run
 
@@ -73,6 +78,39 @@ def test_the_second_time_all_is_known(tmp_path: Path) -> None:
         assert sweep.resume().counts.known == 8
     keep = [i for i, name in enumerate(again.columns) if name not in ("how",)]
     assert [[row[i] for i in keep] for row in again.rows] == [[row[i] for i in keep] for row in first]
+
+
+def test_answers_to_another_question_are_not_known(tmp_path: Path) -> None:
+    few = {"parameters": {"GlobalBufferSize": [4096]}, "store": tmp_path / "runs"}
+    for more in ({}, {"objective": "energy"}, {"orders": "given"}, {"windows": "all"}):
+        with made(**few, **more) as sweep:
+            # A workload without halos has the same answer, whatever is said of windows.
+            assert [a.how for a in sweep] == ["known" if "windows" in more else "searched"], more
+
+
+@pytest.mark.parametrize(
+    "text", ["{{KIB}} * 8192", "{{ KIB }}", "{% set N = KIB * 8 %}{{N}} * 1024", "{{KIB}} + {{KIB}}"]
+)
+def test_specs_are_those_that_files_would_give(tmp_path: Path, text: str) -> None:
+    """Whether a define stands for a field or is computed with; each design, and its run's form."""
+    file = tmp_path / "chip.yaml"
+    file.write_text(
+        fusiest.load("simple").to_yaml().replace('"8 * 1024 * 1024"', text).replace("name: MAC", "name: MAC{{K}}")
+    )
+    fields = {"KIB": [16, 1, 11, 2.5, 4e20], "K": [1, 2], "MainMemory.read.throughput": [1e9, 3e9]}
+    for parameters in ({**fields, "K": [1]}, fields):
+        sweep = make_sweep({**FIELDS, "arch": str(file), "parameters": parameters})
+        chips = Chips(sweep)
+        for design in Designs(sweep):
+            made = chips.spec(design, sweep.workloads[0])
+            plain = fusiest.load(
+                file, "matmuls", **sweep.workloads[0].defines, KIB=design.values["KIB"], K=design.values["K"]
+            )
+            spec = with_field(plain, "MainMemory.read.throughput", design.values["MainMemory.read.throughput"])
+            assert made == spec
+            assert run_form(made, Options()) == run_form(fusiest.load(spec), Options())
+            assert made.bound == spec.bound
+            assert dict(made.origin.defines) == {**dict(plain.origin.defines)}  # type: ignore[union-attr]
 
 
 def test_without_reuse_all_is_searched(tmp_path: Path) -> None:

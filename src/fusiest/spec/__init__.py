@@ -53,9 +53,9 @@ from fusiest.spec.resultfile import (
 from fusiest.spec.scope import EinsumNames
 from fusiest.spec.spec import Spec
 from fusiest.spec.specfiles import KINDS, find_file
-from fusiest.spec.template import undeclared
+from fusiest.spec.template import undeclared, written_as_is
 from fusiest.spec.textfile import text_of_file
-from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes, parse_nodes
+from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes, parse_nodes, plain_scalar
 
 __all__ = [
     "CONSTANTS",
@@ -137,6 +137,7 @@ __all__ = [
     "part_of",
     "path_nodes",
     "placement_sets",
+    "plain_scalar",
     "project_folder",
     "read_bool",
     "read_document",
@@ -148,4 +149,5 @@ __all__ = [
     "text_of",
     "text_of_file",
     "undeclared",
+    "written_as_is",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from fusiest.spec.library import first_comment, library_files, library_text
 from fusiest.spec.mapping import with_variables
 from fusiest.spec.origin import SpecOrigin
 from fusiest.spec.resultfile import read_document, spec_texts
+from fusiest.spec.sharing import share_bound
 from fusiest.spec.spec import Spec, check
 from fusiest.spec.specfiles import INCLUDE, KINDS, SpecFiles, SpecText, find_file
 from fusiest.spec.twice import read_once
@@ -85,10 +86,10 @@ def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None,
     return spec.came_from(SpecOrigin(names, FrozenDict(defines), values, tuple(distinct)))
 
 
-def combined(machine: Spec, work: Spec, checked: bool = False) -> Spec:
+def combined(machine: Spec, work: Spec, checked: bool = False, like: Spec | None = None) -> Spec:
     """One spec's architecture with another's workload, as if the files of both had been loaded together.
 
-    `checked`: the same was made before, and nothing was wrong.
+    `checked`: the same was made before, and nothing was wrong. `like`: one that was made of nodes which this one may share.
     """
     same = machine.origin is not None and work.origin is not None and machine.origin.files == work.origin.files
     spec = Spec(
@@ -99,6 +100,8 @@ def combined(machine: Spec, work: Spec, checked: bool = False) -> Spec:
         renames=work.renames if same else machine.renames + work.renames,
         variables=_merged_variables([machine.variables, work.variables]),
     ).sharing_info(work)
+    if like is not None:
+        share_bound(spec, like)
     if not checked:
         check(spec)
     files = tuple(dict.fromkeys(f for s in (machine, work) if s.origin for f in s.origin.files))

@@ -87,7 +87,7 @@ class Spec:
 
     def __getstate__(self) -> dict[str, object]:
         """Texts have other hashes in other processes; components are bound again there, if they are needed."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_hash", "bound")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_hash", "bound", "_placed")}
 
     @property
     def origin(self) -> SpecOrigin | None:
@@ -126,6 +126,11 @@ class Spec:
     def bound(self) -> dict[str, dict[str, BoundComponent]]:
         """Every node evaluated for each Einsum, as far as that was asked for (`model.bind_all`)."""
         return {}
+
+    def take_bound(self, bound: dict[str, dict[str, BoundComponent]], placed: bool) -> None:
+        """Take over components that another spec has bound (`sharing`). `placed`: what nodes may hold was checked there."""
+        self.bound.update(bound)
+        self.__dict__["_placed"] = placed
 
     @functools.cached_property
     def variable_values(self) -> tuple[dict[str, object], dict[str, VariableValue]]:
@@ -246,9 +251,13 @@ def _check(spec: Spec) -> None:
     for info in spec.info.einsums.values():
         names = architecture_names(spec, info)
         outer = frozenset[str]()
+        shared = spec.bound.get(info.name, {})
+        found = spec.bound[info.name] = {}
         for node in flatten(spec.arch.nodes):
             spend(STEPS_PER_NODE, node.name)
-            spec.bound.setdefault(info.name, {})[str(node.name)] = bind_node(node, info, names)
+            found[str(node.name)] = shared.get(str(node.name)) or bind_node(node, info, names)
+            if spec.__dict__.get("_placed"):
+                continue
             if isinstance(node, (arch.Memory, arch.TollStation)):
                 with at_node(node):
                     sets = placement_sets(node, names, outer)

@@ -106,6 +106,32 @@ def undeclared(text: str, file: str = "<template>") -> frozenset[str]:
     return _compiled(text, file).used if is_template(text) else frozenset()
 
 
+def written_as_is(text: str, file: str = "<template>") -> frozenset[str]:
+    """Names from outside that a template does nothing with but write them: what they are changes nothing else.
+
+    >>> sorted(written_as_is("{% set M = M | default(1) %}{{M}} {{N}} {{K}} {{2 * K}} {% if M %}{% endif %}"))
+    ['N']
+    """
+    if not is_template(text):
+        return frozenset()
+    tree = _parsed(text, file)
+    written = [_written(one) for output in tree.find_all(nodes.Output) for one in output.nodes]
+    for one in tree.find_all(nodes.Assign):
+        source = _written(one.node)
+        if source is not None and isinstance(one.target, nodes.Name) and one.target.name == source.name:
+            written += [source, one.target]
+    places = {id(one) for one in written}
+    known = frozenset(one.name for one in written if one is not None)
+    return known - {one.name for one in tree.find_all(nodes.Name) if id(one) not in places}
+
+
+def _written(node: nodes.Node) -> nodes.Name | None:
+    """The name whose value an expression is: `N`, or `N | default(1)`."""
+    if isinstance(node, nodes.Filter) and node.name in ("default", "d") and len(node.args) == 1 and not node.kwargs:
+        node = node.node if node.node is not None and isinstance(node.args[0], nodes.Const) else node
+    return node if isinstance(node, nodes.Name) else None
+
+
 def is_template(text: str) -> bool:
     """Whether there is anything in it for Jinja2."""
     return "{{" in text or "{%" in text or "{#" in text

@@ -314,13 +314,13 @@ def _merged(node: YamlNode) -> Iterator[tuple[ScalarNode, YamlNode]]:
 def _resolve(text: str, tag: str | None, quoted: bool, source: Source) -> tuple[Scalar, str | None]:
     if tag in ("!", CORE_TAG + "str") or (quoted and tag is None):
         return Located(text, source), None
-    value = Located(text, source) if quoted else _plain(text, source)
+    value = Located(text, source) if quoted else plain_scalar(text, source)
     if tag is None or tag == CORE_TAG + _CORE_TYPES[str if isinstance(value, str) else type(value)]:
         return value, None
     return value, _short(tag)
 
 
-def _plain(text: str, source: Source) -> Scalar:
+def plain_scalar(text: str, source: Source) -> Scalar:
     """An unquoted scalar by the YAML 1.2 core rules, and `inf` without its dot."""
     if text in _WORDS:
         return _WORDS[text]

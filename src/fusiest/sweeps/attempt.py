@@ -5,34 +5,67 @@ This is what runs in a child process, here or on another machine.
 
 from __future__ import annotations
 
+import functools
 import math
+import pickle
 import time
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from fusiest.errors import FusiestError, OutOfMemory, SpecError
 from fusiest.mapper import Options, Result
-from fusiest.spec import Spec
+from fusiest.spec import Spec, combined
 
 SAME = 1e-12
 """Costs on two designs that are so close, relatively, are the same: the same sums were rounded."""
 
 
 @dataclass(frozen=True)
-class SearchTask:
+class PackedSpec:
+    """A spec that was checked, in two parts: runs have many machines, and few workloads."""
+
+    machine: bytes
+    work: bytes
+
+    def unpacked(self) -> Spec:
+        """The spec."""
+        return combined(pickle.loads(self.machine), _unpacked(self.work), checked=True)
+
+
+@functools.lru_cache(4)
+def _unpacked(work: bytes) -> Spec:
+    return pickle.loads(work)  # type: ignore[no-any-return]
+
+
+class _OfSpec:
+    """What tasks have in common."""
+
+    given: Spec | PackedSpec
+
+    @functools.cached_property
+    def spec(self) -> Spec:
+        """What the task is about."""
+        return self.given.unpacked() if isinstance(self.given, PackedSpec) else self.given
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "spec"}
+
+
+@dataclass(frozen=True)
+class SearchTask(_OfSpec):
     """A spec to map."""
 
-    spec: Spec
+    given: Spec | PackedSpec
     options: Options
     family: str = ""
     """Runs of a family may share tables: a process that has done one is the best for the next. Empty: none are shared."""
 
 
 @dataclass(frozen=True)
-class CoverTask:
+class CoverTask(_OfSpec):
     """Mappings that are optimal on a design which is nowhere worse: are they, at the same cost, on this one?"""
 
-    spec: Spec
+    given: Spec | PackedSpec
     options: Options
     document: dict[str, Any]
 

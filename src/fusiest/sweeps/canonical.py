@@ -16,7 +16,7 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,25 +68,37 @@ def run_form(spec: Spec, options: Options, sizeless: frozenset[str] = frozenset(
     einsums = []
     sized: set[str] = set()
     for info in spec.info.einsums.values():
-        names = architecture_names(spec, info)
         bound = bind_all(spec, info)
         nodes = []
         for node in arch.flatten(spec.require_arch().nodes):
             component = bound[str(node.name)]
-            own, rest = _split(component, component.name in sizeless)
+            own, rest = _known_split(component)
+            if component.name in sizeless and component.total_latency is None:
+                own = (*own[:-1], 0.0)
             if component.kind == "memory" and component.total_latency is None:
                 sized.add(component.name)
             # A component has the same figures in most Einsums: they are listed once.
             place = places.setdefault((str(node.name), own), len(places))
-            nodes.append([rest, place, _placement(node, names)])
+            nodes.append([rest, place, _known_placement(spec, node, info)])
         einsums.append([_einsum(info), nodes])
     figures = tuple(x for _, own in places for x in own)
-    chosen = {name: getattr(options, name) for name in CHANGING}
+    chosen = _chosen(options)
     if options.windows != "none" and has_halos(spec):
         chosen["windows"] = options.windows
     family = _sha([ANSWER, plain(chosen), _structure(spec.require_arch().nodes), einsums])
     rooms = tuple(room for name, own in places for room in ("",) * (len(own) - 1) + (name if name in sized else "",))
     return RunForm(_sha([family, [repr(x) for x in figures]]), family, figures, rooms)
+
+
+def _chosen(options: Options) -> dict[str, object]:
+    return {name: getattr(options, name) for name in CHANGING}
+
+
+def options_digest(options: Options) -> str:
+    """A hash of what makes a spec's answer, besides the spec: options, and the version that reads files and answers."""
+    from fusiest import __version__
+
+    return _sha([ANSWER, __version__, plain({**_chosen(options), "windows": options.windows})])
 
 
 def _sha(value: object) -> str:
@@ -107,7 +119,7 @@ def _structure(nodes: tuple[arch.ArchitectureNode, ...]) -> list[Any]:
     return found
 
 
-def _split(component: BoundComponent, sizeless: bool = False) -> tuple[tuple[float, ...], object]:
+def _split(component: BoundComponent) -> tuple[tuple[float, ...], object]:
     """Figures of which more is better, and everything else of a component but its area.
 
     A `total_latency` of the component's own may depend on anything: then size and throughput are no such figures.
@@ -126,26 +138,59 @@ def _split(component: BoundComponent, sizeless: bool = False) -> tuple[tuple[flo
     del rest["leak_power"], rest["size"]
     own.append(0.0 - component.leak_power)
     if component.total_latency is None:
-        own.append(0.0 if sizeless else float(component.size))
+        own.append(float(component.size))
     else:
         rest["size"] = component.size
     return tuple(own), plain(rest)
 
 
-_einsums: dict[int, tuple[EinsumInfo, object]] = {}
-"""The plain forms of the latest Einsums, by identity: designs of a sweep share them."""
-_MOST_EINSUMS = 2_000
+class _Forms:
+    """What was made of the latest objects, by identity: the designs of a sweep share most of theirs."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[int, ...], tuple[tuple[object, ...], Any]] = {}
+
+    def get(self, objects: tuple[object, ...], make: Callable[[], Any]) -> Any:
+        key = tuple(map(id, objects))
+        found = self.known.get(key)
+        if found is None:  # while an object is kept here, no other has its identity
+            if len(self.known) >= _MOST_FORMS:
+                self.known.clear()
+            found = self.known[key] = objects, make()
+        return found[1]
 
 
-def _einsum(info: EinsumInfo) -> object:
+_MOST_FORMS = 5_000
+_FORMS = _Forms()
+
+
+def _known_split(component: BoundComponent) -> tuple[tuple[float, ...], str]:
+    def make() -> tuple[tuple[float, ...], str]:
+        own, rest = _split(component)
+        return own, _sha(rest)
+
+    found: tuple[tuple[float, ...], str] = _FORMS.get((component,), make)
+    return found
+
+
+def _einsum(info: EinsumInfo) -> str:
     """All of an Einsum but the names that expressions use: what they stand for is where they are used."""
-    known = _einsums.get(id(info))
-    if known is None or known[0] is not info:
-        if len(_einsums) >= _MOST_EINSUMS:
-            _einsums.clear()
-        form = plain({f.name: getattr(info, f.name) for f in dataclasses.fields(info) if f.name != "names"})
-        known = _einsums[id(info)] = info, json.dumps(form, sort_keys=True, allow_nan=False)
-    return known[1]
+    fields = (f.name for f in dataclasses.fields(info) if f.name != "names")
+    return str(_FORMS.get((info,), lambda: _sha(plain({name: getattr(info, name) for name in fields}))))
+
+
+def _known_placement(spec: Spec, node: arch.Container, info: EinsumInfo) -> str | None:
+    tensors = getattr(node, "tensors", None)
+    if tensors is None:
+        return None
+
+    def make() -> str:
+        return _sha(_placement(node, architecture_names(spec, info)))
+
+    if spec.variable_values[1]:  # what these come to may depend on components
+        return make()
+    # Names that depend neither on choices nor on components are the Einsum's and the variables.
+    return str(_FORMS.get((tensors, info, spec.variables, spec.require_arch().variables), make))
 
 
 def _placement(node: arch.Container, names: EinsumNames) -> object:

@@ -11,9 +11,22 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from fusiest.errors import SpecError, did_you_mean
+from fusiest.frozen import FrozenDict
 from fusiest.model import area_by_component
-from fusiest.spec import CONSTANTS, NETWORKS, Spec, combined, defines_of, find_file, load, names_in
-from fusiest.spec import architecture as arch
+from fusiest.spec import (
+    CONSTANTS,
+    NETWORKS,
+    Spec,
+    combined,
+    defines_of,
+    find_file,
+    load,
+    names_in,
+    undeclared,
+    written_as_is,
+)
+from fusiest.sweeps.attempt import PackedSpec
+from fusiest.sweeps.componentfields import StandsFor, field_of, stands_for, with_field
 from fusiest.sweeps.designs import Design
 from fusiest.sweeps.parameters import DesignGrid, Figure, FreeParameter, ParameterValue, TiedParameter
 from fusiest.sweeps.sweepfile import SweepFile, SweptWorkload
@@ -24,6 +37,7 @@ _KEPT = 64
 _KEPT_SPECS = 256
 _KEPT_BYTES = 2**28
 """Of machines that are kept, packed, from planning a run until it begins."""
+_NUMBERS = (int, float)
 _MachineKey: TypeAlias = tuple[tuple[tuple[str, Any], ...], str, tuple[tuple[str, Any], ...]]
 """Defines, dataflow and fields that a machine is made with."""
 
@@ -33,7 +47,8 @@ class Chips:
 
     def __init__(self, sweep: SweepFile) -> None:
         self.sweep = sweep
-        self.first: dict[str, ParameterValue] = DesignGrid(sweep.parameters)[0]
+        grid = DesignGrid(sweep.parameters)
+        self.first, self.last = grid[0], grid[len(grid) - 1]
         names = list(self.first)
         plain = {name: value for name, value in self.first.items() if "." not in name and name != DATAFLOW}
         self.takes = {sweep.arch: defines_of(sweep.arch, plain)}
@@ -43,11 +58,15 @@ class Chips:
         self.fields = [name for name in names if "." in name]
         self._named: dict[str, list[str]] = {}
         self._specs: dict[tuple[tuple[tuple[str, ParameterValue], ...], str], Spec] = {}
+        self._latest: dict[str, Spec] = {}
+        """The spec that was made last, by workload: others share most of its nodes."""
         self._packed: dict[_MachineKey, bytes] = {}
         self._packed_bytes = 0
         self._check(names)
         self._bare = functools.lru_cache(_KEPT)(self._load_bare)
         self._machine = functools.lru_cache(_KEPT)(self._load_machine)
+        self._packed_work = functools.lru_cache(_KEPT)(lambda *key: pickle.dumps(self._workload(*key)))
+        self._stands = functools.cache(self._find_stands)
         self._workload = functools.lru_cache(_KEPT)(self._load_workload)
         self.spec(Design(0, self.first), sweep.workloads[0])
         self._check_twice()
@@ -61,18 +80,28 @@ class Chips:
         return spec
 
     def _make(self, values: Mapping[str, ParameterValue], workload: SweptWorkload) -> Spec:
-        fields = tuple((name, values[name]) for name in self.fields)
         work = self._workload(workload, self._defines(workload.file, values))
-        defines = self._defines(self.sweep.arch, {**values, **workload.defines})
-        key = defines, str(values.get(DATAFLOW, FREE)), fields
+        key = self._key(values, workload)
         if key in self._packed:
-            # It was made when the run was planned, and checked.
-            return combined(pickle.loads(self._packed[key]), work, checked=len(self.sweep.workloads) == 1)
+            return combined(pickle.loads(self._packed[key]), work)
         machine = self._machine(*key)
         if len(self._specs) >= _KEPT_SPECS and self._packed_bytes < _KEPT_BYTES:
             self._packed[key] = pickle.dumps(machine)
             self._packed_bytes += len(self._packed[key])
-        return combined(machine, work)
+        spec = self._latest[workload.label] = combined(machine, work, like=self._latest.get(workload.label))
+        return spec
+
+    def _key(self, values: Mapping[str, ParameterValue], workload: SweptWorkload) -> _MachineKey:
+        defines = self._defines(self.sweep.arch, {**values, **workload.defines})
+        fields = tuple((name, values[name]) for name in self.fields)
+        return defines, str(values.get(DATAFLOW, FREE)), fields
+
+    def packed(self, design: Design, workload: SweptWorkload) -> Spec | PackedSpec:
+        """The spec of a run that was planned, and so checked, as it is sent to whoever does it."""
+        machine = self._packed.get(self._key(design.values, workload))
+        if machine is None:
+            return self.spec(design, workload)
+        return PackedSpec(machine, self._packed_work(workload, self._defines(workload.file, design.values)))
 
     def area(self, design: Design) -> Figure:
         """Square metres, in all and by component; what depends on the workload is taken where it is most."""
@@ -82,9 +111,12 @@ class Chips:
                 parts[name] = max(parts.get(name, 0.0), area)
         return Figure(sum(parts.values()), parts)
 
-    def request(self, design: Design, workload: SweptWorkload) -> str | None:
-        """A hash of all that a spec is made from, which is known without making it. None if files include others."""
-        texts = [self._digest(self.sweep.arch), self._digest(workload.file)]
+    def request(self, design: Design, workload: SweptWorkload, options: str) -> str | None:
+        """A hash of all that a run is made from, which is known without making its spec. None if files include others.
+
+        `options`: a hash of those that change the answer.
+        """
+        texts = [options, self._digest(self.sweep.arch), self._digest(workload.file)]
         flow = str(design.values.get(DATAFLOW, FREE))
         if flow != FREE:
             texts.append(self._digest(flow))
@@ -116,10 +148,53 @@ class Chips:
     def _load_machine(
         self, defines: tuple[tuple[str, Any], ...], flow: str, fields: tuple[tuple[str, Any], ...]
     ) -> Spec:
-        machine = bare = self._bare(defines, flow)
+        machine = bare = self._patched(defines, flow) or self._bare(defines, flow)
         for name, value in fields:
-            machine = _with_field(machine, name, value)
+            machine = with_field(machine, name, value)
         return machine.came_from(bare.origin) if bare.origin is not None else machine
+
+    def _patched(self, defines: tuple[tuple[str, Any], ...], flow: str) -> Spec | None:
+        """A machine whose defines stand for fields, made from the first one; None if it takes its template."""
+        given, first = dict(defines), dict(self._defines(self.sweep.arch, self.first))
+        other = {name: value for name, value in given.items() if value != first.get(name)}
+        if not other or given.keys() != first.keys() or not all(type(v) in _NUMBERS for v in other.values()):
+            return None
+        stands = self._stands(flow)
+        if any(name not in stands for name in other):
+            return None
+        machine = bare = self._bare(tuple(first.items()), flow)
+        assert bare.origin is not None
+        try:
+            for name, value in other.items():
+                for way in stands[name]:
+                    machine = with_field(machine, way.field, way.value(value))
+        except SpecError:
+            return None  # reading it says where the mistake is
+        values = FrozenDict({**bare.origin.values, **other})
+        return machine.came_from(dataclasses.replace(bare.origin, defines=FrozenDict(given), values=values))
+
+    def _find_stands(self, flow: str) -> dict[str, list[StandsFor]]:
+        """What each define that varies stands for, if none of them does anything but stand for fields of its own."""
+        first, last = (dict(self._defines(self.sweep.arch, v)) for v in (self.first, self.last))
+        varied = {name: value for name, value in last.items() if value != first[name]}
+        files = [self.sweep.arch] if flow == FREE else [self.sweep.arch, flow]
+        if not varied or any(self._digest(file) is None for file in files) or self.sweep.arch.endswith(".json"):
+            return {}
+        texts = [find_file(file)[1].text for file in files]
+        plain = written_as_is(texts[0]) - frozenset[str]().union(*map(undeclared, texts[1:]))
+        if not plain >= varied.keys() or not all(
+            type(first[n]) in _NUMBERS and type(varied[n]) in _NUMBERS for n in varied
+        ):
+            return {}
+        found: dict[str, list[StandsFor]] = {}
+        bare = self._bare(tuple(first.items()), flow)
+        for name, value in varied.items():
+            other = self._bare(tuple({**first, name: value}.items()), flow)
+            fields = stands_for(bare, other, (first[name], value))
+            if fields is None or {f.field for f in fields} & {f.field for ways in found.values() for f in ways}:
+                return {}
+            found[name] = fields
+        return found
 
     def _load_bare(self, defines: tuple[tuple[str, Any], ...], flow: str) -> Spec:
         files = (self.sweep.arch,) if flow == FREE else (self.sweep.arch, flow)
@@ -163,7 +238,7 @@ class Chips:
                 continue
             given = [self._plain({**self.first, p.name: value}) for value in (p.values[0], p.values[-1])]
             for name in self.fields:
-                if p.name not in _sources(name, self.sweep) and _field(given[0], name) != _field(given[1], name):
+                if p.name not in _sources(name, self.sweep) and field_of(given[0], name) != field_of(given[1], name):
                     raise SpecError(f"parameters {p.name} and {name} both set {name}; give one of them", name)
 
     def _plain(self, values: Mapping[str, ParameterValue]) -> Spec:
@@ -190,63 +265,3 @@ def _digest(file: str) -> str | None:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     text = find_file(file)[1].text
     return None if "include" in text else hashlib.sha256(text.encode()).hexdigest()
-
-
-# --- fields of components -------------------------------------------------------------------------------------------
-
-
-def _parts(name: str) -> list[str]:
-    parts = name.split(".")
-    if len(parts) not in (2, 3):
-        raise SpecError(
-            f"parameter {name}: say Component.field, Component.action.field or Component.dimension.field", name
-        )
-    return parts
-
-
-def _owner(machine: Spec, name: str) -> arch.Container:
-    component = _parts(name)[0]
-    nodes = {str(node.name): node for node in arch.flatten(machine.require_arch().nodes)}
-    if component not in nodes:
-        raise SpecError(f"parameter {name}: there is no component {component}{did_you_mean(component, nodes)}", name)
-    return nodes[component]
-
-
-def _inner(owner: arch.Container, name: str) -> tuple[str, int]:
-    """The list (actions or dimensions) that a name of three parts is about, and the place in it."""
-    inner = _parts(name)[1]
-    actions = getattr(owner, "actions", ())
-    known = {str(one.name): ("actions", i) for i, one in enumerate(actions)}
-    known |= {str(one.name): ("spatial", i) for i, one in enumerate(owner.spatial)}
-    if inner not in known:
-        raise SpecError(
-            f"parameter {name}: {owner.name} has no action or dimension {inner}{did_you_mean(inner, known)}", name
-        )
-    return known[inner]
-
-
-def _field(machine: Spec, name: str) -> object:
-    owner: object = _owner(machine, name)
-    *_, last = parts = _parts(name)
-    if len(parts) == 3:
-        place, index = _inner(owner, name)  # type: ignore[arg-type]
-        owner = getattr(owner, place)[index]
-    known = [f.name for f in dataclasses.fields(owner)]  # type: ignore[arg-type]
-    if last not in known:
-        raise SpecError(f"parameter {name}: there is no field {last}{did_you_mean(last, known)}", name)
-    return getattr(owner, last)
-
-
-def _with_field(machine: Spec, name: str, value: ParameterValue) -> Spec:
-    """The machine with another value of one field."""
-    _field(machine, name)
-    owner, parts = _owner(machine, name), _parts(name)
-    if len(parts) == 2:
-        return machine.with_component(parts[0], **{parts[1]: value})
-    place, index = _inner(owner, name)
-    items = list(getattr(owner, place))
-    try:
-        items[index] = dataclasses.replace(items[index], **{parts[2]: value})
-    except Exception as error:
-        raise SpecError(f"parameter {name}: {getattr(error, 'message', error)}", name) from None
-    return machine.with_component(parts[0], **{place: tuple(items)})

@@ -17,7 +17,7 @@ from fusiest.mapper import Options
 from fusiest.sweeps.answers import Answer, Counts, Reuse
 from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask, SweepTask
 from fusiest.sweeps.bounds import LeastCosts, least_costs, optimal_costs
-from fusiest.sweeps.canonical import RunForm, run_form
+from fusiest.sweeps.canonical import RunForm, options_digest, run_form
 from fusiest.sweeps.chips import Chips
 from fusiest.sweeps.covering import Proofs, in_order
 from fusiest.sweeps.designs import Design, Designs, RuledOut
@@ -76,6 +76,7 @@ class Driver:
         """`options`: the sweep's, with a time limit per run. `retry`: do runs again that failed."""
         self.sweep, self.store, self.retry, self.reuse = sweep, store, retry, reuse or Reuse()
         self.options = dataclasses.replace(options or sweep.options, jobs=1)
+        self._asked = options_digest(self.options)
         self.chips = Chips(sweep)
         self.designs = Designs(sweep, self.chips.area)
         self.counts, self.out, self.plan, self.proofs = Counts(), RuledOut(), Plan(), Proofs()
@@ -108,7 +109,7 @@ class Driver:
         self.plan.requests.clear()
 
     def _known(self, design: Design, workload: SweptWorkload) -> Answer | None:
-        request = self.chips.request(design, workload)
+        request = self.chips.request(design, workload, self._asked)
         row = self.store.requested(request) if request is not None and self.reuse.known else None
         if row is not None and self._counts_as_known(row):
             return self._answer(design, workload, row, "known")
@@ -169,6 +170,8 @@ class Driver:
             watch()
             for key, outcome in hands.finished(_LOOK_UP_SECONDS):
                 yield from self._finished(key, outcome, hands, waiting)
+            self.store.settle(later=True)
+        self.store.settle()
         self.counts.running = 0
         self.tell(now=True)
 
@@ -275,7 +278,7 @@ class Driver:
     def _begin(self, key: str, hands: Hands) -> None:
         """Try the next proof that may cover this run, or search."""
         number, workload = self.plan.asked[key][0]
-        spec = self.chips.spec(self.designs.design(number), workload)
+        spec = self.chips.packed(self.designs.design(number), workload)
         while self.trying[key]:
             row = self.store.get(self.trying[key][0].hash)
             document = self.store.document(row) if row is not None else None

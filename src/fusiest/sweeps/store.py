@@ -2,6 +2,7 @@
 
 A run goes by the hash of its canonical form. A result's file is whole or absent (it is written beside and renamed), and its row
 is written after it, in one transaction: whoever is killed at whatever time leaves a store that can be read and gone on with.
+Files are made to survive a power failure some at a time; until then the table has their names, and who opens it looks at them.
 Only the process that hands runs out writes; several such processes may share a store.
 """
 
@@ -12,6 +13,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -19,13 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from fusiest.errors import FusiestError
-from fusiest.files import write_atomically
+from fusiest.files import make_durable, write_atomically
 
 DONE, COVERED = "done", "covered"
 FAILURES = ("no valid mapping", "time limit", "out of memory", "killed", "internal error", "bad design")
 """What can become of a run that has no proven result."""
 FILE, OBJECTS, FORMAT = "runs.sqlite", "objects", 1
 _SECONDS = 60.0
+_SETTLE_SECONDS, _SETTLE_FILES = 0.5, 64
+"""After so long, or so many, files are made to survive a power failure: together they take little longer than one."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     hash TEXT PRIMARY KEY, family TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL,
@@ -36,6 +40,7 @@ CREATE INDEX IF NOT EXISTS families ON runs (family);
 CREATE TABLE IF NOT EXISTS requests (request TEXT PRIMARY KEY, hash TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sweeps (sweep TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;
 """
+_UNSETTLED = "CREATE TABLE IF NOT EXISTS unsettled (object TEXT PRIMARY KEY) WITHOUT ROWID"
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,7 @@ class Store:
     def __init__(self, folder: str | Path, create: bool = True) -> None:
         self.folder = Path(folder)
         self._objects = str(self.folder / OBJECTS)
+        self._unsettled: list[str] = []
         if not create and not (self.folder / FILE).is_file():
             raise FusiestError(f"{folder}: no store (it has no {FILE})")
         try:
@@ -101,6 +107,8 @@ class Store:
             if version == 0:
                 self.database.executescript(_SCHEMA)
                 self.database.execute(f"PRAGMA user_version = {FORMAT}")
+        self._since = 0.0
+        self._settle_others()
 
     def __enter__(self) -> Store:
         return self
@@ -110,6 +118,8 @@ class Store:
 
     def close(self) -> None:
         """Close the table; what is written is written."""
+        with contextlib.suppress(FusiestError):
+            self.settle()
         with contextlib.suppress(sqlite3.Error):
             self.database.close()
 
@@ -141,17 +151,55 @@ class Store:
     def put(self, row: RunRow, document: bytes | None = None) -> RunRow:
         """Keep a run: its result's file first, then its row. A proven result never gives way to one that is not."""
         if document is not None:
-            row = replace(row, object=write_object(self.folder, document))
+            row = replace(row, object=write_object(self.folder, document, durably=False))
+            self._since = self._since if self._unsettled else time.monotonic()
+            self._unsettled.append(row.object)
         values = [getattr(row, name) for name in _COLUMNS]
         places = ", ".join("?" * len(values))
         # A run that another process has finished meanwhile stays: the first answer is the answer.
         better = f"runs.status NOT IN ('{DONE}', '{COVERED}')"
         update = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])
-        with self._explained():
+        with self._explained(), self.transaction():
+            if document is not None:
+                self.database.execute("INSERT OR IGNORE INTO unsettled VALUES (?)", (row.object,))
             self.database.execute(
                 f"INSERT INTO runs VALUES ({places}) ON CONFLICT (hash) DO UPDATE SET {update} WHERE {better}", values
             )
         return row
+
+    def settle(self, later: bool = False) -> None:
+        """Let results survive a power failure; of those that did not survive one, the runs are forgotten.
+
+        `later`: unless that can wait.
+        """
+        names, age = self._unsettled, time.monotonic() - self._since
+        if not names or (later and len(names) < _SETTLE_FILES and age < _SETTLE_SECONDS):
+            return
+        self._unsettled, failed = [], {}
+        for name in names:
+            try:
+                make_durable(self._path(name))
+            except OSError as error:
+                failed[name] = error.strerror
+        self._settled(names, list(failed))
+        for name, reason in failed.items():
+            raise FusiestError(f"{self._path(name)}: cannot be written: {reason}")
+
+    def _settle_others(self) -> None:
+        """What whoever used the store before has not settled."""
+        with self._explained():
+            self.database.execute(_UNSETTLED)
+            names = [str(row[0]) for row in self.database.execute("SELECT object FROM unsettled")]
+        if names:
+            self._unsettled = [name for name in names if self.read(name) is not None]
+            self._settled([], [name for name in names if name not in set(self._unsettled)])
+            self.settle()
+
+    def _settled(self, names: Sequence[str], lost: Sequence[str]) -> None:
+        """Runs whose results are lost are to be done again."""
+        with self._explained(), self.transaction():
+            self.database.executemany("DELETE FROM runs WHERE object = ?", [(name,) for name in lost])
+            self.database.executemany("DELETE FROM unsettled WHERE object = ?", [(name,) for name in (*names, *lost)])
 
     def requested(self, request: str) -> RunRow | None:
         """The run that answers a request: a spec that was made before from the same files and values."""
@@ -218,7 +266,7 @@ def object_path(folder: Path, name: str) -> Path:
     return folder / OBJECTS / name[:2] / f"{name[2:]}.json.z"
 
 
-def write_object(folder: Path, document: bytes) -> str:
+def write_object(folder: Path, document: bytes, durably: bool = True) -> str:
     """Write a result's file into a store, if it is not there; its name."""
     name = hashlib.sha256(document).hexdigest()
     path = object_path(folder, name)
@@ -227,7 +275,7 @@ def write_object(folder: Path, document: bytes) -> str:
             os.makedirs(path.parent, exist_ok=True)
         except OSError as error:
             raise FusiestError(f"{path.parent}: cannot be made: {error.strerror}") from None
-        write_atomically(path, document)
+        write_atomically(path, document, durably)
     return name
 
 

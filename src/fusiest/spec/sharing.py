@@ -1,0 +1,69 @@
+"""What a spec takes over from another one that differs in a few figures, as the designs of a sweep do: nodes that are the same
+are not evaluated again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+
+from fusiest.spec import architecture as arch
+from fusiest.spec.spec import Spec
+
+_WORD = re.compile(r"[^\W\d]\w*")
+_PLACED = ("tensors", "spatial")
+"""Fields that say what is where; all others but `name` are figures, or what figures depend on."""
+
+
+def share_bound(spec: Spec, other: Spec) -> None:
+    """Let a spec take over what is known of the nodes that it shares with a checked one of the same workload.
+
+    A node's figures depend on itself, on the Einsum, on variables, classes and attributes for all, and on components that it or a
+    variable names. So a node that names none is, evaluated, the same if these are.
+    """
+    around = _around(spec)
+    if spec.info is not other.info or around != _around(other) or not other.bound:
+        return
+    mine, theirs = (list(arch.flatten(one.require_arch().nodes)) for one in (spec, other))
+    names = frozenset(str(node.name) for node in mine)
+    if any(names & set(_WORD.findall(text)) for text in _texts(around[:3])):
+        return
+    same = {id(node) for node in theirs}
+    taken = [str(node.name) for node in mine if id(node) in same and not names & _words(node)]
+    bound = {einsum: {name: known[name] for name in taken} for einsum, known in other.bound.items()}
+    spec.take_bound(bound, len(mine) == len(theirs) and all(map(_placed_alike, mine, theirs)))
+
+
+def _around(spec: Spec) -> tuple[object, ...]:
+    architecture = spec.require_arch()
+    return spec.variables, architecture.variables, architecture.attributes, spec.component_classes
+
+
+def _placed_alike(one: arch.Container, other: arch.Container) -> bool:
+    alike = one.name == other.name and type(one) is type(other)
+    return alike and all(getattr(one, name, None) is getattr(other, name, None) for name in _PLACED)
+
+
+def _words(node: arch.Container) -> frozenset[str]:
+    """All words in a node's fields but its name and what it may hold."""
+    found: set[str] = set()
+    for field in dataclasses.fields(node):
+        if field.name not in ("name", "tensors"):
+            for text in _texts(getattr(node, field.name)):
+                found.update(_WORD.findall(text))
+    return frozenset(found)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.items():
+            yield from _texts(item)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _texts(item)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from _texts(getattr(value, field.name))
