@@ -31,7 +31,7 @@ class TensorArray:
     box: TileBox
     values: ValueArray
 
-    def part(self, box: TileBox) -> ValueArray:
+    def view(self, box: TileBox) -> ValueArray:
         """A view of the elements of a box inside this one."""
         return self.values[tuple(slice(lo - at, hi - at + 1) for (lo, hi), (at, _) in zip(box, self.box, strict=True))]
 
@@ -63,13 +63,13 @@ class Backings:
             values = self.now[tensor].values
             values[...] = self.random.integers(1, 9, size=values.shape, dtype=np.uint64)
         self.start = {tensor: array.copy() for tensor, array in self.now.items()}
-        self.made = {tensor: array.copy() for tensor, array in self.now.items()}
+        self.record = {tensor: array.copy() for tensor, array in self.now.items()}
         self.times = {t: nest.backing(t).times for nest in nests for t in nest.info.accesses}
         self.pieces = {t: self._pieces(t) for t, times in self.times.items() if times}
         self.held: dict[str, Prefix | None] = dict.fromkeys(self.pieces)
         self.windows = {t: loops[0] for t in self.now if (loops := window_loops(nests, t))}
         self.ends = {t: self._ends(t, number) for t, number in self.windows.items()}
-        self.gone: dict[str, set[Element]] = {t: set() for t in self.now}
+        self.dropped: dict[str, set[Element]] = {t: set() for t in self.now}
         for tensor in self.pieces.keys() - self.produced:
             self.now[tensor].values[...] = self._garbage(self.now[tensor].values)
 
@@ -83,7 +83,7 @@ class Backings:
             if tensor in self.pieces and self.held[tensor] != prefix:
                 self._drop(tensor)
                 self.held[tensor] = prefix
-                self.gone[tensor].clear()
+                self.dropped[tensor].clear()
                 came = self.now[tensor].place(self.pieces[tensor].get(prefix, ()))
                 # What is made is made from nothing, also where it has been made and dropped before.
                 self.now[tensor].values[came] = self.start[tensor].values[came]
@@ -92,15 +92,19 @@ class Backings:
 
     def _move_on(self, tensor: str, prefix: Prefix) -> None:
         """A window has moved: what nobody is to touch any more is gone."""
-        over = {one for one, last in self.ends[tensor].items() if last < prefix and last[:-1] == prefix[:-1]}
-        gone = self._give_up(tensor, over)
-        self.gone[tensor] |= over
-        self.now[tensor].values[gone] = self._garbage(self.now[tensor].values[gone])
+        expired = {
+            coordinates for coordinates, last in self.ends[tensor].items() if last < prefix and last[:-1] == prefix[:-1]
+        }
+        places = self._give_up(tensor, expired)
+        self.dropped[tensor] |= expired
+        self.now[tensor].values[places] = self._garbage(self.now[tensor].values[places])
 
     def _give_up(self, tensor: str, elements: Iterable[Element]) -> tuple[NDArray[np.int64], ...]:
         """Keep on record what these elements were, and where they are."""
-        places = self.now[tensor].place([one for one in elements if one not in self.gone[tensor]])
-        self.made[tensor].values[places] = self.now[tensor].values[places]
+        places = self.now[tensor].place(
+            [coordinates for coordinates in elements if coordinates not in self.dropped[tensor]]
+        )
+        self.record[tensor].values[places] = self.now[tensor].values[places]
         return places
 
     def finish(self) -> dict[str, TensorArray]:
@@ -110,63 +114,64 @@ class Backings:
                 self._drop(tensor)
             else:
                 self._give_up(tensor, itertools.product(*(range(low, high + 1) for low, high in self.now[tensor].box)))
-        return self.made
+        return self.record
 
     def _drop(self, tensor: str) -> None:
         prefix = self.held[tensor]
         if prefix is not None:
-            gone = self._give_up(tensor, self.pieces[tensor].get(prefix, ()))
-            self.now[tensor].values[gone] = self._garbage(self.now[tensor].values[gone])
+            places = self._give_up(tensor, self.pieces[tensor].get(prefix, ()))
+            self.now[tensor].values[places] = self._garbage(self.now[tensor].values[places])
 
     def _garbage(self, values: ValueArray) -> ValueArray:
         return self.random.integers(1 << 62, 1 << 63, size=values.shape, dtype=np.uint64)
 
     def _touched(self) -> dict[str, set[Element]]:
-        found: dict[str, set[Element]] = {}
+        touched: dict[str, set[Element]] = {}
         for nest in self.nests:
             for tensor, access in nest.info.accesses.items():
-                found.setdefault(tensor, set()).update(element(access, point.values) for point in nest.points)
+                touched.setdefault(tensor, set()).update(element(access, point.values) for point in nest.points)
                 for corner in itertools.product(*((0, bound - 1) for bound in nest.info.bounds.values())):
-                    found[tensor].add(element(access, dict(zip(nest.info.bounds, corner, strict=True))))
-        return found
+                    touched[tensor].add(element(access, dict(zip(nest.info.bounds, corner, strict=True))))
+        return touched
 
     def _ends(self, tensor: str, number: int) -> dict[Element, Prefix]:
         """When each element is touched for the last time, in iterations of the loop that moves the window."""
-        found: dict[Element, Prefix] = {}
+        ends: dict[Element, Prefix] = {}
         for nest in self.nests:
             if tensor in nest.info.accesses:
                 times = times_down_to(nest, number)
                 for point in nest.points:
-                    one = element(nest.info.accesses[tensor], point.values)
-                    found[one] = max(point.time[:times], found.get(one, ()))
-        return found
+                    coordinates = element(nest.info.accesses[tensor], point.values)
+                    ends[coordinates] = max(point.time[:times], ends.get(coordinates, ()))
+        return ends
 
     def _pieces(self, tensor: str) -> dict[Prefix, list[Element]]:
         """The elements of each tile: of a tensor that is made, those made then, by whomever; of an input, all that lie, in
         the ranks that the loops step, where those of the first Einsum that uses it then do."""
-        made = tensor in self.produced
-        makers = [nest for nest in self.nests if nest.info.output == tensor] if made else self.nests
-        found: dict[Prefix, list[Element]] = {}
+        is_made = tensor in self.produced
+        makers = [nest for nest in self.nests if nest.info.output == tensor] if is_made else self.nests
+        pieces: dict[Prefix, list[Element]] = {}
         for nest in (nest for nest in makers if tensor in nest.info.accesses):
             tiles: dict[Prefix, set[Element]] = {}
             for point in nest.points:
-                one = element(nest.info.accesses[tensor], point.values)
-                tiles.setdefault(point.time[: self.times[tensor]], set()).add(one)
+                coordinates = element(nest.info.accesses[tensor], point.values)
+                tiles.setdefault(point.time[: self.times[tensor]], set()).add(coordinates)
             for prefix, tile in tiles.items():
-                if made:
-                    found[prefix] = sorted({*found.get(prefix, ()), *tile})
-                elif prefix not in found:
-                    found[prefix] = self._slab(tensor, tile, tiles)
-        return found
+                if is_made:
+                    pieces[prefix] = sorted({*pieces.get(prefix, ()), *tile})
+                elif prefix not in pieces:
+                    pieces[prefix] = self._slab(tensor, tile, tiles)
+        return pieces
 
     def _slab(self, tensor: str, tile: set[Element], tiles: dict[Prefix, set[Element]]) -> list[Element]:
-        here = [set(coordinates) for coordinates in zip(*tile, strict=True)]
+        by_rank = [set(coordinates) for coordinates in zip(*tile, strict=True)]
         stepped = [
-            any({other[rank] for other in each} != here[rank] for each in tiles.values()) for rank in range(len(here))
+            any({at[rank] for at in other_tile} != by_rank[rank] for other_tile in tiles.values())
+            for rank in range(len(by_rank))
         ]
         box = self.now[tensor].box
         inside: list[Element] = [()]
         for rank, (low, high) in enumerate(box):
-            coordinates = sorted(here[rank]) if stepped[rank] else range(low, high + 1)
-            inside = [(*start, x) for start in inside for x in coordinates]
+            coordinates = sorted(by_rank[rank]) if stepped[rank] else range(low, high + 1)
+            inside = [(*start, coordinate) for start in inside for coordinate in coordinates]
         return inside

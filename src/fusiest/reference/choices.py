@@ -39,10 +39,10 @@ def obeys(comparison: BoundComparison, values: Mapping[str, int]) -> bool:
     >>> obeys(BoundComparison(frozenset("mn"), "product<=", 6), {"m": 2, "n": 3, "k": 5})
     True
     """
-    own = [values[v] for v in sorted(comparison.variables)]
+    compared = [values[v] for v in sorted(comparison.variables)]
     if comparison.operator.startswith("product"):
-        own = [math.prod(own)]
-    return all(COMPARE[comparison.operator.removeprefix("product")](value, comparison.value) for value in own)
+        compared = [math.prod(compared)]
+    return all(COMPARE[comparison.operator.removeprefix("product")](value, comparison.value) for value in compared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,11 @@ def placements(spec: Spec, path: Path) -> Iterator[ReferencePlacement]:
     nodes = arch.path_nodes(spec.require_arch().nodes, path.compute.name)
     assert nodes is not None
     names = [str(node.name) for node in nodes]
-    others = arch.beside(spec.require_arch().nodes)
+    neighbours = arch.beside(spec.require_arch().nodes)
     beside = {
-        i: frozenset(names.index(other) for other in others[name]) for i, name in enumerate(names) if name in others
+        i: frozenset(names.index(neighbour) for neighbour in neighbours[name])
+        for i, name in enumerate(names)
+        if name in neighbours
     }
 
     def choose(
@@ -96,9 +98,9 @@ def placements(spec: Spec, path: Path) -> Iterator[ReferencePlacement]:
         if sets.back & above:
             return
         for extra in subsets(sorted(sets.may_keep)):
-            own = sets.keep | extra
-            inner = names.choose(str(node.name), own) if isinstance(node, arch.Memory) else names
-            yield from choose(level + 1, inner, {**chosen, level: (sets, own)})
+            held = sets.keep | extra
+            inner = names.choose(str(node.name), held) if isinstance(node, arch.Memory) else names
+            yield from choose(level + 1, inner, {**chosen, level: (sets, held)})
 
     yield from choose(0, architecture_names(spec, path.einsum), {})
 
@@ -123,8 +125,8 @@ def _placement(
     outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
     holders, tolls = [], []
     first: dict[str, int] = {}
-    for level, (_, own) in chosen.items():
-        for tensor in sorted(own):
+    for level, (_, held) in chosen.items():
+        for tensor in sorted(held):
             if path.components[level].kind == "toll":
                 tolls.append(HolderAt(tensor, level))
                 continue
@@ -145,14 +147,16 @@ def holder_orders(placement: ReferencePlacement, shared: frozenset[str]) -> Iter
     """All orders of the holders, those on top first (in one order: no loop can stand between them)."""
     top = tuple(h for h in placement.holders if h.on_top)
 
-    def extend(order: tuple[HolderAt, ...], left: tuple[HolderAt, ...]) -> Iterator[tuple[HolderAt, ...]]:
-        if not left:
+    def extend(order: tuple[HolderAt, ...], remaining: tuple[HolderAt, ...]) -> Iterator[tuple[HolderAt, ...]]:
+        if not remaining:
             if all(_order_option_met(order, level, sets) for level, sets in placement.sets.items()):
                 yield order
             return
-        for holder in left:
-            if not any(_must_stand_above(other, holder, placement, shared) for other in left if other is not holder):
-                yield from extend((*order, holder), tuple(h for h in left if h is not holder))
+        for holder in remaining:
+            if not any(
+                _must_stand_above(other, holder, placement, shared) for other in remaining if other is not holder
+            ):
+                yield from extend((*order, holder), tuple(h for h in remaining if h is not holder))
 
     yield from extend(top, tuple(h for h in placement.holders if not h.on_top))
 
@@ -167,12 +171,12 @@ def _must_stand_above(outer: HolderAt, inner: HolderAt, placement: ReferencePlac
 
 def _order_option_met(order: Sequence[HolderAt], level: int, sets: PlacementSets) -> bool:
     """`tensor_order_options`: at least one option agrees with where this memory's tensors stand."""
-    own = [h for h in order if h.level == level]
+    holders = [h for h in order if h.level == level]
     if not sets.tensor_order_options:
         return True
     for option in sets.tensor_order_options:
-        rank = {tensor: i for i, part in enumerate(option) for tensor in part}
-        listed = [(rank[h.tensor], h.on_top) for h in own if h.tensor in rank]
+        rank = {tensor: i for i, group in enumerate(option) for tensor in group}
+        listed = [(rank[h.tensor], h.on_top) for h in holders if h.tensor in rank]
         pairs = itertools.combinations(listed, 2)
         if all(a <= b or (a_top and b_top) for (a, a_top), (b, b_top) in pairs):
             return True
@@ -195,42 +199,44 @@ def spatial_choices(path: Path, imperfect: bool = False) -> list[tuple[SpatialLo
     """Sets of Spatial loops, outer fanouts first, less those that `min_usage` rules out."""
     if imperfect:
         return _most_used(list(_imperfect_choices(path)))
-    found: list[tuple[tuple[SpatialLoop, ...], tuple[float, ...]]] = []
+    choices: list[tuple[tuple[SpatialLoop, ...], tuple[float, ...]]] = []
     dimensions = [(level, d) for level, c in enumerate(path.components) for d in c.dimensions]
 
-    def extend(at: int, left: dict[str, int], loops: tuple[SpatialLoop, ...], usage: tuple[float, ...]) -> None:
+    def extend(at: int, extents: dict[str, int], loops: tuple[SpatialLoop, ...], usage: tuple[float, ...]) -> None:
         if at == len(dimensions):
-            found.append((loops, usage))
+            choices.append((loops, usage))
             return
         level, d = dimensions[at]
-        for factors in _factors(path, d, left):
+        for factors in _factors(path, d, extents):
             used = math.prod(factors.values())
-            own = tuple(SpatialLoop(level, d.component, d.name, v, n) for v, n in factors.items() if n > 1)
-            rest = {v: left[v] // n for v, n in factors.items()}
-            extend(at + 1, rest, (*loops, *own), (*usage, min(used * d.usage_scale / d.fanout, d.min_usage)))
+            new_loops = tuple(SpatialLoop(level, d.component, d.name, v, n) for v, n in factors.items() if n > 1)
+            inner_extents = {v: extents[v] // n for v, n in factors.items()}
+            extend(
+                at + 1, inner_extents, (*loops, *new_loops), (*usage, min(used * d.usage_scale / d.fanout, d.min_usage))
+            )
 
     extend(0, dict(path.einsum.bounds), (), ())
-    return _most_used(found)
+    return _most_used(choices)
 
 
-def _most_used(found: list[tuple[tuple[SpatialLoop, ...], tuple[float, ...]]]) -> list[tuple[SpatialLoop, ...]]:
-    usages = {usage for _, usage in found}
+def _most_used(choices: list[tuple[tuple[SpatialLoop, ...], tuple[float, ...]]]) -> list[tuple[SpatialLoop, ...]]:
+    usages = {usage for _, usage in choices}
 
     def beaten(usage: tuple[float, ...]) -> bool:
         return any(u != usage and all(a >= b for a, b in zip(u, usage, strict=True)) for u in usages)
 
     best = {usage for usage in usages if not beaten(usage)}
-    return [loops for loops, usage in found if usage in best]
+    return [loops for loops, usage in choices if usage in best]
 
 
-def _factors(path: Path, d: BoundDimension, left: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def _factors(path: Path, d: BoundDimension, extents: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Iterations of each variable's loop on one dimension."""
     banned = {v for t in d.reuse for v in path.einsum.accesses[t].variables}
     choices = [
-        [n for n in range(1, size + 1) if size % n == 0 and (n == 1 or v not in banned)] for v, size in left.items()
+        [n for n in range(1, size + 1) if size % n == 0 and (n == 1 or v not in banned)] for v, size in extents.items()
     ]
     for combination in itertools.product(*choices):
-        factors = dict(zip(left, combination, strict=True))
+        factors = dict(zip(extents, combination, strict=True))
         if math.prod(combination) <= d.most and all(obeys(c, factors) for c in d.loop_bounds):
             yield factors
 
@@ -244,7 +250,7 @@ def _imperfect_choices(path: Path) -> Iterator[tuple[tuple[SpatialLoop, ...], tu
         loops: list[SpatialLoop] = []
         usage: list[float] = []
         for at, (level, d) in enumerate(dimensions):
-            factors = {v: own[at] for v, own in zip(variables, combination, strict=True)}
+            factors = {v: iterations[at] for v, iterations in zip(variables, combination, strict=True)}
             used = math.prod(factors.values())
             if used > d.most or not all(obeys(c, factors) for c in d.loop_bounds):
                 break
@@ -260,13 +266,13 @@ def _reachable(
     """Iterations of one variable's loops on these dimensions. `above`: the component of the dimension before."""
     if not dimensions:
         return {()}
-    (level, d), rest = dimensions[0], dimensions[1:]
+    (level, d), inner_dimensions = dimensions[0], dimensions[1:]
     banned = any(v in path.einsum.accesses[t].variables for t in d.reuse)
-    found = set()
+    reachable = set()
     for start in {-(-extent // n) for n in range(1, extent + 1)} if level != above else {extent}:
         for n in range(1, 1 if banned else start + 1) or [1]:
             tile = -(-start // n)
             iterations = -(-start // tile)
             if iterations <= d.most:
-                found |= {(iterations, *others) for others in _reachable(path, v, rest, tile, level)}
-    return found
+                reachable |= {(iterations, *inner) for inner in _reachable(path, v, inner_dimensions, tile, level)}
+    return reachable

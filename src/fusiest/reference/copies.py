@@ -54,7 +54,7 @@ def _nests(
     for chains in itertools.product(*options):
         chosen = dict(zip(path.einsum.bounds, chains, strict=True))
         if all(_fits(slot, chosen) for slot in slots):
-            groups = [itertools.permutations(v for v, own in chosen.items() if slot in own) for slot in slots]
+            groups = [itertools.permutations(v for v, chain in chosen.items() if slot in chain) for slot in slots]
             for orders in itertools.product(*groups):
                 yield _written(path, order, dict(zip(slots, orders, strict=True)), chosen)
 
@@ -64,7 +64,7 @@ def _fits(slot: CopySlot, chosen: Mapping[str, CopyChain]) -> bool:
     d = slot[1]
     if d is None:
         return True
-    used = {v: own[slot][0] if slot in own else 1 for v, own in chosen.items()}
+    used = {v: chain[slot][0] if slot in chain else 1 for v, chain in chosen.items()}
     return math.prod(used.values()) <= d.most and all(obeys(c, used) for c in d.loop_bounds)
 
 
@@ -79,15 +79,15 @@ def _chains(
 ) -> Iterator[CopyChain]:
     """Loops over one variable, at most so many."""
 
-    def extend(extent: int, left: list[CopySlot], chain: CopyChain) -> Iterator[CopyChain]:
-        if not left:
+    def extend(extent: int, remaining: list[CopySlot], chain: CopyChain) -> Iterator[CopyChain]:
+        if not remaining:
             yield chain
             return
-        slot, rest = left[0], left[1:]
-        yield from extend(extent, rest, chain)
+        slot, inner = remaining[0], remaining[1:]
+        yield from extend(extent, inner, chain)
         if len(chain) < most and _may_loop(path, order, barred, slot, v):
             for tile in sorted({-(-extent // n) for n in range(2, extent + 1) if imperfect or extent % n == 0}):
-                yield from extend(tile, rest, {**chain, slot: (-(-extent // tile), tile)})
+                yield from extend(tile, inner, {**chain, slot: (-(-extent // tile), tile)})
 
     yield from extend(path.einsum.bounds[v], slots, {})
 
@@ -111,7 +111,7 @@ def _written(
     chosen: Mapping[str, CopyChain],
 ) -> tuple[Node, ...]:
     nodes: list[Node] = []
-    for gap, held in enumerate(order):
+    for gap, holder in enumerate(order):
         for slot, variables in loops.items():
             for v in variables if slot[0] == gap else ():
                 tile, d = chosen[v][slot][1], slot[1]
@@ -120,9 +120,9 @@ def _written(
                     if d is None
                     else Spatial(rank_variable=v, tile_shape=tile, component=d.component, name=d.name)
                 )
-        persistent = held.tensor in path.einsum.persistent
-        component = path.components[held.level].name
-        nodes.append(Storage(tensors=(held.tensor,), component=component, persistent=persistent))
+        persistent = holder.tensor in path.einsum.persistent
+        component = path.components[holder.level].name
+        nodes.append(Storage(tensors=(holder.tensor,), component=component, persistent=persistent))
     for v, bound in path.einsum.bounds.items():
         if min([bound, *(tile for _, tile in chosen[v].values())]) > 1:
             nodes.append(Temporal(rank_variable=v, tile_shape=1))

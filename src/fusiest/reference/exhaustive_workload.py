@@ -85,11 +85,11 @@ class Class:
 
     def front(self) -> list[tuple[float, float]]:
         """Costs that no other of the class beats: the rest is in no front, for the class is one and the same in all else."""
-        found: list[tuple[float, float]] = []
+        front: list[tuple[float, float]] = []
         for energy, latency in sorted(self.points):
-            if not found or latency < found[-1][1]:
-                found.append((energy, latency))
-        return found
+            if not front or latency < front[-1][1]:
+                front.append((energy, latency))
+        return front
 
 
 def unpruned(
@@ -104,10 +104,10 @@ def unpruned(
             yield nodes, cost.energy, cost.latency, nodes
         return
     paths = [bind(spec, einsum, compute) for compute in computes(spec.require_arch())]
-    own = ReferenceLimits(
+    reference_limits = ReferenceLimits(
         fused_loops_per_variable=limits.fused_loops_per_variable, trees=limits.trees, imperfect=limits.imperfect
     )
-    mappers = [Mapper(spec, path, own) for path in paths if path.compute.enabled]
+    mappers = [Mapper(spec, path, reference_limits) for path in paths if path.compute.enabled]
     if sum(mapper.count_tilings() for mapper in mappers) > limits.trees:
         raise TooManyTrees(einsum)
     memories = _limited(spec)
@@ -132,25 +132,25 @@ def _nest(spec: Spec, nodes: Sequence[Node]) -> EinsumNest:
 def classes(spec: Spec, einsum: str, limits: WorkloadLimits) -> dict[ExchangeShape, list[Class]]:
     """All pmappings of an Einsum by what neighbours must agree on, and by what they hold in its loops."""
     prefixes: dict[tuple[Node, ...], tuple[ExchangeShape, object]] = {}
-    found: dict[ExchangeShape, dict[object, Class]] = {}
+    by_shape: dict[ExchangeShape, dict[object, Class]] = {}
     for nodes, energy, latency, bits in unpruned(spec, einsum, limits):
         prefix = _fused_part(nodes, spec.info.shared)
         if prefix not in prefixes:
             prefixes[prefix] = _described(spec, nodes, len(prefix))
         shape, held = prefixes[prefix]
         below = _right_below(nodes[len(prefix) :], spec.info.shared)
-        own = found.setdefault(shape, {}).setdefault((held, below, bits), Class(nodes))
-        own.points.setdefault((energy, latency), nodes)
-    return {shape: list(own.values()) for shape, own in found.items()}
+        pmappings = by_shape.setdefault(shape, {}).setdefault((held, below, bits), Class(nodes))
+        pmappings.points.setdefault((energy, latency), nodes)
+    return {shape: list(by_space.values()) for shape, by_space in by_shape.items()}
 
 
 def _fused_part(nodes: tuple[Node, ...], shared: frozenset[str]) -> tuple[Node, ...]:
     """Down to the innermost backing holder of a shared tensor."""
-    seen: set[str] = set()
+    backed: set[str] = set()
     end = 0
     for i, node in enumerate(nodes):
-        if isinstance(node, Storage) and node.tensors[0] in shared and node.tensors[0] not in seen:
-            seen.add(node.tensors[0])
+        if isinstance(node, Storage) and node.tensors[0] in shared and node.tensors[0] not in backed:
+            backed.add(node.tensors[0])
             end = i + 1
     return nodes[:end]
 
@@ -212,13 +212,13 @@ class WorkloadMapper:
         choices = _Choices(self.limits.combinations)
         for order in orders:
             for shapes, common in ShapeChains(self.spec, order, self.classes).all():
-                own = [self.classes[name][shape] for name, shape in zip(order, shapes, strict=True)]
-                choices.add(order, common, own)
-        found: list[WorkloadMapping] = []
-        for choice in choices.by_energy(found):
+                class_lists = [self.classes[name][shape] for name, shape in zip(order, shapes, strict=True)]
+                choices.add(order, common, class_lists)
+        mappings: list[WorkloadMapping] = []
+        for choice in choices.by_energy(mappings):
             if self.is_valid(choice):
-                found.append(self._mapping(choice))
-        return found
+                mappings.append(self._mapping(choice))
+        return mappings
 
     def is_valid(self, choice: _Choice) -> bool:
         key = choice.order, tuple(id(c) for c in choice.classes)
@@ -238,7 +238,7 @@ class WorkloadMapper:
             return False
         nests = self._nests(tree)
         order = {nest.einsum.name: i for i, nest in enumerate(nests)}
-        users = {t: sorted(order[u] for u in own) for t, own in self.spec.info.users.items()}
+        users = {t: sorted(order[u] for u in names) for t, names in self.spec.info.users.items()}
         try:
             shared = sharing(nests, users)
             check_backings(nests)
@@ -305,39 +305,41 @@ class _Choices:
         self.chains: list[tuple[tuple[str, ...], tuple[int, ...], list[_Options]]] = []
 
     def add(self, order: tuple[str, ...], common: tuple[int, ...], shapes: Sequence[list[Class]]) -> None:
-        options = [self._options(own) for own in shapes]
+        options = [self._options(class_list) for class_list in shapes]
         self.count += math.prod(len(o.points) for o in options)
         if self.count > self.most:
             raise TooManyCombinations
         self.chains.append((order, common, options))
 
-    def _options(self, own: list[Class]) -> _Options:
-        if id(own) not in self.options:
-            points = [(c, point) for c in own for point in c.front()]
+    def _options(self, class_list: list[Class]) -> _Options:
+        if id(class_list) not in self.options:
+            points = [(c, point) for c in class_list for point in c.front()]
             energy, latency = (np.array([point[k] for _, point in points]) for k in range(2))
-            self.options[id(own)] = _Options(points, energy, latency)
-        return self.options[id(own)]
+            self.options[id(class_list)] = _Options(points, energy, latency)
+        return self.options[id(class_list)]
 
-    def by_energy(self, found: Sequence[WorkloadMapping]) -> Iterator[_Choice]:
+    def by_energy(self, mappings: Sequence[WorkloadMapping]) -> Iterator[_Choice]:
         """From the least energy up, those that are faster than the last mapping found so far."""
         if not self.chains:
             return
-        sums = [[_sums([o.energy for o in own]), _sums([o.latency for o in own])] for _, _, own in self.chains]
+        sums = [
+            [_sums([o.energy for o in options]), _sums([o.latency for o in options])] for _, _, options in self.chains
+        ]
         ends = np.cumsum([len(energy) for energy, _ in sums])
-        energy, latency = (np.concatenate([part[k] for part in sums]) for k in range(2))
+        energy, latency = (np.concatenate([chain_sums[k] for chain_sums in sums]) for k in range(2))
         ranking = np.lexsort((latency, energy))
         at = 0
         while at < len(ranking):
-            fastest = found[-1].latency * (1 - 1e-12) if found else math.inf
+            fastest = mappings[-1].latency * (1 - 1e-12) if mappings else math.inf
             step = ranking[at : at + 4096]
             better = np.flatnonzero(latency[step] < fastest)
             if not len(better):
                 at += len(step)
                 continue
-            which = int(step[better[0]])
+            index = int(step[better[0]])
             at += int(better[0]) + 1
-            chain = int(np.searchsorted(ends, which, "right"))
-            yield self._choice(chain, which - int(ends[chain] - len(sums[chain][0])), energy[which], latency[which])
+            chain = int(np.searchsorted(ends, index, "right"))
+            yield self._choice(chain, index - int(ends[chain] - len(sums[chain][0])), energy[index], latency[index])
 
     def _choice(self, chain: int, number: int, energy: float, latency: float) -> _Choice:
         order, common, options = self.chains[chain]

@@ -58,7 +58,7 @@ def make_branch(nodes: Sequence[Node]) -> EinsumBranch:
             holders.append([])
         else:
             holders[-1].append(node)
-    return EinsumBranch(leaf.einsum, tuple(loops), tuple(tuple(own) for own in holders))
+    return EinsumBranch(leaf.einsum, tuple(loops), tuple(tuple(group) for group in holders))
 
 
 def joined_tree(
@@ -74,15 +74,15 @@ def joined_tree(
     branches = [make_branch(nodes) for nodes in nests]
     tree = LoopTree(nodes=_group(branches, common, range(len(branches)), 0))
     for path, nodes, branch in zip(tree.paths(), nests, branches, strict=True):
-        own = _own(path, branch.einsum, tensors[branch.einsum])
-        if (_backing_only(own) if branch.einsum in copies else own) != list(nodes):
+        branch_nodes = _branch_of(path, branch.einsum, tensors[branch.einsum])
+        if (_backing_only(branch_nodes) if branch.einsum in copies else branch_nodes) != list(nodes):
             raise NoTree(branch.einsum)
     return tree
 
 
-def _own(path: Sequence[Node], einsum: str, tensors: frozenset[str]) -> list[Node]:
+def _branch_of(path: Sequence[Node], einsum: str, tensors: frozenset[str]) -> list[Node]:
     """An Einsum's path without the holders of other tensors, its loops named by its own variables."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for node in path:
         if isinstance(node, (Storage, Toll)) and node.tensors[0] not in tensors:
             continue
@@ -90,20 +90,20 @@ def _own(path: Sequence[Node], einsum: str, tensors: frozenset[str]) -> list[Nod
             variable = variable_in(node, einsum)
             assert variable is not None
             node = replace(node, rank_variable=variable)
-        found.append(node)
-    return found
+        nodes.append(node)
+    return nodes
 
 
 def _backing_only(nodes: Sequence[Node]) -> list[Node]:
     held: set[str] = set()
-    found: list[Node] = []
+    remaining: list[Node] = []
     for node in nodes:
         if isinstance(node, (Storage, Toll)):
             if node.tensors[0] in held:
                 continue
             held.add(node.tensors[0])
-        found.append(node)
-    return found
+        remaining.append(node)
+    return remaining
 
 
 def _group(branches: Sequence[EinsumBranch], common: Sequence[int], group: range, depth: int) -> tuple[Node, ...]:
@@ -116,11 +116,11 @@ def _group(branches: Sequence[EinsumBranch], common: Sequence[int], group: range
             runs.append(range(i, i + 1))
     cuts = _above_the_split(branches, runs, depth)
     above = [branches[i].holders[depth][: cuts[i]] for i in group]
-    rest = {i: branches[i].holders[depth][cuts[i] :] for i in group}
-    parts = [_run(branches, common, run, depth, rest) for run in runs]
-    if len(parts) == 1:
-        return (*_merged(above), *parts[0])
-    return (*_merged(above), Sequential(nodes=tuple(Nested(nodes=part) for part in parts)))
+    below = {i: branches[i].holders[depth][cuts[i] :] for i in group}
+    subtrees = [_run(branches, common, run, depth, below) for run in runs]
+    if len(subtrees) == 1:
+        return (*_merged(above), *subtrees[0])
+    return (*_merged(above), Sequential(nodes=tuple(Nested(nodes=subtree) for subtree in subtrees)))
 
 
 def _above_the_split(branches: Sequence[EinsumBranch], runs: Sequence[range], depth: int) -> dict[int, int]:
@@ -132,8 +132,8 @@ def _above_the_split(branches: Sequence[EinsumBranch], runs: Sequence[range], de
     while True:
         cuts = {}
         for i in (i for run in runs for i in run):
-            own = branches[i].holders[depth]
-            cuts[i] = max((n + 1 for n, node in enumerate(own) if node in above), default=0)
+            holders = branches[i].holders[depth]
+            cuts[i] = max((n + 1 for n, node in enumerate(holders) if node in above), default=0)
         more = {node for i, cut in cuts.items() for node in branches[i].holders[depth][:cut]} - above
         if not more:
             return cuts
@@ -146,13 +146,13 @@ def _exchanged(branches: Sequence[EinsumBranch], runs: Sequence[range], depth: i
     for n, run in enumerate(runs):
         for i in run:
             outer = {
-                node.tensors[0] for own in branches[i].holders[:depth] for node in own if isinstance(node, Storage)
+                node.tensors[0] for group in branches[i].holders[:depth] for node in group if isinstance(node, Storage)
             }
             for node in branches[i].holders[depth]:
                 if isinstance(node, Storage) and node.tensors[0] not in outer:
                     runs_of.setdefault(node, set()).add(n)
                     outer.add(node.tensors[0])
-    return {node for node, own in runs_of.items() if len(own) > 1}
+    return {node for node, numbers in runs_of.items() if len(numbers) > 1}
 
 
 def _run(
@@ -174,13 +174,13 @@ def _run(
 
 def _merged(sequences: Sequence[tuple[Node, ...]]) -> list[Node]:
     """All nodes, each once, in an order that every sequence agrees with."""
-    left = [list(own) for own in sequences]
-    found: list[Node] = []
-    while any(left):
-        heads = [own[0] for own in left if own]
-        node = next((head for head in heads if not any(head in own[1:] for own in left)), None)
+    remaining = [list(sequence) for sequence in sequences]
+    merged: list[Node] = []
+    while any(remaining):
+        heads = [sequence[0] for sequence in remaining if sequence]
+        node = next((head for head in heads if not any(head in sequence[1:] for sequence in remaining)), None)
         if node is None:
             raise NoTree("holders in different orders")
-        found.append(node)
-        left = [own[1:] if own and own[0] == node else own for own in left]
-    return found
+        merged.append(node)
+        remaining = [sequence[1:] if sequence and sequence[0] == node else sequence for sequence in remaining]
+    return merged

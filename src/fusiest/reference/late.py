@@ -25,20 +25,20 @@ def most_held(nest: SimulatedNest, tensor: str) -> dict[str, int]:
     uses: list[Use] = [(moments[p.time],) * 2 + (p.place, element(access, p.values)) for p in nest.points]
     most: dict[str, int] = {}
     for station in reversed(stations[:-1]):
-        uses = _kept(station, uses, visits, access.output)
+        uses = _spans(station, uses, visits, access.output)
         most[station.component.name] = _busiest(uses)
     return most
 
 
-def _kept(station: Station, uses: list[Use], visits: dict[Moment, tuple[int, ...]], output: bool) -> list[Use]:
+def _spans(station: Station, uses: list[Use], visits: dict[Moment, tuple[int, ...]], output: bool) -> list[Use]:
     """Per visit, from the first time that an element is asked for to the last time that it is asked for or returned."""
-    kept: dict[tuple[tuple[int, ...], Instance, tuple[int, ...]], tuple[Moment, Moment]] = {}
+    spans: dict[tuple[tuple[int, ...], Instance, tuple[int, ...]], tuple[Moment, Moment]] = {}
     for first, last, place, touched in uses:
         key = visits[first][: station.times], station.instance(place), touched
         end = last if output else first
-        low, high = kept.get(key, (first, end))
-        kept[key] = min(low, first), max(high, end)
-    return [(low, high, instance, touched) for (_, instance, touched), (low, high) in kept.items()]
+        low, high = spans.get(key, (first, end))
+        spans[key] = min(low, first), max(high, end)
+    return [(low, high, instance, touched) for (_, instance, touched), (low, high) in spans.items()]
 
 
 def _busiest(uses: list[Use]) -> int:

@@ -59,7 +59,7 @@ class TensorMachine:
         ]
         self._open: list[tuple[int, ...] | None] = [None for _ in self.stations]
         self._tiles: list[dict[Instance, Tile]] = [{} for _ in self.stations]
-        self._seen: list[dict[Instance, TensorArray]] = [{} for _ in self.stations]
+        self._visited: list[dict[Instance, TensorArray]] = [{} for _ in self.stations]
         self._begun: tuple[int, ...] | None = None
         if self.stations[0].toll or len(self.stations) < 2:
             raise SpecError(f"tensor {tensor} of Einsum {nest.info.name} has no backing holder")
@@ -89,16 +89,16 @@ class TensorMachine:
         self._open[i] = time
         station = self.stations[i]
         if i == 0 and self._begun != time:  # another tile begins where the tensor is backed: nobody has been there yet
-            self._begun, self._seen = time, [{} for _ in self.stations]
+            self._begun, self._visited = time, [{} for _ in self.stations]
         if station.toll:
             return
         requests: dict[Instance, Request] = {}
         for instance, box in self._visits[i][time].items():
             if i == 0:
-                view = self.world[self.tensor].part(box)
+                view = self.world[self.tensor].view(box)
                 self._tiles[i][instance] = Tile(TensorArray(box, view), view)
                 continue
-            values = self._parent(i, instance).part(box).copy()
+            values = self._parent(i, instance).view(box).copy()
             skipped = self._skip(i, instance, box, values)
             self._tiles[i][instance] = Tile(TensorArray(box, values), values.copy())
             requests[instance] = Request(size(box), skipped)
@@ -110,10 +110,10 @@ class TensorMachine:
         """Start from zero where this instance has never been; how many elements those are."""
         if not (self.output and self.stations[i].component.skip_initial_output_write):
             return 0
-        seen = self._seen[i].setdefault(instance, zeros(self.world[self.tensor].box)).part(box)
-        first = seen == 0
+        visited = self._visited[i].setdefault(instance, zeros(self.world[self.tensor].box)).view(box)
+        first = visited == 0
         values[first] = 0
-        seen[...] = 1
+        visited[...] = 1
         return int(np.count_nonzero(first))
 
     def _close(self, i: int) -> None:
@@ -123,7 +123,7 @@ class TensorMachine:
             return
         pushed: dict[Instance, Request] = {}
         for instance, tile in tiles.items():
-            self._parent(i, instance).part(tile.now.box)[...] += tile.now.values - tile.start
+            self._parent(i, instance).view(tile.now.box)[...] += tile.now.values - tile.start
             pushed[instance] = Request(size(tile.now.box), 0)
             self.traffic[i].reads[instance] += size(tile.now.box)
         self._send_up(i, pushed)
@@ -227,12 +227,12 @@ class CopyMachine:
         for point in self.nest.points:
             if point.time != time:
                 continue
-            one = element(self.nest.info.accesses[self.source], point.values)
-            other = element(self.nest.info.accesses[self.target], point.values)
-            self._read.setdefault(self.nest.backing(self.source).instance(point.place), set()).add(one)
-            self._written.setdefault(self.nest.backing(self.target).instance(point.place), set()).add(other)
-            box, target = tuple((x, x) for x in one), tuple((x, x) for x in other)
-            self.world[self.target].part(target)[...] = self.world[self.source].part(box).reshape(())
+            source_element = element(self.nest.info.accesses[self.source], point.values)
+            target_element = element(self.nest.info.accesses[self.target], point.values)
+            self._read.setdefault(self.nest.backing(self.source).instance(point.place), set()).add(source_element)
+            self._written.setdefault(self.nest.backing(self.target).instance(point.place), set()).add(target_element)
+            source_box, target_box = tuple((x, x) for x in source_element), tuple((x, x) for x in target_element)
+            self.world[self.target].view(target_box)[...] = self.world[self.source].view(source_box).reshape(())
 
     def leave(self, loops: int) -> None:
         """Nothing is held below the backing holders."""

@@ -65,14 +65,14 @@ class LoopOnPath:
 
     def tiles(self, extent: int) -> list[tuple[int, int, int]]:
         """Index, first position and length of each tile, one after the other; the last is what remains."""
-        found, index, begin, end = [], 0, 0, self.first
+        tiles, index, begin, end = [], 0, 0, self.first
         while index < self.times if self.times is not None else self._goes_on(index, begin, end, extent):
             low, high = max(begin, 0), min(end, extent)
             if high > low:
-                found.append((index, low, high - low))
+                tiles.append((index, low, high - low))
             index, end = index + 1, end + self.step
             begin = end - self.tile
-        return found
+        return tiles
 
     def _goes_on(self, index: int, begin: int, end: int, extent: int) -> bool:
         """Whether there is anything to make that the tile before has not made."""
@@ -179,7 +179,7 @@ def boxes(
     for point in nest.points:
         time, instance = key(point)
         touched.setdefault(time, {}).setdefault(instance, set()).add(element(access, point.values))
-    return {time: {i: box_around(found) for i, found in groups.items()} for time, groups in touched.items()}
+    return {time: {i: box_around(elements) for i, elements in groups.items()} for time, groups in touched.items()}
 
 
 def nests(spec: Spec, tree: LoopTree) -> list[SimulatedNest]:
@@ -204,7 +204,7 @@ def _leaves(nodes: tuple[Node, ...], at: Address, above: _Placed) -> Iterator[_P
 
 def _times(spec: Spec, leaves: list[_Placed]) -> dict[Address, int]:
     """How often Einsums go through each loop that step it in even tiles, loops from the outermost in."""
-    found: dict[Address, int] = {}
+    times: dict[Address, int] = {}
     extents: list[dict[str, set[int]]] = []
     paths: list[list[LoopOnPath]] = []
     for placed in leaves:
@@ -217,15 +217,19 @@ def _times(spec: Spec, leaves: list[_Placed]) -> dict[Address, int]:
         )
         extents.append({v: {bound} for v, bound in info.bounds.items()})
     for depth in range(max(map(len, paths))):
-        here = [(path[depth], own) for path, own in zip(paths, extents, strict=True) if depth < len(path)]
-        for loop, own in here:
+        at_depth = [
+            (path[depth], path_extents) for path, path_extents in zip(paths, extents, strict=True) if depth < len(path)
+        ]
+        for loop, path_extents in at_depth:
             if not loop.uneven:
-                most = max(len(loop.tiles(extent)) for extent in own[loop.variable])
-                found[loop.address] = max(most, found.get(loop.address, 0))
-        for loop, own in here:
-            again = replace(loop, times=found.get(loop.address)) if loop.uneven else loop
-            own[loop.variable] = {length for extent in own[loop.variable] for _, _, length in again.tiles(extent)}
-    return found
+                most = max(len(loop.tiles(extent)) for extent in path_extents[loop.variable])
+                times[loop.address] = max(most, times.get(loop.address, 0))
+        for loop, path_extents in at_depth:
+            timed = replace(loop, times=times.get(loop.address)) if loop.uneven else loop
+            path_extents[loop.variable] = {
+                length for extent in path_extents[loop.variable] for _, _, length in timed.tiles(extent)
+            }
+    return times
 
 
 def _nest(spec: Spec, placed: _Placed, times_of: Mapping[Address, int]) -> SimulatedNest:
@@ -283,7 +287,7 @@ def _points(loops: tuple[LoopOnPath, ...], info: EinsumInfo) -> Iterator[Point]:
 
     def run(depth: int, start: dict[str, int], extent: dict[str, int], at: list[int]) -> Iterator[Point]:
         if depth == len(loops):
-            if any(left != 1 for left in extent.values()):
+            if any(size != 1 for size in extent.values()):
                 raise SpecError(f"Einsum {info.name}: a variable does not end with a loop of tile shape 1")
             time = tuple(index for loop, index in zip(loops, at, strict=True) if not loop.spatial)
             place = tuple(index for loop, index in zip(loops, at, strict=True) if loop.spatial)

@@ -40,12 +40,12 @@ class HeldSpace:
 
 def reservations(nest: SimulatedNest, nests: Sequence[SimulatedNest]) -> list[HeldSpace]:
     """Every reservation of an Einsum; of a copy, only those of the backing holders."""
-    found = []
+    held = []
     for stations in nest.stations.values():
         holders = [s for s in stations[:-1] if not s.toll]
         for holder in holders[:1] if nest.info.is_copy_operation else holders:
-            found.append(_reservation(nest, holder, nests, backing=holder is holders[0]))
-    return found
+            held.append(_reservation(nest, holder, nests, backing=holder is holders[0]))
+    return held
 
 
 def _reservation(nest: SimulatedNest, holder: Station, nests: Sequence[SimulatedNest], *, backing: bool) -> HeldSpace:
@@ -56,10 +56,15 @@ def _reservation(nest: SimulatedNest, holder: Station, nests: Sequence[Simulated
     instances = nest.info.n_instances if holder.persistent else 1
     tiles = boxes(nest, holder.tensor, lambda point: (point.time[:times], holder.instance(point.place)))
     if backing and holder.tensor in nest.info.shared_out:
-        tiles = {time: {i: _whole(nest, holder.tensor, box) for i, box in own.items()} for time, own in tiles.items()}
+        tiles = {
+            time: {i: _whole(nest, holder.tensor, box) for i, box in by_instance.items()}
+            for time, by_instance in tiles.items()
+        }
     if windows:
         length, rank = longest_window(nests, holder.tensor, windows[0]), window_rank(nests, holder.tensor, windows[0])
-        tiles = {time: {i: _cut(box, rank, length) for i, box in own.items()} for time, own in tiles.items()}
+        tiles = {
+            time: {i: _cut(box, rank, length) for i, box in by_instance.items()} for time, by_instance in tiles.items()
+        }
     level = -1 if holder.persistent else times + len(places)
     return HeldSpace(
         tensor=holder.tensor,
@@ -113,7 +118,7 @@ def shared_level(nests: Sequence[SimulatedNest], held: Sequence[list[HeldSpace]]
     level = common_loops(nests[i], nests[j])
     for cut in range(i, j):
         crossing = exchanged_across(nests, cut)
-        backed = [r.shared for one in held for r in one if r.backing and r.tensor in crossing]
+        backed = [r.shared for reserved in held for r in reserved if r.backing and r.tensor in crossing]
         level = min(level, max(backed, default=0))
     return level
 
@@ -156,25 +161,25 @@ def _peak(
             if exchanged or r.persistent or (j != i and r.level < shared):
                 bits = whole[r.memory, r.tensor] if r.backing else r.largest
                 lasting[r.memory, together] = max(lasting.get((r.memory, together), 0), bits)
-    own: dict[str, list[HeldSpace]] = {r.memory: [] for reserved in held for r in reserved}
+    own_spaces: dict[str, list[HeldSpace]] = {r.memory: [] for reserved in held for r in reserved}
     for r in held[i]:
         together = partners[r.tensor] if r.backing else frozenset([r.tensor])
         if (r.memory, together) in lasting:  # one holder on several paths: as large as any of them needs it
             lasting[r.memory, together] = max(lasting[r.memory, together], r.largest)
         else:
-            own[r.memory].append(r)
-    total = {memory: _busiest(nests[i], mine) for memory, mine in own.items()}
+            own_spaces[r.memory].append(r)
+    total = {memory: _busiest(nests[i], spaces) for memory, spaces in own_spaces.items()}
     for (memory, _), bits in lasting.items():
         total[memory] += bits
     return total
 
 
-def _busiest(nest: SimulatedNest, own: list[HeldSpace]) -> float:
+def _busiest(nest: SimulatedNest, spaces: list[HeldSpace]) -> float:
     """The most that one instance of a memory holds at one moment."""
     moments = {
         (time, instance)
         for time in {point.time for point in nest.points}
-        for r in own
+        for r in spaces
         for instance in r.tiles.get(time[: r.times], {})
     }
-    return max((sum(r.bits(time, instance) for r in own) for time, instance in moments), default=0)
+    return max((sum(r.bits(time, instance) for r in spaces) for time, instance in moments), default=0)

@@ -39,10 +39,10 @@ def users(nests: Sequence[SimulatedNest], tensor: str) -> list[int]:
     return [i for i, nest in enumerate(nests) if tensor in nest.info.accesses]
 
 
-def common_loops(one: SimulatedNest, other: SimulatedNest) -> int:
+def common_loops(first: SimulatedNest, second: SimulatedNest) -> int:
     """How many leading loops the two paths have in common."""
     count = 0
-    for a, b in zip(one.loops, other.loops, strict=False):
+    for a, b in zip(first.loops, second.loops, strict=False):
         if a.address != b.address:
             break
         count += 1
@@ -92,11 +92,11 @@ def schedule(nests: Sequence[SimulatedNest]) -> Iterator[Event]:
         if len(group) == 1:
             yield from (ScheduleStep(group[0], t) for t in times[group[0]] if t[: len(prefix)] == prefix)
             return
-        parts = _parts(group, [adjacent[i] > depth for i in group[:-1]])
-        if len(parts) > 1:
-            for part in parts:
-                yield from run(part, depth, prefix)
-                yield from (Leave(i, _repeated(nests[i], depth)) for i in part)
+        subgroups = _subgroups(group, [adjacent[i] > depth for i in group[:-1]])
+        if len(subgroups) > 1:
+            for subgroup in subgroups:
+                yield from run(subgroup, depth, prefix)
+                yield from (Leave(i, _repeated(nests[i], depth)) for i in subgroup)
         elif nests[group[0]].loops[depth].spatial:
             yield from run(group, depth + 1, prefix)
         else:
@@ -118,11 +118,11 @@ def _repeated(nest: SimulatedNest, depth: int) -> int:
     return depth
 
 
-def _parts(group: list[int], together: list[bool]) -> list[list[int]]:
-    parts = [[group[0]]]
+def _subgroups(group: list[int], together: list[bool]) -> list[list[int]]:
+    subgroups = [[group[0]]]
     for i, joined in zip(group[1:], together, strict=True):
         if joined:
-            parts[-1].append(i)
+            subgroups[-1].append(i)
         else:
-            parts.append([i])
-    return parts
+            subgroups.append([i])
+    return subgroups

@@ -22,14 +22,14 @@ def einsum_orders(spec: Spec) -> Iterator[tuple[str, ...]]:
     """Every order in which no Einsum reads a tensor before it is written."""
     infos = spec.info.einsums
 
-    def extend(done: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        if len(done) == len(infos):
-            yield done
+    def extend(order: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        if len(order) == len(infos):
+            yield order
         for name in infos:
             inputs = (t for t, access in infos[name].accesses.items() if not access.output)
             sources = (source for t in inputs for source in spec.info.producers.get(t, ()))
-            if name not in done and all(source in done for source in sources):
-                yield from extend((*done, name))
+            if name not in order and all(source in order for source in sources):
+                yield from extend((*order, name))
 
     yield from extend(())
 
@@ -81,8 +81,8 @@ class ShapeChains:
         if at == len(self.order):
             yield chosen, common[1:]
             return
-        mine = tuple(e for e in before.live if e[0] in self.infos[at].accesses)
-        for shape in self._index(at, len(before.loops)).get((mine, before.loops), []):
+        exchanged = tuple(e for e in before.live if e[0] in self.infos[at].accesses)
+        for shape in self._index(at, len(before.loops)).get((exchanged, before.loops), []):
             after = self._after(at, shape, before)
             yield from self._extend((*chosen, shape), (*common, len(before.loops)), after)
 

@@ -56,7 +56,7 @@ def simulate(spec: Spec, tree: LoopTree, seed: int = 0) -> Simulation:
             machines[event.einsum].step(event.time)
         else:
             machines[event.einsum].leave(event.loops)
-    made = world.finish()
+    results = world.finish()
     occupied: dict[str, float] = {}
     for per_memory in peaks(laid_out):
         occupied = {m: max(bits, occupied.get(m, 0)) for m, bits in per_memory.items()}
@@ -64,21 +64,23 @@ def simulate(spec: Spec, tree: LoopTree, seed: int = 0) -> Simulation:
         einsums={m.nest.info.name: _summary(m, laid_out) for m in machines},
         peak_occupancy_bits=occupied,
         wrong_tensors=tuple(
-            t for t in expected if t in world.produced and not _equal(made[t], expected[t], laid_out, t)
+            t for t in expected if t in world.produced and not _equal(results[t], expected[t], laid_out, t)
         ),
     )
 
 
-def _equal(one: TensorArray, other: TensorArray, nests: Sequence[SimulatedNest], tensor: str) -> bool:
+def _equal(result: TensorArray, expected: TensorArray, nests: Sequence[SimulatedNest], tensor: str) -> bool:
     """Whether all is right that is made; what nobody needs may be left out."""
     makers = (nest for nest in nests if nest.info.output == tensor)
-    places = one.place(sorted({element(n.info.accesses[tensor], point.values) for n in makers for point in n.points}))
-    return np.array_equal(one.values[places], other.values[places])
+    places = result.place(
+        sorted({element(n.info.accesses[tensor], point.values) for n in makers for point in n.points})
+    )
+    return np.array_equal(result.values[places], expected.values[places])
 
 
 def computed_directly(laid_out: Sequence[SimulatedNest], inputs: Mapping[str, TensorArray]) -> dict[str, TensorArray]:
     """The Einsums one after the other, whole, from their definitions alone."""
-    found = {t: a.copy() for t, a in inputs.items()}
+    tensors = {t: a.copy() for t, a in inputs.items()}
     for nest in laid_out:
         variables = list(nest.info.bounds)
         grid = np.indices([nest.info.bounds[v] for v in variables])
@@ -89,17 +91,17 @@ def computed_directly(laid_out: Sequence[SimulatedNest], inputs: Mapping[str, Te
                 access.ranks[rank].constant
                 - low
                 + sum((a * grid[variables.index(v)] for v, a in access.ranks[rank].coefficients.items()), np.int64(0))
-                for rank, (low, _) in zip(sorted(access.ranks), found[tensor].box, strict=True)
+                for rank, (low, _) in zip(sorted(access.ranks), tensors[tensor].box, strict=True)
             ]
             places[tensor] = tuple(np.broadcast_to(index, product.shape) for index in indices)
             if tensor != nest.info.output:
-                product = product * found[tensor].values[places[tensor]]
+                product = product * tensors[tensor].values[places[tensor]]
         out = nest.info.output
         if nest.info.is_copy_operation:
-            found[out].values[places[out]] = product
+            tensors[out].values[places[out]] = product
         else:
-            np.add.at(found[out].values, places[out], product)
-    return found
+            np.add.at(tensors[out].values, places[out], product)
+    return tensors
 
 
 def _summary(machine: EinsumMachine | CopyMachine, nests: Sequence[SimulatedNest]) -> EinsumSimulation:

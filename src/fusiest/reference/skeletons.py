@@ -81,11 +81,11 @@ class LoopSkeleton:
                 continue
             if i >= gap and holder.backing:
                 return False
-            own = [j for j, h in enumerate(self.holders) if h.tensor == holder.tensor]
+            positions = [j for j, h in enumerate(self.holders) if h.tensor == holder.tensor]
             sets = self.placement.sets[holder.level]
-            if holder.tensor in sets.no_refetch_from_above and own[0] < gap <= i:
+            if holder.tensor in sets.no_refetch_from_above and positions[0] < gap <= i:
                 return False
-            below = next((j for j in own if j > i), len(self.holders))
+            below = next((j for j in positions if j > i), len(self.holders))
             if holder.tensor in sets.no_resend_to_below and i < gap <= below:
                 return False
         return True
@@ -99,7 +99,7 @@ class Chain:
     temporal: tuple[int, ...]
     spatial: Mapping[int, int]
     """Number of the Spatial loop in the skeleton → tile shape."""
-    parts: tuple[int, ...] = ()
+    views: tuple[int, ...] = ()
     """Per tensor, a number for what its holders see of this chain."""
     extents: tuple[int, ...] = ()
     """Per holder, the extent above what it reserves."""
@@ -112,40 +112,40 @@ def chains(skeleton: LoopSkeleton, variable: str, limits: ReferenceLimits) -> It
     if limits.imperfect:
         yield from imperfect_chains(skeleton, variable, limits)
         return
-    own = [i for i, loop in enumerate(skeleton.spatial) if loop.variable == variable]
+    loop_numbers = [i for i, loop in enumerate(skeleton.spatial) if loop.variable == variable]
     bound = skeleton.path.einsum.bounds[variable]
-    left = bound // math.prod(skeleton.spatial[i].iterations for i in own)
-    fused = sum(skeleton.fused_spatial[i] for i in own)
+    remaining = bound // math.prod(skeleton.spatial[i].iterations for i in loop_numbers)
+    fused = sum(skeleton.fused_spatial[i] for i in loop_numbers)
     allowed = skeleton.temporal_gaps(variable)
 
-    def split(gaps: list[int], left: int, fused: int) -> Iterator[dict[int, int]]:
+    def split(gaps: list[int], remaining: int, fused: int) -> Iterator[dict[int, int]]:
         if fused > limits.fused_loops_per_variable:
             return
         if not gaps:
-            if left == 1:
+            if remaining == 1:
                 yield {}
             return
-        gap, rest = gaps[0], gaps[1:]
-        for n in range(1, left + 1):
-            if left % n == 0:
-                more = n > 1 and gap <= skeleton.innermost_backing
-                for others in split(rest, left // n, fused + more):
-                    yield {gap: n, **others}
+        gap, inner_gaps = gaps[0], gaps[1:]
+        for n in range(1, remaining + 1):
+            if remaining % n == 0:
+                is_fused = n > 1 and gap <= skeleton.innermost_backing
+                for inner in split(inner_gaps, remaining // n, fused + is_fused):
+                    yield {gap: n, **inner}
 
-    for iterations in split(allowed, left, fused):
-        yield _chain(skeleton, variable, own, bound, iterations)
+    for iterations in split(allowed, remaining, fused):
+        yield _chain(skeleton, variable, loop_numbers, bound, iterations)
 
 
 def imperfect_chains(skeleton: LoopSkeleton, variable: str, limits: ReferenceLimits) -> Iterator[Chain]:
     """Slot by slot as written: a Temporal loop of n iterations has tile ⌈S/n⌉, and so has a Spatial loop."""
-    own = [i for i, loop in enumerate(skeleton.spatial) if loop.variable == variable]
+    loop_numbers = [i for i, loop in enumerate(skeleton.spatial) if loop.variable == variable]
     allowed = skeleton.temporal_gaps(variable)
 
     def gap_tiles(gap: int, extent: int) -> Iterator[tuple[int, int, dict[int, int]]]:
         """Tile of the Temporal loop (0: none), then the extent below the gap's Spatial loops, and their tiles."""
         for tile in sorted({-(-extent // n) for n in range(1, extent + 1)}) if gap in allowed else [extent]:
             spatial, below = {}, tile
-            for i in own:
+            for i in loop_numbers:
                 if skeleton.spatial_gaps[i] == gap:
                     spatial[i] = -(-below // skeleton.spatial[i].iterations)
                     if -(-below // spatial[i]) != skeleton.spatial[i].iterations:
@@ -165,17 +165,19 @@ def imperfect_chains(skeleton: LoopSkeleton, variable: str, limits: ReferenceLim
             is_fused = tile > 0 and gap <= skeleton.innermost_backing
             yield from walk(gap + 1, below, (*temporal, tile), {**spatial, **more}, fused + is_fused)
 
-    start = sum(skeleton.fused_spatial[i] for i in own)
+    start = sum(skeleton.fused_spatial[i] for i in loop_numbers)
     yield from walk(0, skeleton.path.einsum.bounds[variable], (), {}, start)
 
 
-def _chain(skeleton: LoopSkeleton, variable: str, own: list[int], extent: int, iterations: Mapping[int, int]) -> Chain:
+def _chain(
+    skeleton: LoopSkeleton, variable: str, loop_numbers: list[int], extent: int, iterations: Mapping[int, int]
+) -> Chain:
     temporal, spatial = [], {}
     for gap in skeleton.gaps:
         n = iterations.get(gap, 1)
         extent //= n
         temporal.append(extent if n > 1 else 0)
-        for i in own:
+        for i in loop_numbers:
             if skeleton.spatial_gaps[i] == gap:
                 extent //= skeleton.spatial[i].iterations
                 spatial[i] = extent
@@ -185,7 +187,7 @@ def _chain(skeleton: LoopSkeleton, variable: str, own: list[int], extent: int, i
 def seen_by(skeleton: LoopSkeleton, chain: Chain, tensor: str, imperfect: bool) -> tuple[object, ...]:
     """A chain with the places of one tensor's holders (0). Of adjacent perfect loops only the tile below all matters."""
     seen: list[object] = []
-    own = {i for i, h in enumerate(skeleton.holders) if h.tensor == tensor}
+    positions = {i for i, h in enumerate(skeleton.holders) if h.tensor == tensor}
     for gap in skeleton.gaps:
         tile = chain.temporal[gap]
         if tile:
@@ -198,16 +200,16 @@ def seen_by(skeleton: LoopSkeleton, chain: Chain, tensor: str, imperfect: bool) 
                     seen.append((node, chain.spatial[node]))
             elif node.tensor == tensor:
                 seen.append(0)
-        if gap in own:
+        if gap in positions:
             seen.append(0)
     return tuple(seen)
 
 
 def tail(skeleton: LoopSkeleton, gap: int) -> list[int | HolderAt]:
     """Spatial loops (by number) and Tolls at the lower end of a gap, outer components first."""
-    found: list[tuple[int, int, int | HolderAt]] = [
-        (skeleton.spatial[i].level, 0, i) for i, own in enumerate(skeleton.spatial_gaps) if own == gap
+    items: list[tuple[int, int, int | HolderAt]] = [
+        (skeleton.spatial[i].level, 0, i) for i, node_gap in enumerate(skeleton.spatial_gaps) if node_gap == gap
     ]
     tolls = skeleton.placement.tolls
-    found += [(tolls[i].level, 1, tolls[i]) for i, own in enumerate(skeleton.toll_gaps) if own == gap]
-    return [node for _, _, node in sorted(found, key=lambda item: item[:2])]
+    items += [(tolls[i].level, 1, tolls[i]) for i, node_gap in enumerate(skeleton.toll_gaps) if node_gap == gap]
+    return [node for _, _, node in sorted(items, key=lambda item: item[:2])]

@@ -58,7 +58,7 @@ class Pmapping:
 
     @property
     def criteria(self) -> tuple[float, ...]:
-        return (self.energy, self.latency, *(b for own in self.bits for b in own))
+        return (self.energy, self.latency, *(b for memory_bits in self.bits for b in memory_bits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class Mapper:
         for skeleton in self.skeletons():
             yield from _Tilings(self, skeleton, memories).pmappings()
 
-    def number(self, thing: object) -> int:
-        return self.numbers.setdefault(thing, len(self.numbers))
+    def number(self, key: object) -> int:
+        return self.numbers.setdefault(key, len(self.numbers))
 
     def nest(self, nodes: Sequence[Node], only: str | None = None) -> EinsumNest:
         """The model's view of a branch; or of the Einsum as if it had but one tensor."""
@@ -147,17 +147,19 @@ class Mapper:
             by_component: dict[str, dict[str, float]] = {c.name: {} for c in self.path.components if c.actions}
             for (component, action), n in zip(self.actions, calls, strict=True):
                 by_component[component][action] = n
-            self.delays[calls] = max(self.bound[c].latency(own) for c, own in by_component.items())
+            self.delays[calls] = max(self.bound[c].latency(counts) for c, counts in by_component.items())
         return self.delays[calls]
 
 
 def _spatial_orders(skeleton: LoopSkeleton) -> Iterator[LoopSkeleton]:
     """Fused Spatial loops of one dimension in every order: neighbours may name their variables in another one."""
-    groups = [list(own) for _, own in itertools.groupby(skeleton.spatial, lambda loop: (loop.level, loop.dimension))]
+    groups = [
+        list(group) for _, group in itertools.groupby(skeleton.spatial, lambda loop: (loop.level, loop.dimension))
+    ]
     fused = dict(zip(skeleton.spatial, skeleton.fused_spatial, strict=True))
-    orders = [list(itertools.permutations(own)) if fused[own[0]] else [tuple(own)] for own in groups]
+    orders = [list(itertools.permutations(group)) if fused[group[0]] else [tuple(group)] for group in groups]
     for chosen in itertools.product(*orders):
-        yield dataclasses.replace(skeleton, spatial=tuple(loop for own in chosen for loop in own))
+        yield dataclasses.replace(skeleton, spatial=tuple(loop for group in chosen for loop in group))
 
 
 class _Tilings:
@@ -180,8 +182,10 @@ class _Tilings:
 
     def _refused(self) -> bool:
         """Whether a persistent tensor is held below a Spatial loop, which the model refuses whatever the tiles."""
-        kept = [h.level for h in self.skeleton.holders if h.backing and h.tensor in self.path.einsum.persistent]
-        return any(loop.level <= level for loop in self.skeleton.spatial for level in kept)
+        persistent_levels = [
+            h.level for h in self.skeleton.holders if h.backing and h.tensor in self.path.einsum.persistent
+        ]
+        return any(loop.level <= level for loop in self.skeleton.spatial for level in persistent_levels)
 
     def pmappings(self) -> Iterator[tuple[PlainCompatibility, Pmapping]]:
         if self._refused():
@@ -197,9 +201,9 @@ class _Tilings:
                 continue
             options = [self._gap_options(tiling, gap) for gap in self.skeleton.gaps]
             for chosen in itertools.product(*options):
-                found = self._finished(tiling, chosen, *cost)
-                if found is not None:
-                    yield found
+                finished = self._finished(tiling, chosen, *cost)
+                if finished is not None:
+                    yield finished
 
     def _resolved(self, chain: Chain) -> Chain:
         """Add what is looked up often."""
@@ -212,8 +216,8 @@ class _Tilings:
             extents.append(min([bound, *temporal, *spatial]))
             above.append(len(temporal))
         imperfect = self.mapper.limits.imperfect
-        parts = tuple(self.mapper.number(seen_by(skeleton, chain, t, imperfect)) for t in self.mapper.tensors)
-        return dataclasses.replace(chain, parts=parts, extents=tuple(extents), above=tuple(above))
+        views = tuple(self.mapper.number(seen_by(skeleton, chain, t, imperfect)) for t in self.mapper.tensors)
+        return dataclasses.replace(chain, views=views, extents=tuple(extents), above=tuple(above))
 
     def _too_many_fused(self, tiling: tuple[Chain, ...]) -> bool:
         most = self.mapper.limits.fused_loops
@@ -253,21 +257,21 @@ class _Tilings:
     def _cost(self, tiling: tuple[Chain, ...]) -> tuple[float, float] | None:
         """Energy and latency: they do not depend on the order of loops inside a gap."""
         mapper = self.mapper
-        found = []
+        costs = []
         for i, tensor in enumerate(mapper.tensors):
-            key = (self.around[i], *(chain.parts[i] for chain in tiling))
+            key = (self.around[i], *(chain.views[i] for chain in tiling))
             if key not in mapper.costs:
                 mapper.costs[key] = mapper.tensor_cost(tensor, self._nodes(tiling, self._listed(tiling)))
             cost = mapper.costs[key]
             if cost is None:
                 return None
-            found.append(cost)
+            costs.append(cost)
         compute = self.path.compute
         action = compute.actions["compute"]
-        calls = [sum(column) for column in zip(*(cost.calls for cost in found), strict=True)]
-        calls[mapper.actions.index((compute.name, "compute"))] += found[0].steps * action.actions_scale
+        calls = [sum(column) for column in zip(*(cost.calls for cost in costs), strict=True)]
+        calls[mapper.actions.index((compute.name, "compute"))] += costs[0].steps * action.actions_scale
         latency = mapper.delay(tuple(calls)) * self.path.einsum.n_instances
-        dynamic = sum(cost.energy for cost in found) + found[0].operations * action.actions_scale * action.energy
+        dynamic = sum(cost.energy for cost in costs) + costs[0].operations * action.actions_scale * action.energy
         return dynamic * self.path.einsum.n_instances + self.watts * latency, latency
 
     def _listed(self, tiling: tuple[Chain, ...]) -> list[Order]:
@@ -327,8 +331,10 @@ class _Tilings:
         orders[holder + 1] = below
         charged = reservations(self.mapper.nest(self._nodes(tiling, orders)))
         memory = self.path.components[held.level].name
-        found = next(r for r in charged if (r.memory, r.tensor) == (memory, held.tensor))
-        return ReservedBits(found.bits, None if found.level < 0 else found.level - self._level(tiling, holder))
+        reservation = next(r for r in charged if (r.memory, r.tensor) == (memory, held.tensor))
+        return ReservedBits(
+            reservation.bits, None if reservation.level < 0 else reservation.level - self._level(tiling, holder)
+        )
 
     def _level(self, tiling: tuple[Chain, ...], holder: int) -> int:
         """Loops above a holder in its tensor's nest."""
@@ -378,9 +384,9 @@ class _Tilings:
         return loops
 
     def _backings(self, loops: list[tuple[LoopAbove, int, int]]) -> tuple[tuple[str, str, tuple[LoopAbove, ...]], ...]:
-        found = []
+        backings = []
         for i, holder in enumerate(self.skeleton.holders):
             if holder.backing and holder.tensor in self.skeleton.shared:
                 above = tuple(loop for loop, gap, at in loops if (gap <= i if at < 0 else at <= holder.level))
-                found.append((holder.tensor, self.path.components[holder.level].name, above))
-        return tuple(sorted(found))
+                backings.append((holder.tensor, self.path.components[holder.level].name, above))
+        return tuple(sorted(backings))

@@ -18,14 +18,14 @@ def window_loops(nests: Sequence[SimulatedNest], tensor: str) -> list[int]:
     if not makers or len(users) < 2 or users[0].backing(tensor).persistent:
         return []
     maker = makers[0]
-    found: list[int] = []
+    numbers: list[int] = []
     for node in maker.nodes[maker.backing(tensor).position + 1 :]:
         if isinstance(node, LoopOnPath):
             number = maker.loops.index(node)
             if not _makes_windows(users, tensor, number):
                 break
-            found.append(number)
-    return found
+            numbers.append(number)
+    return numbers
 
 
 def _makes_windows(users: Sequence[SimulatedNest], tensor: str, number: int) -> bool:
