@@ -114,7 +114,7 @@ def test_how_much_a_memory_lacks_for_tensors_that_einsums_share(size: int) -> No
 
 
 def test_too_few_fused_loops_are_a_reason() -> None:
-    said = r"at least 2,048 bits, 1,912 more than its size of 136; or it needs more fused loops than 0"
+    said = r"at least 4,096 bits, 3,960 more than its size of 136; or it needs more fused loops than 0"
     with pytest.raises(fusiest.FusiestError, match=said):
         fusiest.map(forced(136), "energy", jobs=1, max_fused_loops=0)
 
@@ -132,6 +132,21 @@ def test_a_killed_worker_costs_only_its_own_work(monkeypatch: pytest.MonkeyPatch
     found = dict(tables._explore(explore, ["A", "B", "C"], 2, None))
     assert found.keys() == {"A", "B", "C"}
     assert found["B"] == os.getpid()
+
+
+def test_the_hardest_einsums_go_to_processes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would keep one process at work when the others are done."""
+    asked: list[list[str]] = []
+
+    def explored(explore: object, names: list[str], *others: object) -> tables.Tables:
+        asked.append(names)
+        yield from ()
+
+    monkeypatch.setattr(tables, "_explore", explored)
+    explorer = tables.make_explorer(fusiest.load("tpu_v4i", "gpt3_6.7B"), mapper.Options(), None, lambda step: None)
+    explorer.explore({}, tables.asked_of(mapper.Options()))
+    assert {*asked[0][:2]} == {"QK", "AV"}
+    assert asked[0][-1] == "I"
 
 
 def noted(folder: Path, name: str) -> None:

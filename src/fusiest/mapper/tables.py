@@ -16,10 +16,11 @@ from fusiest import interrupt, workers
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import rss_bytes
-from fusiest.pmapping import Asked, FusedLimits, Table, common_key, explore, renamed_table, why_none
+from fusiest.pmapping import Asked, FusedLimits, Table, common_key, explore, renamed_table, weight, why_none
 from fusiest.spec import Spec
 
-_WORTH_A_PROCESS_SECONDS = 0.4
+_WORTH_A_PROCESS_SECONDS = 0.1
+"""Of exploring here, the easiest Einsums first: it takes about as long to start processes, and the others are harder."""
 _WORTH_A_PROCESS_EINSUMS = 8
 """In a quick look, if time is limited."""
 
@@ -111,7 +112,8 @@ class Explorer:
 
         many = self.options.time_limit is not None and len(names) > _WORTH_A_PROCESS_EINSUMS * processes
         at_once = limited or (many and processes > 1)
-        return _explore(explored, names, processes, self.executor, begin, at_once)
+        hardest_first = sorted(names, key=lambda name: -weight(self.spec, name))
+        return _explore(explored, hardest_first, processes, self.executor, begin, at_once)
 
 
 def _explored(spec: Spec, asked: Asked, memory: float, einsum: str) -> Table:
@@ -130,7 +132,7 @@ def _explore(
     begin: Callable[[str], None] = lambda name: None,
     at_once: bool = False,
 ) -> Tables:
-    """Here, as long as that is quicker than to start processes; or `at_once` in processes."""
+    """Here, the last first, as long as that is quicker than to start processes; or `at_once` in processes, the first first."""
     if executor is not None:
         yield from _submit(executor, explore, names)
         return
@@ -141,7 +143,7 @@ def _explore(
         if at_once or worth:
             yield from _in_processes(workers.make_pool(min(processes, len(names))), explore, names)
             return
-        name = names.pop(0)
+        name = names.pop()
         begin(name)
         yield name, explore(name)
 

@@ -6,7 +6,7 @@
 """
 
 from fusiest.pmapping.diagnose import NoMapping, why_none
-from fusiest.pmapping.explore import Asked, explore, paths
+from fusiest.pmapping.explore import Asked, explore, paths, weight
 from fusiest.pmapping.identical import common_key, renamed_table
 from fusiest.pmapping.least import least_costs, least_of_computing
 from fusiest.pmapping.meeting import meet_below_fanouts, meeting_memories, shared_memories
@@ -64,5 +64,6 @@ __all__ = [
     "search_notes",
     "shared_memories",
     "spatial_notes",
+    "weight",
     "why_none",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +14,7 @@ from fusiest.model import bind_all, leak_power
 from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.copy import CopySearch, copy_placements
 from fusiest.pmapping.costs import Leakage, finish
+from fusiest.pmapping.factors import divisors
 from fusiest.pmapping.general import GeneralSearch
 from fusiest.pmapping.lattice import Lattice, LatticeSpace
 from fusiest.pmapping.meeting import can_fuse, meeting_memories
@@ -129,6 +131,13 @@ def paths(spec: Spec, einsum: str, ample: frozenset[str] = frozenset()) -> list[
     """The computes that can run an Einsum, each with what lies above it, of which these memories are ample."""
     found = [bind_limited(spec, einsum, compute, ample) for compute in computes(spec.require_arch())]
     return [path for path in found if path.compute.enabled or path.einsum.is_copy_operation]
+
+
+def weight(spec: Spec, einsum: str) -> int:
+    """How much there is to explore, compared with other Einsums: placements times tile shapes."""
+    found = paths(spec, einsum)
+    shapes = math.prod(len(divisors(bound)) for bound in spec.info.einsums[einsum].bounds.values())
+    return shapes * sum(len(placements(spec, path)) for path in found)
 
 
 def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
