@@ -8,6 +8,7 @@ is still to come at least, `Incumbents` what a partial mapping has to beat.
 from fusiest.joining.bounds import LowerBounds
 from fusiest.joining.coarse import Coarse
 from fusiest.joining.compatibility import EMPTY, EinsumView, OpenCompatibility, relaxed_open, relaxed_own
+from fusiest.joining.crew import is_helper, together
 from fusiest.joining.holders import ledger
 from fusiest.joining.incumbents import Incumbents, KnownCosts
 from fusiest.joining.joints import Joint
@@ -44,6 +45,7 @@ __all__ = [
     "as_used",
     "first_layers",
     "first_level",
+    "is_helper",
     "join_problem",
     "ledger",
     "levels",
@@ -55,5 +57,6 @@ __all__ = [
     "relaxed_open",
     "relaxed_own",
     "seam_bounds",
+    "together",
     "trace",
 ]

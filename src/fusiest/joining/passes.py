@@ -8,7 +8,7 @@ stops in between knows the last level, and so from where better mappings could s
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -17,6 +17,7 @@ import numpy as np
 
 from fusiest.joining.coarse import Coarse, thinned
 from fusiest.joining.compatibility import EMPTY, OpenCompatibility, Relaxed, merged, relaxed_open
+from fusiest.joining.crew import Check
 from fusiest.joining.holders import ledger
 from fusiest.joining.incumbents import Incumbents
 from fusiest.joining.joints import LiveTensors
@@ -32,11 +33,9 @@ from fusiest.joining.rows import (
     start_rows,
 )
 from fusiest.joining.seams import Seam
+from fusiest.joining.sharing import Cut, JoinedPart, run_joins
 from fusiest.objective import NOTHING, Least
 from fusiest.pmapping import Floats
-
-Check = Callable[[], None]
-"""Called often; raises to stop a pass."""
 
 
 class Bounds(Protocol):
@@ -120,6 +119,12 @@ class Level:
         """How many compatibilities there are."""
         return sum(len(state.groups) for state in self.states)
 
+    def fingerprint(self) -> bytes:
+        """Equal for the same partial mappings in the same order, in this process and its forks."""
+        found = [hash(c) for state in self.states for c, _ in state.groups]
+        costs = (rows.energy.tobytes() for state in self.states for _, rows in state.groups)
+        return hash((tuple(found), *costs)).to_bytes(8, "little", signed=True)
+
 
 @dataclass(frozen=True)
 class JoinPass:
@@ -165,35 +170,26 @@ def levels(problem: JoinProblem, how: JoinPass, check: Check, start: Level | Non
 
 
 def _next_level(problem: JoinProblem, how: JoinPass, check: Check, level: Level) -> Level:
-    reached: dict[frozenset[str], _Joins] = {}
+    reached: dict[frozenset[str], list[_Join]] = {}
     charged: dict[object, ChargedRows] = {}
     for state in level.states:
         for einsum in how.next_einsums(problem, state.finished):
-            joins = reached.setdefault(state.finished | {einsum}, _Joins())
-            joins.sources.append(JoinSource(state.finished, einsum))
-            _Join(problem, how, check, state, einsum, joins, charged).run()
-    states = [_merged(problem, how, check, finished, joins) for finished, joins in reached.items()]
+            own = reached.setdefault(state.finished | {einsum}, [])
+            own.append(_Join(problem, how, check, state, einsum, len(own), charged))
+    joins = [join for own in reached.values() for join in own]
+    run_joins(joins, level.fingerprint, check)
+    states = [_merged(problem, how, check, finished, own) for finished, own in reached.items()]
     thin = [how.coarse is not None and len(state) > how.coarse.most for state in states]
     kept = [_thinned(problem, how, state) if is_thin else state for state, is_thin in zip(states, thin, strict=True)]
     return Level(
         tuple(state for state in kept if len(state)),
-        compatible=sum(joins.compatible for joins in reached.values()),
-        pairs=sum(len(rows) for joins in reached.values() for parts in joins.parts.values() for rows in parts),
+        compatible=sum(join.compatible for join in joins),
+        pairs=sum(len(part.rows) for join in joins for part in join.parts),
         exact=level.exact and not any(thin),
     )
 
 
 @dataclass
-class _Joins:
-    """Everything that has been joined to one set of finished Einsums, before it is pruned."""
-
-    parts: dict[OpenCompatibility, list[PartialRows]] = field(default_factory=dict)
-    sources: list[JoinSource] = field(default_factory=list)
-    pairings: list[Pairing] = field(default_factory=list)
-    compatible: int = 0
-
-
-@dataclass(frozen=True)
 class _Join:
     """One Einsum, put after everything that is finished."""
 
@@ -202,33 +198,52 @@ class _Join:
     check: Check
     state: State
     einsum: str
-    joins: _Joins
+    source: int
+    """Of all joins that lead to the same set of finished Einsums, which one."""
     charged: dict[object, ChargedRows]
     """Of all Einsums of this level: their groups, by how they are joined."""
     known: dict[tuple[Relaxed, Relaxed], Least] = field(default_factory=dict)
     """What is still to come at least, as far as it was asked."""
+    parts: list[JoinedPart] = field(default_factory=list)
+    """What has been joined."""
+    compatible: int = 0
+
+    @property
+    def count(self) -> int:
+        """Of groups to join the Einsum to."""
+        return len(self.state.groups)
 
     @cached_property
     def live(self) -> LiveTensors:
         return self.problem.live_around(self.state.finished, self.einsum)
 
-    def run(self) -> None:
-        """Join all groups that agree and can lead to something better."""
+    @cached_property
+    def _leasts(self) -> Floats:
+        """Of each of the Einsum's groups."""
+        return np.array(self.how.potential.groups[self.einsum])
+
+    def run(self, number: int, cut: Cut) -> None:
+        """Join to the group of this number all that agree and can lead to something better, of those in this cut."""
+        for n, least, seen in self._ways(number):
+            compatibility = self.state.groups[number].compatibility
+            if n % cut.of == cut.number and self.problem.fits(compatibility, seen, self.einsum, n, self.live):
+                self._pair(number, n, Least(*least))
+
+    def _ways(self, number: int) -> Iterator[tuple[int, list[float], int]]:
+        """The Einsum's groups that agree with the state's of this number, what is to come after, and what they see of it."""
         problem, live, incumbents = self.problem, self.live, self.how.incumbents
+        compatibility, rows = self.state.groups[number]
         agreeing = problem.agreeing(self.einsum, live)
-        leasts: Floats = np.array(self.how.potential.groups[self.einsum])
-        for number, (compatibility, rows) in enumerate(self.state.groups):
-            found = self._lookup(agreeing, relaxed_open(compatibility, live.shared)) if len(rows) else None
-            if found is None:
-                continue
-            self.check()
-            lasting = relaxed_open(compatibility, live.after)
-            more: Floats = np.array([self._least(lasting, way) for way in found.ways])[found.way]
-            promising = incumbents.promising_groups(rows.energy, rows.latency, more + leasts[found.numbers])
-            seen = problem.outline(compatibility, self.einsum, live)
-            for n, least in zip(found.numbers[promising].tolist(), more[promising].tolist(), strict=True):
-                if problem.fits(compatibility, seen, self.einsum, n, live):
-                    self._pair(number, n, Least(*least))
+        found = self._lookup(agreeing, relaxed_open(compatibility, live.shared)) if len(rows) else None
+        if found is None:
+            return
+        self.check()
+        lasting = relaxed_open(compatibility, live.after)
+        more: Floats = np.array([self._least(lasting, way) for way in found.ways])[found.way]
+        promising = incumbents.promising_groups(rows.energy, rows.latency, more + self._leasts[found.numbers])
+        seen = problem.outline(compatibility, self.einsum, live)
+        for n, least in zip(found.numbers[promising].tolist(), more[promising].tolist(), strict=True):
+            yield n, least, seen
 
     def _least(self, lasting: Relaxed, way: Relaxed) -> Least:
         """What is still to come at least, by what both sides say of the tensors that stay live."""
@@ -248,29 +263,35 @@ class _Join:
         problem, (before, rows), group = self.problem, self.state.groups[number], self.problem.groups[self.einsum][n]
         for k, joint in enumerate(problem.joints(before, self.einsum, n, self.live)):
             self.check()
-            self.joins.compatible += len(rows) * len(group.rows)
+            self.compatible += len(rows) * len(group.rows)
             accounts = ledger(joint.spread, problem.memories)
             join = RowJoin(joint, accounts, problem.room, self.how.incumbents, least, problem.switches)
             key = self.einsum, n, joint.exchanged, joint.copies, joint.shared_holders, joint.spread
             if key not in self.charged:
                 self.charged[key] = charged_rows(group.rows, problem.charges.of(joint, accounts, group.rows))
-            joined = join.rows(rows, self.charged[key], len(self.joins.pairings))
+            joined = join.rows(rows, self.charged[key])
             if joined is not None:
-                self.joins.pairings.append(Pairing(len(self.joins.sources) - 1, number, n, k))
-                self.joins.parts.setdefault(joint.compatibility, []).append(joined)
+                self.parts.append(JoinedPart(Pairing(self.source, number, n, k), joint.compatibility, joined))
 
 
-def _merged(problem: JoinProblem, how: JoinPass, check: Check, finished: frozenset[str], joins: _Joins) -> State:
-    """All that was joined, pruned group by group."""
+def _merged(
+    problem: JoinProblem, how: JoinPass, check: Check, finished: frozenset[str], joins: Sequence[_Join]
+) -> State:
+    """All that was joined, pruned group by group. Whoever has joined what: the order of parts is the same."""
+    parts = sorted((part for join in joins for part in join.parts), key=lambda part: part.pairing)
+    found: dict[OpenCompatibility, list[int]] = {}
+    for number, part in enumerate(parts):
+        found.setdefault(part.compatibility, []).append(number)
     groups = []
     seam = how.bounds.seam(finished)
-    for compatibility, parts in joins.parts.items():
+    for compatibility, numbers in found.items():
         check()
-        rows = merge_partial(parts)
+        rows = merge_partial([parts[number].rows for number in numbers], numbers)
         if seam is not None:
             rows = seam.promising(compatibility, rows, problem.room, how.incumbents)
         groups.append(PartialGroup(compatibility, rows))
-    return State(finished, tuple(groups), tuple(joins.sources), tuple(joins.pairings))
+    sources = tuple(JoinSource(join.state.finished, join.einsum) for join in joins)
+    return State(finished, tuple(groups), sources, tuple(part.pairing for part in parts))
 
 
 def _thinned(problem: JoinProblem, how: JoinPass, state: State) -> State:

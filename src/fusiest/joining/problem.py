@@ -260,10 +260,13 @@ class Potential:
     """Of each Einsum's groups."""
     options: Mapping[str, RelaxedLeast]
     """The same, by relaxed compatibility."""
+    _bounds: list[LowerBounds] = field(default_factory=list, repr=False, compare=False)
 
     def bounds(self, problem: JoinProblem) -> LowerBounds:
-        """Relaxed bounds on completions of the whole."""
-        return LowerBounds(self.options, problem.workload.users, list(problem.groups))
+        """Relaxed bounds on completions of the whole. What has been worked out of them stays known."""
+        if not self._bounds:
+            self._bounds.append(LowerBounds(self.options, problem.workload.users, list(problem.groups)))
+        return self._bounds[0]
 
 
 def potential(problem: JoinProblem, weights: Weights = NO_WEIGHTS) -> Potential:

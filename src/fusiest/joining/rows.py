@@ -7,7 +7,7 @@ these below the last zone. The whole needs  u[k] = max(beside[k], reserved[k] + 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ class Trail:
     """Where rows came from: all that is needed once others have been joined to them."""
 
     pairing: npt.NDArray[np.int32]
-    """Which two compatibilities were joined, and how: a number in the state's list."""
+    """Which two compatibilities were joined, and how: a number in the state's list, given once that is whole."""
     before_row: npt.NDArray[np.int32]
     einsum_row: npt.NDArray[np.int32]
     """Which row of either."""
@@ -169,11 +169,8 @@ class RowJoin:
     """What is still to come at least."""
     switches: Switches = ALL_PARTS
 
-    def rows(self, before: PartialRows, charged: ChargedRows, pairing: int) -> PartialRows | None:
-        """Every fitting pair that the memories can hold and that can still beat what is known; None if there is none.
-
-        `pairing`: the number by which rows know where they came from.
-        """
+    def rows(self, before: PartialRows, charged: ChargedRows) -> PartialRows | None:
+        """Every fitting pair that the memories can hold and that can still beat what is known; None if there is none."""
         einsum, joint = charged.arrays, self._arrays(charged.targets)
         if before.is_start:
             pairs, reserved, beside, persistent, inside = self._first(einsum, joint)
@@ -191,7 +188,7 @@ class RowJoin:
             after = self.accounts.after
             reserved, beside = merge_accounts(reserved, beside, after)
             persistent = persistent[:, [after.index(k) for k in range(reserved.shape[1])]]
-        trail = Trail(np.full(len(i), pairing, np.int32), i.astype(np.int32), j.astype(np.int32))
+        trail = Trail(np.zeros(len(i), np.int32), i.astype(np.int32), j.astype(np.int32))
         return PartialRows(
             einsum.tiles[j][:, list(self.joint.tiles)], before.energy[i] + einsum.energy[j],
             before.latency[i] + einsum.latency[j], reserved, beside, persistent, before.crossing[i], before.taken[i], apart, trail,
@@ -268,9 +265,10 @@ def charged_rows(rows: Rows, charges: Iterable[Charge]) -> ChargedRows:
     return ChargedRows(arrays, np.array(targets, np.int64).reshape(-1, 3))
 
 
-def merge_partial(parts: list[PartialRows]) -> PartialRows:
-    """All parts of one compatibility, pruned group by group."""
+def merge_partial(parts: Sequence[PartialRows], pairings: Sequence[int]) -> PartialRows:
+    """All parts of one compatibility, pruned group by group. `pairings`: what was joined, by number."""
     arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _ARRAYS}
-    trail = Trail(*(np.concatenate([getattr(p.trail, f.name) for p in parts]) for f in fields(Trail)))
-    rows = PartialRows(trail=trail, **arrays)
+    pairing = np.repeat(np.array(pairings, np.int32), [len(p) for p in parts])
+    before, einsum = (np.concatenate([getattr(p.trail, name) for p in parts]) for name in ("before_row", "einsum_row"))
+    rows = PartialRows(trail=Trail(pairing, before, einsum), **arrays)
     return rows.take(pareto_rows(rows.groups(), rows.criteria()))

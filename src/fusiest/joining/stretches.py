@@ -24,8 +24,9 @@ from fusiest.joining.compatibility import (
     TensorCrossing,
     crossing,
 )
+from fusiest.joining.crew import Check
 from fusiest.joining.incumbents import Incumbents, KnownCosts
-from fusiest.joining.passes import Check, JoinPass, Level, PartialGroup, State, levels
+from fusiest.joining.passes import JoinPass, Level, PartialGroup, State, levels
 from fusiest.joining.problem import Group, JoinProblem, Potential, potential
 from fusiest.joining.reduced import reduced
 from fusiest.joining.rows import BUCKETS, PartialRows, Room, start_rows

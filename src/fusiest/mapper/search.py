@@ -27,14 +27,17 @@ from fusiest.joining import (
     as_used,
     first_layers,
     first_level,
+    is_helper,
     levels,
     potential,
     reduced,
     seam_bounds,
+    together,
 )
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
+from fusiest.mapper.resources import rss_bytes
 from fusiest.mapper.result import FunnelStep, Stats, Stop
 from fusiest.objective import CLOSE, NOTHING, Least, Objective, Weights
 from fusiest.pmapping import Floats, Ints, pareto_rows
@@ -98,12 +101,8 @@ class Search:
     def run(self) -> Proof:
         """First pass → bounds → exact pass. Raises what ended it, if no mapping is known by then."""
         try:
-            if not self._first_pass():
-                self.frontier = first_level(self.problem)
-                self._reduce()
-                self._bound_stretches()
-                if not self._join_below():
-                    self._join(self.problem, self._pass(all_orders=self.all_orders))
+            with together(self.options.processes, lambda count: count * rss_bytes() < self.options.most_memory):
+                self._passes()
             return self._proof()
         except (OutOfTime, KeyboardInterrupt, MemoryError) as error:
             if not self.candidates:
@@ -142,6 +141,14 @@ class Search:
         return [self.candidates[i] for i in chosen]
 
     # --- passes -------------------------------------------------------------------------------------------------------
+
+    def _passes(self) -> None:
+        if not self._first_pass():
+            self.frontier = first_level(self.problem)
+            self._reduce()
+            self._bound_stretches()
+            if not self._join_below():
+                self._join(self.problem, self._pass(all_orders=self.all_orders))
 
     def _first_pass(self) -> bool:
         """A coarse pass for good mappings, finer while it finds none; whether it was exact, so that nothing is left to do.
@@ -234,7 +241,11 @@ class Search:
         self.stats.funnel.append(step)
         self.stats.most_survivors = max(self.stats.most_survivors, step.kept)
         left = f"{step.kept:,} partial mappings" if step.kept or not self.candidates else "nothing better is left"
-        self.say(Step(phase, "; ".join(filter(None, (left, self.best_words()))), finished, total))
+        self._say(Step(phase, "; ".join(filter(None, (left, self.best_words()))), finished, total))
+
+    def _say(self, step: Step) -> None:
+        if not is_helper():
+            self.say(step)
 
     def _note(self, problem: JoinProblem, state: State, history: History) -> None:
         """Complete mappings become candidates, and what partial ones have to beat."""
@@ -267,7 +278,7 @@ class Search:
         """Better bounds for a workload of many Einsums, cut where the best mapping known is not fused."""
         if len(self.problem.order) < WORTHWHILE_EINSUMS or not self._can_prune():
             return
-        self.say(Step("bounding stretches of Einsums", self.best_words()))
+        self._say(Step("bounding stretches of Einsums", self.best_words()))
         best = self._best_known()
         weights = self._weights_near(best.costs)
         if any(weights):
@@ -301,6 +312,7 @@ class Search:
         return {name for name, cost, bound in costs if cost <= bound * (1 + CLOSE)}
 
     def _check(self) -> None:
+        is_helper()
         interrupt.check()
         if self.deadline is not None and self.candidates and time.perf_counter() > self.deadline:
             raise OutOfTime
