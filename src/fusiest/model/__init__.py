@@ -14,7 +14,7 @@ from fusiest.model.leakage import bind_all, instances, leak_power
 from fusiest.model.nest import EinsumNest, Holder, TreeNode, build_nest, leaf_paths
 from fusiest.model.occupancy import occupancy, reservations, sharing
 from fusiest.model.operations import CONVENTION, operations, operations_per_point
-from fusiest.model.visits import footprint
+from fusiest.model.visits import elements, footprint
 
 __all__ = [
     "CONVENTION",
@@ -36,6 +36,7 @@ __all__ = [
     "check_tree",
     "count_accesses",
     "efficiency",
+    "elements",
     "evaluate",
     "evaluate_einsum",
     "footprint",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fusiest.model.nest import EinsumNest, TensorNest
-from fusiest.model.visits import Visits, footprint, total_footprint, visits
+from fusiest.model.visits import Visits, elements, total_footprint, visits
 
 AccessKey: TypeAlias = tuple[str, str, str]
 """(component, tensor, action); the tensor of a compute is ''."""
@@ -130,6 +130,6 @@ def _copy(nest: EinsumNest) -> Accesses:
             total.setdefault((component, name, other), 0)
             per_unit.setdefault((component, name, other), 0)
         if moves:
-            total[component, name, action] = footprint(source.access, nest.reach)
-            per_unit[component, name, action] = footprint(source.access, extents)
+            total[component, name, action] = elements(tensor.access, nest.reach)
+            per_unit[component, name, action] = elements(tensor.access, extents)
     return Accesses(total, per_unit, 0, 0)

@@ -58,6 +58,14 @@ def footprint(access: Access, extents: Mapping[str, int]) -> int:
     return _product(affine.length(extents) for affine in access.ranks.values())
 
 
+def elements(access: Access, extents: Mapping[str, int]) -> int:
+    """Elements that are touched one by one in a tile of these extents: gaps of a stride do not count, but those that indices
+    of several variables leave do."""
+    alone = (affine.variables if len(affine.variables) == 1 else () for affine in access.ranks.values())
+    lengths = (affine.length(extents) for affine in access.ranks.values())
+    return _product(extents[own[0]] if own else length for own, length in zip(alone, lengths, strict=True))
+
+
 def _product(numbers: Iterable[int]) -> int:
     result = 1
     for n in numbers:

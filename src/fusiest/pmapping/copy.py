@@ -6,20 +6,20 @@ element is read once and written once; within one memory nothing is, and both te
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from fusiest.errors import SpecError
-from fusiest.model import footprint
-from fusiest.pmapping.general import GeneralNests, GeneralSearch, Total
+from fusiest.model import elements, footprint
+from fusiest.pmapping.general import GeneralNests, GeneralSearch
 from fusiest.pmapping.general_chains import COUNTED, FIRST, PAST
 from fusiest.pmapping.general_combine import Partial
 from fusiest.pmapping.general_limits import Usages
 from fusiest.pmapping.general_nest import Skeleton, Slot
-from fusiest.pmapping.general_terms import Terms
+from fusiest.pmapping.general_terms import Terms, reservations
 from fusiest.pmapping.nest import HeldTensor, Nest
 from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.placement import Placement
@@ -144,39 +144,48 @@ class _CopyNests(GeneralNests):
     def in_one(self) -> bool:
         return len({h.memory for _, h in self.backing.values()}) == 1
 
+    @property
+    def _innermost(self) -> int:
+        return max((place for place, h in self.backing.values() if self.skeleton.is_exchanged(h)), default=-1)
+
     def _charge(self, terms: Terms) -> None:
         """Elements that one instance of a memory reads or writes: with Spatial loops above it at index 0."""
-        source = self.backing[False][1].tensor
-        for output, (place, _) in self.backing.items():
+        for output, (place, holder) in self.backing.items():
             queries = (
                 "".join(PAST if slot.gap > place else COUNTED if slot.dimension is None else FIRST for slot in own)
                 for own in self.slots.values()
             )
-            elements = self.search.footprints.products(source, tuple(q.rstrip(PAST) for q in queries), whole=True)
-            terms.add(elements, {("moved", output): 1.0})
+            moved = self.search.footprints.products(holder.tensor, tuple(q.rstrip(PAST) for q in queries), whole=True)
+            terms.add(moved, {("moved", output): 1.0})
 
     def _energy_latency(self, terms: Terms, values: Floats, state: Partial) -> tuple[Floats, Floats]:
-        info = self.search.path.einsum
-        energy, latency = 0.0, np.zeros(len(values))
-        if self.in_one:
-            return np.zeros(len(values)), latency
-        source = info.accesses[self.search.nest.names[self.backing[False][1].tensor]]
-        for output, action in ((False, "read"), (True, "write")):
-            component = self.search.path.components[self.backing[output][1].memory]
+        info, path = self.search.path.einsum, self.search.path
+        # A `total_latency` may say that a component is busy even if it does nothing.
+        idle = max(c.latency({}) for c in path.components if c.kind != "container")
+        energy, latency = 0.0, np.full(len(values), idle)
+        names = self.search.nest.names
+        source = names[self.backing[False][1].tensor]
+        for output, action in () if self.in_one else ((False, "read"), (True, "write")):
+            component = path.components[self.backing[output][1].memory]
             a = component.actions[action]
-            per_element = a.actions_scale / a.values_per_action[source.tensor]
-            energy += footprint(source, info.bounds) * per_element * a.energy
-            elements, inverse = np.unique(values[:, terms.criteria["moved", output]], return_inverse=True)
-            seconds = np.array([component.latency({action: n * per_element}) for n in elements.tolist()])
+            per_element = a.actions_scale / a.values_per_action[source]
+            own = info.accesses[names[self.backing[output][1].tensor]]
+            energy += elements(own, info.bounds) * per_element * a.energy
+            counts, inverse = np.unique(values[:, terms.criteria["moved", output]], return_inverse=True)
+            seconds = np.array([component.latency({action: n * per_element}) for n in counts.tolist()])
             latency = np.maximum(latency, seconds[inverse.reshape(-1)])
         return (energy + self._watts(state) * latency) * info.n_instances, latency * info.n_instances
 
     def _reserve(self, terms: Terms) -> None:
-        """What is not exchanged takes space of its own, unless it shares that of what is exchanged."""
-        exchanged = any(self.skeleton.is_exchanged(h) for _, h in self.backing.values())
-        if not (self.in_one and exchanged):
-            super()._reserve(terms)
+        """In one memory both share the space of the larger; if one is exchanged, joining counts it."""
+        held = list(reservations(self.skeleton, self.slots, self.passed, self.search.footprints))
+        if self.in_one:
+            exchanged = any(self.skeleton.is_exchanged(h) for _, h in self.backing.values())
+            held = [] if exchanged else [max(held, key=lambda own: self._room(own[1]))]
+        for place, holder, products in held:
+            terms.add(products, dict.fromkeys(self._counted(place, holder), 1.0))
 
-    def _counted(self, place: int, holder: HeldTensor) -> list[Hashable]:
-        """Whether all of it fits is asked when joining."""
-        return [name for name in super()._counted(place, holder) if not isinstance(name, Total)]
+    def _room(self, holder: HeldTensor) -> tuple[bool, int]:
+        info = self.search.path.einsum
+        name = self.search.nest.names[holder.tensor]
+        return name in info.persistent, footprint(info.accesses[name], info.bounds)

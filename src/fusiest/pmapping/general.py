@@ -234,7 +234,10 @@ class GeneralNests:
             keep &= limit.met(values)
         fused = self._fused(chains, state)
         if self.search.limits.loops is not None:
-            keep &= fused.sum(axis=1) <= self.search.limits.loops
+            keep &= (
+                fused[:, [slot.gap <= self._innermost for _, slot in self.fused]].sum(axis=1)
+                <= self.search.limits.loops
+            )
         for gap in range(1, self.last + 1):
             keep &= ~self._sunk(gap, fused)
         if self.search.usages is not None and len(self.search.usages) != 1:
@@ -243,6 +246,11 @@ class GeneralNests:
             good = [usage(dimensions, tuple(row)) in self.search.usages for row in options.tolist()]
             keep &= np.array(good, np.bool_)[inverse]
         return keep
+
+    @property
+    def _innermost(self) -> int:
+        """The innermost holder that is exchanged: loops above it are shared with other Einsums."""
+        return self.last
 
     def _sunk(self, gap: int, fused: np.ndarray) -> np.ndarray:
         """Rows in which rule 1 moves the holder above a gap to below that gap's Temporal loops.

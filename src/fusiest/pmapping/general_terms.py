@@ -39,7 +39,7 @@ def factor_values(chains: Chains, factor: TermFactor) -> Floats:
         return (1 + a * extra if kind == "box" else extra).astype(np.float64)
     count, extent = chains.visits(which)
     values = {
-        "tiles": count, "box": count + a * (extent - count), "extra": extent - count, "cover": 1 + a * (extent - 1)
+        "tiles": count, "box": count + a * (extent - count), "extra": extent - count, "cover": extent, "beyond": extent - 1
     }  # fmt: skip
     return values[kind].astype(np.float64)
 
@@ -99,7 +99,7 @@ class Footprints:
 
     def products(self, tensor: int, which: tuple[Which, ...], whole: bool = False) -> list[Product]:
         """`which`, per variable: a query for the footprints of all tiles, or slots for that of one tile. `whole`: of all tiles
-        together, each element once."""
+        together, each element once, as `model.elements` says."""
         key = tensor, which, whole
         if key not in self.known:
             self.known[key] = self._products(tensor, dict(zip(self.variables, which, strict=True)), whole)
@@ -116,9 +116,11 @@ class Footprints:
             rank = {v: abs(a) for v, a in affine.coefficients.items()}
             options: list[tuple[float, dict[str, TermFactor]]] = [(1.0, {})]
             if len(rank) == 1:
-                options = [(1.0, {v: ("cover" if whole else "box", which[v], a) for v, a in rank.items()})]
+                options = [
+                    (1.0, {v: ("cover", which[v], 0) if whole else ("box", which[v], a) for v, a in rank.items()})
+                ]
             else:
-                options += [(float(a), {v: ("extra", which[v], 0)}) for v, a in rank.items()]
+                options += [(float(a), {v: ("beyond" if whole else "extra", which[v], 0)}) for v, a in rank.items()]
             found = [(x * y, {**one, **two}) for x, one in found for y, two in options]
         return [(times, tuple(factors[v] for v in self.variables)) for times, factors in found]
 

@@ -142,7 +142,9 @@ def relevance(access: Access, variable: str) -> str:
 
 
 def element(access: Access, values: Mapping[str, int]) -> tuple[int, ...]:
-    """The coordinates that an access touches, ranks in alphabetical order."""
+    """The coordinates that an access touches, ranks in alphabetical order. A tensor without ranks is one of size 1."""
+    if not access.ranks:
+        return (0,)
     return tuple(
         access.ranks[rank].constant + sum(a * values[v] for v, a in access.ranks[rank].coefficients.items())
         for rank in sorted(access.ranks)

@@ -91,8 +91,8 @@ def computed_directly(laid_out: Sequence[SimulatedNest], inputs: Mapping[str, Te
                 access.ranks[rank].constant
                 - low
                 + sum((a * grid[variables.index(v)] for v, a in access.ranks[rank].coefficients.items()), np.int64(0))
-                for rank, (low, _) in zip(sorted(access.ranks), tensors[tensor].box, strict=True)
-            ]
+                for rank, (low, _) in zip(sorted(access.ranks), tensors[tensor].box, strict=bool(access.ranks))
+            ] or [np.int64(0)]
             places[tensor] = tuple(np.broadcast_to(index, product.shape) for index in indices)
             if tensor != nest.info.output:
                 product = product * tensors[tensor].values[places[tensor]]

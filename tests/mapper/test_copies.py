@@ -1,0 +1,51 @@
+"""Copies, worked out by hand. The same files are among those that are compared with the exhaustive mapper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fusiest import load, map
+from fusiest.mapper.result import Mapping
+
+FOUND = Path(__file__).parent / "found_cases"
+
+
+def best(name: str) -> Mapping:
+    (mapping,) = map(load(FOUND / name), "edp", jobs=1, windows="none").mappings
+    return mapping
+
+
+@pytest.mark.parametrize(
+    ("name", "einsum", "read", "written"),
+    [("copy_of_every_other.yaml", "E1", ("GLB", "T0", 6), 6), ("copy_of_windows.yaml", "E0", ("DRAM", "W0", 48), 96)],
+)
+def test_elements_are_read_and_written_once_each(
+    name: str, einsum: str, read: tuple[str, str, int], written: int
+) -> None:
+    """Every other column: 3 × 2 elements, not the 3 × 3 of the box. Windows: 6 rows of 8 bits, then 4 × 3 of them."""
+    actions = best(name).evaluation.einsums[einsum].actions
+    source, tensor, count = read
+    target = {"GLB": "DRAM", "DRAM": "GLB"}[source]
+    assert (actions[source, tensor, "read"], actions[target, tensor, "write"]) == (count, written)
+
+
+def test_a_part_that_is_busy_with_nothing() -> None:
+    """The copy takes 2 reads / 2 = 1 s in DRAM and 0.4 s in GLB, but Reg takes 3 s; so leaks 1 W for 3 s."""
+    copy = best("copy_beside_idle_parts.yaml").evaluation.einsums["E0"]
+    assert copy.latency == 3
+    assert copy.energies["DRAM", "", "leak"] == 3
+
+
+def test_two_tensors_share_the_space_of_a_copy() -> None:
+    """Of 72 bits, 40 for the copy and 16 for T1, which waits: also in the given order there is a mapping."""
+    result = map(load(FOUND / "copy_between_others.yaml"), "energy", orders="given", jobs=1)
+    assert result.mappings[0].evaluation.peak_occupancy_bits == {"DRAM": 56}
+
+
+def test_a_copy_is_spread_where_it_does_not_fit_at_once() -> None:
+    """6 values of 8 bits in two memories of 24: three each, so that writing takes 3 × 8 / 1 s, all in one go."""
+    copy = best("copy_below_a_fanout.yaml").evaluation.einsums["E0"]
+    assert copy.occupancy_bits["GLB", "W0"] == 24
+    assert copy.latency == 24
