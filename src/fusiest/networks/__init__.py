@@ -74,10 +74,10 @@ def network_text(path: str, defines: Mapping[str, object]) -> tuple[str, frozens
     `batch`, `bits`, `softmax` and `elementwise` are options by name; any other define that the file knows is the size of
     an open dimension.
     """
-    known = {name: defines[name] for name in NETWORK_OPTIONS if name in defines}
+    settings = {name: defines[name] for name in NETWORK_OPTIONS if name in defines}
     sizes = {name: value for name, value in defines.items() if name in open_dimensions(path)}
-    options = ImportOptions(dims=sizes, **known)  # type: ignore[arg-type]
-    return import_network(path, options).yaml, frozenset(known) | frozenset(sizes)
+    options = ImportOptions(dims=sizes, **settings)  # type: ignore[arg-type]
+    return import_network(path, options).yaml, frozenset(settings) | frozenset(sizes)
 
 
 def open_dimensions(path: str) -> frozenset[str]:
@@ -141,5 +141,5 @@ def from_torch(
 def network_spec(imported: NetworkImport) -> NetworkSpec:
     """The workload of an import, loaded from its YAML: the file that it is written to says the same."""
     spec = load_texts({f"<{imported.report.network}>": imported.yaml}, {})
-    given: dict[str, Any] = {"workload": spec.workload, "renames": spec.renames, "variables": spec.variables}
-    return NetworkSpec(imported=imported, **given)
+    sections: dict[str, Any] = {"workload": spec.workload, "renames": spec.renames, "variables": spec.variables}
+    return NetworkSpec(imported=imported, **sections)

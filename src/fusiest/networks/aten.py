@@ -125,9 +125,9 @@ def _convolution(call: AtenCall) -> None:
     n = len(call.shape(w)) - 2
     strides, dilations = call.listed("stride", n, 1), call.listed("dilation", n, 1)
     kernel = call.shape(w)[2:]
-    given = call.get("padding", 0)
-    if isinstance(given, str):
-        total = [d * (k - 1) if given == "same" else 0 for d, k in zip(dilations, kernel, strict=True)]
+    padding = call.get("padding", 0)
+    if isinstance(padding, str):
+        total = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilations, kernel, strict=True)]
         pads = [t // 2 for t in total] + [t - t // 2 for t in total]
     else:
         pads = call.listed("padding", n, 0) * 2
@@ -144,9 +144,9 @@ def _convolution(call: AtenCall) -> None:
         "group": int(call.get("groups", 1)),
         "kernel_shape": list(kernel),
     }
-    found = call.node("ConvTranspose" if transposed else "Conv", inputs, "" if batched else result, **attributes)
+    convolved = call.node("ConvTranspose" if transposed else "Conv", inputs, "" if batched else result, **attributes)
     if not batched:
-        call.node("Reshape", [found])
+        call.node("Reshape", [convolved])
 
 
 @converts("linear")
@@ -171,11 +171,11 @@ def _experts(call: AtenCall) -> None:
     if count % working:
         call.several(call.call.target, [rows, weight])
         return
-    each = (working, count // working)
+    split_shape = (working, count // working)
     if working < experts:
         weight = call.node("Slice", [weight], (working, width, inner), starts=[0, 0, 0], steps=[1, 1, 1])
-    split = call.node("Reshape", [rows], (*each, width))
-    call.node("Reshape", [call.node("MatMul", [split, weight], (*each, inner))])
+    split = call.node("Reshape", [rows], (*split_shape, width))
+    call.node("Reshape", [call.node("MatMul", [split, weight], (*split_shape, inner))])
 
 
 ATEN["transformers.grouped_mm_fallback"] = _experts
@@ -258,10 +258,11 @@ def _instance_norm(call: AtenCall) -> None:
 @converts("batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")
 def _batch_norm(call: AtenCall) -> None:
     names = [("input",), ("weight",), ("bias",), ("running_mean",), ("running_var",)]
-    x, *rest = (call.tensor(*name) for name in names)
+    x, *parameters = (call.tensor(*name) for name in names)
     channels = (call.shape(x)[1],)
     scale, shift, mean, variance = (
-        name or call.constant([default] * channels[0]) for name, default in zip(rest, (1.0, 0.0, 0.0, 1.0), strict=True)
+        name or call.constant([default] * channels[0])
+        for name, default in zip(parameters, (1.0, 0.0, 0.0, 1.0), strict=True)
     )
     call.node("BatchNormalization", [x, scale, shift, mean, variance], epsilon=call.get("eps", 1e-5))
 
@@ -291,10 +292,10 @@ def _reduce(call: AtenCall) -> None:
     if call.tensor("other"):
         call.node("Max" if name == "max" else "Min", [x, call.tensor("other")])
         return
-    rank, given = len(call.shape(x)), call.get("dim")
+    rank, dim = len(call.shape(x)), call.get("dim")
     if name in ("norm", "linalg_vector_norm") and call.get("p", call.get("ord", 2)) != 2:
         raise ValueError("only the norm of order 2")
-    axes: Sequence[int] = range(rank) if given is None or given == [] else [given] if isinstance(given, int) else given
+    axes: Sequence[int] = range(rank) if dim is None or dim == [] else [dim] if isinstance(dim, int) else dim
     resolved = [int(axis) % max(rank, 1) for axis in axes]
     call.node(_REDUCE[name], [x], axes=resolved, keepdims=int(bool(call.get("keepdim", False))))
     if len(call.outputs) > 1:
@@ -329,8 +330,8 @@ def _pool(call: AtenCall) -> None:
     if len(call.shape(x)) == n + 2:
         call.node(operator, [x], **attributes)
         return
-    found = call.node(operator, [call.node("Reshape", [x], (1, *call.shape(x)))], (1, *call.result), **attributes)
-    call.node("Reshape", [found])
+    pooled = call.node(operator, [call.node("Reshape", [x], (1, *call.shape(x)))], (1, *call.result), **attributes)
+    call.node("Reshape", [pooled])
 
 
 @converts(
@@ -345,15 +346,15 @@ def _adaptive(call: AtenCall) -> None:
     """To one place, or in equal windows; else nothing says it."""
     x = call.tensor("self")
     n = int(call.call.target.split("pool")[1][0])
-    image, wanted = call.shape(x)[-n:], call.result[-n:]
+    image, target = call.shape(x)[-n:], call.result[-n:]
     average = "avg" in call.call.target
-    if set(wanted) == {1}:
+    if set(target) == {1}:
         axes = [len(call.shape(x)) - n + i for i in range(n)]
         call.node("ReduceMean" if average else "ReduceMax", [x], axes=axes, keepdims=1)
-    elif image == wanted:
+    elif image == target:
         call.alias(x)
-    elif all(size % new == 0 for size, new in zip(image, wanted, strict=True)) and len(call.shape(x)) == n + 2:
-        kernel = [size // new for size, new in zip(image, wanted, strict=True)]
+    elif all(size % new == 0 for size, new in zip(image, target, strict=True)) and len(call.shape(x)) == n + 2:
+        kernel = [size // new for size, new in zip(image, target, strict=True)]
         call.node("AveragePool" if average else "MaxPool", [x], kernel_shape=kernel, strides=kernel)
     else:
         call.several("adaptive pooling", [x])

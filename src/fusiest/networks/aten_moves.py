@@ -30,7 +30,7 @@ def _transpose(call: AtenCall) -> None:
     rank = len(call.shape(call.tensor("self")))
     order = list(range(rank))
     first, second = (
-        int(call.get(name, call.get(other, 0))) % rank for name, other in (("dim0", "axis0"), ("dim1", "axis1"))
+        int(call.get(name, call.get(alias, 0))) % rank for name, alias in (("dim0", "axis0"), ("dim1", "axis1"))
     )
     order[first], order[second] = order[second], order[first]
     call.node("Transpose", [call.tensor("self")], perm=order)
@@ -46,9 +46,11 @@ def _turned(call: AtenCall) -> None:
 def _moved(call: AtenCall) -> None:
     rank = len(call.shape(call.tensor("self")))
     source, target = ([d] if isinstance(d, int) else list(d) for d in (call.get("source"), call.get("destination")))
-    rest = iter(i for i in range(rank) if i not in [d % rank for d in source])
+    unmoved = iter(i for i in range(rank) if i not in [d % rank for d in source])
     placed = {d % rank: s % rank for s, d in zip(source, target, strict=True)}
-    call.node("Transpose", [call.tensor("self")], perm=[placed[i] if i in placed else next(rest) for i in range(rank)])
+    call.node(
+        "Transpose", [call.tensor("self")], perm=[placed[i] if i in placed else next(unmoved) for i in range(rank)]
+    )
 
 
 @converts("expand", "expand_as", "broadcast_to")
@@ -59,9 +61,9 @@ def _expand(call: AtenCall) -> None:
 @converts("repeat", "tile")
 def _repeat(call: AtenCall) -> None:
     x = call.tensor("self")
-    more = len(call.result) - len(call.shape(x))
-    if more:
-        x = call.node("Reshape", [x], (1,) * more + call.shape(x))
+    missing = len(call.result) - len(call.shape(x))
+    if missing:
+        x = call.node("Reshape", [x], (1,) * missing + call.shape(x))
     call.node("Tile", [x])
 
 
@@ -71,17 +73,15 @@ def _repeat_each(call: AtenCall) -> None:
     if not isinstance(times, int) or call.get("dim") is None:
         raise ValueError("repeats that are data")
     shape, axis = call.shape(x), call.axis()
-    apart = call.node("Reshape", [x], (*shape[: axis + 1], 1, *shape[axis + 1 :]))
-    wide = call.node("Expand", [apart], (*shape[: axis + 1], times, *shape[axis + 1 :]))
-    call.node("Reshape", [wide])
+    unsqueezed = call.node("Reshape", [x], (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+    expanded = call.node("Expand", [unsqueezed], (*shape[: axis + 1], times, *shape[axis + 1 :]))
+    call.node("Reshape", [expanded])
 
 
 # --- parts ----------------------------------------------------------------------------------------------------------
 
 
-def _slice(
-    call: AtenCall, x: str, axis: int, start: int, count: int, step: int = 1, output: str | tuple[int, ...] = ""
-) -> str:
+def _slice(call: AtenCall, x: str, axis: int, start: int, step: int = 1, output: str | tuple[int, ...] = "") -> str:
     rank = len(call.shape(x))
     starts, steps = [0] * rank, [1] * rank
     starts[axis], steps[axis] = start, step
@@ -89,15 +89,15 @@ def _slice(
 
 
 @converts("slice", "narrow", "slice_copy")
-def _part(call: AtenCall) -> None:
+def _sliced(call: AtenCall) -> None:
     x, axis = call.tensor("self"), call.axis()
     size = call.shape(x)[axis]
     if "narrow" in call.call.target:
         start, end, step = int(call.get("start", 0)) % size, None, 1
     else:
         start, end, step = int(call.get("start", 0)), call.get("end"), int(call.get("step", 1))
-    found = range(*slice(start, min(int(end), size) if end is not None else None, step).indices(size))
-    _slice(call, x, axis, found.start, call.result[axis], step)
+    indices = range(*slice(start, min(int(end), size) if end is not None else None, step).indices(size))
+    _slice(call, x, axis, indices.start, step)
 
 
 @converts("select", "select_copy")
@@ -163,8 +163,8 @@ def _roll(call: AtenCall) -> None:
         call.alias(x)
     for i, (shift, axis) in enumerate(moves):
         first, second = ((*shape[:axis], n, *shape[axis + 1 :]) for n in (shift, shape[axis] - shift))
-        end = _slice(call, x, axis, shape[axis] - shift, shift, 1, first)
-        begin = _slice(call, x, axis, 0, shape[axis] - shift, 1, second)
+        end = _slice(call, x, axis, shape[axis] - shift, 1, first)
+        begin = _slice(call, x, axis, 0, 1, second)
         x = call.node("Concat", [end, begin], "" if i == len(moves) - 1 else shape, axis=axis)
 
 
@@ -187,13 +187,13 @@ def _stack(call: AtenCall) -> None:
 @converts("constant_pad_nd", "pad")
 def _pad(call: AtenCall) -> None:
     x = call.tensor("self")
-    rank, given = len(call.shape(x)), [int(n) for n in call.get("pad", [])]
-    if not any(given):
+    rank, pads = len(call.shape(x)), [int(n) for n in call.get("pad", [])]
+    if not any(pads):
         call.alias(x)
         return
     before, after = [0] * rank, [0] * rank
-    for i in range(len(given) // 2):
-        before[rank - 1 - i], after[rank - 1 - i] = given[2 * i], given[2 * i + 1]
+    for i in range(len(pads) // 2):
+        before[rank - 1 - i], after[rank - 1 - i] = pads[2 * i], pads[2 * i + 1]
     call.node(
         "Pad", [x], pads=before + after, value=float(call.get("value", 0.0)), mode=str(call.get("mode", "constant"))
     )
@@ -203,9 +203,9 @@ def _pad(call: AtenCall) -> None:
           "upsample_bicubic2d", "upsample_linear1d", "_upsample_bilinear2d_aa")  # fmt: skip
 def _upsample(call: AtenCall) -> None:
     x = call.tensor("self", "input")
-    shape, wanted = call.shape(x), call.result
-    if "nearest" in call.call.target and all(new % old == 0 for new, old in zip(wanted, shape, strict=True)):
-        call.node("Resize", [x], times=[new // old for new, old in zip(wanted, shape, strict=True)], mode="nearest")
+    shape, target = call.shape(x), call.result
+    if "nearest" in call.call.target and all(new % old == 0 for new, old in zip(target, shape, strict=True)):
+        call.node("Resize", [x], times=[new // old for new, old in zip(target, shape, strict=True)], mode="nearest")
     else:
         call.node("Resize", [x], mode=call.call.target.removeprefix("aten.upsample_"))
 
@@ -219,17 +219,17 @@ def _pixel_shuffle(call: AtenCall) -> None:
 def _pixel_unshuffle(call: AtenCall) -> None:
     x, b = call.tensor("self"), int(call.get("downscale_factor"))
     n, c, h, w = call.shape(x)
-    apart = call.node("Reshape", [x], (n, c, h // b, b, w // b, b))
-    call.node("Reshape", [call.node("Transpose", [apart], (n, c, b, b, h // b, w // b), perm=[0, 1, 3, 5, 2, 4])])
+    blocks = call.node("Reshape", [x], (n, c, h // b, b, w // b, b))
+    call.node("Reshape", [call.node("Transpose", [blocks], (n, c, b, b, h // b, w // b), perm=[0, 1, 3, 5, 2, 4])])
 
 
 @converts("channel_shuffle", "native_channel_shuffle")
 def _channel_shuffle(call: AtenCall) -> None:
     x, groups = call.tensor("self"), int(call.get("groups"))
     n, c, *image = call.shape(x)
-    apart = call.node("Reshape", [x], (n, groups, c // groups, *image))
+    grouped = call.node("Reshape", [x], (n, groups, c // groups, *image))
     order = [0, 2, 1, *range(3, 3 + len(image))]
-    call.node("Reshape", [call.node("Transpose", [apart], (n, c // groups, groups, *image), perm=order)])
+    call.node("Reshape", [call.node("Transpose", [grouped], (n, c // groups, groups, *image), perm=order)])
 
 
 @converts(

@@ -25,9 +25,9 @@ def attention(lowering: Lowering, node: GraphNode) -> None:
     past = lowering.shape(node.input(4))[2] if node.input(4) else 0
     k, v = (_with_cache(lowering, node, i, view) for i, view in ((1, k), (2, v)))
     batch, groups, keys, _ = k.shape
-    each, rows = q.shape[1] // groups, q.shape[2]
-    q = laid(q, [batch, groups, each, rows, q.shape[3]])
-    sizes = {"b": batch, "h": groups, "g": each, "m": rows, "p": keys, "e": q.shape[4], "f": v.shape[3]}
+    queries, rows = q.shape[1] // groups, q.shape[2]
+    q = laid(q, [batch, groups, queries, rows, q.shape[3]])
+    sizes = {"b": batch, "h": groups, "g": queries, "m": rows, "p": keys, "e": q.shape[4], "f": v.shape[3]}
 
     def labels(text: str) -> list[str | None]:
         return [label if sizes[label] > 1 else None for label in text]
@@ -35,16 +35,16 @@ def attention(lowering: Lowering, node: GraphNode) -> None:
     scores = lowering.einsum(
         node, [(q, labels("bhgme")), (k, labels("bhpe"))], labels("bhgmp"), product("qk"), None, _ROLES
     )
-    found = softmax_of(lowering, node, _masked(lowering, node, scores, q.shape[4], past), [4])
+    softmax = softmax_of(lowering, node, _masked(lowering, node, scores, q.shape[4], past), [4])
     divisor = None
-    if isinstance(found, Apply) and lowering.options.softmax == "deferred":
-        found, divisor = (argument for argument in found.arguments if isinstance(argument, View))
-    elif isinstance(found, Apply):
-        found = lowering.materialized(found)
+    if isinstance(softmax, Apply) and lowering.options.softmax == "deferred":
+        softmax, divisor = (argument for argument in softmax.arguments if isinstance(argument, View))
+    elif isinstance(softmax, Apply):
+        softmax = lowering.materialized(softmax)
     lowering.einsums[-1].suffix = lowering.einsums[-1].suffix or "softmax"
-    assert isinstance(found, View)
+    assert isinstance(softmax, View)
     result = lowering.einsum(
-        node, [(found, labels("bhgmp")), (v, labels("bhpf"))], labels("bhgmf"), product("av"), None, _ROLES
+        node, [(softmax, labels("bhgmp")), (v, labels("bhpf"))], labels("bhgmf"), product("av"), None, _ROLES
     )
     if divisor is not None:
         lowering.einsums[-1].suffix = "av_numerator"
@@ -74,46 +74,46 @@ def _with_cache(lowering: Lowering, node: GraphNode, position: int, view: View) 
         return view
     batch, heads, tokens, width = view.shape
     shape = (batch, heads, tokens + lowering.shape(past)[2], width)
-    found = lowering.cache(node, present or f"{node.outputs[0]}/{position}", shape, view)
+    cache = lowering.cache(node, present or f"{node.outputs[0]}/{position}", shape, view)
     if present:
-        lowering.values[present] = found
-    return found
+        lowering.values[present] = cache
+    return cache
 
 
 def _masked(lowering: Lowering, node: GraphNode, scores: View, width: int, past: int) -> View:
     """Scores scaled, and with what is added to them. A constant mask costs nothing; one that is data is an operand."""
     scale, cap, shape = node.get("scale"), float(node.get("softcap", 0.0)), scores.shape
-    found = apply("Mul", scores, apply("Constant", value=float(scale) if scale else 1 / math.sqrt(width)))
+    scaled = apply("Mul", scores, apply("Constant", value=float(scale) if scale else 1 / math.sqrt(width)))
     if cap:
         limit = apply("Constant", value=cap)
-        found = apply("Mul", apply("Tanh", apply("Div", found, limit)), limit)
+        scaled = apply("Mul", apply("Tanh", apply("Div", scaled, limit)), limit)
     band = [int(node.get(name, -1)) for name in ("left_window_size", "right_window_size")]
     if node.get("is_causal", 0):
         band[1] = 0
     lengths = node.input(6)
     if max(band) >= 0 and not lengths:
         table = tensor_view(shape[3:], "constant", f"<band {shape[3]} {shape[4]} {past} {band[0]} {band[1]}>")
-        found = apply("Add", found, views.expand(table, shape))
+        scaled = apply("Add", scaled, views.expand(table, shape))
     if max(band) >= 0 or lengths:
         lowering.note(CAUSAL)
-    view = _with_mask(lowering, node, found, shape)
+    view = _with_mask(lowering, node, scaled, shape)
     return _up_to_lengths(lowering, node, view, lengths, band) if lengths else view
 
 
-def _with_mask(lowering: Lowering, node: GraphNode, found: Apply, shape: Sequence[int]) -> View:
+def _with_mask(lowering: Lowering, node: GraphNode, scaled: Apply, shape: Sequence[int]) -> View:
     name = node.input(3)
     if not name:
-        return _computed(lowering, node, found)
-    own = [1] * (4 - len(lowering.shape(name))) + list(lowering.shape(name))
-    heads = [1, 1] if own[1] == 1 else list(shape[1:3])
-    mask = laid(lowering.view(name), [own[0], *heads, *own[2:]])
-    if own[3] < shape[4]:
-        raise Unfit(f"a mask for {own[3]} of {shape[4]} keys")
+        return _computed(lowering, node, scaled)
+    mask_shape = [1] * (4 - len(lowering.shape(name))) + list(lowering.shape(name))
+    heads = [1, 1] if mask_shape[1] == 1 else list(shape[1:3])
+    mask = laid(lowering.view(name), [mask_shape[0], *heads, *mask_shape[2:]])
+    if mask_shape[3] < shape[4]:
+        raise Unfit(f"a mask for {mask_shape[3]} of {shape[4]} keys")
     added = "Add" if lowering.graph.values[name].floating else "AddMask"
     if lowering.is_constant(name) and all(size == 1 for size in mask.shape[:3]):
         lowering.tables.add(name)
-        return _computed(lowering, node, apply(added, found, views.expand(mask, shape)))
-    view = _computed(lowering, node, found)
+        return _computed(lowering, node, apply(added, scaled, views.expand(mask, shape)))
+    view = _computed(lowering, node, scaled)
     labels = [f"a{i}" if size > 1 else None for i, size in enumerate(shape)]
     recipe = Recipe("add", lambda a, _: apply(added, a[0], a[1]), suffix="masked")
     return lowering.einsum(node, [(view, labels), (views.expand(mask, shape), labels)], labels, recipe)

@@ -23,16 +23,16 @@ def concatenated(lowering: Lowering, node: GraphNode, views: Sequence[View], axi
 
     Operands that were put together before are taken as that: `[[a, b], c]` for `[a, b, c]`, as dense blocks have it.
     """
-    found = _joined(lowering, node, _known(lowering, views, axis), axis)
-    lowering.joined[axis, views[0].tensor] = tuple(views), found
-    return found
+    whole = _joined(lowering, node, _regrouped(lowering, views, axis), axis)
+    lowering.joined[axis, views[0].tensor] = tuple(views), whole
+    return whole
 
 
-def _known(lowering: Lowering, views: Sequence[View], axis: int) -> Sequence[View]:
+def _regrouped(lowering: Lowering, views: Sequence[View], axis: int) -> Sequence[View]:
     """The operands; if an earlier node put the first of them together, its result for these."""
-    parts, found = lowering.joined.get((axis, views[0].tensor), ((), views[0]))
+    parts, whole = lowering.joined.get((axis, views[0].tensor), ((), views[0]))
     if 0 < len(parts) < len(views) and all(a.same(b) for a, b in zip(parts, views, strict=False)):
-        return [found, *views[len(parts) :]]
+        return [whole, *views[len(parts) :]]
     return views
 
 
@@ -45,12 +45,14 @@ def _joined(lowering: Lowering, node: GraphNode, views: Sequence[View], axis: in
     ranks[axis] = [outer, *inner]
     batched = lowering.batch is not None and any(view.tensor.batch is not None for view in views)
     batch = Axis(lowering.batch, "b") if batched and lowering.batch is not None else None
-    tensor = NetTensor([one for axes in ranks for one in axes], "result", node.outputs[0], batch, node=node)
+    tensor = NetTensor(
+        [result_axis for axes in ranks for result_axis in axes], "result", node.outputs[0], batch, node=node
+    )
     start = 0
     for i, view in enumerate(views):
         _move(lowering, node, view, tensor, ranks, axis, i if equal else start)
         start += sizes[i]
-    return View(tensor, tuple(tuple(Factor(one.extent, one) for one in axes) for axes in ranks))
+    return View(tensor, tuple(tuple(Factor(result_axis.extent, result_axis) for result_axis in axes) for axes in ranks))
 
 
 def _common(columns: Sequence[Sequence[Factor]]) -> Ranks:
@@ -69,8 +71,8 @@ def _along(views: Sequence[View], axis: int, total: int, equal: bool) -> tuple[A
         if len(inner) == 1:  # one rank, split in two, which is put together again where nobody needs it apart
             whole = Extent(total)
             whole.parts = Extent(len(views)), inner[0].extent
-            both = Axis(whole, "c").leaves()
-            return both[0], both[1:]
+            halves = Axis(whole, "c").leaves()
+            return halves[0], halves[1:]
         assert size == 1 or inner
         return Axis(Extent(len(views))), inner
     for view in views:
@@ -94,19 +96,21 @@ def _move(
     if tensor.batch is not None:
         maker.batch = maker.batch or Axis(tensor.batch.extent, "b")
         index[tensor.batch] = Position({maker.batch: 1})
-    for i, own in enumerate(ranks):
+    for i, result_axes in enumerate(ranks):
         label = labels[i]
         variables = maker.variables[label] if label is not None else []
         if i != axis:
-            index.update((one, Position({v: 1})) for one, v in zip(own, variables, strict=True))
-        elif len(own) > 1 or not variables:
-            index[own[0]] = Position({}, start)
-            index.update((one, Position({v: 1})) for one, v in zip(own[1:], variables, strict=True))
+            index.update((result_axis, Position({v: 1})) for result_axis, v in zip(result_axes, variables, strict=True))
+        elif len(result_axes) > 1 or not variables:
+            index[result_axes[0]] = Position({}, start)
+            index.update(
+                (result_axis, Position({v: 1})) for result_axis, v in zip(result_axes[1:], variables, strict=True)
+            )
         else:
-            index[own[0]] = Position({variables[0]: 1}, start)
-    made = NetEinsum(node, "concat", [access], NetAccess(tensor, index), maker.all_variables(), access, suffix="part")
-    made.move = True
-    lowering.einsums.append(made)
+            index[result_axes[0]] = Position({variables[0]: 1}, start)
+    einsum = NetEinsum(node, "concat", [access], NetAccess(tensor, index), maker.all_variables(), access, suffix="part")
+    einsum.move = True
+    lowering.einsums.append(einsum)
 
 
 # --- in place -------------------------------------------------------------------------------------------------------
@@ -117,20 +121,25 @@ def write_in_place(lowered: Lowered) -> None:
 
     `A[c] = X[c]`, `T[C: c + 64] = A[c]`  →  `T[C: c + 64] = X[c]`; other readers of A read T there.
     """
-    wanted = lowered.wanted()
+    outgoing = lowered.outgoing()
     for move in [einsum for einsum in lowered.einsums if einsum.move]:
-        made, readers = lowered.producers(), lowered.readers()
+        producers, readers = lowered.producers(), lowered.readers()
         source = move.reads[0].tensor
-        others = [use for use in readers[source] if use[0] is not move]
-        if source in wanted or source not in made or not _is_whole(move) or not _fits(move, made[source], made):
+        other_uses = [use for use in readers[source] if use[0] is not move]
+        if (
+            source in outgoing
+            or source not in producers
+            or not _is_whole(move)
+            or not _fits(move, producers[source], producers)
+        ):
             continue
-        if any(_waits(lowered, reader, set(made[move.output.tensor]) - {move}) for reader, _ in others):
+        if any(_waits(lowered, reader, set(producers[move.output.tensor]) - {move}) for reader, _ in other_uses):
             continue
         places = _places(move)
-        for maker in made[source]:
+        for maker in producers[source]:
             maker.output = NetAccess(move.output.tensor, _moved(maker.output.index, places, move))
             maker.nodes.append(move.node)
-        for _, access in others:
+        for _, access in other_uses:
             access.tensor, access.index = move.output.tensor, _moved(access.index, places, move)
         lowered.einsums.remove(move)
     _tell(lowered)
@@ -144,14 +153,14 @@ def _is_whole(move: NetEinsum) -> bool:
     return same and set(alone) == set(move.variables) and read.padded is None
 
 
-def _fits(move: NetEinsum, makers: Sequence[NetEinsum], made: Mapping[NetTensor, Sequence[NetEinsum]]) -> bool:
+def _fits(move: NetEinsum, makers: Sequence[NetEinsum], producers: Mapping[NetTensor, Sequence[NetEinsum]]) -> bool:
     """Whether the result is shared out along one rank still, if its part is made in parts itself."""
     if any(maker.copy for maker in makers):
         return False
     if len(makers) == 1:
         return True
     inner = _shared(makers)
-    outer = _shared(made[move.output.tensor])
+    outer = _shared(producers[move.output.tensor])
     moved = {rank for rank, position in move.output.index.items() for r in inner if _reads(move, r) in position.terms}
     return moved == outer
 
@@ -171,10 +180,10 @@ def _waits(lowered: Lowered, reader: NetEinsum, makers: set[NetEinsum]) -> bool:
     readers = lowered.readers()
     seen, waiting = {reader}, [reader]
     while waiting:
-        one = waiting.pop()
-        if one in makers:
+        einsum = waiting.pop()
+        if einsum in makers:
             return True
-        for user, _ in readers.get(one.output.tensor, []):
+        for user, _ in readers.get(einsum.output.tensor, []):
             if user not in seen:
                 seen.add(user)
                 waiting.append(user)
@@ -190,11 +199,11 @@ def _places(move: NetEinsum) -> dict[Axis, tuple[Axis, int]]:
 def _moved(
     index: Mapping[Axis, Position], places: Mapping[Axis, tuple[Axis, int]], move: NetEinsum
 ) -> dict[Axis, Position]:
-    found = {rank: Position({}, p.constant) for rank, p in move.output.index.items() if not p.terms}
+    positions = {rank: Position({}, p.constant) for rank, p in move.output.index.items() if not p.terms}
     for rank, position in index.items():
         place, start = places[rank]
-        found[place] = Position(position.terms, position.constant + start)
-    return {rank: found[rank] for rank in move.output.index}
+        positions[place] = Position(position.terms, position.constant + start)
+    return {rank: positions[rank] for rank in move.output.index}
 
 
 def _tell(lowered: Lowered) -> None:

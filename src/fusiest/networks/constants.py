@@ -25,28 +25,28 @@ def values_of(op: Operator, shape: ShapeOf) -> Values | None:
     if op.kind == "Size":
         return np.array(int(np.prod(op.shape(), dtype=object)), dtype=np.int64)
     function = _FUNCTIONS.get(op.kind)
-    given = [value.data if value is not None else None for value in op.inputs]
-    known = all(value is None or value.data is not None for value in op.inputs)
-    if function is None or not known or int(np.prod(shape, dtype=object)) > MAX_KEPT:
+    args = [value.data if value is not None else None for value in op.inputs]
+    all_known = all(value is None or value.data is not None for value in op.inputs)
+    if function is None or not all_known or int(np.prod(shape, dtype=object)) > MAX_KEPT:
         return None
     try:
         with np.errstate(all="ignore"):
-            return np.asarray(function(op, given, shape)).reshape(shape)
+            return np.asarray(function(op, args, shape)).reshape(shape)
     except (ValueError, TypeError, IndexError, ZeroDivisionError, OverflowError, KeyError):
         return None
 
 
-def _slice(op: Operator, x: list[Any], shape: ShapeOf) -> Values:
+def _slice(op: Operator, args: list[Any], shape: ShapeOf) -> Values:
     starts, steps = op.attributes["starts"], op.attributes["steps"]
     index = [start + step * np.arange(count) for start, step, count in zip(starts, steps, shape, strict=True)]
-    found: Values = x[0][np.ix_(*index)]
-    return found
+    sliced: Values = args[0][np.ix_(*index)]
+    return sliced
 
 
-def _divide(op: Operator, x: list[Any], _: ShapeOf) -> Values:
-    if np.issubdtype(x[0].dtype, np.integer):
-        return np.asarray(np.trunc(np.divide(x[0], x[1])), dtype=x[0].dtype)
-    return np.asarray(np.divide(x[0], x[1]))
+def _divide(op: Operator, args: list[Any], _: ShapeOf) -> Values:
+    if np.issubdtype(args[0].dtype, np.integer):
+        return np.asarray(np.trunc(np.divide(args[0], args[1])), dtype=args[0].dtype)
+    return np.asarray(np.divide(args[0], args[1]))
 
 
 def _fill(op: Operator, _: list[Any], shape: ShapeOf) -> Values:
@@ -55,29 +55,29 @@ def _fill(op: Operator, _: list[Any], shape: ShapeOf) -> Values:
 
 
 def _of_two(function: Callable[[Any, Any], Any]) -> Callable[[Operator, list[Any], ShapeOf], Any]:
-    return lambda op, x, shape: function(x[0], x[1])
+    return lambda op, args, shape: function(args[0], args[1])
 
 
 def _of_one(function: Callable[[Any], Any]) -> Callable[[Operator, list[Any], ShapeOf], Any]:
-    return lambda op, x, shape: function(x[0])
+    return lambda op, args, shape: function(args[0])
 
 
 def _reduced(function: Callable[..., Any]) -> Callable[[Operator, list[Any], ShapeOf], Any]:
-    return lambda op, x, shape: function(x[0], axis=tuple(op.attributes["axes"]))
+    return lambda op, args, shape: function(args[0], axis=tuple(op.attributes["axes"]))
 
 
 _FUNCTIONS: dict[str, Callable[[Operator, list[Any], ShapeOf], Any]] = {
-    **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"), lambda op, x, shape: x[0].reshape(shape)),
-    "Cast": lambda op, x, shape: x[0].astype(_DTYPES[int(op.attributes["to"])]),
-    "Concat": lambda op, x, shape: np.concatenate([one for one in x if one is not None], axis=op.attributes["axis"]),
-    "Gather": lambda op, x, shape: np.take(x[0], x[1].astype(np.int64), axis=op.attributes["axis"], mode="wrap"),
+    **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"), lambda op, args, shape: args[0].reshape(shape)),
+    "Cast": lambda op, args, shape: args[0].astype(_DTYPES[int(op.attributes["to"])]),
+    "Concat": lambda op, args, shape: np.concatenate([arg for arg in args if arg is not None], axis=op.attributes["axis"]),
+    "Gather": lambda op, args, shape: np.take(args[0], args[1].astype(np.int64), axis=op.attributes["axis"], mode="wrap"),
     "Slice": _slice,
-    "Transpose": lambda op, x, shape: np.transpose(x[0], op.attributes["perm"]),
-    "Expand": lambda op, x, shape: np.broadcast_to(x[0], shape),
-    "Tile": lambda op, x, shape: np.tile(x[0], x[1].reshape(-1)),
+    "Transpose": lambda op, args, shape: np.transpose(args[0], op.attributes["perm"]),
+    "Expand": lambda op, args, shape: np.broadcast_to(args[0], shape),
+    "Tile": lambda op, args, shape: np.tile(args[0], args[1].reshape(-1)),
     "ConstantOfShape": _fill,
-    "Range": lambda op, x, shape: x[0].reshape(()) + np.arange(shape[0]).astype(x[0].dtype) * x[2].reshape(()),
-    "Where": lambda op, x, shape: np.where(x[0], x[1], x[2]),
+    "Range": lambda op, args, shape: args[0].reshape(()) + np.arange(shape[0]).astype(args[0].dtype) * args[2].reshape(()),
+    "Where": lambda op, args, shape: np.where(args[0], args[1], args[2]),
     "Add": _of_two(np.add), "Sub": _of_two(np.subtract), "Mul": _of_two(np.multiply), "Div": _divide, "Mod": _of_two(np.mod),
     "Pow": _of_two(np.power), "Equal": _of_two(np.equal), "Less": _of_two(np.less), "Greater": _of_two(np.greater),
     "LessOrEqual": _of_two(np.less_equal), "GreaterOrEqual": _of_two(np.greater_equal), "And": _of_two(np.logical_and),

@@ -21,10 +21,10 @@ def product(suffix: str = "") -> Recipe:
     """The product of all operands, summed up."""
 
     def body(accesses: Sequence[NetAccess], _: object) -> Expression:
-        found: Expression = accesses[0]
+        result: Expression = accesses[0]
         for access in accesses[1:]:
-            found = apply("Mul", found, access)
-        return found
+            result = apply("Mul", result, access)
+        return result
 
     return Recipe("matmul", body, "sum", suffix)
 
@@ -44,13 +44,13 @@ class Sliding:
 
     def subscripts(self) -> list[Subscript]:
         """Of the image axes: p alone where the window is one element, in step."""
-        found: list[Subscript] = []
+        subscripts: list[Subscript] = []
         for i, (kernel, stride, dilation, before) in enumerate(
             zip(self.kernel, self.strides, self.dilations, self.before, strict=True)
         ):
             terms = ((f"p{i}", stride),) + (((f"r{i}", dilation),) if kernel > 1 else ())
-            found.append(f"p{i}" if (kernel, stride, before) == (1, 1, 0) else Window(terms, -before))
-        return found
+            subscripts.append(f"p{i}" if (kernel, stride, before) == (1, 1, 0) else Window(terms, -before))
+        return subscripts
 
     def sizes(self) -> dict[str, int]:
         sizes = {f"p{i}": size for i, size in enumerate(self.outputs)}
@@ -111,41 +111,43 @@ def contracted(
     roles: Mapping[str, str] | None = None,
 ) -> View:
     """The Einsum of a product of two, less their zero points, which cost nothing."""
-    both = list(operands)
-    less: list[int | None] = []
+    all_operands = list(operands)
+    zero_points: list[int | None] = []
     for name in quantization(node).zero_points:
-        less.append(len(both) if name else None)
+        zero_points.append(len(all_operands) if name else None)
         if name:
             view = lowering.view(name)
-            both.append((view, channels if lowering.graph.values[name].size > 1 else [None] * len(view.axes)))
+            all_operands.append((view, channels if lowering.graph.values[name].size > 1 else [None] * len(view.axes)))
 
-    seen: list[NetAccess] = []
+    body_accesses: list[NetAccess] = []
 
     def body(accesses: Sequence[NetAccess], _: object) -> Expression:
-        seen.extend(accesses)
-        pairs = zip(accesses, less, strict=False)
-        left, right = (apply("Sub", one, accesses[zero]) if zero is not None else one for one, zero in pairs)
+        body_accesses.extend(accesses)
+        pairs = zip(accesses, zero_points, strict=False)
+        left, right = (
+            apply("Sub", operand, accesses[zero]) if zero is not None else operand for operand, zero in pairs
+        )
         return apply("Mul", left, right)
 
-    result = lowering.einsum(node, both, output, Recipe("matmul", body, "sum"), sizes, roles)
-    made = lowering.einsums[-1]
-    made.folded += [access for access in made.reads if access in seen[2:]]
-    made.reads = [access for access in made.reads if access in seen[:2]]
+    result = lowering.einsum(node, all_operands, output, Recipe("matmul", body, "sum"), sizes, roles)
+    einsum = lowering.einsums[-1]
+    einsum.folded += [access for access in einsum.reads if access in body_accesses[2:]]
+    einsum.reads = [access for access in einsum.reads if access in body_accesses[:2]]
     return result
 
 
 def finished(lowering: Lowering, node: GraphNode, result: View, channel_axis: int = -1) -> View | Apply:
     """The result with its bias, scaled as quantization says: to be folded."""
-    parts = quantization(node)
-    found: View | Apply = result
-    if parts.bias:
-        found = Apply("Add", (found, _along(lowering, parts.bias, result, channel_axis)), {}, node)
-    if parts.scales:
-        names = [name for name in parts.scales if name]
+    operands = quantization(node)
+    value: View | Apply = result
+    if operands.bias:
+        value = Apply("Add", (value, _along(lowering, operands.bias, result, channel_axis)), {}, node)
+    if operands.scales:
+        names = [name for name in operands.scales if name]
         scales = [_along(lowering, name, result, channel_axis) for name in names]
-        unsigned = not parts.scales[3] or lowering.graph.values[parts.scales[3]].unsigned
-        found = Apply("Requantize", (found, *scales), {"unsigned": unsigned}, node)
-    return found
+        unsigned = not operands.scales[3] or lowering.graph.values[operands.scales[3]].unsigned
+        value = Apply("Requantize", (value, *scales), {"unsigned": unsigned}, node)
+    return value
 
 
 def _along(lowering: Lowering, name: str, result: View, axis: int) -> View:
@@ -160,8 +162,8 @@ def _along(lowering: Lowering, name: str, result: View, axis: int) -> View:
 @lowers("Conv", "ConvInteger", "QLinearConv")
 def convolution(lowering: Lowering, node: GraphNode) -> None:
     """`O[b,g,k,p,q] = I[b,g,c, H: s*p + d*r - pad, …] * W[g,k,c,r,s]`; groups split the channels."""
-    parts = quantization(node)
-    x, w = lowering.view(parts.first), lowering.view(parts.second)
+    operands = quantization(node)
+    x, w = lowering.view(operands.first), lowering.view(operands.second)
     shape = lowering.shape(node.outputs[0])
     groups = int(node.get("group", 1))
     inputs, outputs = x.shape[1] // groups, w.shape[0] // groups
@@ -231,15 +233,15 @@ def transposed_convolution(lowering: Lowering, node: GraphNode) -> None:
 @lowers("MatMul", "MatMulInteger", "QLinearMatMul")
 def matrix_product(lowering: Lowering, node: GraphNode) -> None:
     """`O[…,m,n] = A[…,m,k] * B[…,k,n]`; what is broadcast has fewer ranks."""
-    parts = quantization(node)
-    first, second = lowering.expression(parts.first), lowering.view(parts.second)
+    operands = quantization(node)
+    first, second = lowering.expression(operands.first), lowering.view(operands.second)
     if node.get("transB"):
         second = views.transpose(second, [*range(len(second.axes) - 2), -1, -2])
     divisor: View | None = None
     if isinstance(first, Apply) and first.attributes.get("deferred"):
         first, divisor = (argument for argument in first.arguments if isinstance(argument, View))
     else:
-        first = lowering.view(parts.first)
+        first = lowering.view(operands.first)
     suffix = _part_of_attention(lowering, node)
     if divisor is None:
         result = matmul_of(lowering, node, first, second, lowering.shape(node.outputs[0]), suffix)
@@ -253,9 +255,9 @@ def divided_by(lowering: Lowering, node: GraphNode, result: View, divisor: View,
     """The division that a softmax left to the product after it; all columns of the divisor are alike."""
     per_row = views.cut_out(divisor, len(divisor.axes) - 1, 0, 1)
     assert per_row is not None
-    found = lowering.materialized(Apply("Div", (result, views.expand(per_row, result.shape)), {}, node))
+    quotient = lowering.materialized(Apply("Div", (result, views.expand(per_row, result.shape)), {}, node))
     lowering.einsums[-1].suffix = suffix
-    return found
+    return quotient
 
 
 def _part_of_attention(lowering: Lowering, node: GraphNode) -> str:
@@ -282,16 +284,16 @@ def matmul_of(
     rows, columns = len(first.axes) > 1, len(second.axes) > 1
     outer = len(shape) - rows - columns
     batch = [f"b{i}" for i in range(outer)]
-    both: list[tuple[View, Sequence[Subscript]]] = []
-    for view, own in ((first, ["m", "k"] if rows else ["k"]), (second, ["k", "n"] if columns else ["k"])):
-        labels = batch[outer - (len(view.axes) - len(own)) :] + own
-        both.append((view, [label if size > 1 else None for label, size in zip(labels, view.shape, strict=True)]))
-    wanted = [*batch, *(["m"] if rows else []), *(["n"] if columns else [])]
-    output = [label if size > 1 else None for label, size in zip(wanted, shape, strict=True)]
+    operands: list[tuple[View, Sequence[Subscript]]] = []
+    for view, own_labels in ((first, ["m", "k"] if rows else ["k"]), (second, ["k", "n"] if columns else ["k"])):
+        labels = batch[outer - (len(view.axes) - len(own_labels)) :] + own_labels
+        operands.append((view, [label if size > 1 else None for label, size in zip(labels, view.shape, strict=True)]))
+    output_labels = [*batch, *(["m"] if rows else []), *(["n"] if columns else [])]
+    output = [label if size > 1 else None for label, size in zip(output_labels, shape, strict=True)]
     roles = (
         {"m": "m", "n": "d", "k": "d"} if second.constant else {"n": "m", "m": "d"} if first.constant else {"m": "m"}
     )
-    result = contracted(lowering, node, both, output, ["n" if shape and shape[-1] > 1 else None], None, roles)
+    result = contracted(lowering, node, operands, output, ["n" if shape and shape[-1] > 1 else None], None, roles)
     lowering.einsums[-1].suffix = suffix
     return result
 
@@ -303,17 +305,17 @@ def general_product(lowering: Lowering, node: GraphNode) -> None:
     a = views.transpose(a, [1, 0]) if node.get("transA", 0) else a
     b = views.transpose(b, [1, 0]) if node.get("transB", 0) else b
     shape = lowering.shape(node.outputs[0])
-    found: View | Apply = matmul_of(lowering, node, a, b, shape)
-    found = _scaled(found, float(node.get("alpha", 1.0)), node)
+    value: View | Apply = matmul_of(lowering, node, a, b, shape)
+    value = _scaled(value, float(node.get("alpha", 1.0)), node)
     name = node.input(2)
     if not name:
-        lowering.define(node, found)
+        lowering.define(node, value)
         return
     beta = float(node.get("beta", 1.0))
-    own = [1] * (2 - len(lowering.shape(name))) + list(lowering.shape(name))
-    bias = views.expand(laid(lowering.view(name), own), shape)
-    added = Apply("Add", (found, _scaled(bias, beta, node)), {}, node)
-    small = sum(size > 1 for size in own) <= 1 and lowering.is_constant(name)
+    bias_shape = [1] * (2 - len(lowering.shape(name))) + list(lowering.shape(name))
+    bias = views.expand(laid(lowering.view(name), bias_shape), shape)
+    added = Apply("Add", (value, _scaled(bias, beta, node)), {}, node)
+    small = sum(size > 1 for size in bias_shape) <= 1 and lowering.is_constant(name)
     lowering.define(node, added if small else lowering.materialized(added))
 
 
@@ -338,8 +340,8 @@ def einsum(lowering: Lowering, node: GraphNode) -> None:
     if len(operands) == 1 and not summed:
         order = [terms[0].index(label) for label in output]
         order += [i for i in range(len(terms[0])) if i not in order]  # of size 1
-        found = views.transpose(operands[0], order)
-        lowering.define(node, laid(found, lowering.shape(node.outputs[0])))
+        reordered = views.transpose(operands[0], order)
+        lowering.define(node, laid(reordered, lowering.shape(node.outputs[0])))
         return
     subscripts = [
         [label if size > 1 else None for label, size in zip(term, view.shape, strict=True)]
@@ -348,8 +350,8 @@ def einsum(lowering: Lowering, node: GraphNode) -> None:
     recipe = product()
     if not summed or len(operands) == 1:
         recipe = replace(recipe, operation="multiply" if not summed else "sum")
-    wanted = [label if label in sizes else None for label in output]
-    lowering.define(node, lowering.einsum(node, list(zip(operands, subscripts, strict=True)), wanted, recipe))
+    written = [label if label in sizes else None for label in output]
+    lowering.define(node, lowering.einsum(node, list(zip(operands, subscripts, strict=True)), written, recipe))
 
 
 def equation(text: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
@@ -370,18 +372,18 @@ def equation(text: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str
     )
 
     def labels(term: str, rank: int | None) -> list[str]:
-        own = len(term.replace("...", ""))
-        count = most if rank is None else rank - own
+        letters = len(term.replace("...", ""))
+        count = most if rank is None else rank - letters
         before, dots, after = term.partition("...")
         middle = [str(i) for i in range(most - count, most)] if dots else []
-        found = [*before, *middle, *after]
-        if rank is not None and len(found) != rank:
+        term_labels = [*before, *middle, *after]
+        if rank is not None and len(term_labels) != rank:
             raise Unfit("its equation has another number of axes than its operands")
-        return found
+        return term_labels
 
     terms = [labels(term, rank) for term, rank in zip(inputs, ranks, strict=True)]
     if arrow:
         return terms, labels(right, None)
-    seen = [label for term in terms for label in term]
-    once = sorted(label for label in set(seen) if seen.count(label) == 1 and not label.isdigit())
+    used = [label for term in terms for label in term]
+    once = sorted(label for label in set(used) if used.count(label) == 1 and not label.isdigit())
     return terms, [str(i) for i in range(most)] + once

@@ -16,21 +16,21 @@ ShapeLookup = Callable[[str], Sequence[int]]
 """The shape of a value that was made before; empty if there is none."""
 
 
-class _Parts:
-    """The nodes that stand for a call."""
+class _ContribCall:
+    """A call of such an operator, and the nodes that stand for it."""
 
-    def __init__(self, call: onnx.NodeProto, shape: ShapeLookup) -> None:
+    def __init__(self, node: onnx.NodeProto, shape: ShapeLookup) -> None:
         from onnx import helper
 
-        self.call, self.shape = call, shape
-        self.attributes = {a.name: helper.get_attribute_value(a) for a in call.attribute}
+        self.node, self.shape = node, shape
+        self.attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         self.nodes: list[onnx.NodeProto] = []
 
     def input(self, position: int) -> str:
-        return self.call.input[position] if position < len(self.call.input) else ""
+        return self.node.input[position] if position < len(self.node.input) else ""
 
     def output(self, position: int) -> str:
-        return self.call.output[position] if position < len(self.call.output) else ""
+        return self.node.output[position] if position < len(self.node.output) else ""
 
     def get(self, name: str, default: Any = 0) -> Any:
         return self.attributes.get(name, default)
@@ -41,10 +41,10 @@ class _Parts:
         """One more node; its outputs are named, or so many."""
         from onnx import helper
 
-        own = f"{self.call.name or self.call.output[0]}/{operator}_{len(self.nodes)}"
-        names = [f"{own}:{i}" for i in range(outputs)] if isinstance(outputs, int) else list(outputs)
-        given = {key: value for key, value in attributes.items() if value is not None}
-        self.nodes.append(helper.make_node(operator, inputs, names, own, **given))
+        name = f"{self.node.name or self.node.output[0]}/{operator}_{len(self.nodes)}"
+        names = [f"{name}:{i}" for i in range(outputs)] if isinstance(outputs, int) else list(outputs)
+        present = {key: value for key, value in attributes.items() if value is not None}
+        self.nodes.append(helper.make_node(operator, inputs, names, name, **present))
         return names
 
     def constant(self, values: Sequence[int]) -> str:
@@ -55,12 +55,12 @@ class _Parts:
 
     def sum(self, *names: str, into: str = "") -> str:
         """Of all values that are there."""
-        found, *more = [name for name in names if name]
-        for name in more[:-1]:
-            (found,) = self.add("Add", [found, name])
-        if more:
-            (found,) = self.add("Add", [found, more[-1]], [into] if into else 1)
-        return found
+        total, *addends = [name for name in names if name]
+        for name in addends[:-1]:
+            (total,) = self.add("Add", [total, name])
+        if addends:
+            (total,) = self.add("Add", [total, addends[-1]], [into] if into else 1)
+        return total
 
 
 def standard(node: onnx.NodeProto, shape: ShapeLookup) -> Iterator[onnx.NodeProto]:
@@ -69,10 +69,10 @@ def standard(node: onnx.NodeProto, shape: ShapeLookup) -> Iterator[onnx.NodeProt
     if expand is None or (node.domain != DOMAINS[0] and node.op_type not in _WITHOUT_DOMAIN):
         yield node
         return
-    parts = _Parts(node, shape)
-    if expand(parts):
-        parts.nodes[-1].name = node.name or parts.nodes[-1].name
-        yield from parts.nodes
+    call = _ContribCall(node, shape)
+    if expand(call):
+        call.nodes[-1].name = node.name or call.nodes[-1].name
+        yield from call.nodes
     else:
         yield node
 
@@ -80,175 +80,173 @@ def standard(node: onnx.NodeProto, shape: ShapeLookup) -> Iterator[onnx.NodeProt
 # --- products and functions -------------------------------------------------------------------------------------------
 
 
-def _product(parts: _Parts) -> bool:
+def _product(call: _ContribCall) -> bool:
     """FusedMatMul: either operand may be turned."""
-    if parts.get("transBatchA") or parts.get("transBatchB"):
+    if call.get("transBatchA") or call.get("transBatchB"):
         return False
-    left = "...ji" if parts.get("transA") else "...ij"
-    right = "...kj" if parts.get("transB") else "...jk"
-    alpha = float(parts.get("alpha", 1.0))
-    inputs, output = [parts.input(0), parts.input(1)], [parts.output(0)]
+    left = "...ji" if call.get("transA") else "...ij"
+    right = "...kj" if call.get("transB") else "...jk"
+    alpha = float(call.get("alpha", 1.0))
+    inputs, output = [call.input(0), call.input(1)], [call.output(0)]
     scaled = alpha != 1.0
-    (found,) = parts.add("Einsum", inputs, 1 if scaled else output, equation=f"{left},{right}->...ik")
+    (product,) = call.add("Einsum", inputs, 1 if scaled else output, equation=f"{left},{right}->...ik")
     if scaled:
-        (factor,) = parts.add("Constant", [], value_float=alpha)
-        parts.add("Mul", [found, factor], output)
+        (factor,) = call.add("Constant", [], value_float=alpha)
+        call.add("Mul", [product, factor], output)
     return True
 
 
-def _few_bits(parts: _Parts) -> bool:
+def _few_bits(call: _ContribCall) -> bool:
     """MatMulNBits: a product with a weight of few bits, in blocks."""
-    rows, columns = int(parts.get("K")), int(parts.get("N"))
-    if rows < 1 or columns < 1 or parts.input(4):
+    rows, columns = int(call.get("K")), int(call.get("N"))
+    if rows < 1 or columns < 1 or call.input(4):
         return False
-    (weight,) = parts.add("ConstantOfShape", [parts.constant([rows, columns])])
-    bias = parts.input(5)
-    (found,) = parts.add("MatMul", [parts.input(0), weight], 1 if bias else [parts.output(0)])
+    (weight,) = call.add("ConstantOfShape", [call.constant([rows, columns])])
+    bias = call.input(5)
+    (product,) = call.add("MatMul", [call.input(0), weight], 1 if bias else [call.output(0)])
     if bias:
-        parts.add("Add", [found, bias], [parts.output(0)])
+        call.add("Add", [product, bias], [call.output(0)])
     return True
 
 
-def _gelu(parts: _Parts) -> bool:
-    kind = "tanh" if parts.call.op_type == "FastGelu" else "none"
-    parts.add("Gelu", [parts.sum(parts.input(0), parts.input(1))], [parts.output(0)], approximate=kind)
+def _gelu(call: _ContribCall) -> bool:
+    kind = "tanh" if call.node.op_type == "FastGelu" else "none"
+    call.add("Gelu", [call.sum(call.input(0), call.input(1))], [call.output(0)], approximate=kind)
     return True
 
 
-def _quick_gelu(parts: _Parts) -> bool:
-    parts.add("Swish", [parts.input(0)], [parts.output(0)], alpha=float(parts.get("alpha", 1.702)))
+def _quick_gelu(call: _ContribCall) -> bool:
+    call.add("Swish", [call.input(0)], [call.output(0)], alpha=float(call.get("alpha", 1.702)))
     return True
 
 
-def _convolution(parts: _Parts) -> bool:
+def _convolution(call: _ContribCall) -> bool:
     """FusedConv: a convolution, a sum, an activation."""
-    kind = parts.get("activation", b"").decode("utf-8", "replace")
-    if kind not in ("Relu", "Sigmoid", "Tanh") or parts.get("activation_params", []):
+    kind = call.get("activation", b"").decode("utf-8", "replace")
+    if kind not in ("Relu", "Sigmoid", "Tanh") or call.get("activation_params", []):
         return False
-    given = {key: value for key, value in parts.attributes.items() if not key.startswith("activation")}
-    (found,) = parts.add("Conv", [name for name in parts.call.input[:3] if name], **given)
-    parts.add(kind, [parts.sum(found, parts.input(3))], [parts.output(0)])
+    attributes = {key: value for key, value in call.attributes.items() if not key.startswith("activation")}
+    (convolved,) = call.add("Conv", [name for name in call.node.input[:3] if name], **attributes)
+    call.add(kind, [call.sum(convolved, call.input(3))], [call.output(0)])
     return True
 
 
 # --- normalizations ---------------------------------------------------------------------------------------------------
 
 
-def _normalization(parts: _Parts) -> bool:
+def _normalization(call: _ContribCall) -> bool:
     """SimplifiedLayerNormalization."""
-    epsilon = float(parts.get("epsilon", 1e-5))
-    inputs = [parts.input(0), parts.input(1)]
-    parts.add("RMSNormalization", inputs, [parts.output(0)], axis=int(parts.get("axis", -1)), epsilon=epsilon)
-    return not any(parts.call.output[1:])
+    epsilon = float(call.get("epsilon", 1e-5))
+    inputs = [call.input(0), call.input(1)]
+    call.add("RMSNormalization", inputs, [call.output(0)], axis=int(call.get("axis", -1)), epsilon=epsilon)
+    return not any(call.node.output[1:])
 
 
-def _skip_normalization(parts: _Parts) -> bool:
+def _skip_normalization(call: _ContribCall) -> bool:
     """A residual, perhaps a bias, and a norm; the sum may be wanted, too."""
-    if any(parts.output(i) for i in (1, 2)):
+    if any(call.output(i) for i in (1, 2)):
         return False
-    simple = "Simplified" in parts.call.op_type
-    inputs = [parts.input(0), parts.input(1), parts.input(3 if simple else 4)]
-    found = parts.sum(*inputs, into=parts.output(3))
-    epsilon = float(parts.get("epsilon", 1e-5 if simple else 1e-12))
-    scales = [parts.input(2)] if simple else [parts.input(2), *([parts.input(3)] if parts.input(3) else [])]
+    simple = "Simplified" in call.node.op_type
+    inputs = [call.input(0), call.input(1), call.input(3 if simple else 4)]
+    total = call.sum(*inputs, into=call.output(3))
+    epsilon = float(call.get("epsilon", 1e-5 if simple else 1e-12))
+    scales = [call.input(2)] if simple else [call.input(2), *([call.input(3)] if call.input(3) else [])]
     kind = "RMSNormalization" if simple else "LayerNormalization"
-    parts.add(kind, [found, *scales], [parts.output(0)], axis=-1, epsilon=epsilon)
+    call.add(kind, [total, *scales], [call.output(0)], axis=-1, epsilon=epsilon)
     return True
 
 
-def _embedding(parts: _Parts) -> bool:
+def _embedding(call: _ContribCall) -> bool:
     """EmbedLayerNormalization: rows of three tables, their sum, a norm. Its mask goes on as it is."""
-    tokens = parts.shape(parts.input(0))
-    if len(tokens) != 2 or parts.input(8):
+    tokens = call.shape(call.input(0))
+    if len(tokens) != 2 or call.input(8):
         return False
-    (words,) = parts.add("Gather", [parts.input(2), parts.input(0)])
-    ends = [parts.constant([0]), parts.constant([tokens[1]]), parts.constant([0])]
-    (places,) = parts.add("Slice", [parts.input(3), *ends])
-    segments = parts.add("Gather", [parts.input(4), parts.input(1)])[0] if parts.input(1) else ""
-    found = parts.sum(words, places, segments, into=parts.output(2))
-    if parts.output(1) and parts.input(7):
-        parts.add("Identity", [parts.input(7)], [parts.output(1)])
-    epsilon = float(parts.get("epsilon", 1e-12))
-    parts.add(
-        "LayerNormalization", [found, parts.input(5), parts.input(6)], [parts.output(0)], axis=-1, epsilon=epsilon
-    )
+    (words,) = call.add("Gather", [call.input(2), call.input(0)])
+    ends = [call.constant([0]), call.constant([tokens[1]]), call.constant([0])]
+    (places,) = call.add("Slice", [call.input(3), *ends])
+    segments = call.add("Gather", [call.input(4), call.input(1)])[0] if call.input(1) else ""
+    total = call.sum(words, places, segments, into=call.output(2))
+    if call.output(1) and call.input(7):
+        call.add("Identity", [call.input(7)], [call.output(1)])
+    epsilon = float(call.get("epsilon", 1e-12))
+    call.add("LayerNormalization", [total, call.input(5), call.input(6)], [call.output(0)], axis=-1, epsilon=epsilon)
     return True
 
 
 # --- attention --------------------------------------------------------------------------------------------------------
 
 
-def _mask(parts: _Parts, name: str) -> list[str] | None:
+def _mask(call: _ContribCall, name: str) -> list[str] | None:
     """Inputs 3 to 6 of Attention for a mask of keys, or for lengths; None if it is something else."""
     if not name:
         return []
-    rank = len(parts.shape(name))
+    rank = len(call.shape(name))
     if rank == 1:
         return ["", "", "", name]
     if rank != 2:
         return None
-    (truth,) = parts.add("Cast", [name], to=9)
-    return parts.add("Unsqueeze", [truth, parts.constant([1, 2])])
+    (truth,) = call.add("Cast", [name], to=9)
+    return call.add("Unsqueeze", [truth, call.constant([1, 2])])
 
 
-def _attention(parts: _Parts) -> bool:
+def _attention(call: _ContribCall) -> bool:
     """Attention with one weight for queries, keys and values."""
-    mask = _mask(parts, parts.input(3))
-    if mask is None or parts.input(4) or parts.input(5) or parts.output(1) or parts.get("do_rotary"):
+    mask = _mask(call, call.input(3))
+    if mask is None or call.input(4) or call.input(5) or call.output(1) or call.get("do_rotary"):
         return False
-    (found,) = parts.add("MatMul", [parts.input(0), parts.input(1)])
-    found = parts.sum(found, parts.input(2))
-    sizes = [int(size) for size in parts.get("qkv_hidden_sizes", [])]
-    split = [parts.constant(sizes)] if sizes else []
-    three = parts.add("Split", [found, *split], 3, axis=-1, num_outputs=None if sizes else 3)
-    return _attend(parts, three, mask, int(parts.get("num_heads")), int(parts.get("num_heads")), [parts.output(0)])
+    (projected,) = call.add("MatMul", [call.input(0), call.input(1)])
+    projected = call.sum(projected, call.input(2))
+    sizes = [int(size) for size in call.get("qkv_hidden_sizes", [])]
+    split = [call.constant(sizes)] if sizes else []
+    qkv = call.add("Split", [projected, *split], 3, axis=-1, num_outputs=None if sizes else 3)
+    return _attend(call, qkv, mask, int(call.get("num_heads")), int(call.get("num_heads")), [call.output(0)])
 
 
-def _heads(parts: _Parts) -> bool:
+def _heads(call: _ContribCall) -> bool:
     """MultiHeadAttention, with queries, keys and values apart."""
-    mask = _mask(parts, parts.input(4))
-    three = [parts.input(i) for i in range(3)]
-    packed = not all(three) or any(len(parts.shape(name)) != 3 for name in three)
-    if mask is None or packed or (mask and (parts.input(5) or parts.input(6))) or parts.output(3):
+    mask = _mask(call, call.input(4))
+    qkv = [call.input(i) for i in range(3)]
+    packed = not all(qkv) or any(len(call.shape(name)) != 3 for name in qkv)
+    if mask is None or packed or (mask and (call.input(5) or call.input(6))) or call.output(3):
         return False
-    if parts.input(3):
-        sizes = [parts.shape(name)[2] for name in three]
-        biases = parts.add("Split", [parts.input(3), parts.constant(sizes)], 3, axis=0)
-        three = [parts.sum(name, bias) for name, bias in zip(three, biases, strict=True)]
-    heads = int(parts.get("num_heads"))
-    more = mask or [parts.input(5), parts.input(6), parts.input(7)]
-    return _attend(parts, three, more, heads, heads, parts.call.output[:3])
+    if call.input(3):
+        sizes = [call.shape(name)[2] for name in qkv]
+        biases = call.add("Split", [call.input(3), call.constant(sizes)], 3, axis=0)
+        qkv = [call.sum(name, bias) for name, bias in zip(qkv, biases, strict=True)]
+    heads = int(call.get("num_heads"))
+    extra_inputs = mask or [call.input(5), call.input(6), call.input(7)]
+    return _attend(call, qkv, extra_inputs, heads, heads, call.node.output[:3])
 
 
-def _groups(parts: _Parts) -> bool:
+def _groups(call: _ContribCall) -> bool:
     """GroupQueryAttention: causal, perhaps with a cache, rotary embedding and a window."""
-    heads, groups = int(parts.get("num_heads")), int(parts.get("kv_num_heads"))
-    three = [parts.input(i) for i in range(3)]
-    whole = parts.shape(three[0])
-    if len(whole) != 3 or heads < 1 or groups < 1 or parts.output(3) or any(parts.input(i) for i in range(9, 12)):
+    heads, groups = int(call.get("num_heads")), int(call.get("kv_num_heads"))
+    qkv = [call.input(i) for i in range(3)]
+    whole = call.shape(qkv[0])
+    if len(whole) != 3 or heads < 1 or groups < 1 or call.output(3) or any(call.input(i) for i in range(9, 12)):
         return False
-    if not three[1]:
+    if not qkv[1]:
         size = whole[2] // (heads + 2 * groups)
-        sizes = parts.constant([heads * size, groups * size, groups * size])
-        three = parts.add("Split", [three[0], sizes], 3, axis=-1)
-    if parts.get("do_rotary"):
-        inner = int(parts.get("rotary_interleaved"))
+        sizes = call.constant([heads * size, groups * size, groups * size])
+        qkv = call.add("Split", [qkv[0], sizes], 3, axis=-1)
+    if call.get("do_rotary"):
+        inner = int(call.get("rotary_interleaved"))
         for i, count in ((0, heads), (1, groups)):
-            inputs = [three[i], parts.input(7), parts.input(8), parts.input(5)]
-            (three[i],) = parts.add("RotaryEmbedding", inputs, num_heads=count, interleaved=inner)
-    window = int(parts.get("local_window_size", -1))
+            inputs = [qkv[i], call.input(7), call.input(8), call.input(5)]
+            (qkv[i],) = call.add("RotaryEmbedding", inputs, num_heads=count, interleaved=inner)
+    window = int(call.get("local_window_size", -1))
     options = {
         "is_causal": 1,
-        "softcap": parts.get("softcap", None),
+        "softcap": call.get("softcap", None),
         "left_window_size": window - 1 if window > 0 else None,
     }
-    return _attend(parts, three, ["", parts.input(3), parts.input(4)], heads, groups, parts.call.output[:3], **options)
+    return _attend(call, qkv, ["", call.input(3), call.input(4)], heads, groups, call.node.output[:3], **options)
 
 
 def _attend(
-    parts: _Parts,
-    three: Sequence[str],
-    more: Sequence[str],
+    call: _ContribCall,
+    qkv: Sequence[str],
+    extra_inputs: Sequence[str],
     heads: int,
     groups: int,
     outputs: Sequence[str],
@@ -256,25 +254,25 @@ def _attend(
 ) -> bool:
     if heads < 1 or groups < 1:
         return False
-    causal = options.pop("is_causal", int(parts.get("unidirectional")))
-    scale = float(parts.get("scale", 0.0)) or None
-    inputs = [*three, *more]
-    parts.add(
+    causal = options.pop("is_causal", int(call.get("unidirectional")))
+    scale = float(call.get("scale", 0.0)) or None
+    inputs = [*qkv, *extra_inputs]
+    call.add(
         "Attention", inputs, outputs, q_num_heads=heads, kv_num_heads=groups, is_causal=causal, scale=scale, **options
     )
     return True
 
 
-def _rotary(parts: _Parts) -> bool:
+def _rotary(call: _ContribCall) -> bool:
     """RotaryEmbedding, whose positions come before the tables."""
-    inputs = [parts.input(i) for i in (0, 2, 3, 1)]
-    given = {name: int(parts.get(name)) for name in ("interleaved", "num_heads", "rotary_embedding_dim")}
-    parts.add("RotaryEmbedding", inputs, [parts.output(0)], **given)
+    inputs = [call.input(i) for i in (0, 2, 3, 1)]
+    attributes = {name: int(call.get(name)) for name in ("interleaved", "num_heads", "rotary_embedding_dim")}
+    call.add("RotaryEmbedding", inputs, [call.output(0)], **attributes)
     return True
 
 
 _WITHOUT_DOMAIN = frozenset(["SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization"])
-_EXPANSIONS: dict[str, Callable[[_Parts], bool]] = {
+_EXPANSIONS: dict[str, Callable[[_ContribCall], bool]] = {
     "FusedMatMul": _product, "MatMulNBits": _few_bits, "BiasGelu": _gelu, "FastGelu": _gelu, "Gelu": _gelu,
     "QuickGelu": _quick_gelu, "FusedConv": _convolution, "SimplifiedLayerNormalization": _normalization,
     "SkipLayerNormalization": _skip_normalization, "SkipSimplifiedLayerNormalization": _skip_normalization,

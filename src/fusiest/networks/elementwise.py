@@ -10,6 +10,7 @@ from fusiest.networks.extents import Axis
 from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowering import LOWER, Lowering, Recipe, distinct_views
 from fusiest.networks.making import Unfit
+from fusiest.networks.normalizations import laid
 from fusiest.networks.tensors import Apply, Expression, NetAccess, View, rebuilt, walk
 from fusiest.networks.words import AFFINE, operator_word
 
@@ -70,22 +71,16 @@ def _applied(lowering: Lowering, node: GraphNode, attributes: Mapping[str, Any])
 
 
 def _argument(lowering: Lowering, node: GraphNode, name: str, shape: Sequence[int]) -> Expression:
-    own = lowering.shape(name)
-    return mapped(lowering.expression(name), lambda view: _shaped(view, node, own, shape))
+    operand_shape = lowering.shape(name)
+    return mapped(lowering.expression(name), lambda view: _shaped(view, node, operand_shape, shape))
 
 
-def _shaped(view: View, node: GraphNode, own: Sequence[int], shape: Sequence[int]) -> View:
+def _shaped(view: View, node: GraphNode, operand_shape: Sequence[int], shape: Sequence[int]) -> View:
     """An operand as large as the result."""
-    if node.operator in _PER_AXIS and len(own) == 1 and own[0] > 1 and len(shape) > 1:
+    if node.operator in _PER_AXIS and len(operand_shape) == 1 and operand_shape[0] > 1 and len(shape) > 1:
         axis = int(node.get("axis", 1)) % len(shape)
-        return views.expand(_laid(view, [own[0] if i == axis else 1 for i in range(len(shape))]), shape)
+        return views.expand(laid(view, [operand_shape[0] if i == axis else 1 for i in range(len(shape))]), shape)
     return views.expand(view, shape)
-
-
-def _laid(view: View, shape: Sequence[int]) -> View:
-    found = views.reshape(view, shape)
-    assert found is not None, "axes of size 1 are added"
-    return found
 
 
 def mapped(expression: View | Apply, function: Callable[[View], View | None]) -> View | Apply:
@@ -93,10 +88,10 @@ def mapped(expression: View | Apply, function: Callable[[View], View | None]) ->
     table: dict[int, Expression] = {}
     leaves = [part for part in walk(expression) if isinstance(part, View)]
     for leaf in sorted(leaves, key=lambda view: view.constant):  # what fails must not have split a constant
-        found = function(leaf)
-        if found is None:
+        new_leaf = function(leaf)
+        if new_leaf is None:
             raise Unfit("its shapes do not factor alike")
-        table[id(leaf)] = found
+        table[id(leaf)] = new_leaf
     result = rebuilt(expression, table)
     assert isinstance(result, (View, Apply))
     return result
@@ -154,8 +149,8 @@ def _after_affine(lowering: Lowering, node: GraphNode, applied: Apply) -> Apply:
     nodes = [part.node for part in parts if part.node is not None and part.node.operator in ELEMENTWISE_OPERATORS]
     if any(
         len(lowering.readers(name)) > 1
-        for each in nodes
-        for name in each.inputs
+        for applied_node in nodes
+        for name in applied_node.inputs
         if name and not lowering.is_constant(name)
     ):
         return applied  # it could not be folded, and the function may need the tensor once more

@@ -29,45 +29,45 @@ class Extent:
         self._joined: Extent | None = None
 
     def root(self) -> Extent:
-        found = self
-        while found._joined is not None:
-            found = found._joined
-        one = self
-        while one._joined is not None:  # paths stay short
-            one._joined, one = found, one._joined
-        return found
+        root = self
+        while root._joined is not None:
+            root = root._joined
+        extent = self
+        while extent._joined is not None:  # paths stay short
+            extent._joined, extent = root, extent._joined
+        return root
 
     def leaves(self) -> list[Extent]:
         """The parts that are not split further, outermost first."""
-        found, waiting = [], [self.root()]
+        leaves, waiting = [], [self.root()]
         while waiting:
-            one = waiting.pop().root()
-            if one.parts is None:
-                found.append(one)
+            extent = waiting.pop().root()
+            if extent.parts is None:
+                leaves.append(extent)
             else:
-                waiting += reversed(one.parts)
-        return found
+                waiting += reversed(extent.parts)
+        return leaves
 
     def split(self, inner: int) -> bool:
         """Split into size/inner outer and `inner` inner indices; whether that is possible. Only for leaves."""
-        one = self.root()
-        assert one.parts is None
-        if inner in (1, one.size):
+        root = self.root()
+        assert root.parts is None
+        if inner in (1, root.size):
             return True
-        if one.rigid or one.size % inner:
+        if root.rigid or root.size % inner:
             return False
-        one.parts = Extent(one.size // inner), Extent(inner)
+        root.parts = Extent(root.size // inner), Extent(inner)
         return True
 
     def join(self, other: Extent) -> None:
         """Both are one from now on. Only for leaves of one size."""
-        mine, theirs = self.root(), other.root()
-        assert mine.parts is None
-        assert theirs.parts is None
-        assert mine.size == theirs.size
-        if mine is not theirs:
-            mine.rigid |= theirs.rigid
-            theirs._joined = mine
+        root, other_root = self.root(), other.root()
+        assert root.parts is None
+        assert other_root.parts is None
+        assert root.size == other_root.size
+        if root is not other_root:
+            root.rigid |= other_root.rigid
+            other_root._joined = root
 
 
 _PARTS = {"d": ("h", "e"), "e": ("h", "e"), "h": ("h", "g"), "c": ("g", "c")}
@@ -91,27 +91,27 @@ class Axis:
         """All pairs of parts, of this axis and of its parts."""
         waiting = [self]
         while waiting:
-            one = waiting.pop()
-            if one.extent.root().parts is not None:
-                one.leaves()
-                assert one._parts is not None
-                yield one._parts
-                waiting += one._parts
+            axis = waiting.pop()
+            if axis.extent.root().parts is not None:
+                axis.leaves()
+                assert axis._parts is not None
+                yield axis._parts
+                waiting += axis._parts
 
     def leaves(self) -> list[Axis]:
         """As many axes as the extent has parts, outermost first; the same objects at every call."""
-        found, waiting = [], [self]
+        leaves, waiting = [], [self]
         while waiting:
-            one = waiting.pop()
-            parts = one.extent.root().parts
+            axis = waiting.pop()
+            parts = axis.extent.root().parts
             if parts is None:
-                found.append(one)
+                leaves.append(axis)
                 continue
-            if one._parts is None:
-                outer, inner = _PARTS.get(one.role, (one.role, one.role))
-                one._parts = Axis(parts[0], outer), Axis(parts[1], inner)
-            waiting += reversed(one._parts)
-        return found
+            if axis._parts is None:
+                outer, inner = _PARTS.get(axis.role, (axis.role, axis.role))
+                axis._parts = Axis(parts[0], outer), Axis(parts[1], inner)
+            waiting += reversed(axis._parts)
+        return leaves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,12 +141,12 @@ class Factor:
         extents = self.extent.leaves()
         if len(extents) == 1:
             return [self]
-        found: list[Factor] = []
+        leaves: list[Factor] = []
         coefficient = self.coefficient
         for extent in reversed(extents):
-            found.append(Factor(extent, self.axis, coefficient))
+            leaves.append(Factor(extent, self.axis, coefficient))
             coefficient *= extent.size
-        return found[::-1]
+        return leaves[::-1]
 
 
 def spread(factors: Sequence[Factor]) -> list[Factor]:
@@ -177,8 +177,8 @@ def align(columns: Sequence[Sequence[Factor]]) -> list[list[Factor | None]] | No
                 return None
             continue
         group = [stack.pop() if stack else None for stack in stacks]
-        found = [factor for factor in group if factor is not None]
-        for factor in found[1:]:
-            found[0].extent.join(factor.extent)
+        matched = [factor for factor in group if factor is not None]
+        for factor in matched[1:]:
+            matched[0].extent.join(factor.extent)
         groups.append(group)
     return groups[::-1]

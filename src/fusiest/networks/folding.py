@@ -12,20 +12,22 @@ def fold(lowered: Lowered, only: frozenset[str] | None) -> None:
 
     `T[m] = A[m,k] * B[k]`, `Z[m] = relu(T[m] + bias[m])`  →  `Z[m] = relu(A[m,k] * B[k] + bias[m])`
     """
-    made = {tensor: makers[0] for tensor, makers in lowered.producers().items() if len(makers) == 1}
-    readers, wanted = lowered.readers(), lowered.wanted()
-    kept: list[NetEinsum] = []
+    producers = {tensor: makers[0] for tensor, makers in lowered.producers().items() if len(makers) == 1}
+    readers, outgoing = lowered.readers(), lowered.outgoing()
+    remaining: list[NetEinsum] = []
     for einsum in lowered.einsums:
-        source = _folds_into(einsum, made, only)
-        if source is None or len(readers[source.output.tensor]) > 1 or source.output.tensor in wanted:
-            kept.append(einsum)
+        source = _folds_into(einsum, producers, only)
+        if source is None or len(readers[source.output.tensor]) > 1 or source.output.tensor in outgoing:
+            remaining.append(einsum)
         else:
             _fold(einsum, source)
-            made[einsum.output.tensor] = source
-    lowered.einsums = kept
+            producers[einsum.output.tensor] = source
+    lowered.einsums = remaining
 
 
-def _folds_into(einsum: NetEinsum, made: dict[NetTensor, NetEinsum], only: frozenset[str] | None) -> NetEinsum | None:
+def _folds_into(
+    einsum: NetEinsum, producers: dict[NetTensor, NetEinsum], only: frozenset[str] | None
+) -> NetEinsum | None:
     """The Einsum before, if this one is only a function of each of its elements."""
     if not einsum.elementwise:
         return None
@@ -40,7 +42,7 @@ def _folds_into(einsum: NetEinsum, made: dict[NetTensor, NetEinsum], only: froze
         variable is not None and variable.size != rank.size for variable, rank in zip(alone, read.index, strict=True)
     ):
         return None
-    return made.get(read.tensor)
+    return producers.get(read.tensor)
 
 
 def _fold(einsum: NetEinsum, source: NetEinsum) -> None:

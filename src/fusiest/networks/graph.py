@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -60,8 +60,8 @@ class GraphNode:
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute."""
-        found = self.attributes.get(name)
-        return default if found is None else found
+        value = self.attributes.get(name)
+        return default if value is None else value
 
     def __str__(self) -> str:
         return f"{self.original or self.operator} {self.name}".strip()
@@ -84,12 +84,12 @@ class NetworkGraph:
 
     def readers(self) -> dict[str, list[GraphNode]]:
         """The nodes that use a value."""
-        found: dict[str, list[GraphNode]] = {}
+        readers: dict[str, list[GraphNode]] = {}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
                 if name:
-                    found.setdefault(name, []).append(node)
-        return found
+                    readers.setdefault(name, []).append(node)
+        return readers
 
     def producers(self) -> dict[str, GraphNode]:
         return {name: node for node in self.nodes for name in node.outputs if name}
@@ -103,11 +103,6 @@ class NetworkGraph:
 
     def constants(self, node: GraphNode) -> Iterator[str]:
         return (name for name in node.inputs if name and self.values[name].constant)
-
-
-def with_inputs(node: GraphNode, *inputs: str, **changes: Any) -> GraphNode:
-    """The same node with other inputs."""
-    return replace(node, inputs=inputs, **changes)
 
 
 def equal_share(shape: Sequence[int], chosen: int) -> int:

@@ -17,22 +17,22 @@ class Lowered:
     outputs: dict[str, View]
     cuts: list[CutValue] = field(default_factory=list)
 
-    def wanted(self) -> set[NetTensor]:
+    def outgoing(self) -> set[NetTensor]:
         """Tensors that must end up in the outermost memory."""
         sent = {view.tensor for cut in self.cuts for view in cut.sent}
         return sent | {view.tensor for view in self.outputs.values()}
 
     def readers(self) -> dict[NetTensor, list[tuple[NetEinsum, NetAccess]]]:
         """Who uses a tensor, folded constants included."""
-        found: dict[NetTensor, list[tuple[NetEinsum, NetAccess]]] = {}
+        readers: dict[NetTensor, list[tuple[NetEinsum, NetAccess]]] = {}
         for einsum in self.einsums:
             for access in (*einsum.reads, *einsum.folded):
-                found.setdefault(access.tensor, []).append((einsum, access))
-        return found
+                readers.setdefault(access.tensor, []).append((einsum, access))
+        return readers
 
     def producers(self) -> dict[NetTensor, list[NetEinsum]]:
         """Who makes a tensor: one Einsum, or several that each write a part."""
-        found: dict[NetTensor, list[NetEinsum]] = {}
+        producers: dict[NetTensor, list[NetEinsum]] = {}
         for einsum in self.einsums:
-            found.setdefault(einsum.output.tensor, []).append(einsum)
-        return found
+            producers.setdefault(einsum.output.tensor, []).append(einsum)
+        return producers

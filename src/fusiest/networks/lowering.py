@@ -102,22 +102,22 @@ class Lowering:
         A vector of constants is a tensor of its own wherever it is used: exporters give equal ones one name.
         """
         if name not in self.values:
-            found = tensor_view(self.shape(name), "constant", name)
-            if len(found.tensor.axes) <= 1:
-                return found
-            self.values[name] = found
+            view = tensor_view(self.shape(name), "constant", name)
+            if len(view.tensor.axes) <= 1:
+                return view
+            self.values[name] = view
         return self.values[name]
 
     def view(self, name: str) -> View:
         """A value as a view of a tensor; what is only an expression becomes an Einsum."""
-        found = self.expression(name)
-        if isinstance(found, Apply):
-            found = self.values[name] = self.materialized(found)
-        return found
+        value = self.expression(name)
+        if isinstance(value, Apply):
+            value = self.values[name] = self.materialized(value)
+        return value
 
-    def define(self, node: GraphNode, *found: View | Apply) -> None:
+    def define(self, node: GraphNode, *values: View | Apply) -> None:
         """The values of a node's outputs, in order. An expression waits for one reader; for several, it is computed once."""
-        for name, value in zip(node.outputs, found, strict=False):
+        for name, value in zip(node.outputs, values, strict=False):
             if name:
                 several = len(self.readers(name)) + (name in self.graph.outputs) > 1
                 self.values[name] = self.materialized(value) if several and isinstance(value, Apply) else value
@@ -144,12 +144,12 @@ class Lowering:
         maker.drop_idle(reads, output, recipe.reduction)
         view, access = maker.output(output, node.outputs[0])
         body = recipe.body(reads, maker.variables)
-        made = NetEinsum(node, recipe.operation, reads, access, maker.all_variables(), body, recipe.reduction)
-        made.suffix = recipe.suffix
-        made.after = recipe.after(RESULT) if recipe.after is not None else RESULT
-        made.folded = [read for read in reads if read.tensor.kind == "constant" and not read.index]
-        made.reads = [read for read in reads if read not in made.folded]
-        self.einsums.append(made)
+        einsum = NetEinsum(node, recipe.operation, reads, access, maker.all_variables(), body, recipe.reduction)
+        einsum.suffix = recipe.suffix
+        einsum.after = recipe.after(RESULT) if recipe.after is not None else RESULT
+        einsum.folded = [read for read in reads if read.tensor.kind == "constant" and not read.index]
+        einsum.reads = [read for read in reads if read not in einsum.folded]
+        self.einsums.append(einsum)
         return view
 
     def materialized(self, expression: Apply) -> View:
@@ -160,18 +160,18 @@ class Lowering:
         labels = [f"a{i}" if size > 1 else None for i, size in enumerate(leaves[0].shape)]
 
         def body(accesses: Sequence[NetAccess], _: object) -> Expression:
-            own = list(zip(leaves, accesses, strict=True))
+            pairs = list(zip(leaves, accesses, strict=True))
             views = [part for part in walk(expression) if isinstance(part, View)]
-            return rebuilt(expression, {id(v): next(a for leaf, a in own if v.same(leaf)) for v in views})
+            return rebuilt(expression, {id(v): next(a for leaf, a in pairs if v.same(leaf)) for v in views})
 
         assert expression.node is not None
         recipe = Recipe(word_of(expression), body)
         view = self.einsum(expression.node, [(leaf, labels) for leaf in leaves], labels, recipe)
-        made = self.einsums[-1]
-        made.nodes = [part.node for part in walk(expression) if isinstance(part, Apply) and part.node is not None]
-        for access in made.reads:
+        einsum = self.einsums[-1]
+        einsum.nodes = [part.node for part in walk(expression) if isinstance(part, Apply) and part.node is not None]
+        for access in einsum.reads:
             access.foldable = access.tensor.kind == "constant"
-        made.elementwise = sum(not access.foldable for access in made.reads) == 1
+        einsum.elementwise = sum(not access.foldable for access in einsum.reads) == 1
         return view
 
     def _materialized_core(self, expression: Apply, view: View) -> View:
@@ -184,11 +184,13 @@ class Lowering:
                 table[id(part)] = core if not part.constant else replace(part, axes=((),) * len(core.axes))
         bare = rebuilt(expression, table)
         assert isinstance(bare, Apply)
-        found = iter(self.materialized(bare).axes)
+        computed = iter(self.materialized(bare).axes)
         tensor = self.einsums[-1].output.tensor
         return View(
             tensor,
-            tuple(tuple(f for leaf in axis for f in ((leaf,) if leaf.axis is None else next(found))) for axis in axes),
+            tuple(
+                tuple(f for leaf in axis for f in ((leaf,) if leaf.axis is None else next(computed))) for axis in axes
+            ),
         )
 
     # --- cuts -----------------------------------------------------------------------------------------------------
@@ -248,11 +250,11 @@ def is_broadcast(view: View) -> bool:
 
 def distinct_views(expression: Expression) -> list[View]:
     """The views that an expression reads, each once; tensors before constants."""
-    found: list[View] = []
+    distinct: list[View] = []
     for part in walk(expression):
-        if isinstance(part, View) and not any(part.same(other) for other in found):
-            found.append(part)
-    return sorted(found, key=lambda view: view.constant)
+        if isinstance(part, View) and not any(part.same(other) for other in distinct):
+            distinct.append(part)
+    return sorted(distinct, key=lambda view: view.constant)
 
 
 LowerFunction = Callable[[Lowering, GraphNode], None]
@@ -282,8 +284,8 @@ def lower(lowering: Lowering) -> None:
         try:
             _lower_node(lowering, node)
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-            what = f"{shown(node.original or node.operator)} node {shown(node.name)}"
-            raise SpecError(f"{graph.name}: {what}: it makes no sense: {shown(error)}") from None
+            label = f"{shown(node.original or node.operator)} node {shown(node.name)}"
+            raise SpecError(f"{graph.name}: {label}: it makes no sense: {shown(error)}") from None
 
 
 def _lower_node(lowering: Lowering, node: GraphNode) -> None:
@@ -304,11 +306,11 @@ def _lower_node(lowering: Lowering, node: GraphNode) -> None:
             if reason:  # a constant is laid out as its reader needs it
                 for name in constants:
                     lowering.values.pop(name, None)
-            kept = {name: lowering.view(name) for name in attempt}
+            originals = {name: lowering.view(name) for name in attempt}
             for name in attempt:
                 lowering.cut_input(node, name, reason)
             function(lowering, node)
-            lowering.values.update(kept)
+            lowering.values.update(originals)
             _cut_what_is_missing(lowering, node)
         except Unfit as error:
             reason = reason or str(error)

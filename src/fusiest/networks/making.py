@@ -73,16 +73,16 @@ class EinsumMaker:
         if not groups and self.sizes.get(label, 1) > 1:
             groups = [[Factor(Extent(self.sizes[label]))]]
             column = []
-        found: list[Axis] = []
+        variables: list[Axis] = []
         for group in groups:
             extent = next(factor.extent for factor in group if factor is not None)
             variable = Axis(extent, role)
-            found.append(variable)
+            variables.append(variable)
             for (i, _), factor in zip(column, group, strict=False):
                 if factor is not None and factor.axis is not None:
                     moved = self._terms[i].setdefault(factor.axis, {})
                     moved[variable] = moved.get(variable, 0) + factor.coefficient
-        self.variables[label] = found
+        self.variables[label] = variables
 
     def access(self, i: int) -> NetAccess:
         """How the Einsum reads an operand."""
@@ -112,9 +112,10 @@ class EinsumMaker:
             raise Unfit(f"a window over {'x'.join(str(leaf.size) for leaf in leaves)}, which is no single rank")
         sum_of: dict[Axis, int] = {}
         for label, coefficient in window.terms:
-            for part in reversed([part for variable in self.variables[label] for part in variable.leaves()]):
-                sum_of[part] = sum_of.get(part, 0) + coefficient
-                coefficient *= part.size
+            variables = [leaf for variable in self.variables[label] for leaf in variable.leaves()]
+            for variable in reversed(variables):
+                sum_of[variable] = sum_of.get(variable, 0) + coefficient
+                coefficient *= variable.size
         size = leaves[0].size if leaves else 1
         for leaf in leaves:
             if leaf.axis is not None:
@@ -159,8 +160,8 @@ class EinsumMaker:
         return View(tensor, tuple(axes)), NetAccess(tensor, index)
 
     def all_variables(self) -> list[Axis]:
-        own = [variable for found in self.variables.values() for variable in found]
-        return own if self.batch is None else [self.batch, *own]
+        variables = [variable for label_variables in self.variables.values() for variable in label_variables]
+        return variables if self.batch is None else [self.batch, *variables]
 
 
 def _plain(axis: Axis) -> Factor:

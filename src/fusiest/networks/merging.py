@@ -65,8 +65,8 @@ class _Merge:
             key = self.root[key]
         return key
 
-    def _link(self, one: object, other: object) -> None:
-        a, b = self._find(one), self._find(other)
+    def _link(self, first: object, second: object) -> None:
+        a, b = self._find(first), self._find(second)
         if a != b:
             self.root[a] = b
             if a in self.bad:
@@ -77,14 +77,14 @@ class _Merge:
         together: dict[Axis, Pair] = {}
         for access in _accesses(einsum):
             for pair in self.ranks.get(access.tensor, []):
-                both = _both(access, pair)
-                if both is None:
+                at_pair = _variables_at(access, pair)
+                if at_pair is None:
                     self.bad.add(self._find(pair))
-                elif isinstance(both, tuple):
-                    self._link(pair, (einsum, both))
-                    for variable in both:
-                        if together.setdefault(variable, both) != both:
-                            self.bad |= {self._find((einsum, both)), self._find((einsum, together[variable]))}
+                elif isinstance(at_pair, tuple):
+                    self._link(pair, (einsum, at_pair))
+                    for variable in at_pair:
+                        if together.setdefault(variable, at_pair) != at_pair:
+                            self.bad |= {self._find((einsum, at_pair)), self._find((einsum, together[variable]))}
         self.variables[einsum] = list(dict.fromkeys(together.values()))
         for variables in self.variables[einsum]:
             if not all(self._is_together(access, variables) for access in _accesses(einsum)):
@@ -92,12 +92,16 @@ class _Merge:
 
     def _is_together(self, access: NetAccess, variables: Pair) -> bool:
         outer, inner = variables
-        seen = [position for position in access.index.values() if outer in position.terms or inner in position.terms]
+        positions = [
+            position for position in access.index.values() if outer in position.terms or inner in position.terms
+        ]
         for pair in self.ranks.get(access.tensor, []):
-            if _both(access, pair) == variables:
-                seen = [position for position in seen if position not in (access.index[pair[0]], access.index[pair[1]])]
+            if _variables_at(access, pair) == variables:
+                positions = [
+                    position for position in positions if position not in (access.index[pair[0]], access.index[pair[1]])
+                ]
         guards = [g.position for g in access.guards if outer in g.position.terms or inner in g.position.terms]
-        return all(p.terms.get(outer) == inner.size * p.terms.get(inner, 0) for p in (*seen, *guards))
+        return all(p.terms.get(outer) == inner.size * p.terms.get(inner, 0) for p in (*positions, *guards))
 
     # --- merging --------------------------------------------------------------------------------------------------
 
@@ -129,13 +133,12 @@ def _accesses(einsum: NetEinsum) -> Iterator[NetAccess]:
 def _siblings(tensor: NetTensor) -> Iterator[Pair]:
     """Neighbouring ranks that are the two parts of one."""
     for axis in tensor.axes:
-        for one in axis.split_axes():
-            outer, inner = one
+        for outer, inner in axis.split_axes():
             if outer.extent.root().parts is None and inner.extent.root().parts is None:
                 yield outer, inner
 
 
-def _both(access: NetAccess, pair: Pair) -> Pair | bool | None:
+def _variables_at(access: NetAccess, pair: Pair) -> Pair | bool | None:
     """The two variables at a pair of ranks; True if they are constants, None if they are something else."""
     outer, inner = (access.index[rank] for rank in pair)
     if not outer.terms and not inner.terms:

@@ -13,25 +13,26 @@ from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowering import Fate, Lowering, Recipe, lowers
 from fusiest.networks.making import Unfit
 from fusiest.networks.normalizations import laid
+from fusiest.networks.shapes import shape_text
 from fusiest.networks.tensors import Apply, View
 
 
 def _viewed(lowering: Lowering, node: GraphNode, *functions: Callable[[View], View | None]) -> None:
     """The outputs as views of the first input; a cut where one of them is none."""
     source = lowering.view(node.inputs[0])
-    found: list[View] = []
+    outputs: list[View] = []
     for function in functions:
         view = function(source)
         if view is None:
             lowering.cut(node, _reason(node, lowering))
             return
-        found.append(view)
-    lowering.define(node, *found)
+        outputs.append(view)
+    lowering.define(node, *outputs)
     lowering.fates[node] = Fate("view")
 
 
 def _reason(node: GraphNode, lowering: Lowering) -> str:
-    before, after = ("x".join(map(str, lowering.shape(name))) or "1" for name in (node.inputs[0], node.outputs[0]))
+    before, after = (shape_text(lowering.shape(name)) for name in (node.inputs[0], node.outputs[0]))
     return (
         f"{before} does not factor into {after}"
         if node.operator == "Reshape"
@@ -39,7 +40,7 @@ def _reason(node: GraphNode, lowering: Lowering) -> str:
     )
 
 
-def _kept(lowering: Lowering, node: GraphNode, function: Callable[[View], View | None]) -> None:
+def _reordered(lowering: Lowering, node: GraphNode, function: Callable[[View], View | None]) -> None:
     """A view of all values, each once: an expression that waits can go on waiting."""
     waiting = lowering.expression(node.inputs[0])
     if isinstance(waiting, Apply):
@@ -57,13 +58,13 @@ def _kept(lowering: Lowering, node: GraphNode, function: Callable[[View], View |
 def reshape(lowering: Lowering, node: GraphNode) -> None:
     """The output's shape says all."""
     shape = lowering.shape(node.outputs[0])
-    _kept(lowering, node, lambda view: views.reshape(view, shape))
+    _reordered(lowering, node, lambda view: views.reshape(view, shape))
 
 
 @lowers("Transpose")
 def transpose(lowering: Lowering, node: GraphNode) -> None:
     order = node.get("perm", range(len(lowering.shape(node.inputs[0])))[::-1])
-    _kept(lowering, node, lambda view: views.transpose(view, order))
+    _reordered(lowering, node, lambda view: views.transpose(view, order))
 
 
 @lowers("Expand")
@@ -95,10 +96,12 @@ def blocks(lowering: Lowering, node: GraphNode) -> None:
         split, order = [n, b, b, c // b**2, h, w], [0, 3, 4, 1, 5, 2]
 
     def moved(view: View) -> View | None:
-        parts = views.reshape(view, split)
-        return views.reshape(views.transpose(parts, order), lowering.shape(node.outputs[0])) if parts else None
+        split_view = views.reshape(view, split)
+        if split_view is None:
+            return None
+        return views.reshape(views.transpose(split_view, order), lowering.shape(node.outputs[0]))
 
-    _kept(lowering, node, moved)
+    _reordered(lowering, node, moved)
 
 
 @lowers("Slice")
@@ -106,13 +109,13 @@ def slices(lowering: Lowering, node: GraphNode) -> None:
     """`starts` and `steps` are resolved by the reader, one for each axis; the output's shape gives the counts."""
     starts, steps, shape = node.get("starts"), node.get("steps"), lowering.shape(node.outputs[0])
 
-    def part(view: View) -> View | None:
-        found: View | None = view
+    def sliced(view: View) -> View | None:
+        result: View | None = view
         for axis, (start, count, step) in enumerate(zip(starts, shape, steps, strict=True)):
-            found = views.cut_out(found, axis, start, count, step) if found is not None else None
-        return found
+            result = views.cut_out(result, axis, start, count, step) if result is not None else None
+        return result
 
-    _viewed(lowering, node, part)
+    _viewed(lowering, node, sliced)
 
 
 @lowers("Split")
@@ -146,11 +149,11 @@ def gather(lowering: Lowering, node: GraphNode) -> None:
         lowering.cut(node, "gathers by indices that are no range")
         return
 
-    def part(view: View) -> View | None:
-        found = views.cut_out(view, axis, int(positions[0]), len(positions), step)
-        return views.reshape(found, shape) if found is not None else None
+    def sliced(view: View) -> View | None:
+        result = views.cut_out(view, axis, int(positions[0]), len(positions), step)
+        return views.reshape(result, shape) if result is not None else None
 
-    _viewed(lowering, node, part)
+    _viewed(lowering, node, sliced)
 
 
 @lowers("Concat")
@@ -179,24 +182,23 @@ def pad(lowering: Lowering, node: GraphNode) -> None:
         return
 
     def padded(view: View) -> View | None:
-        found: View | None = view
+        result: View | None = view
         for axis in range(rank):
-            if found is not None and (pads[axis] or pads[rank + axis]):
-                found = views.pad(found, axis, pads[axis], pads[rank + axis], value)
-        return found
+            if result is not None and (pads[axis] or pads[rank + axis]):
+                result = views.pad(result, axis, pads[axis], pads[rank + axis], value)
+        return result
 
-    source = lowering.view(node.inputs[0])
-    found = padded(source)
-    if found is None:
+    view = padded(lowering.view(node.inputs[0]))
+    if view is None:
         lowering.cut(node, "pads what is no single rank")
         return
     readers = lowering.readers(node.outputs[0])
     if value == 0 and readers and all(reader.operator in ("Conv", "Pad") for reader in readers):
-        lowering.define(node, found)
+        lowering.define(node, view)
         lowering.fates[node] = Fate("view", "in the window of its reader")
         return
-    labels = [f"a{i}" if size > 1 else None for i, size in enumerate(found.shape)]
-    lowering.define(node, lowering.einsum(node, [(found, labels)], labels, Recipe("pad", lambda a, _: a[0])))
+    labels = [f"a{i}" if size > 1 else None for i, size in enumerate(view.shape)]
+    lowering.define(node, lowering.einsum(node, [(view, labels)], labels, Recipe("pad", lambda a, _: a[0])))
 
 
 @lowers("Resize", "Upsample")

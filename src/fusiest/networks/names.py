@@ -17,7 +17,7 @@ from fusiest.spec import RESERVED
 
 MAX_LENGTH = 60
 _TAKEN = frozenset(["input", "weight", "output", "default"]) | RESERVED
-_OTHER = {"c": "k", "k": "c", "m": "p", "d": "n", "e": "f", "h": "i", "p": "u", "q": "v", "g": "j", "b": "a"}
+_SECOND = {"c": "k", "k": "c", "m": "p", "d": "n", "e": "f", "h": "i", "p": "u", "q": "v", "g": "j", "b": "a"}
 """A second variable of the same kind: output channels, keys, …"""
 _FEATURES = "dfnjk"
 _ORDER = "bopqtrsZHWhegmcdx"
@@ -35,10 +35,10 @@ def word(text: str) -> str:
     >>> word("encoder.layer.0/Conv:1"), word("0.weight")
     ('encoder_layer_0_conv_1', 'n0_weight')
     """
-    found = (
+    identifier = (
         re.sub(r"[^a-z0-9]+", "_", text.lower().encode("ascii", "replace").decode()).strip("_")[-MAX_LENGTH:].strip("_")
     )
-    return f"n{found}" if not found or found[0].isdigit() else found
+    return f"n{identifier}" if not identifier or identifier[0].isdigit() else identifier
 
 
 @dataclass(slots=True)
@@ -79,10 +79,10 @@ def base_name(einsum: NetEinsum) -> str:
 
 def node_name(node: GraphNode) -> str:
     """The module of a node with what it does there, or its own name."""
-    own = re.sub(r"^(node_|n_)", "", node.name)
+    name = re.sub(r"^(node_|n_)", "", node.name)
     if node.path:
         return word(node.path if node.operator in _MODULES else f"{node.path}_{operator_word(node.operator)}")
-    return word(own or operator_word(node.operator))
+    return word(name or operator_word(node.operator))
 
 
 def _name_einsums(lowered: Lowered, names: NetNames) -> None:
@@ -90,16 +90,16 @@ def _name_einsums(lowered: Lowered, names: NetNames) -> None:
     inputs = [a.tensor for e in lowered.einsums for a in e.reads if a.tensor.kind == "input"]
     for tensor in dict.fromkeys(inputs):
         names.tensors[tensor] = _free(word(tensor.source), taken)
-    made = lowered.producers()
+    producers = lowered.producers()
     for einsum in lowered.einsums:
         base = base_name(einsum)
         if einsum.copy:
             base = names.tensors[einsum.reads[0].tensor]
-        told = base.rsplit("_", 1)[-1] == einsum.suffix
-        wanted = f"{base}_{einsum.suffix}" if einsum.suffix and not told else base
+        has_suffix = base.rsplit("_", 1)[-1] == einsum.suffix
+        preferred = f"{base}_{einsum.suffix}" if einsum.suffix and not has_suffix else base
         tensor = einsum.output.tensor
-        names.einsums[einsum] = _free(wanted, taken)
-        if len(made[tensor]) == 1:
+        names.einsums[einsum] = _free(preferred, taken)
+        if len(producers[tensor]) == 1:
             names.tensors[tensor] = names.einsums[einsum]
         elif tensor not in names.tensors:
             assert tensor.node is not None
@@ -107,9 +107,9 @@ def _name_einsums(lowered: Lowered, names: NetNames) -> None:
     for einsum in lowered.einsums:
         for access in einsum.reads:
             if access.tensor not in names.tensors:
-                wanted = _constant_name(access.tensor, names.einsums[einsum])
+                preferred = _constant_name(access.tensor, names.einsums[einsum])
                 names.tensors[access.tensor] = _free(
-                    wanted if wanted not in taken else f"{names.einsums[einsum]}_weight", taken
+                    preferred if preferred not in taken else f"{names.einsums[einsum]}_weight", taken
                 )
 
 
@@ -120,8 +120,8 @@ def _constant_name(tensor: NetTensor, einsum: str) -> str:
     return word(source)
 
 
-def _free(wanted: str, taken: set[str]) -> str:
-    name, number = wanted if wanted not in _TAKEN else f"{wanted}_tensor", 2
+def _free(preferred: str, taken: set[str]) -> str:
+    name, number = preferred if preferred not in _TAKEN else f"{preferred}_tensor", 2
     first = name
     while name in taken:
         name, number = f"{first}_{number}", number + 1
@@ -136,10 +136,10 @@ def _name_axes(lowered: Lowered, names: NetNames) -> None:
     letters = _letters(lowered)
     taken: dict[str, int] = dict.fromkeys(names.tensors.values(), 0)
     for einsum in lowered.einsums:
-        own: dict[str, Axis] = {}
+        used: dict[str, Axis] = {}
         for variable in _in_order(einsum):
-            name = _variable_name(einsum, variable, letters, own, taken, names)
-            own[name] = variable
+            name = _variable_name(einsum, variable, letters, used, taken, names)
+            used[name] = variable
             taken[name] = variable.size
             names.variables[einsum, variable] = name
         for access in (einsum.output, *einsum.reads):
@@ -147,8 +147,8 @@ def _name_axes(lowered: Lowered, names: NetNames) -> None:
             for rank, position in access.index.items():
                 if rank not in names.ranks:
                     alone = position.alone
-                    wanted = names.variables[einsum, alone] if alone is not None else letters[rank.extent.root()]
-                    names.ranks[rank] = _rank_name(wanted.upper(), rank.size, ranks, names.sizes)
+                    preferred = names.variables[einsum, alone] if alone is not None else letters[rank.extent.root()]
+                    names.ranks[rank] = _rank_name(preferred.upper(), rank.size, ranks, names.sizes)
                     ranks.add(names.ranks[rank])
 
 
@@ -162,12 +162,12 @@ def _variable_name(
     einsum: NetEinsum,
     variable: Axis,
     letters: dict[Extent, str],
-    own: dict[str, Axis],
+    used: dict[str, Axis],
     taken: dict[str, int],
     names: NetNames,
 ) -> str:
     """As the rank that it counts is called already, or by what it counts; each name for one size."""
-    known = [
+    rank_names = [
         names.ranks[rank].lower()
         for access in einsum.reads
         for rank, position in access.index.items()
@@ -176,14 +176,14 @@ def _variable_name(
         and access.tensor.kind != "constant"
         and rank.size == variable.size
     ]
-    wanted = letters[variable.extent.root()].lower()
-    other = _OTHER.get(wanted[0], wanted[0]) + wanted[1:]
-    choices = itertools.chain(known, (wanted, other), _numbered(wanted))
-    return next(name for name in choices if name not in own and taken.get(name, variable.size) == variable.size)
+    preferred = letters[variable.extent.root()].lower()
+    second = _SECOND.get(preferred[0], preferred[0]) + preferred[1:]
+    choices = itertools.chain(rank_names, (preferred, second), _numbered(preferred))
+    return next(name for name in choices if name not in used and taken.get(name, variable.size) == variable.size)
 
 
-def _rank_name(wanted: str, size: int, ranks: set[str], sizes: dict[str, int]) -> str:
-    choices = itertools.chain((wanted,), _numbered(wanted))
+def _rank_name(preferred: str, size: int, ranks: set[str], sizes: dict[str, int]) -> str:
+    choices = itertools.chain((preferred,), _numbered(preferred))
     name = next(name for name in choices if name not in ranks and sizes.get(name, size) == size)
     sizes[name] = size
     return name
@@ -206,10 +206,10 @@ def _letters(lowered: Lowered) -> dict[Extent, str]:
     sizes: dict[str, Counter[int]] = {}
     for extent, role in roles.items():
         sizes.setdefault(role, Counter())[extent.size] += sum(votes[extent].values()) or 1
-    found: dict[Extent, str] = {}
+    letters: dict[Extent, str] = {}
     for extent, role in roles.items():
-        found[extent] = _letter(role, extent.size, sizes[role])
-    return found
+        letters[extent] = _letter(role, extent.size, sizes[role])
+    return letters
 
 
 def _elected(votes: Counter[str]) -> str:
@@ -226,7 +226,7 @@ def _letter(role: str, size: int, sizes: Counter[int]) -> str:
     if len(sizes) == 1:
         return role
     if role == "d" and len(sizes) <= len(_FEATURES):
-        order = sorted(sizes, key=lambda one: (-sizes[one], one))
+        order = sorted(sizes, key=lambda candidate: (-sizes[candidate], candidate))
         return _FEATURES[order.index(size)]
     return f"{role}{size}"
 

@@ -10,6 +10,7 @@ from fusiest.networks.extents import Axis
 from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowering import Lowering, Recipe, lowers
 from fusiest.networks.making import Unfit
+from fusiest.networks.shapes import shape_text
 from fusiest.networks.tensors import Apply, Expression, NetAccess, View
 
 Labels = Sequence[str | None]
@@ -139,14 +140,10 @@ def _parameter(lowering: Lowering, node: GraphNode, position: int, shape: Sequen
 
 def laid(view: View, shape: Sequence[int]) -> View:
     """A view reshaped, or Unfit."""
-    found = views.reshape(view, shape)
-    if found is None:
-        raise Unfit(f"{_text(view.shape)} does not factor into {_text(shape)}")
-    return found
-
-
-def _text(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape)) or "1"
+    reshaped = views.reshape(view, shape)
+    if reshaped is None:
+        raise Unfit(f"{shape_text(view.shape)} does not factor into {shape_text(shape)}")
+    return reshaped
 
 
 @lowers("LayerNormalization", "RMSNormalization")
@@ -161,8 +158,10 @@ def layer_normalization(lowering: Lowering, node: GraphNode) -> None:
         name = node.input(position)
         if not name:
             return None
-        own = lowering.shape(name)
-        return laid(lowering.view(name), [1] * (rank - len(own)) + list(own) if prod(own) != prod(whole) else whole)
+        shape = lowering.shape(name)
+        return laid(
+            lowering.view(name), [1] * (rank - len(shape)) + list(shape) if prod(shape) != prod(whole) else whole
+        )
 
     centred = node.operator == "LayerNormalization"
     result, mean, deviation = normalized(lowering, node, view, axes, parameter(1), centred)
@@ -193,8 +192,8 @@ def group_normalization(lowering: Lowering, node: GraphNode) -> None:
         name = node.input(position)
         if not name:
             return None
-        each = channels // groups if lowering.shape(name)[0] == channels else 1
-        return _parameter(lowering, node, position, [1, groups, each, *image])
+        per_group = channels // groups if lowering.shape(name)[0] == channels else 1
+        return _parameter(lowering, node, position, [1, groups, per_group, *image])
 
     gamma, beta = parameter(1), parameter(2)
     result, _, _ = normalized(lowering, node, split, range(2, len(split.axes)), gamma, centred=True)

@@ -44,35 +44,35 @@ def _body(call: onnx.NodeProto, function: onnx.FunctionProto, number: int) -> It
     """A function's nodes with the names and attributes of a call."""
     import onnx
 
-    own = f"{call.name or call.op_type}.{number}"
+    prefix = f"{call.name or call.op_type}.{number}"
     names = dict(zip(function.input, call.input, strict=False))
     names.update((name, "") for name in function.input[len(call.input) :])
     names.update(zip(function.output, call.output, strict=False))
-    given = {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
+    call_attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
     for i, node in enumerate(function.node):
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
-        copy.name = f"{own}.{node.name or i}"
+        copy.name = f"{prefix}.{node.name or i}"
         for side in (copy.input, copy.output):
-            renamed = [names.setdefault(name, f"{own}.{name}") if name else "" for name in side]
+            renamed = [names.setdefault(name, f"{prefix}.{name}") if name else "" for name in side]
             del side[:]
             side.extend(renamed)
-        attributes = [_resolved(attribute, given) for attribute in copy.attribute]
+        attributes = [_resolved(attribute, call_attributes) for attribute in copy.attribute]
         del copy.attribute[:]
         copy.attribute.extend(attribute for attribute in attributes if attribute is not None)
         yield copy
 
 
-def _resolved(attribute: Any, given: Mapping[str, Any]) -> Any:
+def _resolved(attribute: Any, call_attributes: Mapping[str, Any]) -> Any:
     """An attribute that refers to one of the call is that one."""
     import onnx
 
     if not attribute.ref_attr_name:
         return attribute
-    source = given.get(attribute.ref_attr_name)
+    source = call_attributes.get(attribute.ref_attr_name)
     if source is None:
         return None
-    found = onnx.AttributeProto()
-    found.CopyFrom(source)
-    found.name = attribute.name
-    return found
+    resolved = onnx.AttributeProto()
+    resolved.CopyFrom(source)
+    resolved.name = attribute.name
+    return resolved

@@ -128,7 +128,7 @@ class _Reader:
             raise SpecError(
                 f"--dim {shown(name)}: no input has an open dimension of that name{did_you_mean(name, self.open)}"
             )
-        self.known = {info.name: info for info in (*graph.value_info, *graph.output)}
+        self.infos = {info.name: info for info in (*graph.value_info, *graph.output)}
         for i, node in enumerate(self._inlined(graph.node)):
             self._node(node, i)
         for info in graph.output:
@@ -185,8 +185,8 @@ class _Reader:
             return 1  # the batch is put around the whole network
         how = f"--dim {parameter}=SIZE" if parameter else "a file with all shapes"
         batch = " or --batch N" if axis == 0 else ""
-        what = f"'{shown(parameter)}'" if parameter else f"{axis}"
-        raise SpecError(f"input {shown(name)}: dimension {what} is open; give {how}{batch}")
+        dimension = f"'{shown(parameter)}'" if parameter else f"{axis}"
+        raise SpecError(f"input {shown(name)}: dimension {dimension} is open; give {how}{batch}")
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
@@ -220,13 +220,13 @@ class _Reader:
         constant = all(value is None or value.constant for value in inputs) and not inner and kind not in _RANDOM
         shaped = kind in ("Shape", "Size")
         data = values_of(op, shapes[0]) if constant or shaped else None
-        made = constant or (shaped and data is not None)
+        is_constant = constant or (shaped and data is not None)
         derived = constant and any(value is not None and value.floating for value in inputs)
         weights = kind == "ConstantOfShape" and _fills_with_floats(attributes) and math.prod(shapes[0]) > 1
         for output, shape in zip(node.output, shapes, strict=True):
             if output:
                 floating = derived or not constant or weights
-                self._define(GraphValue(output, shape, made, data, floating=floating, parameter=weights))
+                self._define(GraphValue(output, shape, is_constant, data, floating=floating, parameter=weights))
         names = tuple(each if value is not None else "" for each, value in zip(node.input, inputs, strict=False))
         self.graph.nodes.append(
             GraphNode(name, kind, names + tuple(inner), tuple(node.output), attributes, _path(node), original)
@@ -254,8 +254,8 @@ class _Reader:
         (value,) = attributes.values() or [0.0]
         data = np.asarray(value) if not isinstance(value, (bytes, str)) else np.zeros(())
         floating = bool(np.issubdtype(data.dtype, np.floating))
-        kept = data if data.size <= MAX_KEPT else None
-        self._define(GraphValue(node.output[0], data.shape, constant=True, data=kept, floating=floating))
+        small_data = data if data.size <= MAX_KEPT else None
+        self._define(GraphValue(node.output[0], data.shape, constant=True, data=small_data, floating=floating))
 
     def _shapes(self, op: Operator, node: onnx.NodeProto) -> list[ShapeOf]:
         function = INFER.get(op.kind)
@@ -271,11 +271,11 @@ class _Reader:
                 raise UnknownShape(f"the operator {shown(op.kind)} is not known")
             return function(op)
         except UnknownShape as error:
-            found = [self._told(name) for name in node.output]
-            if None in found:
+            stated = [self._stated_shape(name) for name in node.output]
+            if None in stated:
                 raise SpecError(f"its shape is not in the file and does not follow: {error}") from None
             op.attributes["unresolved"] = str(error)
-            return [shape for shape in found if shape is not None]
+            return [shape for shape in stated if shape is not None]
 
     def _share(self, op: Operator, node: onnx.NodeProto) -> int:
         """How many tokens each expert has, if this is about choosing experts."""
@@ -287,9 +287,9 @@ class _Reader:
             self.shares.update((name, share) for name in node.output)
         return share
 
-    def _told(self, name: str) -> ShapeOf | None:
+    def _stated_shape(self, name: str) -> ShapeOf | None:
         """A shape that the file tells, if it does."""
-        info = self.known.get(name)
+        info = self.infos.get(name)
         if not name:
             return ()
         if info is None or not info.type.HasField("tensor_type") or not info.type.tensor_type.HasField("shape"):
@@ -369,16 +369,16 @@ def _is_graph(attribute: onnx.AttributeProto) -> bool:
 
 def _captured(node: onnx.NodeProto) -> set[str]:
     """Names that a node's inner graphs use, wherever they come from."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = [node]
     while waiting:
         for attribute in waiting.pop().attribute:
             for graph in (*([attribute.g] if attribute.type == 5 else []), *attribute.graphs):
                 for inner in graph.node:
-                    found.update(inner.input)
+                    names.update(inner.input)
                     waiting.append(inner)
-                found.update(info.name for info in graph.output)
-    return found
+                names.update(info.name for info in graph.output)
+    return names
 
 
 def _path(node: onnx.NodeProto) -> str:
@@ -388,8 +388,8 @@ def _path(node: onnx.NodeProto) -> str:
             scopes = _SCOPE.findall(entry.value[:10_000])
             return scopes[-2] if len(scopes) > 1 else ""
     if node.name.startswith("/"):
-        found = ""
-        for part in node.name.strip("/").split("/")[:-1]:
-            found = part if part.startswith(found + ".") or not found else f"{found}.{part}"
-        return found
+        path = ""
+        for segment in node.name.strip("/").split("/")[:-1]:
+            path = segment if segment.startswith(path + ".") or not path else f"{path}.{segment}"
+        return path
     return ""

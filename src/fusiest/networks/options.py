@@ -30,12 +30,12 @@ class ImportOptions:
     """Import up to this node."""
 
     def __post_init__(self) -> None:
-        for name, value, known in (
+        for name, value, choices in (
             ("softmax", self.softmax, SOFTMAXES),
             ("elementwise", self.elementwise, ELEMENTWISE),
         ):
-            if value not in known:
-                raise SpecError(f"{name} cannot be '{value}'{did_you_mean(str(value), known)}")
+            if value not in choices:
+                raise SpecError(f"{name} cannot be '{value}'{did_you_mean(str(value), choices)}")
         sizes = {f"dim {name}": size for name, size in self.dims.items()}
         if self.batch is not None:
             sizes["batch"] = self.batch
@@ -47,10 +47,10 @@ class ImportOptions:
                 raise SpecError(f"bits must be a whole number from 1 to 1024, but is {bits}")
 
 
-def import_options(**given: object) -> ImportOptions:
+def import_options(**options: object) -> ImportOptions:
     """Options by name; a misspelled one is an error that says what was meant."""
-    known = [field.name for field in fields(ImportOptions)]
-    for name in given:
-        if name not in known:
-            raise SpecError(f"there is no option {name} of an import{did_you_mean(name, known)}")
-    return ImportOptions(**given)  # type: ignore[arg-type]
+    names = [field.name for field in fields(ImportOptions)]
+    for name in options:
+        if name not in names:
+            raise SpecError(f"there is no option {name} of an import{did_you_mean(name, names)}")
+    return ImportOptions(**options)  # type: ignore[arg-type]

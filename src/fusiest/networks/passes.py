@@ -42,22 +42,22 @@ def finish(lowering: Lowering) -> Lowered:
 
 def put_in_order(lowered: Lowered) -> None:
     """Every Einsum after all that make what it reads; otherwise as they were."""
-    made = lowered.producers()
-    waiting = {einsum: sum(len(made.get(a.tensor, ())) for a in _all_reads(einsum)) for einsum in lowered.einsums}
+    producers = lowered.producers()
+    waiting = {einsum: sum(len(producers.get(a.tensor, ())) for a in _all_reads(einsum)) for einsum in lowered.einsums}
     readers = lowered.readers()
     place = {einsum: i for i, einsum in enumerate(lowered.einsums)}
     ready = [place[einsum] for einsum in lowered.einsums if waiting[einsum] == 0]
     heapq.heapify(ready)
-    found: list[NetEinsum] = []
+    ordered: list[NetEinsum] = []
     while ready:
         einsum = lowered.einsums[heapq.heappop(ready)]
-        found.append(einsum)
+        ordered.append(einsum)
         for reader, _ in readers.get(einsum.output.tensor, []):
             waiting[reader] -= 1
             if waiting[reader] == 0:
                 heapq.heappush(ready, place[reader])
-    assert len(found) == len(lowered.einsums), "Einsums depend on each other in a cycle"
-    lowered.einsums = found
+    assert len(ordered) == len(lowered.einsums), "Einsums depend on each other in a cycle"
+    lowered.einsums = ordered
 
 
 def _all_reads(einsum: NetEinsum) -> list[NetAccess]:
@@ -67,7 +67,7 @@ def _all_reads(einsum: NetEinsum) -> list[NetAccess]:
 def drop_unused(lowered: Lowered) -> None:
     """Einsums that nothing depends on go, and cuts whose result nobody reads."""
     cut_from = {cut.tensor: cut for cut in lowered.cuts}
-    made = lowered.producers()
+    producers = lowered.producers()
     needed: set[NetTensor] = set()
     waiting = [view.tensor for view in lowered.outputs.values()]
     while waiting:
@@ -75,7 +75,7 @@ def drop_unused(lowered: Lowered) -> None:
         if tensor in needed:
             continue
         needed.add(tensor)
-        for maker in made.get(tensor, ()):
+        for maker in producers.get(tensor, ()):
             waiting += [access.tensor for access in (*maker.reads, *maker.folded)]
         if tensor in cut_from:
             waiting += [view.tensor for view in cut_from[tensor].sent]
@@ -88,30 +88,31 @@ def drop_unused(lowered: Lowered) -> None:
 
 def read_once(lowered: Lowered) -> None:
     """An Einsum that reads a tensor at two places reads a copy of it at the second."""
-    found: list[NetEinsum] = []
+    einsums: list[NetEinsum] = []
     for einsum in lowered.einsums:
-        seen: dict[NetTensor, list[NetAccess]] = {}
+        distinct: dict[NetTensor, list[NetAccess]] = {}
         for access in list(einsum.reads):
-            others = seen.setdefault(access.tensor, [])
-            same = next((other for other in others if _alike(access, other)), None)
-            if same is not None:
+            earlier = distinct.setdefault(access.tensor, [])
+            twin = next((earlier_access for earlier_access in earlier if _alike(access, earlier_access)), None)
+            if twin is not None:
                 einsum.reads.remove(access)
-                einsum.body = rebuilt(einsum.body, {id(access): same})
-                einsum.after = rebuilt(einsum.after, {id(access): same, id(RESULT): RESULT})
+                einsum.body = rebuilt(einsum.body, {id(access): twin})
+                einsum.after = rebuilt(einsum.after, {id(access): twin, id(RESULT): RESULT})
                 continue
-            if others:
+            if earlier:
                 copy, ranks = _copy(access.tensor, einsum)
-                found.append(copy)
+                einsums.append(copy)
                 access.tensor = copy.output.tensor
                 access.index = {ranks[rank]: position for rank, position in access.index.items()}
             else:
-                others.append(access)
-        found.append(einsum)
-    lowered.einsums = found
+                earlier.append(access)
+        einsums.append(einsum)
+    lowered.einsums = einsums
 
 
-def _alike(one: NetAccess, other: NetAccess) -> bool:
-    return [(p.terms, p.constant) for p in one.index.values()] == [(p.terms, p.constant) for p in other.index.values()]
+def _alike(first: NetAccess, second: NetAccess) -> bool:
+    places = [[(p.terms, p.constant) for p in access.index.values()] for access in (first, second)]
+    return places[0] == places[1]
 
 
 def _copy(tensor: NetTensor, near: NetEinsum) -> tuple[NetEinsum, dict[Axis, Axis]]:
@@ -122,25 +123,25 @@ def _copy(tensor: NetTensor, near: NetEinsum) -> tuple[NetEinsum, dict[Axis, Axi
     new = NetTensor([r for r in ranks.values() if r is not batch], "result", tensor.source, batch)
     read = NetAccess(tensor, {rank: Position({variables[rank]: 1}) for rank in variables})
     write = NetAccess(new, {ranks[rank]: Position({variables[rank]: 1}) for rank in variables})
-    made = NetEinsum(near.node, "copy", [read], write, list(variables.values()), read, suffix="copy", copy=True)
-    return made, ranks
+    einsum = NetEinsum(near.node, "copy", [read], write, list(variables.values()), read, suffix="copy", copy=True)
+    return einsum, ranks
 
 
 def add_copies(lowered: Lowered) -> None:
     """Inputs with several readers are copied first, so that they can be fetched once for all of them; results that are
     wanted outside and have readers here are copied out."""
-    readers, wanted, made = lowered.readers(), lowered.wanted(), lowered.producers()
-    found: list[NetEinsum] = []
+    readers, outgoing, producers = lowered.readers(), lowered.outgoing(), lowered.producers()
+    einsums: list[NetEinsum] = []
     for einsum in lowered.einsums:
         for access in list(einsum.reads):
             uses = readers.get(access.tensor, [])
             if access.tensor.kind == "input" and len(_users(uses)) > 1:
-                found.append(_copied_in(access.tensor, uses, einsum))
-        found.append(einsum)
+                einsums.append(_copied_in(access.tensor, uses, einsum))
+        einsums.append(einsum)
         tensor = einsum.output.tensor
-        if tensor in wanted and _users(readers.get(tensor, [])) and einsum is made[tensor][-1]:
-            found.append(_copied_out(tensor, einsum))
-    lowered.einsums = found
+        if tensor in outgoing and _users(readers.get(tensor, [])) and einsum is producers[tensor][-1]:
+            einsums.append(_copied_out(tensor, einsum))
+    lowered.einsums = einsums
 
 
 def _users(uses: Iterable[tuple[NetEinsum, NetAccess]]) -> list[NetEinsum]:

@@ -14,25 +14,25 @@ def split_products(lowered: Lowered) -> None:
 
     `QKV[m, s, e] = X[m, d] * W[s, d, e]`, read at `S: 0` and `S: 1`  →  `Q[m, e] = X[m, d] * W0[d, e]`, `K[m, e] = …`
     """
-    wanted = lowered.wanted() | {tensor for tensor, makers in lowered.producers().items() if len(makers) > 1}
+    unsplit = lowered.outgoing() | {tensor for tensor, makers in lowered.producers().items() if len(makers) > 1}
     readers = lowered.readers()
-    found: list[NetEinsum] = []
+    einsums: list[NetEinsum] = []
     waiting = lowered.einsums[::-1]
     while waiting:
         einsum = waiting.pop()
         tensor = einsum.output.tensor
         rank = None
-        if einsum.macs and tensor not in wanted:
+        if einsum.macs and tensor not in unsplit:
             rank = next((r for r in einsum.output.index if _parts(einsum, r, readers.get(tensor, []))), None)
         if rank is None:
-            found.append(einsum)
+            einsums.append(einsum)
             continue
         uses = readers.pop(tensor)
-        made = [_part(einsum, rank, *part, uses) for part in _parts(einsum, rank, uses)]
-        for one in made:
-            readers[one.output.tensor] = [use for use in uses if use[1].tensor is one.output.tensor]
-        waiting += reversed(made)
-    lowered.einsums = found
+        part_einsums = [_part(einsum, rank, *part, uses) for part in _parts(einsum, rank, uses)]
+        for part_einsum in part_einsums:
+            readers[part_einsum.output.tensor] = [use for use in uses if use[1].tensor is part_einsum.output.tensor]
+        waiting += reversed(part_einsums)
+    lowered.einsums = einsums
 
 
 def _parts(einsum: NetEinsum, rank: Axis, uses: Sequence[tuple[NetEinsum, NetAccess]]) -> list[tuple[int, int]]:
@@ -42,13 +42,13 @@ def _parts(einsum: NetEinsum, rank: Axis, uses: Sequence[tuple[NetEinsum, NetAcc
         return []
     if any(len(p.terms) > 1 for a in einsum.reads for p in a.index.values() if variable in p.terms):
         return []
-    found: set[tuple[int, int]] = set()
+    ranges: set[tuple[int, int]] = set()
     for _, access in uses:
         position = access.index[rank]
         if len(position.terms) > 1 or any(coefficient != 1 for coefficient in position.terms.values()):
             return []
-        found.add((position.constant, next((v.size for v in position.terms), 1)))
-    parts = sorted(found)
+        ranges.add((position.constant, next((v.size for v in position.terms), 1)))
+    parts = sorted(ranges)
     if not parts or parts[0][0] < 0 or max(start + count for start, count in parts) > rank.size:
         return []
     disjoint = all(first[0] + first[1] <= second[0] for first, second in zip(parts, parts[1:], strict=False))
@@ -68,11 +68,11 @@ def _part(
         return shifted if old in position.terms else position
 
     output = {r: p for r, p in einsum.output.index.items() if r is not rank}
-    own = None
+    part_rank = None
     if new is not None:
-        own = Axis(new.extent, rank.role)
-        order = [own if r is rank else r for r in einsum.output.index]
-        output[own] = Position({new: 1})
+        part_rank = Axis(new.extent, rank.role)
+        order = [part_rank if r is rank else r for r in einsum.output.index]
+        output[part_rank] = Position({new: 1})
         output = {r: output[r] for r in order}
     whole = einsum.output.tensor
     tensor = NetTensor([r for r in output if r is not whole.batch], "result", whole.source, whole.batch)
@@ -85,8 +85,12 @@ def _part(
     for _, access in uses:
         position = access.index.get(rank)
         if position is not None and position.constant == start and access.tensor is whole:
-            index = {own if r is rank else r: p for r, p in access.index.items() if r is not rank or own is not None}
-            access.index = {r: Position(p.terms) if r is own else p for r, p in index.items() if r is not None}
+            index = {
+                part_rank if r is rank else r: p
+                for r, p in access.index.items()
+                if r is not rank or part_rank is not None
+            }
+            access.index = {r: Position(p.terms) if r is part_rank else p for r, p in index.items() if r is not None}
             access.tensor = tensor
     return NetEinsum(
         einsum.node, einsum.operation, reads, NetAccess(tensor, output), variables, rebuilt(einsum.body, table),

@@ -32,7 +32,7 @@ def recognized(graph: NetworkGraph) -> NetworkGraph:
             search.take(_safe_softmax(search, node))
         elif node.operator == "Conv":
             search.take(patches_in_a_row(graph, search.readers, node))
-    nodes = [search.last.get(node) or _plain(graph, node) for node in graph.nodes if node not in search.gone]
+    nodes = [search.last.get(node) or _plain(graph, node) for node in graph.nodes if node not in search.absorbed]
     return NetworkGraph(graph.name, nodes, graph.values, graph.inputs, graph.outputs, graph.nodes)
 
 
@@ -45,26 +45,26 @@ class _Recognition:
     readers: dict[str, list[GraphNode]] = field(default_factory=dict)
     last: dict[GraphNode, GraphNode] = field(default_factory=dict)
     """What stands for a group, by the last of its nodes."""
-    gone: set[GraphNode] = field(default_factory=set)
+    absorbed: set[GraphNode] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.producers, self.readers = self.graph.producers(), self.graph.readers()
 
-    def take(self, found: GraphNode | None) -> None:
+    def take(self, group: GraphNode | None) -> None:
         """Enter a group, unless something else needs what is inside or is made of the same nodes."""
-        if found is None or any(part in self.gone or part in self.last for part in found.parts):
+        if group is None or any(part in self.absorbed or part in self.last for part in group.parts):
             return
-        inside = set(found.parts)
-        end = next(part for part in found.parts if part.outputs[0] == found.outputs[0])
-        for part in found.parts:
+        inside = set(group.parts)
+        end = next(part for part in group.parts if part.outputs[0] == group.outputs[0])
+        for part in group.parts:
             for name in part.outputs:
                 outside = any(reader not in inside for reader in self.readers.get(name, []))
                 if part is not end and name and (outside or name in self.graph.outputs):
                     return
-        self.last[end] = found
-        self.gone |= inside - {end}
+        self.last[end] = group
+        self.absorbed |= inside - {end}
 
-    def maker(self, name: str, *operators: str, seen: list[GraphNode]) -> GraphNode | None:
+    def maker(self, name: str, *operators: str, members: list[GraphNode]) -> GraphNode | None:
         """The node that makes a value, casts in between aside, if it is one of these operators."""
         node = self.producers.get(name)
         passed = []
@@ -73,10 +73,10 @@ class _Recognition:
             node = self.producers.get(node.inputs[0])
         if node is None or node.operator not in operators or self.graph.values[node.outputs[0]].constant:
             return None
-        seen += [*passed, node]
+        members += [*passed, node]
         return node
 
-    def reader(self, name: str, seen: list[GraphNode]) -> GraphNode | None:
+    def reader(self, name: str, members: list[GraphNode]) -> GraphNode | None:
         """The only node that reads a value, casts in between aside."""
         while True:
             readers = self.readers.get(name, [])
@@ -84,7 +84,7 @@ class _Recognition:
                 return None
             if readers[0].operator not in _PASSING:
                 return readers[0]
-            seen.append(readers[0])
+            members.append(readers[0])
             name = readers[0].outputs[0]
 
     def source(self, name: str) -> str:
@@ -95,14 +95,14 @@ class _Recognition:
             node = self.producers.get(name)
         return name
 
-    def other(self, node: GraphNode, name: str) -> str | None:
+    def other_operand(self, node: GraphNode, name: str) -> str | None:
         """The operand of a node that is not this value."""
-        both = [each for each in node.inputs if self.source(each) != self.source(name)]
-        return both[0] if len(node.inputs) == 2 and len(both) == 1 else None
+        operands = [each for each in node.inputs if self.source(each) != self.source(name)]
+        return operands[0] if len(node.inputs) == 2 and len(operands) == 1 else None
 
     def is_scalar(self, name: str, value: float | None = None) -> bool:
-        found = self.graph.scalar(name)
-        return found is not None and (value is None or abs(found - value) < 1e-6)
+        scalar = self.graph.scalar(name)
+        return scalar is not None and (value is None or abs(scalar - value) < 1e-6)
 
     def is_vector(self, name: str, size: int) -> bool:
         """A constant with a value for each index of the last axis."""
@@ -126,7 +126,7 @@ def _safe_softmax(search: _Recognition, end: GraphNode) -> GraphNode | None:
     test = search.producers.get(end.inputs[0])
     if test is None or test.operator != "IsNaN" or test.inputs[0] != end.inputs[2]:
         return None
-    if not search.is_scalar(end.inputs[1], 0.0) or search.maker(test.inputs[0], "Softmax", seen=[]) is None:
+    if not search.is_scalar(end.inputs[1], 0.0) or search.maker(test.inputs[0], "Softmax", members=[]) is None:
         return None
     if search.graph.shape(end.outputs[0]) != search.graph.shape(test.inputs[0]):
         return None
@@ -138,34 +138,34 @@ def _safe_softmax(search: _Recognition, end: GraphNode) -> GraphNode | None:
 
 def _normalization(search: _Recognition, mean: GraphNode) -> GraphNode | None:
     """`x / sqrt(mean(x²) + ε) · γ`, or the same of `x − mean(x)`, plus β."""
-    seen = [mean]
+    members = [mean]
     rank = len(search.graph.shape(mean.inputs[0]))
     axes = sorted(axis % rank for axis in mean.get("axes", ()))
     if axes != list(range(rank - len(axes), rank)) or not axes or not mean.get("keepdims", 1):
         return None
-    squared = _squared(search, mean.inputs[0], seen)
+    squared = _squared(search, mean.inputs[0], members)
     if squared is None:
         return None
-    scaled = _divided(search, mean, squared, seen)
+    scaled = _divided(search, mean, squared, members)
     if scaled is None:
         return None
     end, epsilon, numerator = scaled
     inputs = [numerator]
     kind = "RMSNormalization"
-    centre = _centred(search, numerator, squared, axes, seen)
+    centre = _centred(search, numerator, squared, axes, members)
     if centre is not None:
         kind, inputs = "LayerNormalization", [centre]
     width = search.graph.shape(mean.inputs[0])[-1]
-    end = _scaled_and_shifted(search, end, width if len(axes) == 1 else 0, inputs, seen, shift=kind[0] == "L")
+    end = _scaled_and_shifted(search, end, width if len(axes) == 1 else 0, inputs, members, shift=kind[0] == "L")
     attributes = {"axis": axes[0], "epsilon": epsilon}
     return GraphNode(
-        end.name, kind, tuple(inputs), end.outputs, attributes, mean.path, parts=tuple(dict.fromkeys(seen))
+        end.name, kind, tuple(inputs), end.outputs, attributes, mean.path, parts=tuple(dict.fromkeys(members))
     )
 
 
-def _squared(search: _Recognition, name: str, seen: list[GraphNode]) -> str | None:
+def _squared(search: _Recognition, name: str, members: list[GraphNode]) -> str | None:
     """x of `x²`."""
-    square = search.maker(name, "Pow", "Mul", seen=seen)
+    square = search.maker(name, "Pow", "Mul", members=members)
     if square is None:
         return None
     first, second = square.inputs
@@ -175,66 +175,68 @@ def _squared(search: _Recognition, name: str, seen: list[GraphNode]) -> str | No
 
 
 def _divided(
-    search: _Recognition, mean: GraphNode, squared: str, seen: list[GraphNode]
+    search: _Recognition, mean: GraphNode, squared: str, members: list[GraphNode]
 ) -> tuple[GraphNode, float, str] | None:
     """The division by the root of a mean: its node, ε, and what is divided."""
-    added = search.reader(mean.outputs[0], seen)
+    added = search.reader(mean.outputs[0], members)
     if added is None or added.operator != "Add":
         return None
     epsilon = next((search.graph.scalar(name) for name in added.inputs if search.is_scalar(name)), None)
-    root = search.reader(added.outputs[0], seen)
+    root = search.reader(added.outputs[0], members)
     if epsilon is None or root is None:
         return None
-    seen += [added, root]
+    members += [added, root]
     name = root.outputs[0]
     inverse = root.operator == "Pow" and search.is_scalar(root.inputs[1], -0.5)
     if root.operator == "Sqrt":
-        after = search.reader(name, seen)
-        one = after is not None and after.operator == "Div" and search.is_scalar(after.inputs[0], 1.0)
-        if after is not None and (after.operator == "Reciprocal" or one):
-            seen.append(after)
+        after = search.reader(name, members)
+        one_over = after is not None and after.operator == "Div" and search.is_scalar(after.inputs[0], 1.0)
+        if after is not None and (after.operator == "Reciprocal" or one_over):
+            members.append(after)
             name, inverse = after.outputs[0], True
     elif not inverse:
         return None
-    end = search.reader(name, seen)
+    end = search.reader(name, members)
     if end is None or end.operator != ("Mul" if inverse else "Div"):
         return None
-    seen.append(end)
-    numerator = search.other(end, name)
+    members.append(end)
+    numerator = search.other_operand(end, name)
     if numerator is None or (not inverse and search.source(end.inputs[1]) != search.source(name)):
         return None
     same = search.source(numerator) == squared or _same_difference(search, search.source(numerator), squared)
     return (end, epsilon, numerator) if same else None
 
 
-def _same_difference(search: _Recognition, one: str, other: str) -> bool:
+def _same_difference(search: _Recognition, left: str, right: str) -> bool:
     """Two nodes that compute the same difference."""
-    makers = [search.producers.get(name) for name in (one, other)]
+    makers = [search.producers.get(name) for name in (left, right)]
     if any(node is None or node.operator != "Sub" for node in makers):
         return False
     first, second = ([search.source(name) for name in node.inputs] for node in makers if node is not None)
     return first == second
 
 
-def _centred(search: _Recognition, numerator: str, squared: str, axes: list[int], seen: list[GraphNode]) -> str | None:
+def _centred(
+    search: _Recognition, numerator: str, squared: str, axes: list[int], members: list[GraphNode]
+) -> str | None:
     """x, if what is normalized is `x − mean(x)`."""
-    more: list[GraphNode] = []
-    differences = [search.maker(name, "Sub", seen=more) for name in dict.fromkeys([numerator, squared])]
+    inner: list[GraphNode] = []
+    differences = [search.maker(name, "Sub", members=inner) for name in dict.fromkeys([numerator, squared])]
     if any(node is None for node in differences):
         return None
-    found = [node for node in differences if node is not None]
-    mean = search.maker(found[0].inputs[1], "ReduceMean", seen=more)
-    if mean is None or search.source(mean.inputs[0]) != search.source(found[0].inputs[0]):
+    subtractions = [node for node in differences if node is not None]
+    mean = search.maker(subtractions[0].inputs[1], "ReduceMean", members=inner)
+    if mean is None or search.source(mean.inputs[0]) != search.source(subtractions[0].inputs[0]):
         return None
     rank = len(search.graph.shape(mean.inputs[0]))
     if sorted(axis % rank for axis in mean.get("axes", ())) != axes:
         return None
-    seen += more
-    return found[0].inputs[0]
+    members += inner
+    return subtractions[0].inputs[0]
 
 
 def _scaled_and_shifted(
-    search: _Recognition, end: GraphNode, width: int, inputs: list[str], seen: list[GraphNode], shift: bool
+    search: _Recognition, end: GraphNode, width: int, inputs: list[str], members: list[GraphNode], shift: bool
 ) -> GraphNode:
     """The multiplication with γ and the addition of β that follow, if they do."""
     for operator in ("Mul", "Add") if shift else ("Mul",):
@@ -250,16 +252,16 @@ def _scaled_and_shifted(
         ):
             break
         inputs.append(constants[0])
-        seen += [*passed, after]
+        members += [*passed, after]
         end = after
     return end
 
 
 def _group_normalization(search: _Recognition, norm: GraphNode) -> GraphNode | None:
     """A reshape to groups, instance normalization without parameters, the reshape back, γ and β."""
-    graph, seen = search.graph, [norm]
-    before = search.maker(norm.inputs[0], "Reshape", seen=seen)
-    after = search.reader(norm.outputs[0], seen)
+    graph, members = search.graph, [norm]
+    before = search.maker(norm.inputs[0], "Reshape", members=members)
+    after = search.reader(norm.outputs[0], members)
     if before is None or after is None or after.operator != "Reshape":
         return None
     shape, groups = graph.shape(before.inputs[0]), graph.shape(norm.inputs[0])
@@ -274,7 +276,7 @@ def _group_normalization(search: _Recognition, norm: GraphNode) -> GraphNode | N
         return None
     if shape[1] % groups[1]:
         return None
-    seen.append(after)
+    members.append(after)
     inputs, end = [before.inputs[0]], after
     for operator in ("Mul", "Add"):
         node = search.reader(end.outputs[0], [])
@@ -284,11 +286,11 @@ def _group_normalization(search: _Recognition, norm: GraphNode) -> GraphNode | N
         if constant is None:
             break
         inputs.append(constant)
-        seen.append(node)
+        members.append(node)
         end = node
     attributes = {"num_groups": groups[1], "epsilon": norm.get("epsilon", 1e-5)}
     return GraphNode(
-        end.name, "GroupNormalization", tuple(inputs), end.outputs, attributes, norm.path, parts=tuple(seen)
+        end.name, "GroupNormalization", tuple(inputs), end.outputs, attributes, norm.path, parts=tuple(members)
     )
 
 
@@ -299,8 +301,8 @@ def _all(graph: NetworkGraph, name: str, value: float) -> bool:
 
 def _per_channel(graph: NetworkGraph, name: str, shape: tuple[int, ...]) -> bool:
     value = graph.values[name]
-    wanted = (shape[1],) + (1,) * (len(shape) - 2)
-    return value.constant and value.shape in (wanted, (1, *wanted))
+    expected = (shape[1],) + (1,) * (len(shape) - 2)
+    return value.constant and value.shape in (expected, (1, *expected))
 
 
 # --- rotary embedding -----------------------------------------------------------------------------------------------
@@ -309,14 +311,14 @@ def _per_channel(graph: NetworkGraph, name: str, shape: tuple[int, ...]) -> bool
 def _rotary(search: _Recognition, end: GraphNode) -> GraphNode | None:
     """`x · cos + [−x₂, x₁] · sin`."""
     for first, second in (end.inputs, end.inputs[::-1]) if len(end.inputs) == 2 else ():
-        seen = [end]
-        straight, crossed = search.maker(first, "Mul", seen=seen), search.maker(second, "Mul", seen=seen)
+        members = [end]
+        straight, crossed = search.maker(first, "Mul", members=members), search.maker(second, "Mul", members=members)
         if straight is None or crossed is None:
             return None
         for turned, sine in (crossed.inputs, crossed.inputs[::-1]):
-            more = list(seen)
-            x = _half_turned(search, turned, more)
-            cosine = search.other(straight, x) if x is not None else None
+            candidates = list(members)
+            x = _half_turned(search, turned, candidates)
+            cosine = search.other_operand(straight, x) if x is not None else None
             if x is not None and cosine is not None and search.source(x) in map(search.source, straight.inputs):
                 attributes: dict[str, Any] = {"per_element": True}
                 inputs = (x, cosine, sine)
@@ -327,32 +329,32 @@ def _rotary(search: _Recognition, end: GraphNode) -> GraphNode | None:
                     end.outputs,
                     attributes,
                     end.path,
-                    parts=tuple(dict.fromkeys(more)),
+                    parts=tuple(dict.fromkeys(candidates)),
                 )
     return None
 
 
-def _half_turned(search: _Recognition, name: str, seen: list[GraphNode]) -> str | None:
+def _half_turned(search: _Recognition, name: str, members: list[GraphNode]) -> str | None:
     """x of `concat(−x[half:], x[:half])`."""
-    joined = search.maker(name, "Concat", seen=seen)
+    joined = search.maker(name, "Concat", members=members)
     if joined is None or len(joined.inputs) != 2:
         return None
     rank = len(search.graph.shape(joined.outputs[0]))
-    minus = search.maker(joined.inputs[0], "Neg", seen=seen)
+    minus = search.maker(joined.inputs[0], "Neg", members=members)
     if minus is None or int(joined.get("axis", 0)) % rank != rank - 1:
         return None
-    parts = list(_halves(search, (joined.inputs[1], minus.inputs[0]), seen))
-    if len(parts) != 2 or parts[0][0] != parts[1][0]:
+    halves = list(_halves(search, (joined.inputs[1], minus.inputs[0]), members))
+    if len(halves) != 2 or halves[0][0] != halves[1][0]:
         return None
-    source, half = parts[0][0], search.graph.shape(parts[0][0])[-1] // 2
-    starts = [start for _, start in parts]
+    source, half = halves[0][0], search.graph.shape(halves[0][0])[-1] // 2
+    starts = [start for _, start in halves]
     return source if starts == [0, half] and search.graph.shape(joined.inputs[1])[-1] == half else None
 
 
-def _halves(search: _Recognition, names: tuple[str, str], seen: list[GraphNode]) -> Iterator[tuple[str, int]]:
+def _halves(search: _Recognition, names: tuple[str, str], members: list[GraphNode]) -> Iterator[tuple[str, int]]:
     """What each is cut from along the last axis, and where it begins."""
     for name in names:
-        node = search.maker(name, "Slice", "Split", seen=seen)
+        node = search.maker(name, "Slice", "Split", members=members)
         if node is None:
             return
         rank = len(search.graph.shape(node.inputs[0]))

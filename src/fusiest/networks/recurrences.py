@@ -44,6 +44,6 @@ def recurrence(lowering: Lowering, node: GraphNode) -> None:
     lowering.einsums[-1].instances = steps
     for name in node.outputs:
         if name:
-            given = lowering.new_input(lowering.shape(name), name, batched, node)
-            lowering.values[name] = given
-            lowering.cuts.append(CutValue(node, given.tensor, _REASON.format(steps=steps), (inputs, step)))
+            output = lowering.new_input(lowering.shape(name), name, batched, node)
+            lowering.values[name] = output
+            lowering.cuts.append(CutValue(node, output.tensor, _REASON.format(steps=steps), (inputs, step)))

@@ -69,11 +69,11 @@ class ImportReport:
             counts[node.became] = counts.get(node.became, 0) + 1
         words = {"einsums": "became Einsums", "view": "are views", "folded": "are folded into others", "constant": "are constants",
                  "input": "give inputs", "cut": "are cut", "unused": "are not needed"}  # fmt: skip
-        told = ", ".join(f"{counts[key]:,} {text}" for key, text in words.items() if key in counts)
+        fates = ", ".join(f"{counts[key]:,} {text}" for key, text in words.items() if key in counts)
         lines = [
             f"{self.network}: {self.einsums:,} Einsums, {amount(self.macs)} multiply-accumulates, "
             f"{amount(self.vector_operations)} vector operations, {amount(self.parameters)} parameters",
-            f"of {len(self.nodes):,} nodes, {told}",
+            f"of {len(self.nodes):,} nodes, {fates}",
         ]
         if self.cuts:
             macs = self.cut_macs / self.macs if self.macs else 0.0
@@ -114,10 +114,9 @@ def report_on(lowered: Lowered, names: NetNames) -> ImportReport:
     macs = [e for e in lowered.einsums if e.macs]
     vectors = [e for e in lowered.einsums if not e.macs and not e.copy]
     cuts = [cut for cut in lowered.cuts if not cut.cache]
-    touched = {cut.tensor for cut in cuts} | {view.tensor for cut in cuts for view in cut.sent}
+    crossing = dict.fromkeys([c.tensor for c in cuts] + [v.tensor for c in cuts for v in c.sent])
     tensors = dict.fromkeys(a.tensor for e in lowered.einsums for a in (*e.reads, e.output))
-    near = [e for e in macs if any(a.tensor in touched for a in (*e.reads, e.output))]
-    sent = dict.fromkeys([c.tensor for c in cuts] + [v.tensor for c in cuts for v in c.sent])
+    near = [e for e in macs if any(a.tensor in crossing for a in (*e.reads, e.output))]
     return ImportReport(
         network=lowered.lowering.graph.name,
         macs=sum(e.points for e in macs),
@@ -127,7 +126,7 @@ def report_on(lowered: Lowered, names: NetNames) -> ImportReport:
         nodes=tuple(_fates(lowered, names)),
         cuts=tuple(_cuts(lowered)),
         cut_macs=sum(e.points for e in near),
-        cut_values=sum(map(_values, sent)),
+        cut_values=sum(map(_values, crossing)),
         values=sum(map(_values, tensors)),
         notes=tuple(lowered.lowering.notes),
     )
@@ -143,7 +142,7 @@ def _values(tensor: NetTensor) -> int:
 def parameters(lowered: Lowered) -> int:
     """Values of the weights that the network needs: no running statistics, masks, tables of angles."""
     graph = lowered.lowering.graph
-    made = graph.producers()
+    producers = graph.producers()
     needed: set[str] = set()
     waiting = list(graph.outputs)
     while waiting:
@@ -151,7 +150,7 @@ def parameters(lowered: Lowered) -> int:
         if name in needed:
             continue
         needed.add(name)
-        node = made.get(name)
+        node = producers.get(name)
         if node is not None:
             read = [each for i, each in enumerate(node.inputs) if each and not _statistics(node, i)]
             waiting += [each for each in read if each not in lowered.lowering.tables]
@@ -165,41 +164,41 @@ def _statistics(node: GraphNode, position: int) -> bool:
 def _fates(lowered: Lowered, names: NetNames) -> Iterator[NodeFate]:
     """Of all nodes of the file, in its order."""
     graph = lowered.lowering.graph
-    found: dict[GraphNode, Fate] = {}
-    own, into = _einsums_of(lowered)
+    fates: dict[GraphNode, Fate] = {}
+    became, into = _einsums_of(lowered)
     cut = {c.node: c for c in lowered.cuts}
     for node in graph.nodes:
-        fate = _fate(node, own.get(node, []), into.get(node, []), cut.get(node), names)
+        fate = _fate(node, became.get(node, []), into.get(node, []), cut.get(node), names)
         fate = fate or lowered.lowering.fates.get(node)
         if fate is None or (fate.became == "cut" and node not in cut):
             fate = Fate("unused", "nothing that is wanted depends on it")
-        found[node] = fate
+        fates[node] = fate
         for part in node.parts:
-            found[part] = Fate(fate.became, f"{node.operator}: {fate.detail}" if fate.detail else node.operator)
+            fates[part] = Fate(fate.became, f"{node.operator}: {fate.detail}" if fate.detail else node.operator)
     for node in graph.file_nodes:
         yield NodeFate(
-            _line(node.name), _line(node.original or node.operator), found[node].became, _line(found[node].detail)
+            _line(node.name), _line(node.original or node.operator), fates[node].became, _line(fates[node].detail)
         )
 
 
 def _einsums_of(lowered: Lowered) -> tuple[dict[GraphNode, list[NetEinsum]], dict[GraphNode, list[NetEinsum]]]:
     """The Einsums that nodes became, and those that they were folded into."""
-    own: dict[GraphNode, list[NetEinsum]] = {}
+    became: dict[GraphNode, list[NetEinsum]] = {}
     into: dict[GraphNode, list[NetEinsum]] = {}
     for einsum in lowered.einsums:
         if not einsum.copy:
-            own.setdefault(einsum.node, []).append(einsum)
+            became.setdefault(einsum.node, []).append(einsum)
         for node in einsum.nodes:
             if node is not einsum.node:
                 into.setdefault(node, []).append(einsum)
-    return own, into
+    return became, into
 
 
 def _fate(
-    node: GraphNode, own: list[NetEinsum], into: list[NetEinsum], cut: CutValue | None, names: NetNames
+    node: GraphNode, became: list[NetEinsum], into: list[NetEinsum], cut: CutValue | None, names: NetNames
 ) -> Fate | None:
-    if own:
-        detail = ", ".join(names.einsums[einsum] for einsum in own)
+    if became:
+        detail = ", ".join(names.einsums[einsum] for einsum in became)
         if cut is not None:
             detail += f"; {'' if cut.cache else 'an input comes through a cut: '}{cut.reason}"
         return Fate("einsums", detail)

@@ -16,14 +16,14 @@ def between(graph: NetworkGraph, first: str | None, last: str | None) -> Network
     below = _below(graph, _find(graph, first)) if first is not None else set(graph.nodes)
     end = _find(graph, last) if last is not None else None
     above = _above(graph, [name for name in end.outputs if name] if end is not None else graph.outputs)
-    kept = [node for node in graph.nodes if node in below & above or _is_constant(graph, node)]
-    if not any(not _is_constant(graph, node) for node in kept):
+    nodes = [node for node in graph.nodes if node in below & above or _is_constant(graph, node)]
+    if not any(not _is_constant(graph, node) for node in nodes):
         raise SpecError(f"{graph.name}: nothing lies from {first} to {last}")
-    made = {name for node in kept for name in node.outputs}
-    read = dict.fromkeys(name for node in kept for name in node.inputs if name)
-    inputs = [name for name in read if name not in made and not graph.values[name].constant]
-    outputs = list(end.outputs) if end is not None else [name for name in graph.outputs if name in made]
-    return NetworkGraph(graph.name, kept, graph.values, inputs, [name for name in outputs if name])
+    produced = {name for node in nodes for name in node.outputs}
+    read = dict.fromkeys(name for node in nodes for name in node.inputs if name)
+    inputs = [name for name in read if name not in produced and not graph.values[name].constant]
+    outputs = list(end.outputs) if end is not None else [name for name in graph.outputs if name in produced]
+    return NetworkGraph(graph.name, nodes, graph.values, inputs, [name for name in outputs if name])
 
 
 def _is_constant(graph: NetworkGraph, node: GraphNode) -> bool:
@@ -39,20 +39,20 @@ def _find(graph: NetworkGraph, name: str) -> GraphNode:
 
 
 def _below(graph: NetworkGraph, start: GraphNode) -> set[GraphNode]:
-    found = {start}
+    below = {start}
     values = set(start.outputs)
     for node in graph.nodes:
         if values.intersection(name for name in node.inputs if name):
-            found.add(node)
+            below.add(node)
             values.update(node.outputs)
-    return found
+    return below
 
 
 def _above(graph: NetworkGraph, ends: list[str]) -> set[GraphNode]:
-    found: set[GraphNode] = set()
+    above: set[GraphNode] = set()
     values = set(ends)
     for node in reversed(graph.nodes):
         if values.intersection(node.outputs):
-            found.add(node)
+            above.add(node)
             values.update(name for name in node.inputs if name)
-    return found
+    return above

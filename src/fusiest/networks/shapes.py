@@ -53,8 +53,8 @@ class Operator:
         """Whole numbers that are an attribute in some versions and an input in others."""
         if name in self.attributes:
             return [int(number) for number in np.atleast_1d(self.attributes[name])]
-        found = self.data(position)
-        return None if found is None else [int(number) for number in found.reshape(-1)]
+        data = self.data(position)
+        return None if data is None else [int(number) for number in data.reshape(-1)]
 
     def axis(self, default: int, rank: int) -> int:
         axis = int(self.attributes.get("axis", default))
@@ -67,13 +67,13 @@ class Operator:
 def checked(shape: Sequence[int]) -> ShapeOf:
     """A shape that makes sense."""
     if any(size < 1 for size in shape):
-        raise SpecError(f"the shape {text(shape)} is empty")
+        raise SpecError(f"the shape {shape_text(shape)} is empty")
     if math.prod(shape) > MAX_ELEMENTS:
-        raise SpecError(f"the shape {text(shape)} is too large")
+        raise SpecError(f"the shape {shape_text(shape)} is too large")
     return tuple(int(size) for size in shape)
 
 
-def text(shape: Sequence[int]) -> str:
+def shape_text(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape)) or "1"
 
 
@@ -82,15 +82,15 @@ def broadcast(*shapes: ShapeOf) -> ShapeOf:
     try:
         rank = max(map(len, shapes), default=0)
         padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-        found = []
+        result = []
         for sizes in zip(*padded, strict=True):
             wide = {size for size in sizes if size != 1}
             if len(wide) > 1:
                 raise ValueError
-            found.append(wide.pop() if wide else 1)
-        return tuple(found)
+            result.append(wide.pop() if wide else 1)
+        return tuple(result)
     except ValueError:
-        raise SpecError(f"the shapes {' and '.join(map(text, shapes))} do not fit together") from None
+        raise SpecError(f"the shapes {' and '.join(map(shape_text, shapes))} do not fit together") from None
 
 
 Inference = Callable[[Operator], list[ShapeOf]]
@@ -130,12 +130,12 @@ def _attention(op: Operator) -> list[ShapeOf]:
             raise SpecError("attention needs q_num_heads and kv_num_heads that divide the widths")
         q, k, v = ((s[0], n, s[1], s[2] // n) for s, n in ((q, heads), (k, groups), (v, groups)))
     if not len(q) == len(k) == len(v) == 4 or q[1] % k[1] or k[1] != v[1] or q[3] != k[3]:
-        raise SpecError(f"the shapes {text(q)}, {text(k)} and {text(v)} are no attention's")
+        raise SpecError(f"the shapes {shape_text(q)}, {shape_text(k)} and {shape_text(v)} are no attention's")
     past = op.shape(4)[2] if len(op.inputs) > 4 and op.inputs[4] is not None else 0
     keys = k[2] + past
     result: ShapeOf = (q[0], q[1], q[2], v[3]) if len(op.shape()) == 4 else (q[0], q[2], q[1] * v[3])
-    every: list[ShapeOf] = [result, (k[0], k[1], keys, k[3]), (v[0], v[1], keys, v[3]), (q[0], q[1], q[2], keys)]
-    return every[: op.outputs]
+    shapes: list[ShapeOf] = [result, (k[0], k[1], keys, k[3]), (v[0], v[1], keys, v[3]), (q[0], q[1], q[2], keys)]
+    return shapes[: op.outputs]
 
 
 @infers("RotaryEmbedding")
@@ -157,7 +157,7 @@ def _window(op: Operator, kernel: Sequence[int], image: Sequence[int]) -> ShapeO
         not len(image) == n == len(strides) == len(dilations) == len(pads) // 2
         or min([1, *strides, *dilations, *kernel]) < 1
     ):
-        raise SpecError(f"a window of {text(kernel)} over {text(image)}")
+        raise SpecError(f"a window of {shape_text(kernel)} over {shape_text(image)}")
     reach = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
     auto = _word(op.attributes.get("auto_pad", "NOTSET"))
     if auto in ("SAME_UPPER", "SAME_LOWER"):
@@ -183,7 +183,7 @@ def _convolution(op: Operator) -> list[ShapeOf]:
     x, w = op.shape(), op.shape(3 if op.kind == "QLinearConv" else 1)
     groups = int(op.attributes.get("group", 1))
     if len(x) < 3 or len(x) != len(w) or groups < 1 or x[1] != w[1] * groups or w[0] % groups:
-        raise SpecError(f"a convolution of {text(x)} with {text(w)} in {groups} groups")
+        raise SpecError(f"a convolution of {shape_text(x)} with {shape_text(w)} in {groups} groups")
     return [(x[0], w[0], *_window(op, w[2:], x[2:]))]
 
 
@@ -192,8 +192,8 @@ def _transposed(op: Operator) -> list[ShapeOf]:
     x, w = op.shape(), op.shape(1)
     n, groups = len(x) - 2, int(op.attributes.get("group", 1))
     if n < 1 or len(x) != len(w) or groups < 1 or x[1] != w[0] or x[1] % groups:
-        raise SpecError(f"a transposed convolution of {text(x)} with {text(w)}")
-    strides, dilations, pads, more = (
+        raise SpecError(f"a transposed convolution of {shape_text(x)} with {shape_text(w)}")
+    strides, dilations, pads, output_padding = (
         [int(x) for x in op.attributes.get(name) or [default] * count]
         for name, default, count in (
             ("strides", 1, n),
@@ -203,14 +203,15 @@ def _transposed(op: Operator) -> list[ShapeOf]:
         )
     )
     full = [
-        s * (i - 1) + m + d * (k - 1) + 1 for s, i, m, d, k in zip(strides, x[2:], more, dilations, w[2:], strict=True)
+        s * (i - 1) + m + d * (k - 1) + 1
+        for s, i, m, d, k in zip(strides, x[2:], output_padding, dilations, w[2:], strict=True)
     ]
     auto = _word(op.attributes.get("auto_pad", "NOTSET"))
-    wanted = op.attributes.get("output_shape")
-    if wanted is not None or auto.startswith("SAME"):
+    output_shape = op.attributes.get("output_shape")
+    if output_shape is not None or auto.startswith("SAME"):
         sizes = (
-            [int(s) for s in wanted][-n:]
-            if wanted is not None
+            [int(s) for s in output_shape][-n:]
+            if output_shape is not None
             else [i * s for i, s in zip(x[2:], strides, strict=True)]
         )
         total = [f - s for f, s in zip(full, sizes, strict=True)]
@@ -225,7 +226,7 @@ def _transposed(op: Operator) -> list[ShapeOf]:
 def _pool(op: Operator) -> list[ShapeOf]:
     x, kernel = op.shape(), [int(k) for k in op.attributes.get("kernel_shape") or []]
     if len(x) < 3 or len(kernel) != len(x) - 2:
-        raise SpecError(f"a window of {text(kernel)} over {text(x)}")
+        raise SpecError(f"a window of {shape_text(kernel)} over {shape_text(x)}")
     return [(*x[:2], *_window(op, kernel, x[2:]))] * op.outputs
 
 
@@ -246,7 +247,7 @@ def _word(value: object) -> str:
 def _product(op: Operator) -> list[ShapeOf]:
     a, b = op.shape(), op.shape(3 if op.kind == "QLinearMatMul" else 1)
     if not a or not b or a[-1] != b[-2 if len(b) > 1 else -1]:
-        raise SpecError(f"a product of {text(a)} and {text(b)}")
+        raise SpecError(f"a product of {shape_text(a)} and {shape_text(b)}")
     return [broadcast(a[:-2], b[:-2]) + a[-2:-1] + (b[-1:] if len(b) > 1 else ())]
 
 
@@ -254,10 +255,10 @@ def _product(op: Operator) -> list[ShapeOf]:
 def _gemm(op: Operator) -> list[ShapeOf]:
     a, b = op.shape(), op.shape(1)
     if not len(a) == len(b) == 2:
-        raise SpecError(f"a product of {text(a)} and {text(b)}")
+        raise SpecError(f"a product of {shape_text(a)} and {shape_text(b)}")
     a, b = (a[::-1] if op.attributes.get("transA") else a), (b[::-1] if op.attributes.get("transB") else b)
     if a[1] != b[0]:
-        raise SpecError(f"a product of {text(a)} and {text(b)}")
+        raise SpecError(f"a product of {shape_text(a)} and {shape_text(b)}")
     return [(a[0], b[1])]
 
 

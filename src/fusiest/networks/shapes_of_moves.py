@@ -7,26 +7,26 @@ import math
 import numpy as np
 
 from fusiest.errors import SpecError
-from fusiest.networks.shapes import Operator, ShapeOf, UnknownShape, _word, checked, infers, text
+from fusiest.networks.shapes import Operator, ShapeOf, UnknownShape, _word, checked, infers, shape_text
 
 
 @infers("Reshape")
 def _reshape(op: Operator) -> list[ShapeOf]:
-    shape, wanted = op.shape(), op.numbers("shape", 1)
-    if wanted is None:
+    shape, target = op.shape(), op.numbers("shape", 1)
+    if target is None:
         raise SpecError("a reshape has no shape")
     sizes = [
         shape[i] if size == 0 and not op.attributes.get("allowzero") and i < len(shape) else size
-        for i, size in enumerate(wanted)
+        for i, size in enumerate(target)
     ]
     total = math.prod(shape)
     if sizes.count(-1) == 1:
-        known = -math.prod(sizes)
-        if known <= 0 or total % known:
-            raise SpecError(f"{text(shape)} cannot be reshaped to {text(sizes)}")
-        sizes[sizes.index(-1)] = total // known
+        known_size = -math.prod(sizes)
+        if known_size <= 0 or total % known_size:
+            raise SpecError(f"{shape_text(shape)} cannot be reshaped to {shape_text(sizes)}")
+        sizes[sizes.index(-1)] = total // known_size
     if math.prod(sizes) != total:
-        raise SpecError(f"{text(shape)} cannot be reshaped to {text(sizes)}")
+        raise SpecError(f"{shape_text(shape)} cannot be reshaped to {shape_text(sizes)}")
     return [checked(sizes)]
 
 
@@ -41,10 +41,12 @@ def _flatten(op: Operator) -> list[ShapeOf]:
 @infers("Squeeze")
 def _squeeze(op: Operator) -> list[ShapeOf]:
     shape, axes = op.shape(), op.numbers("axes", 1)
-    gone = {i for i, size in enumerate(shape) if size == 1} if axes is None else {_axis(a, len(shape)) for a in axes}
-    if any(shape[i] != 1 for i in gone):
-        raise SpecError(f"{text(shape)} cannot be squeezed")
-    return [tuple(size for i, size in enumerate(shape) if i not in gone)]
+    squeezed = (
+        {i for i, size in enumerate(shape) if size == 1} if axes is None else {_axis(a, len(shape)) for a in axes}
+    )
+    if any(shape[i] != 1 for i in squeezed):
+        raise SpecError(f"{shape_text(shape)} cannot be squeezed")
+    return [tuple(size for i, size in enumerate(shape) if i not in squeezed)]
 
 
 @infers("Unsqueeze")
@@ -56,8 +58,8 @@ def _unsqueeze(op: Operator) -> list[ShapeOf]:
     new = {_axis(a, rank) for a in axes}
     if len(new) < len(axes):
         raise SpecError("an axis is named twice")
-    rest = iter(op.shape())
-    return [tuple(1 if i in new else next(rest) for i in range(rank))]
+    sizes = iter(op.shape())
+    return [tuple(1 if i in new else next(sizes) for i in range(rank))]
 
 
 @infers("Transpose")
@@ -74,8 +76,8 @@ def _transpose(op: Operator) -> list[ShapeOf]:
 def _expand(op: Operator) -> list[ShapeOf]:
     from fusiest.networks.shapes import broadcast
 
-    wanted = op.numbers("shape", 1)
-    return [checked(broadcast(op.shape(), tuple(wanted or ())))]
+    target = op.numbers("shape", 1)
+    return [checked(broadcast(op.shape(), tuple(target or ())))]
 
 
 @infers("Tile")
@@ -90,11 +92,11 @@ def _tile(op: Operator) -> list[ShapeOf]:
 def _blocks(op: Operator) -> list[ShapeOf]:
     shape, b = op.shape(), int(op.attributes.get("blocksize", 1))
     if len(shape) != 4 or b < 1:
-        raise SpecError(f"blocks of {b} in {text(shape)}")
+        raise SpecError(f"blocks of {b} in {shape_text(shape)}")
     op.attributes["mode"] = _word(op.attributes.get("mode", "DCR"))
     n, c, h, w = shape
     if c % b**2 if op.kind == "DepthToSpace" else h % b or w % b:
-        raise SpecError(f"blocks of {b} in {text(shape)}")
+        raise SpecError(f"blocks of {b} in {shape_text(shape)}")
     return [(n, c // b**2, h * b, w * b) if op.kind == "DepthToSpace" else (n, c * b**2, h // b, w // b)]
 
 
@@ -112,12 +114,12 @@ def _slice(op: Operator) -> list[ShapeOf]:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
             raise SpecError("a slice in steps of 0")
-        found = range(
+        indices = range(
             *slice(start, end if abs(end) < 2**62 else None if (end > 0) == (step > 0) else end, step).indices(
                 shape[axis]
             )
         )
-        first[axis], step_of[axis], sizes[axis] = found.start, step, len(found)
+        first[axis], step_of[axis], sizes[axis] = indices.start, step, len(indices)
     op.attributes |= {"starts": first, "steps": step_of}
     return [checked(sizes)]
 
@@ -128,10 +130,10 @@ def _split(op: Operator) -> list[ShapeOf]:
     axis = op.axis(0, len(shape))
     sizes = op.numbers("split", 1)
     if sizes is None:
-        each = -(-shape[axis] // op.outputs)
-        sizes = [min(each, shape[axis] - i * each) for i in range(op.outputs)]
+        part_size = -(-shape[axis] // op.outputs)
+        sizes = [min(part_size, shape[axis] - i * part_size) for i in range(op.outputs)]
     if sum(sizes) != shape[axis] or len(sizes) != op.outputs:
-        raise SpecError(f"a split of {shape[axis]} into {text(sizes)}")
+        raise SpecError(f"a split of {shape[axis]} into {shape_text(sizes)}")
     return [checked((*shape[:axis], size, *shape[axis + 1 :])) for size in sizes]
 
 
@@ -147,9 +149,9 @@ def _concat(op: Operator) -> list[ShapeOf]:
     if not shapes:
         raise SpecError("nothing is put together")
     axis = op.axis(0, len(shapes[0]))
-    rest = {(len(s), s[:axis], s[axis + 1 :]) for s in shapes}
-    if len(rest) > 1:
-        raise SpecError(f"the shapes {' and '.join(map(text, shapes))} do not fit together")
+    other_axes = {(len(s), s[:axis], s[axis + 1 :]) for s in shapes}
+    if len(other_axes) > 1:
+        raise SpecError(f"the shapes {' and '.join(map(shape_text, shapes))} do not fit together")
     return [checked((*shapes[0][:axis], sum(s[axis] for s in shapes), *shapes[0][axis + 1 :]))]
 
 
@@ -161,16 +163,16 @@ def _pad(op: Operator) -> list[ShapeOf]:
     axes = op.data(3)
     if axes is not None and pads is not None:
         named = [_axis(int(a), rank) for a in axes.reshape(-1)]
-        every = [0] * 2 * rank
+        all_pads = [0] * 2 * rank
         for i, axis in enumerate(named):
-            every[axis], every[rank + axis] = pads[i], pads[len(named) + i]
-        pads = every
+            all_pads[axis], all_pads[rank + axis] = pads[i], pads[len(named) + i]
+        pads = all_pads
     if pads is None or len(pads) != 2 * rank:
         raise SpecError("pads do not fit the tensor")
     value = op.attributes.get("value", 0.0)
     if len(op.inputs) > 2 and op.inputs[2] is not None:
-        known = op.inputs[2].data
-        value = float(known.reshape(-1)[0]) if known is not None else None
+        data = op.inputs[2].data
+        value = float(data.reshape(-1)[0]) if data is not None else None
     op.attributes |= {"pads": pads, "value": value, "mode": _word(op.attributes.get("mode", "constant"))}
     return [checked([size + pads[i] + pads[rank + i] for i, size in enumerate(shape)])]
 
@@ -190,13 +192,13 @@ def _resize(op: Operator) -> list[ShapeOf]:
         scales = op.data(at)
     sizes = op.data(3) if op.kind == "Resize" and len(op.inputs) > 3 and op.inputs[3] is not None else None
     axes = [_axis(int(a), len(shape)) for a in op.attributes.get("axes") or range(len(shape))]
-    found = list(shape)
+    new_shape = list(shape)
     if sizes is None and scales is None:
         raise UnknownShape("a resize without scales")
-    for axis, given in zip(axes, np.asarray(sizes if sizes is not None else scales).reshape(-1), strict=False):
-        found[axis] = int(given) if sizes is not None else math.floor(shape[axis] * float(given) + 1e-6)
+    for axis, number in zip(axes, np.asarray(sizes if sizes is not None else scales).reshape(-1), strict=False):
+        new_shape[axis] = int(number) if sizes is not None else math.floor(shape[axis] * float(number) + 1e-6)
     mode = _word(op.attributes.get("mode", "nearest"))
-    whole = all(new % old == 0 for new, old in zip(found, shape, strict=True))
+    whole = all(new % old == 0 for new, old in zip(new_shape, shape, strict=True))
     transform = _word(op.attributes.get("coordinate_transformation_mode", "half_pixel"))
     nearest = _word(op.attributes.get("nearest_mode", "round_prefer_floor"))
     plain = op.kind == "Upsample" or op.version < 11
@@ -204,8 +206,8 @@ def _resize(op: Operator) -> list[ShapeOf]:
     stretched = _word(op.attributes.get("keep_aspect_ratio_policy", "stretch")) == "stretch"
     op.attributes["mode"] = mode
     if mode == "nearest" and whole and (plain or floors) and stretched:
-        op.attributes["times"] = [new // old for new, old in zip(found, shape, strict=True)]
-    return [checked(found)]
+        op.attributes["times"] = [new // old for new, old in zip(new_shape, shape, strict=True)]
+    return [checked(new_shape)]
 
 
 @infers("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum",
@@ -269,7 +271,7 @@ def _filled(op: Operator) -> list[ShapeOf]:
 
 @infers("Range")
 def _range(op: Operator) -> list[ShapeOf]:
-    start, limit, delta = (float(found.reshape(-1)[0]) for i in range(3) if (found := op.data(i)) is not None)
+    start, limit, delta = (float(data.reshape(-1)[0]) for i in range(3) if (data := op.data(i)) is not None)
     if delta == 0 or not math.isfinite(start + limit + delta):
         raise SpecError("a range in steps of 0")
     return [checked([max(0, math.ceil((limit - start) / delta))])]

@@ -36,8 +36,8 @@ class NetTensor:
 
     def ranks(self) -> list[Axis]:
         """All axes, as they are split now."""
-        found = [*self.batch.leaves()] if self.batch is not None else []
-        return found + [leaf for axis in self.axes for leaf in axis.leaves()]
+        batch_ranks = [*self.batch.leaves()] if self.batch is not None else []
+        return batch_ranks + [leaf for axis in self.axes for leaf in axis.leaves()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,12 +61,12 @@ class View:
 
     def offsets(self) -> dict[Axis, int]:
         """`constants` for the axes as they are split now."""
-        found: dict[Axis, int] = {}
+        offsets: dict[Axis, int] = {}
         for axis, value in self.constants.items():
             for leaf in reversed(axis.leaves()):
-                found[leaf] = value if leaf is axis else value % leaf.size
+                offsets[leaf] = value if leaf is axis else value % leaf.size
                 value //= leaf.size
-        return found
+        return offsets
 
     def same(self, other: View) -> bool:
         """Whether both read the same values in the same order."""
@@ -80,9 +80,9 @@ class View:
 
     def whole(self) -> bool:
         """Whether this is the tensor itself, axis by axis."""
-        own = [leaf for axis in self.tensor.axes for leaf in axis.leaves()]
-        seen = [leaf for axis in self.axes for leaf in spread(axis)]
-        return [leaf.axis for leaf in seen] == own and all(leaf.plain for leaf in seen)
+        tensor_axes = [leaf for axis in self.tensor.axes for leaf in axis.leaves()]
+        factors = [leaf for axis in self.axes for leaf in spread(axis)]
+        return [leaf.axis for leaf in factors] == tensor_axes and all(leaf.plain for leaf in factors)
 
 
 def _size(factors: Sequence[Factor]) -> int:
@@ -158,10 +158,10 @@ class NetAccess:
                 index.update((r, Position({v: 1})) for r, v in zip(leaves, variable.leaves(), strict=True))
             else:
                 assert not position.terms, "a rank that is read at a sum is rigid"
-                rest = position.constant
+                remainder = position.constant
                 for leaf in reversed(leaves):
-                    index[leaf] = Position({}, rest % leaf.size)
-                    rest //= leaf.size
+                    index[leaf] = Position({}, remainder % leaf.size)
+                    remainder //= leaf.size
         order = {rank: i for i, rank in enumerate(self.tensor.ranks())}
         self.index = dict(sorted(index.items(), key=lambda item: order[item[0]]))
         self.guards = tuple(Guard(guard.position.settled(), guard.size) for guard in self.guards)
@@ -194,32 +194,32 @@ def walk(expression: Expression) -> Iterator[Expression]:
     seen: set[int] = set()
     waiting = [expression]
     while waiting:
-        one = waiting.pop()
-        if id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            if isinstance(one, Apply):
-                waiting += reversed(one.arguments)
+        part = waiting.pop()
+        if id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            if isinstance(part, Apply):
+                waiting += reversed(part.arguments)
 
 
 def rebuilt(expression: Expression, leaves: Mapping[int, Expression]) -> Expression:
     """The expression with other leaves, by their identity; parts that occur twice stay shared."""
-    done: dict[int, Expression] = dict(leaves)
+    table: dict[int, Expression] = dict(leaves)
     waiting = [expression]
     while waiting:
-        one = waiting[-1]
-        if id(one) in done:
+        part = waiting[-1]
+        if id(part) in table:
             waiting.pop()
-        elif isinstance(one, Apply):
-            missing = [argument for argument in one.arguments if id(argument) not in done]
+        elif isinstance(part, Apply):
+            missing = [argument for argument in part.arguments if id(argument) not in table]
             if missing:
                 waiting += missing
                 continue
-            arguments = tuple(done[id(argument)] for argument in one.arguments)
-            done[id(one)] = Apply(one.operator, arguments, one.attributes, one.node)
+            arguments = tuple(table[id(argument)] for argument in part.arguments)
+            table[id(part)] = Apply(part.operator, arguments, part.attributes, part.node)
         else:
-            done[id(one)] = one
-    return done[id(expression)]
+            table[id(part)] = part
+    return table[id(expression)]
 
 
 @dataclass(slots=True, eq=False)

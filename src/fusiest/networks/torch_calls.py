@@ -159,11 +159,13 @@ class _FileReader:
         for node in graph["nodes"]:
             target = str(node["target"]).removeprefix("torch.ops.")
             outputs = [names.get(n, n) for output in node["outputs"] for n in _tensor_names(output)]
-            inner = [one["arg"]["as_graph"] for one in node["inputs"] if "as_graph" in one["arg"]]
+            inner = [entry["arg"]["as_graph"] for entry in node["inputs"] if "as_graph" in entry["arg"]]
             if target.startswith("higher_order.wrap") and len(inner) == 1:
                 yield from self._inlined(node, inner[0]["graph"], outputs, names, depth)
                 continue
-            arguments = {str(one["name"]) or str(i): _value(one["arg"], names) for i, one in enumerate(node["inputs"])}
+            arguments = {
+                str(entry["name"]) or str(i): _value(entry["arg"], names) for i, entry in enumerate(node["inputs"])
+            }
             path = _module(str(node.get("metadata", {}).get("nn_module_stack", "")))
             yield TorchCall(
                 str(node.get("name") or (outputs or [target])[0]),
@@ -178,17 +180,17 @@ class _FileReader:
     ) -> Iterator[TorchCall]:
         """The calls of a graph in a graph, which only sets a mode."""
         prefix = f"{(outputs or ['inner'])[0]}."
-        given = [names.get(n, n) for one in node["inputs"] for n in _tensor_names(one["arg"])]
+        argument_names = [names.get(n, n) for entry in node["inputs"] for n in _tensor_names(entry["arg"])]
         inside = {name: prefix + name for name in graph["tensor_values"]}
-        inside.update(zip([n for one in graph["inputs"] for n in _tensor_names(one)], given, strict=False))
-        inside.update(zip([n for one in graph["outputs"] for n in _tensor_names(one)], outputs, strict=False))
+        inside.update(zip([n for entry in graph["inputs"] for n in _tensor_names(entry)], argument_names, strict=False))
+        inside.update(zip([n for entry in graph["outputs"] for n in _tensor_names(entry)], outputs, strict=False))
         yield from self._calls(graph, inside, depth + 1)
 
     def _size(self, size: Any) -> int:
-        found = size["as_int"] if "as_int" in size else self._evaluated(str(size["as_expr"]["expr_str"]))
-        if not isinstance(found, int) or not 0 <= found <= MAX_SIZE:
-            raise SpecError(f"{self.path}: a dimension of {shown(found)}")
-        return found
+        value = size["as_int"] if "as_int" in size else self._evaluated(str(size["as_expr"]["expr_str"]))
+        if not isinstance(value, int) or not 0 <= value <= MAX_SIZE:
+            raise SpecError(f"{self.path}: a dimension of {shown(value)}")
+        return value
 
     def _evaluated(self, text: str) -> int:
         return evaluated(text, ChainMap(dict(self.dims), shared_out(text, self.shares)), self.open, self.path)
@@ -197,9 +199,9 @@ class _FileReader:
         """Tokens of an expert, for each choice of experts."""
         for node in graph["nodes"]:
             if str(node["target"]).endswith("aten.topk.default"):
-                given = {one["name"]: one["arg"] for one in node["inputs"]}
-                sizes = graph["tensor_values"][given["self"]["as_tensor"]["name"]]["sizes"]
-                yield equal_share([self._size(size) for size in sizes], int(given["k"]["as_int"]))
+                arguments = {entry["name"]: entry["arg"] for entry in node["inputs"]}
+                sizes = graph["tensor_values"][arguments["self"]["as_tensor"]["name"]]["sizes"]
+                yield equal_share([self._size(size) for size in sizes], int(arguments["k"]["as_int"]))
 
 
 def shared_out(text: str, shares: set[int]) -> dict[str, int]:
@@ -207,7 +209,7 @@ def shared_out(text: str, shares: set[int]) -> dict[str, int]:
     return dict.fromkeys(re.findall(r"\bu\d+\b", text[:MAX_EXPRESSION]), *shares) if len(shares) == 1 else {}
 
 
-def evaluated(text: str, dims: Mapping[str, int], seen: set[str], path: str) -> int:
+def evaluated(text: str, dims: Mapping[str, int], symbols: set[str], path: str) -> int:
     """A size that is an expression of open dimensions, as torch writes it for people or for SymPy.
 
     >>> [evaluated(text, {"s0": 4}, set(), "x.pt2") for text in ("2*s0 + 1", "Mul(Integer(2), Symbol('s0', integer=True))")]
@@ -216,23 +218,23 @@ def evaluated(text: str, dims: Mapping[str, int], seen: set[str], path: str) -> 
     try:
         if len(text) > MAX_EXPRESSION:
             raise SyntaxError
-        return _arithmetic(ast.parse(text, mode="eval").body, dims, seen, path)
+        return _arithmetic(ast.parse(text, mode="eval").body, dims, symbols, path)
     except (SyntaxError, ValueError, RecursionError, MemoryError, ZeroDivisionError, OverflowError):
         raise SpecError(f"{path}: a dimension of '{shown(text)}', which cannot be evaluated") from None
 
 
-def _arithmetic(node: ast.expr, dims: Mapping[str, int], seen: set[str], path: str) -> int:
-    def inner(one: ast.expr) -> int:
-        found = _arithmetic(one, dims, seen, path)
-        if abs(found) > MAX_SIZE:
+def _arithmetic(node: ast.expr, dims: Mapping[str, int], symbols: set[str], path: str) -> int:
+    def inner(expression: ast.expr) -> int:
+        size = _arithmetic(expression, dims, symbols, path)
+        if abs(size) > MAX_SIZE:
             raise OverflowError
-        return found
+        return size
 
     match node:
         case ast.Constant(value=int() as value):
             return value
         case ast.Name(id=name) | ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str() as name)]):
-            seen.add(name)
+            symbols.add(name)
             if name not in dims:
                 raise SpecError(f"{path}: dimension '{shown(name)}' is open; give --dim {shown(name)}=SIZE")
             return dims[name]
@@ -241,7 +243,7 @@ def _arithmetic(node: ast.expr, dims: Mapping[str, int], seen: set[str], path: s
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -inner(operand)
         case ast.Call(func=ast.Name(id=name), args=arguments) if name in _FUNCTIONS and arguments:
-            return _FUNCTIONS[name]([inner(one) for one in arguments])
+            return _FUNCTIONS[name]([inner(argument) for argument in arguments])
     raise SyntaxError
 
 
@@ -258,9 +260,11 @@ def _tensor_names(argument: Any) -> list[str]:
     if "as_tensor" in argument:
         return [str(argument["as_tensor"]["name"])]
     if "as_tensors" in argument:
-        return [str(one["name"]) for one in argument["as_tensors"]]
+        return [str(entry["name"]) for entry in argument["as_tensors"]]
     if "as_optional_tensors" in argument:
-        return [str(one["as_tensor"]["name"]) if "as_tensor" in one else "" for one in argument["as_optional_tensors"]]
+        return [
+            str(entry["as_tensor"]["name"]) if "as_tensor" in entry else "" for entry in argument["as_optional_tensors"]
+        ]
     return []
 
 
@@ -276,7 +280,7 @@ def _value(argument: Any, names: Mapping[str, str]) -> Any:
     if kind == "as_sym_int":
         return value.get("as_int")
     if kind == "as_sym_ints":
-        return [one.get("as_int") for one in value]
+        return [entry.get("as_int") for entry in value]
     return None
 
 
@@ -324,7 +328,7 @@ class _GraphWalker:
                 self.placeholders.append(name)
                 self._define(name, node.meta.get("val"))
             elif node.op == "output":
-                outputs = [names[one.name] for one in node.all_input_nodes]
+                outputs = [names[input_node.name] for input_node in node.all_input_nodes]
             elif node.op == "call_function":
                 self._call(module, node, name, names)
         return outputs
@@ -350,35 +354,37 @@ class _GraphWalker:
                 names[node.name] = source[node.args[1]]
             return
         if "wrap_with" in target:
-            inner = next(getattr(module, str(one.target)) for one in node.args if getattr(one, "op", "") == "get_attr")
-            given = [names[one.name] for one in node.args if getattr(one, "op", "") not in ("", "get_attr")]
-            own = [one.name for one in inner.graph.nodes if one.op == "placeholder"]
-            made = self.walk(inner, dict(zip(own, given, strict=False)), f"{name}.")
-            self.items[name] = made
-            if not isinstance(value, (tuple, list)) and made:
-                names[node.name] = made[0]
+            inner = next(getattr(module, str(arg.target)) for arg in node.args if getattr(arg, "op", "") == "get_attr")
+            passed = [names[arg.name] for arg in node.args if getattr(arg, "op", "") not in ("", "get_attr")]
+            placeholders = [inside.name for inside in inner.graph.nodes if inside.op == "placeholder"]
+            inner_outputs = self.walk(inner, dict(zip(placeholders, passed, strict=False)), f"{name}.")
+            self.items[name] = inner_outputs
+            if not isinstance(value, (tuple, list)) and inner_outputs:
+                names[node.name] = inner_outputs[0]
             return
         if target.startswith("aten.topk") and len(node.args) > 1 and isinstance(node.args[1], int):
             self.shares.add(equal_share(self.program.tensors[names[node.args[0].name]].shape, node.args[1]))
         several = isinstance(value, (tuple, list))
         outputs = [f"{name}.{i}" for i in range(len(value))] if several else [name]
-        for each, one in zip(outputs, value if several else [value], strict=True):
-            self._define(each, one)
+        for output, tensor in zip(outputs, value if several else [value], strict=True):
+            self._define(output, tensor)
         if several:
             self.items[name] = outputs
         schema = getattr(node.target, "_schema", None)
         listed = (
-            [argument.name for argument in schema.arguments] if schema is not None else map(str, range(len(node.args)))
+            [parameter.name for parameter in schema.arguments]
+            if schema is not None
+            else map(str, range(len(node.args)))
         )
         arguments = dict(zip(listed, node.args, strict=False)) | dict(node.kwargs)
-        plain = {key: self._plain(one, names) for key, one in arguments.items()}
+        plain = {key: self._plain(argument, names) for key, argument in arguments.items()}
         stack = node.meta.get("nn_module_stack") or {}
         path = str(next(reversed(stack.values()))[0]) if stack else ""
         self.program.calls.append(TorchCall(name, target.rpartition(".")[0] or target, plain, tuple(outputs), path))
 
     def _plain(self, value: Any, names: Mapping[str, str]) -> Any:
         if isinstance(value, (list, tuple)):
-            return [self._plain(one, names) for one in value]
+            return [self._plain(item, names) for item in value]
         if hasattr(value, "op") and hasattr(value, "name"):
             return TensorName(names[value.name])
         if isinstance(value, (int, float, bool, str)) or value is None:

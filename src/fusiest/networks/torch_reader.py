@@ -30,29 +30,29 @@ class AtenCall:
 
     def get(self, name: str, default: Any = None) -> Any:
         """An argument that is no tensor."""
-        found = self.call.arguments.get(name)
-        return default if found is None else found
+        value = self.call.arguments.get(name)
+        return default if value is None else value
 
     def tensor(self, *names: str) -> str:
         """The graph's name of a tensor argument, under whichever name it has; empty if it is left out."""
         for name in names:
-            found = self.call.arguments.get(name)
-            if isinstance(found, TensorName):
-                return self.reader.name(found.name)
+            argument = self.call.arguments.get(name)
+            if isinstance(argument, TensorName):
+                return self.reader.name(argument.name)
         return ""
 
     def operand(self, *names: str) -> str:
         """A tensor argument, or a number as a constant."""
-        found = self.tensor(*names)
-        if found:
-            return found
+        tensor = self.tensor(*names)
+        if tensor:
+            return tensor
         value = next((self.call.arguments[n] for n in names if self.call.arguments.get(n) is not None), 0)
         return self.constant(value)
 
     def tensors(self, name: str) -> list[str]:
         """A list of tensors; empty names where one is left out."""
-        given = self.call.arguments.get(name) or []
-        return [self.reader.name(one.name) if isinstance(one, TensorName) else "" for one in given]
+        arguments = self.call.arguments.get(name) or []
+        return [self.reader.name(argument.name) if isinstance(argument, TensorName) else "" for argument in arguments]
 
     def shape(self, name: str) -> TorchShape:
         return self.reader.graph.values[name].shape
@@ -66,16 +66,16 @@ class AtenCall:
         """The shape of the first output."""
         return self.reader.program.tensors[self.call.outputs[0]].shape
 
-    def axis(self, name: str = "dim", default: int = 0, more: int = 0) -> int:
-        """An axis of the argument `self` or `input`."""
-        rank = len(self.shape(self.tensor("self", "input"))) + more
-        return int(self.get(name, default)) % max(rank, 1)
+    def axis(self) -> int:
+        """The argument `dim`: an axis of the argument `self` or `input`."""
+        rank = len(self.shape(self.tensor("self", "input")))
+        return int(self.get("dim", 0)) % max(rank, 1)
 
     def listed(self, name: str, count: int, default: int) -> list[int]:
         """Numbers for each axis of an image: one for all, or a list."""
-        given = self.get(name, [])
-        found = [given] if isinstance(given, int) else list(given)
-        return [int(x) for x in found] * count if len(found) == 1 else [int(x) for x in found] or [default] * count
+        value = self.get(name, [])
+        numbers = [int(number) for number in ([value] if isinstance(value, int) else value)]
+        return numbers * count if len(numbers) == 1 else numbers or [default] * count
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
@@ -163,10 +163,10 @@ class TorchReader:
 
     def name(self, tensor: str) -> str:
         """The graph's name for a tensor that has been made."""
-        found = self.names.get(tensor, tensor)
-        if found not in self.graph.values:
+        graph_name = self.names.get(tensor, tensor)
+        if graph_name not in self.graph.values:
             raise SpecError(f"{self.program.name}: {tensor} is not made before it is used")
-        return found
+        return graph_name
 
     def read(self) -> NetworkGraph:
         for call in self.program.calls:
@@ -183,12 +183,12 @@ class TorchReader:
         if not any(name in self.program.tensors for name in call.outputs):
             return  # checks and symbols
         function = ATEN.get(target[:-1] if in_place else target)
-        one = AtenCall(self, call)
+        aten_call = AtenCall(self, call)
         try:
             if function is not None:
-                function(one)
+                function(aten_call)
             else:
-                _unknown(one)
+                _unknown(aten_call)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
             raise SpecError(
                 f"{self.program.name}: call {call.name} of {target}: its arguments make no sense ({error!r})"

@@ -32,7 +32,7 @@ def reshape(view: View, shape: Sequence[int]) -> View | None:
     stack = spread([factor for axis in view.axes for factor in axis])
     axes: list[tuple[Factor, ...]] = []
     for size in reversed(shape):
-        taken: list[Factor] = []
+        axis_factors: list[Factor] = []
         missing = size
         while missing > 1:
             if not stack:
@@ -42,13 +42,13 @@ def reshape(view: View, shape: Sequence[int]) -> View | None:
             if len(leaves) > 1:  # an earlier split was of this extent, too
                 stack += leaves
             elif missing % factor.size == 0:
-                taken.append(factor)
+                axis_factors.append(factor)
                 missing //= factor.size
             elif factor.extent.split(missing):
                 stack += factor.leaves()
             else:
                 return None
-        axes.append(tuple(reversed(taken)))
+        axes.append(tuple(reversed(axis_factors)))
     if any(factor.size > 1 for factor in stack):
         return None
     return replace(view, axes=tuple(reversed(axes)))
@@ -66,10 +66,10 @@ def expand(view: View, shape: Sequence[int]) -> View:
 
 def repeat(view: View, axis: int, times: int, inner: bool = False) -> View:
     """An axis several times: as a whole, or (`inner`) each of its elements."""
-    more = Factor(Extent(times))
-    own = view.axes[axis]
+    repeats = Factor(Extent(times))
+    factors = view.axes[axis]
     axes = list(view.axes)
-    axes[axis] = (*own, more) if inner else (more, *own)
+    axes[axis] = (*factors, repeats) if inner else (repeats, *factors)
     return replace(view, axes=tuple(axes)) if times > 1 else view
 
 
@@ -88,7 +88,7 @@ def cut_out(view: View, axis: int, start: int, count: int, step: int = 1) -> Vie
     if step != 1:
         return _strided(view, axis, start, count, step)
     stack = spread(view.axes[axis])
-    kept: list[Factor] = []
+    factors: list[Factor] = []
     constants = view.offsets()
     while stack:
         factor = stack.pop()
@@ -96,17 +96,17 @@ def cut_out(view: View, axis: int, start: int, count: int, step: int = 1) -> Vie
         if len(leaves) > 1:
             stack += leaves
         elif start % factor.size == 0 and count % factor.size == 0:
-            kept.append(factor)
+            factors.append(factor)
             start, count = start // factor.size, count // factor.size
         elif (grain := math.gcd(start, count, factor.size)) > 1 and factor.extent.split(grain):
             stack += factor.leaves()
         elif (start + count - 1) // factor.size == start // factor.size:
             part = _moved(factor, start % factor.size, count, 1, constants)
-            kept += [part] if count > 1 else []
+            factors += [part] if count > 1 else []
             start, count = start // factor.size, 1
         else:
             return None
-    return _with_axis(replace(view, constants=constants), axis, kept[::-1])
+    return _with_axis(replace(view, constants=constants), axis, factors[::-1])
 
 
 def _strided(view: View, axis: int, start: int, count: int, step: int) -> View | None:

@@ -42,13 +42,17 @@ def pool(lowering: Lowering, node: GraphNode) -> None:
 
 def _on_images(slide: Sliding, image: Sequence[int]) -> Sliding:
     """Along an axis of size 1, every window has its only element, and whatever it adds does not count."""
-    one = [size == 1 for size in image]
+    is_single = [size == 1 for size in image]
 
-    def ones(given: Sequence[int], value: int) -> list[int]:
-        return [value if single else number for single, number in zip(one, given, strict=True)]
+    def replaced(numbers: Sequence[int], value: int) -> list[int]:
+        return [value if single else number for single, number in zip(is_single, numbers, strict=True)]
 
     return Sliding(
-        ones(slide.kernel, 1), ones(slide.strides, 1), ones(slide.dilations, 1), ones(slide.before, 0), slide.outputs
+        replaced(slide.kernel, 1),
+        replaced(slide.strides, 1),
+        replaced(slide.dilations, 1),
+        replaced(slide.before, 0),
+        slide.outputs,
     )
 
 
@@ -73,12 +77,12 @@ def reduce(lowering: Lowering, node: GraphNode) -> None:
 
 def _powers(node: GraphNode, power: float):  # type: ignore[no-untyped-def]
     def body(accesses: Sequence[NetAccess], _: object) -> Expression:
-        one = accesses[0]
+        access = accesses[0]
         if node.operator in ("ReduceL2", "ReduceSumSquare"):
-            return apply("Mul", one, one)
+            return apply("Mul", access, access)
         if node.operator in ("LpPool", "GlobalLpPool", "ReduceL1"):
-            return apply("Pow", apply("Abs", one), apply("Constant", value=power))
-        return apply("Exp", one) if node.operator == "ReduceLogSumExp" else one
+            return apply("Pow", apply("Abs", access), apply("Constant", value=power))
+        return apply("Exp", access) if node.operator == "ReduceLogSumExp" else access
 
     return body
 
@@ -128,12 +132,12 @@ def dynamic_quantization(lowering: Lowering, node: GraphNode) -> None:
         )
         for kind in ("min", "max")
     )
-    both: list[tuple[View, list[str | None]]] = [(least, []), (most, [])]
+    extremes: list[tuple[View, list[str | None]]] = [(least, []), (most, [])]
     scale = lowering.einsum(
-        node, both, [], Recipe("subtract", lambda a, _: apply("QuantizationScale", *a), suffix="scale")
+        node, extremes, [], Recipe("subtract", lambda a, _: apply("QuantizationScale", *a), suffix="scale")
     )
     zero = lowering.einsum(
-        node, [*both, (scale, [])], [], Recipe("round", lambda a, _: apply("QuantizationZero", *a), suffix="zero")
+        node, [*extremes, (scale, [])], [], Recipe("round", lambda a, _: apply("QuantizationZero", *a), suffix="zero")
     )
     operands = [(view, labels), (scale, []), (zero, [])]
     recipe = Recipe("quantize", lambda a, _: Apply("QuantizeLinear", tuple(a), {"unsigned": True}))

@@ -32,12 +32,12 @@ def operator_word(operator: str) -> str:
 def word_of(expression: Expression) -> str:
     """What an expression computes: the well-known name of its operations together, or else the outermost one."""
     operators = [part.operator for part in walk(expression) if isinstance(part, Apply)]
-    found = set(operators) - {"Cast", "Identity"}
-    if "Erf" in found or {"Tanh", "Pow"} <= found:
+    operations = set(operators) - {"Cast", "Identity"}
+    if "Erf" in operations or {"Tanh", "Pow"} <= operations:
         return "gelu"
-    if found - AFFINE == {"Sigmoid"} and operators[0] == "Mul":
+    if operations - AFFINE == {"Sigmoid"} and operators[0] == "Mul":
         return "silu"
-    if found - AFFINE == {"HardSigmoid"} and operators[0] == "Mul":
+    if operations - AFFINE == {"HardSigmoid"} and operators[0] == "Mul":
         return "hard_swish"
     telling = [operator for operator in operators if operator not in AFFINE]
     return operator_word(telling[0] if telling else operators[0] if operators else "Identity")

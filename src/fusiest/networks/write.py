@@ -5,12 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from fusiest.networks.extents import Axis
 from fusiest.networks.lowered import Lowered
 from fusiest.networks.names import NetNames, node_text
 from fusiest.networks.options import ImportOptions
 from fusiest.networks.tensors import RESULT, Apply, Expression, NetAccess, NetEinsum, Position, walk
-from fusiest.networks.words import AFFINE, operator_word, word_of
+from fusiest.networks.words import AFFINE, word_of
 from fusiest.spec import parse_einsum
 
 _SYMBOLS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Sum": "+"}
@@ -76,7 +75,7 @@ class _NetWriter:
 
     def bounds(self) -> dict[str, int]:
         """Variables that no size of a rank bounds."""
-        found: dict[str, int] = {}
+        bounds: dict[str, int] = {}
         for einsum in self.lowered.einsums:
             for variable in einsum.variables:
                 ranks = [
@@ -86,8 +85,8 @@ class _NetWriter:
                     if position.alone is variable and rank.size == variable.size
                 ]
                 if all(self.names.ranks[rank] in self.outside for rank in ranks):
-                    found[self.names.variables[einsum, variable]] = variable.size
-        return found
+                    bounds[self.names.variables[einsum, variable]] = variable.size
+        return bounds
 
     def einsum(self, einsum: NetEinsum) -> list[str]:
         """A comment with its nodes, and the Einsum."""
@@ -107,10 +106,10 @@ class _NetWriter:
         return [*comment, f'  - "{text}"' if len(fields) == 1 else f"  - {{{', '.join(fields)}}}"]
 
     def comment(self, einsum: NetEinsum) -> list[str]:
-        others = [node for node in dict.fromkeys(einsum.nodes) if node is not einsum.node]
+        folded = [node for node in dict.fromkeys(einsum.nodes) if node is not einsum.node]
         text = node_text(einsum.node) + (f", {einsum.suffix}" if einsum.suffix else "")
-        if others:
-            text += ", with " + ", ".join(node_text(node) for node in others[:6]) + (", …" if len(others) > 6 else "")
+        if folded:
+            text += ", with " + ", ".join(node_text(node) for node in folded[:6]) + (", …" if len(folded) > 6 else "")
         return textwrap.wrap(text, 116, break_long_words=False, break_on_hyphens=False)
 
     def _weight(self, einsum: NetEinsum) -> str:
@@ -176,14 +175,14 @@ def position_text(terms: Mapping[str, int], constant: int) -> str:
     >>> position_text({"p": 2, "r": 1}, -1), position_text({}, 3), position_text({"p": -1}, 63)
     ('2*p + r - 1', '3', '-p + 63')
     """
-    found = ""
+    text = ""
     for name, factor in [*terms.items(), ("", constant)]:
         if factor == 0:
             continue
         size = f"{abs(factor)}" if not name else name if abs(factor) == 1 else f"{abs(factor)}*{name}"
         sign = "-" if factor < 0 else "+"
-        found += f" {sign} {size}" if found else ("-" if factor < 0 else "") + size
-    return found or "0"
+        text += f" {sign} {size}" if text else ("-" if factor < 0 else "") + size
+    return text or "0"
 
 
 def _inside(position: Position, size: int) -> bool:
@@ -191,6 +190,3 @@ def _inside(position: Position, size: int) -> bool:
     least = position.constant + sum(c * (v.size - 1) for v, c in position.terms.items() if c < 0)
     most = position.constant + sum(c * (v.size - 1) for v, c in position.terms.items() if c > 0)
     return least >= 0 and most < size
-
-
-__all__ = ["Axis", "operator_word", "position_text", "workload_yaml"]
