@@ -118,8 +118,8 @@ def unpruned(
 
 def _limited(spec: Spec) -> list[str]:
     """Memories that have a size for any Einsum: what is in them counts for all."""
-    every = (c for info in spec.info.einsums.values() for c in bind_all(spec, info).values())
-    return list(dict.fromkeys(c.name for c in every if c.kind == "memory" and math.isfinite(c.size)))
+    components = (c for info in spec.info.einsums.values() for c in bind_all(spec, info).values())
+    return list(dict.fromkeys(c.name for c in components if c.kind == "memory" and math.isfinite(c.size)))
 
 
 def _nest(spec: Spec, nodes: Sequence[Node]) -> EinsumNest:

@@ -134,10 +134,10 @@ def _above_the_split(branches: Sequence[EinsumBranch], runs: Sequence[range], de
         for i in (i for run in runs for i in run):
             holders = branches[i].holders[depth]
             cuts[i] = max((n + 1 for n, node in enumerate(holders) if node in above), default=0)
-        more = {node for i, cut in cuts.items() for node in branches[i].holders[depth][:cut]} - above
-        if not more:
+        lifted = {node for i, cut in cuts.items() for node in branches[i].holders[depth][:cut]} - above
+        if not lifted:
             return cuts
-        above |= more
+        above |= lifted
 
 
 def _exchanged(branches: Sequence[EinsumBranch], runs: Sequence[range], depth: int) -> set[Node]:

@@ -50,9 +50,9 @@ class _Limiting:
 
     def _read(self, directive: Directive) -> None:
         number = find_level(self.levels, directive.target, directive.source, directive.kind)
-        more = directive.more
+        fields = directive.constraint_fields
         for key in _REFUSED:
-            if key in more:
+            if key in fields:
                 raise SpecError(f"{directive.target}: the constraint {key} is not supported", directive.source)
         if directive.kind == "dataspace":
             self._read_kept(directive, number)
@@ -65,7 +65,7 @@ class _Limiting:
                 "min_parallelism",
                 "no_multicast_no_reduction",
             ):
-                if key in more:
+                if key in fields:
                     raise SpecError(
                         f"{directive.target}: the temporal constraint {key} is not supported", directive.source
                     )
@@ -80,8 +80,8 @@ class _Limiting:
                 raise SpecError(f"{directive.target}: {factor.dimension} has two factors", directive.source)
 
     def _read_kept(self, directive: Directive, number: int) -> None:
-        more = directive.more
-        only = names_of(more.get("keep_only"), "keep_only", directive.source)
+        fields = directive.constraint_fields
+        only = names_of(fields.get("keep_only"), "keep_only", directive.source)
         keep = {self.problem.space(name, directive.source).name for name in (*directive.keep, *only)}
         bypass = {self.problem.space(name, directive.source).name for name in directive.bypass}
         if only:
@@ -93,7 +93,7 @@ class _Limiting:
 
     def _all_factors(self, directive: Directive) -> Iterator[DirectiveFactor]:
         """Factors that are given, and those that others imply."""
-        more, sizes = directive.more, self.problem.sizes
+        fields, sizes = directive.constraint_fields, self.problem.sizes
         factored = {factor.dimension for factor in directive.factors}
         for factor in directive.factors:
             if factor.dimension not in sizes:
@@ -108,10 +108,10 @@ class _Limiting:
                 )
             else:
                 yield factor
-        ones = set(sizes) - factored if "factors_only" in more else set()
+        ones = set(sizes) - factored if "factors_only" in fields else set()
         if directive.kind == "temporal":
             for name in names_of(
-                more.get("no_iteration_over_dataspaces"), "no_iteration_over_dataspaces", directive.source
+                fields.get("no_iteration_over_dataspaces"), "no_iteration_over_dataspaces", directive.source
             ):
                 ones |= self.problem.space(name, directive.source).dimensions - factored
         yield from (DirectiveFactor(dimension, "==", 1) for dimension in sorted(ones))
@@ -237,18 +237,18 @@ class _Limiting:
 
     def _reuse(self, directive: Directive) -> list[str]:
         """Multicast that is forbidden, tensors that must be multicast, and how much of the fanout must be in use."""
-        more, lines = directive.more, list[str]()
-        single = names_of(more.get("no_reuse"), "no_reuse", directive.source)
-        single += names_of(more.get("no_multicast_no_reduction"), "no_multicast_no_reduction", directive.source)
+        fields, lines = directive.constraint_fields, list[str]()
+        single = names_of(fields.get("no_reuse"), "no_reuse", directive.source)
+        single += names_of(fields.get("no_multicast_no_reduction"), "no_multicast_no_reduction", directive.source)
         if single:
             lines.append(f"may_reuse: ~({self._set(single, directive)})")
-        never = names_of(more.get("no_iteration_over_dataspaces"), "no_iteration_over_dataspaces", directive.source)
+        never = names_of(fields.get("no_iteration_over_dataspaces"), "no_iteration_over_dataspaces", directive.source)
         if never:
             lines.append(f"reuse: {self._set(never, directive)}")
-        if "maximize_dims" in more:
+        if "maximize_dims" in fields:
             lines.append("min_usage: 1")
-        elif isinstance(more.get("min_parallelism"), (int, float)):
-            lines.append(f"min_usage: {more['min_parallelism']}")
+        elif isinstance(fields.get("min_parallelism"), (int, float)):
+            lines.append(f"min_usage: {fields['min_parallelism']}")
         return lines
 
     def _set(self, names: list[str], directive: Directive) -> str:

@@ -50,8 +50,8 @@ class Directive:
     split: int | None = None
     keep: tuple[str, ...] = ()
     bypass: tuple[str, ...] = ()
-    more: Mapping[str, Any] = field(default_factory=dict)
-    """Everything else that it says."""
+    constraint_fields: Mapping[str, Any] = field(default_factory=dict)
+    """What only constraints say, as it is written."""
 
     def order(self, dimensions: Sequence[str], strict: bool = True) -> list[str]:
         """The dimensions that the permutation lists, innermost first. Those of size 1 are gone, which constraints may name."""
@@ -83,14 +83,14 @@ def read_directive(table: FileTable, kind: str | None = None, target: str | None
     split = table.get("split")
     if split is not None and (isinstance(split, bool) or not isinstance(split, int)):
         raise SpecError(f"{target}: split must be a whole number", table.source)
-    more = FileTable(
+    constraint_fields = FileTable(
         {k: v for k, v in table.items() if k in _CONSTRAINT_FIELDS and v not in (None, [], {})}, table.source
     )
     factors = [*_factors(table.get("factors"), target, table), *_factors(table.get("factors_only"), target, table)]
     return Directive(
         target, str(kind), table.source, tuple(factors), table.get("permutation"), split,
         tuple(names_of(table.get("keep"), "keep", table.source)), tuple(names_of(table.get("bypass"), "bypass", table.source)),
-        more,
+        constraint_fields,
     )  # fmt: skip
 
 
