@@ -35,8 +35,8 @@ def subject_of(
     options = dataclasses.replace(result.options, objective=result.objective)
     info = result.spec.info
     fusable = unfused and any(set(info.users[tensor]) - set(makers) for tensor, makers in info.producers.items())
-    other = unfused_optimum(result.spec, options, progress) if fusable else None
-    return Subject(result, other, title or "Mapping report", note)
+    unfused_result = unfused_optimum(result.spec, options, progress) if fusable else None
+    return Subject(result, unfused_result, title or "Mapping report", note)
 
 
 def report_html(subject: Subject) -> str:

@@ -75,8 +75,10 @@ def _sets(name: str, saved: Saved) -> list[list[str]]:
     rows = []
     for fused in (s for s in fused_sets(saved.spec, saved.looptree) if len(s.einsums) > 1):
         memories = dict.fromkeys(fused.tensors.values())
-        kept = [f"{', '.join(t for t, m in fused.tensors.items() if m == memory)} in {memory}" for memory in memories]
-        rows.append([name, ", ".join(fused.einsums), "; ".join(kept)])
+        backings = [
+            f"{', '.join(t for t, m in fused.tensors.items() if m == memory)} in {memory}" for memory in memories
+        ]
+        rows.append([name, ", ".join(fused.einsums), "; ".join(backings)])
     return rows or [[name, "none", "–"]]
 
 

@@ -11,30 +11,30 @@ from fusiest.spec import ComponentCosts, Spec
 def cost_section(spec: Spec) -> dict[str, Any] | None:
     """Rows, totals and sources; None where no figure is estimated and nothing has an area or leaks."""
     costs = spec.costs()
-    if not any(one.estimated or one.area or one.leak_power for one in costs):
+    if not any(component.estimated or component.area or component.leak_power for component in costs):
         return None
     return {
-        "rows": [_row(one) for one in costs],
-        "area": math.fsum(one.total_area or 0.0 for one in costs),
-        "area_unknown": [one.name for one in costs if one.area is None],
-        "leak_power": math.fsum(one.total_leak_power for one in costs),
-        "sources": [[one.name, list(one.explanations)] for one in costs if one.explanations],
+        "rows": [_row(component) for component in costs],
+        "area": math.fsum(component.total_area or 0.0 for component in costs),
+        "area_unknown": [component.name for component in costs if component.area is None],
+        "leak_power": math.fsum(component.total_leak_power for component in costs),
+        "sources": [[component.name, list(component.explanations)] for component in costs if component.explanations],
     }
 
 
-def _row(one: ComponentCosts) -> dict[str, Any]:
-    known = one.to_json()
+def _row(component: ComponentCosts) -> dict[str, Any]:
+    figures = component.to_json()
     shown = ("name", "class", "count", "area", "leak_power", "total_area", "total_leak_power", "actions")
-    return {**{name: known[name] for name in shown}, "source": _source(one)}
+    return {**{name: figures[name] for name in shown}, "source": _source(component)}
 
 
-def _source(one: ComponentCosts) -> str:
+def _source(component: ComponentCosts) -> str:
     """In a word; where figures differ in it, the word of most of them, and then which ones have another.
 
     Whether a figure is `given`, `estimated`, `extrapolated` or `assumed` is how its provenance begins.
     """
     figures: dict[str, list[str]] = {}
-    for figure, text in one.provenance.items():
+    for figure, text in component.provenance.items():
         figures.setdefault(text.split(" by ")[0], []).append(figure.replace(".", " ").replace("_", " "))
     first, *others = sorted(figures, key=lambda word: -len(figures[word]))
     return "; ".join([first, *(f"{word}: {', '.join(figures[word])}" for word in others)])

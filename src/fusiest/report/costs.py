@@ -30,11 +30,11 @@ def energy_by_tensor(names: Names, shares: Sequence[EnergyShare]) -> Bars:
         totals[_spender(share)] = totals.get(_spender(share), 0.0) + share.joules
     order = sorted((t for t in totals if totals[t]), key=lambda t: -totals[t])
     shown = order if len(order) <= MOST_TENSORS + 1 else order[:MOST_TENSORS]
-    rest = f"{len(order) - len(shown)} others"
-    categories = [*shown, *([rest] if len(shown) < len(order) else [])]
+    others = f"{len(order) - len(shown)} others"
+    categories = [*shown, *([others] if len(shown) < len(order) else [])]
 
     def category(share: EnergyShare) -> str:
-        return _spender(share) if _spender(share) in shown else rest
+        return _spender(share) if _spender(share) in shown else others
 
     return _energy(shares, "Energy by tensor", categories, category, _components(names))
 
@@ -68,9 +68,9 @@ def _tensors(names: Names, shares: Sequence[EnergyShare]) -> _Split:
         if share.tensor and share.joules and not share.partial:
             amounts[share.tensor] = amounts.get(share.tensor, 0.0) + share.joules
     groups = names.groups(amounts)
-    of = {tensor: group.name for group in groups for tensor in group.members}
+    group_of = {tensor: group.name for group in groups for tensor in group.members}
     colors = {**{group.name: group.color for group in groups}, PARTIAL: "partial", COMPUTE: "compute", LEAK: "leak"}
-    return _Split(lambda s: PARTIAL if s.partial else of[s.tensor] if s.tensor else _spender(s), colors)
+    return _Split(lambda s: PARTIAL if s.partial else group_of[s.tensor] if s.tensor else _spender(s), colors)
 
 
 def _energy(
@@ -84,14 +84,14 @@ def _energy(
     joules: dict[str, dict[str, float]] = {}
     for share in shares:
         if share.joules:
-            part = joules.setdefault(split.series(share), {})
-            part[category(share)] = part.get(category(share), 0.0) + share.joules
-    kept = [c for c in categories if any(c in part for part in joules.values())]
+            by_category = joules.setdefault(split.series(share), {})
+            by_category[category(share)] = by_category.get(category(share), 0.0) + share.joules
+    shown = [c for c in categories if any(c in by_category for by_category in joules.values())]
     series = [
-        Series(name=name, color=color, values=[joules[name].get(c, 0.0) for c in kept])
+        Series(name=name, color=color, values=[joules[name].get(c, 0.0) for c in shown])
         for name, color in split.colors.items() if name in joules
     ]  # fmt: skip
-    return Bars(title=title, axis="energy", unit="J", categories=kept, series=series)
+    return Bars(title=title, axis="energy", unit="J", categories=shown, series=series)
 
 
 def latency_by_einsum(names: Names, evaluation: Evaluation) -> Bars:
@@ -134,16 +134,16 @@ def utilization(parts: Anatomy, evaluation: Evaluation, limit: Mapping[str, Spee
     spatial = []
     for nest in parts.nests:
         if nest.einsum.name in einsums:
-            used = nest.used_fanout()
+            fanouts = nest.used_fanout()
             share = 1.0
             for component in nest.path.components:
                 for d in component.dimensions:
-                    share *= used[d.component, d.name] * d.usage_scale / d.fanout
+                    share *= fanouts[d.component, d.name] * d.usage_scale / d.fanout
             spatial.append(share)
     return Bars(
         title="Utilization of the computes", axis="share of the peak", unit="%", categories=einsums, stacked=False,
         series=[
-            Series(name="operations per second", color="found", values=[100 * x for x in reached]),
-            Series(name="instances in use", color="other", values=[100 * x for x in spatial]),
+            Series(name="operations per second", color="found", values=[100 * share for share in reached]),
+            Series(name="instances in use", color="other", values=[100 * share for share in spatial]),
         ],
     )  # fmt: skip

@@ -70,7 +70,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
         "advice": result.advice,
         "best": subject.best,
         "usage": result.options.usage,
-        "points": _points(result, result),
+        "points": _points(result, result.options.usage),
         "kept": kept_views(subject),
         "tensors": [[t, names.tensor_color(t), ROLES[names.roles[t]]] for t in names.tensors],
         "outermost": background.machine.outermost[0],
@@ -129,10 +129,9 @@ def all_charts(subject: Subject, mapping: Mapping) -> dict[str, Chart]:
     return {**result_charts(subject), **mapping_charts(subject.background, mapping.looptree, mapping.evaluation)}
 
 
-def _points(result: Result, found: Result) -> list[list[float]]:
-    """Energy and latency of each mapping; and the bytes that it needs, if the usage of a memory was an objective."""
-    memory = result.options.usage
-    return [[m.energy, m.latency, *([used_bytes(m, memory)] if memory else [])] for m in found.mappings]
+def _points(result: Result, memory: str | None) -> list[list[float]]:
+    """Energy and latency of each mapping; and the bytes that it needs of a memory whose usage was an objective."""
+    return [[m.energy, m.latency, *([used_bytes(m, memory)] if memory else [])] for m in result.mappings]
 
 
 def _unfused(subject: Subject) -> dict[str, Any] | None:
@@ -140,20 +139,20 @@ def _unfused(subject: Subject) -> dict[str, Any] | None:
         return None
     if isinstance(subject.unfused, str):
         return {"missing": subject.unfused}
-    return {"points": _points(subject.result, subject.unfused), "optimal": subject.unfused.optimal}
+    return {"points": _points(subject.unfused, subject.result.options.usage), "optimal": subject.unfused.optimal}
 
 
 def _roofline(subject: Subject) -> dict[str, Any]:
     """What the whole workload takes at least: on each compute at its peak, and at the outermost memory's bandwidth."""
-    found, machine = subject.background.limits.values(), subject.background.machine
-    computes = [dataclasses.asdict(share) for share in shares(found) if share.peak < math.inf]
-    memory = sum(limit.memory_seconds for limit in found)
+    limits, machine = subject.background.limits.values(), subject.background.machine
+    computes = [dataclasses.asdict(share) for share in shares(limits) if share.peak < math.inf]
+    memory = sum(limit.memory_seconds for limit in limits)
     bandwidth = machine.bandwidths[machine.outermost[0]]
     return {
         "convention": CONVENTION,
-        "operations": sum(limit.operations for limit in found),
+        "operations": sum(limit.operations for limit in limits),
         "computes": computes,
         "memory_seconds": memory,
-        "seconds": max(sum(limit.compute_seconds for limit in found), memory),
+        "seconds": max(sum(limit.compute_seconds for limit in limits), memory),
         "bandwidth": bandwidth if bandwidth < math.inf else None,
     }

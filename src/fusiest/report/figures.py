@@ -183,8 +183,8 @@ def _ends(chart: Bars, axes: Axes) -> None:
         parts += [chart.ends[i]] if chart.ends and chart.ends[i] else []
         tip = total if chart.stacked else max((s.values[i] or 0 for s in chart.series), default=0)
         if parts:
-            at = (tip, i) if tip or not chart.log else (axes.get_xlim()[0], i)
-            axes.annotate(" · ".join(parts), at, (3, 0), textcoords="offset points", va="center", fontsize=7, color="#545d68",
+            place = (tip, i) if tip or not chart.log else (axes.get_xlim()[0], i)
+            axes.annotate(" · ".join(parts), place, (3, 0), textcoords="offset points", va="center", fontsize=7, color="#545d68",
                           annotation_clip=False)  # fmt: skip
     if chart.stacked and not chart.log:
         axes.set_xlim(0, max(_totals(chart), default=0) * (1.35 if any(chart.ends) else 1.2) or 1)

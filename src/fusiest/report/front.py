@@ -23,13 +23,13 @@ def front_charts(result: Result, unfused: Result | None) -> dict[str, Points]:
 
 def front(result: Result, unfused: Result | None) -> Points:
     """Energy and latency of everything that was found, and of the unfused optimum."""
-    clouds = [_cloud(result, found_name(result), "circle", lambda m: m.latency, lambda m: m.energy)]
+    clouds = [_cloud(result, mapping_name(result), "circle", lambda m: m.latency, lambda m: m.energy)]
     if unfused is not None:
         clouds.append(_cloud(unfused, "unfused optimum", "diamond", lambda m: m.latency, lambda m: m.energy))
     return Points(title="Energy and latency", x_axis="latency", x_unit="s", y_axis="energy", y_unit="J", clouds=clouds)
 
 
-def found_name(result: Result) -> str:
+def mapping_name(result: Result) -> str:
     return "optimal mapping" if result.optimal else "mapping"
 
 
@@ -54,8 +54,8 @@ def capacity(result: Result, unfused: Result | None, cost: str) -> Points:
     memory = result.options.usage
     assert memory is not None
     slopes = [_Slope(result, memory, cost)] + ([_Slope(unfused, memory, cost)] if unfused is not None else [])
-    sizes = [x for slope in slopes for x in slope.used]
-    zero = None if all(sizes) else min((x for x in sizes if x), default=1.0) / 4
+    sizes = [size for slope in slopes for size in slope.used_bytes]
+    zero = None if all(sizes) else min((size for size in sizes if size), default=1.0) / 4
     clouds = [slopes[0].cloud(f"least {WORDS[cost]} for its capacity", "circle", slopes[0].best, zero)]
     others = [i for i in range(len(result.mappings)) if i not in set(slopes[0].best)]
     if others:
@@ -80,7 +80,7 @@ class _Slope:
     cost: str
 
     @cached_property
-    def used(self) -> list[float]:
+    def used_bytes(self) -> list[float]:
         return [used_bytes(m, self.memory) for m in self.result.mappings]
 
     @cached_property
@@ -90,16 +90,16 @@ class _Slope:
     @cached_property
     def best(self) -> list[int]:
         """Mappings that cost less than all that need no more, the smallest first."""
-        found: list[int] = []
-        for i in sorted(range(len(self.used)), key=lambda i: (self.used[i], self.values[i])):
-            if not found or self.values[i] < self.values[found[-1]]:
-                found.append(i)
-        return found
+        numbers: list[int] = []
+        for i in sorted(range(len(self.used_bytes)), key=lambda i: (self.used_bytes[i], self.values[i])):
+            if not numbers or self.values[i] < self.values[numbers[-1]]:
+                numbers.append(i)
+        return numbers
 
     def cloud(self, name: str, marker: Marker, chosen: list[int], zero: float | None) -> Cloud:
-        own = marker != "diamond"
+        ours = marker != "diamond"
         return Cloud(
-            name=name, color="found" if own else "other", marker=marker, steps=marker != "small",
-            xs=[self.used[i] or zero or 0 for i in chosen], ys=[self.values[i] for i in chosen],
-            labels=[f"{'mapping' if own else name} {i + 1}" for i in chosen], numbers=chosen if own else (),
+            name=name, color="found" if ours else "other", marker=marker, steps=marker != "small",
+            xs=[self.used_bytes[i] or zero or 0 for i in chosen], ys=[self.values[i] for i in chosen],
+            labels=[f"{'mapping' if ours else name} {i + 1}" for i in chosen], numbers=chosen if ours else (),
         )  # fmt: skip

@@ -35,8 +35,8 @@ def graph(background: Background, tree: LoopTree) -> Graph:
     backing, number = backing_memories(tree), {name: i for i, name in enumerate(info.einsums)}
     boxes = []
     for name, einsum in info.einsums.items():
-        kept = backing[einsum.output]
-        note = kept if name == einsum.output else f"{einsum.output} in {kept}"
+        memory = backing[einsum.output]
+        note = memory if name == einsum.output else f"{einsum.output} in {memory}"
         boxes.append(
             ChartBox(name=str(name), note=note, color=color[name], tag=letter[name], hover=einsum_line(einsum))
         )
@@ -55,23 +55,23 @@ def graph(background: Background, tree: LoopTree) -> Graph:
 def _set_colors(sets: tuple[FusedSet, ...]) -> dict[str, str]:
     """Of each Einsum: its set's, or none."""
     numbers = itertools.count()
-    found = {}
+    colors = {}
     for fused in sets:
         color = f"set:{next(numbers)}" if len(fused.einsums) > 1 else "other"
-        found.update(dict.fromkeys(fused.einsums, color))
-    return found
+        colors.update(dict.fromkeys(fused.einsums, color))
+    return colors
 
 
 def _graph_legend(sets: tuple[FusedSet, ...], edges: list[Edge], outer: list[str]) -> list[tuple[str, str, str]]:
     color = _set_colors(sets)
-    found = [
+    legend = [
         (color[s.einsums[0]], f"fused set {name}", "") for name, s in zip(set_names(sets), sets, strict=True) if name
     ]
     if any(edge.strong for edge in edges):
-        found.append(("", "stays on chip", "line"))
+        legend.append(("", "stays on chip", "line"))
     if not all(edge.strong for edge in edges):
-        found.append(("", f"goes through {' or '.join(outer)}", "dash"))
-    return found
+        legend.append(("", f"goes through {' or '.join(outer)}", "dash"))
+    return legend
 
 
 def set_table(background: Background, tree: LoopTree, parts: Anatomy, evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -83,36 +83,36 @@ def set_table(background: Background, tree: LoopTree, parts: Anatomy, evaluation
     color = _set_colors(sets)
     rows = [(letter, s.einsums, s.tensors) for letter, s in zip(set_names(sets), sets, strict=True) if letter]
     alone = tuple(s.einsums[0] for s in sets if len(s.einsums) == 1)
-    found = []
+    table = []
     for letter, einsums, tensors in [*rows, *([("", alone, {})] if alone else [])]:
         operations = sum(limit[e].operations for e in einsums)
         moved = sum(traffic[e] for e in einsums)
-        own = [evaluation.einsums[e] for e in einsums]
-        found.append(
+        evaluations = [evaluation.einsums[e] for e in einsums]
+        table.append(
             {"name": letter, "color": color[einsums[0]], "einsums": list(einsums),
              "kept": [[m, [names.tensors[t] for t in tensors if tensors[t] == m]] for m in dict.fromkeys(tensors.values())],
              "operations": operations, "moved": moved, "intensity": intensity(operations, moved),
-             "energy": sum(e.energy for e in own), "latency": sum(e.latency for e in own)}
+             "energy": sum(e.energy for e in evaluations), "latency": sum(e.latency for e in evaluations)}
         )  # fmt: skip
-    return found
+    return table
 
 
-def intensity_chart(background: Background, own: Mapping[str, Rate]) -> Bars:
+def intensity_chart(background: Background, rates: Mapping[str, Rate]) -> Bars:
     """Operations per byte of outermost-memory traffic, per Einsum, with the balance of the machine as a line."""
     machine, unfused = background.machine, background.unfused
-    series = [Series(name="this mapping", color="found", values=[rate.outer for rate in own.values()])]
+    series = [Series(name="this mapping", color="found", values=[rate.outer for rate in rates.values()])]
     if unfused:
-        series.append(Series(name="unfused optimum", color="other", values=[unfused[e].outer for e in own]))
-    busiest = max(background.limits.values(), key=lambda x: x.operations)
+        series.append(Series(name="unfused optimum", color="other", values=[unfused[e].outer for e in rates]))
+    busiest = max(background.limits.values(), key=lambda limit: limit.operations)
     balance = busiest.peak / machine.bandwidths[machine.outermost[0]]
     memory = machine.outermost[0]
     return Bars(
         title="Computational intensity",
         axis=f"operations per byte of {memory} traffic",
         unit="op/B",
-        categories=list(own),
+        categories=list(rates),
         series=series,
-        ends=[_end(background.limits[e].operations, own[e].outer, memory) for e in own],
+        ends=[_end(background.limits[e].operations, rates[e].outer, memory) for e in rates],
         level=balance if 0 < balance < math.inf else None,
         level_name=f"balance of {busiest.compute} and {memory}: bandwidth-bound below",
         stacked=False,

@@ -21,7 +21,7 @@ _TURNS = 1_000
 
 _SETTING = """
 var global = globalThis, exports, module, require;
-var waiting = [], found = null, failed = null;
+var waiting = [], placed = null, failed = null;
 globalThis.setTimeout = (work) => { waiting.push(work); };
 globalThis.clearTimeout = () => {};
 """
@@ -52,15 +52,15 @@ def arranged(chart: Graph, room: float) -> Arrangement:
     edges = [{"source": edge.source, "target": edge.target} for edge in chart.edges]
     engine = _engine(threading.get_ident())
     engine.evaljs(
-        "waiting = []; found = failed = null;"
-        "arranged(new ELK(), dukpy.chart, dukpy.room).then((it) => { found = it; }, (error) => { failed = String(error); }); null",
+        "waiting = []; placed = failed = null;"
+        "arranged(new ELK(), dukpy.chart, dukpy.room).then((layout) => { placed = layout; }, (error) => { failed = String(error); }); null",
         chart={"boxes": lengths, "edges": edges}, room=room,
     )  # fmt: skip
     for _ in range(_TURNS):
-        if engine.evaljs("found !== null || failed !== null"):
+        if engine.evaljs("placed !== null || failed !== null"):
             break
         engine.evaljs("while (waiting.length) waiting.shift()(); null")
-    placed: dict[str, Any] | None = engine.evaljs("found")
+    placed: dict[str, Any] | None = engine.evaljs("placed")
     if placed is None:
         raise FusiestError(f"the graph of {len(chart.boxes)} Einsums cannot be laid out: {engine.evaljs('failed')}")
     return Arrangement(

@@ -54,10 +54,10 @@ def _limit(machine: Machine, info: EinsumInfo) -> SpeedLimit:
     return SpeedLimit(operations(info), fastest, rates.get(fastest, math.inf), _once(machine, info))
 
 
-def shares(found: Iterable[SpeedLimit]) -> list[Share]:
+def shares(speed_limits: Iterable[SpeedLimit]) -> list[Share]:
     """What each compute has to do. Steps that are one operation where others are two have a row of their own."""
     sums: dict[tuple[str, float], int] = {}
-    for limit in found:
+    for limit in speed_limits:
         if limit.operations:
             key = limit.compute, limit.peak
             sums[key] = sums.get(key, 0) + limit.operations
@@ -80,11 +80,11 @@ def _once(machine: Machine, info: EinsumInfo) -> float:
 
 def traffic_bits(parts: Anatomy, evaluation: Evaluation, memories: Iterable[str]) -> dict[str, float]:
     """Per Einsum: bits in and out of these memories."""
-    chosen, found = set(memories), {}
+    chosen, bits = set(memories), {}
     for name, einsum in evaluation.einsums.items():
         keys = [key for key in einsum.actions if key[0] in chosen and key[2] in ("read", "write")]
-        found[str(name)] = sum(bits_moved(parts, evaluation, name, key) for key in keys)
-    return found
+        bits[str(name)] = sum(bits_moved(parts, evaluation, name, key) for key in keys)
+    return bits
 
 
 def intensity(count: float, traffic: float) -> float | None:
@@ -109,10 +109,10 @@ def rates(machine: Machine, parts: Anatomy, evaluation: Evaluation, limit: Mappi
     limited = [m for m, bandwidth in machine.bandwidths.items() if bandwidth < math.inf or m in machine.outermost]
     traffic = {m: traffic_bits(parts, evaluation, [m]) for m in limited}
     outer = traffic_bits(parts, evaluation, machine.outermost)
-    found = {}
+    by_einsum = {}
     for name, einsum in evaluation.einsums.items():
         count = limit[name].operations
         speed = count / einsum.latency if einsum.latency else None
         levels = {m: intensity(count, traffic[m][name]) for m in limited}
-        found[str(name)] = Rate(levels, intensity(count, outer[name]), speed or None)
-    return found
+        by_einsum[str(name)] = Rate(levels, intensity(count, outer[name]), speed or None)
+    return by_einsum

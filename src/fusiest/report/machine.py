@@ -32,32 +32,32 @@ class Machine:
     @cached_property
     def instances(self) -> dict[str, int]:
         """Of each component, in the whole chip."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for bound in self.bound.values():
             for name, count in _instances(self.nodes, bound, 1):
-                found[name] = max(found.get(name, 1), count)
-        return found
+                counts[name] = max(counts.get(name, 1), count)
+        return counts
 
     @cached_property
     def peaks(self) -> dict[str, float]:
         """Operations per second of each compute that some Einsum can run on, all instances together."""
-        found: dict[str, float] = {}
+        peaks: dict[str, float] = {}
         for einsum in self.bound:
             for compute, rate in self.rates(einsum).items():
-                found[compute] = max(found.get(compute, 0.0), rate)
-        return found
+                peaks[compute] = max(peaks.get(compute, 0.0), rate)
+        return peaks
 
     def rates(self, einsum: str) -> dict[str, float]:
         """Operations per second of an Einsum on each compute that can run it, with all instances that it can use."""
         info, bound = self.spec.info.einsums[einsum], self.bound[einsum]
-        found = {}
+        rates = {}
         for name in arch.computes(self.spec.require_arch()):
             if bound[name].enabled and not info.is_copy_operation:
                 path = arch.path_nodes(self.nodes, name) or []
                 units = max(1, math.prod(d.most for n in path for d in bound[str(n.name)].dimensions))
                 seconds = bound[name].latency({"compute": bound[name].actions["compute"].actions_scale})
-                found[name] = units * operations_per_point(info) / seconds if seconds else math.inf
-        return found
+                rates[name] = units * operations_per_point(info) / seconds if seconds else math.inf
+        return rates
 
     @cached_property
     def bandwidths(self) -> dict[str, float]:
@@ -82,10 +82,10 @@ def _instances(nodes: tuple[arch.ArchitectureNode, ...], bound: Bound, above: in
 
 def _bits_per_second(memory: BoundComponent) -> float:
     """The most: reading, writing, or both at once where the memory can; of the tensor that moves fastest."""
-    return max((_of_tensor(memory, tensor) for tensor in memory.bits_per_value), default=math.inf)
+    return max((_tensor_bits_per_second(memory, tensor) for tensor in memory.bits_per_value), default=math.inf)
 
 
-def _of_tensor(memory: BoundComponent, tensor: str) -> float:
+def _tensor_bits_per_second(memory: BoundComponent, tensor: str) -> float:
     calls = {a.name: a.actions_scale / a.values_per_action[tensor] for a in memory.actions.values()}
     alone = {name: memory.latency({name: n}) for name, n in calls.items()}
     if not all(alone.values()):

@@ -37,7 +37,7 @@ def mapped(background: Background) -> dict[str, Any]:
 
 def origin(result: Result) -> dict[str, Any]:
     """Who made the result, when, from what and how; what made the page; and the hash by which others can check the spec."""
-    made = result.provenance
+    provenance = result.provenance
     usual = Options()
     names = [f.name for f in dataclasses.fields(usual) if f.name not in ("objective", "windows")]  # said by the domain
     changed = {
@@ -45,12 +45,12 @@ def origin(result: Result) -> dict[str, Any]:
     }
     return {
         "made": {
-            "version": made.version,
-            "created": made.created,
-            "command": list(made.command),
-            "files": list(made.files),
-            "defines": {name: str(value) for name, value in made.defines.items()},
-            "mapper": made.mapper,
+            "version": provenance.version,
+            "created": provenance.created,
+            "command": list(provenance.command),
+            "files": list(provenance.files),
+            "defines": {name: str(value) for name, value in provenance.defines.items()},
+            "mapper": provenance.mapper,
             "options": ", ".join(f"{name}={value}" for name, value in changed.items()),
         },
         "spec_sha256": spec_and_hash(result.spec)[1],
@@ -66,69 +66,69 @@ def spec_texts(spec: Spec) -> dict[str, str]:
 
 def component_rows(machine: Machine) -> list[dict[str, Any]]:
     """A row per component, outermost first, with what one instance of it holds, does and costs."""
-    found: list[dict[str, Any]] = []
-    _walk(machine, machine.nodes, 0, found)
-    return found
+    rows: list[dict[str, Any]] = []
+    _walk(machine, machine.nodes, 0, rows)
+    return rows
 
 
-def _walk(machine: Machine, nodes: tuple[arch.ArchitectureNode, ...], depth: int, found: list[dict[str, Any]]) -> None:
+def _walk(machine: Machine, nodes: tuple[arch.ArchitectureNode, ...], depth: int, rows: list[dict[str, Any]]) -> None:
     for node in nodes:
         if isinstance(node, arch.Fork):
-            _walk(machine, node.nodes, depth, found)
+            _walk(machine, node.nodes, depth, rows)
             continue
         if isinstance(node, arch.Parallel):
-            found += [_row(machine, memory, depth) for memory in arch.flatten(node.nodes)]
+            rows += [_row(machine, memory, depth) for memory in arch.flatten(node.nodes)]
             depth += 1
             continue
-        found.append(_row(machine, node, depth))
+        rows.append(_row(machine, node, depth))
         if not isinstance(node, arch.ComputeUnit):
             depth += 1
 
 
 def _row(machine: Machine, node: arch.Component | arch.Container, depth: int) -> dict[str, Any]:
     name = str(node.name)
-    own = [bound[name] for bound in machine.bound.values()]
+    components = [bound[name] for bound in machine.bound.values()]
     row: dict[str, Any] = {
         "name": name,
         "kind": tag_of(type(node)).lstrip("!"),
         "depth": depth,
-        "fanouts": [[d.name, d.fanout] for d in own[0].dimensions],
+        "fanouts": [[d.name, d.fanout] for d in components[0].dimensions],
         "count": machine.instances[name],
     }
-    if own[0].kind == "container":
+    if components[0].kind == "container":
         return row
-    row["leak"] = _span(c.leak_power for c in own)
-    row["area"] = _span(c.area or 0.0 for c in own)
+    row["leak"] = _span(c.leak_power for c in components)
+    row["area"] = _span(c.area or 0.0 for c in components)
     row["actions"] = [
-        [action, _span(_figures(own, action, _rate)), _span(_figures(own, action, _joules))]
-        for action in own[0].actions
+        [action, _span(_figures(components, action, _rate)), _span(_figures(components, action, _joules))]
+        for action in components[0].actions
     ]
-    if own[0].kind == "memory":
-        row["size"] = _span(c.size / 8 for c in own)
+    if components[0].kind == "memory":
+        row["size"] = _span(c.size / 8 for c in components)
     if name in machine.peaks:
         row["peak"] = machine.peaks[name] if machine.peaks[name] < math.inf else None
     return row
 
 
 def _figures(
-    own: list[BoundComponent], action: str, figure: Callable[[BoundComponent, str, str], float]
+    components: list[BoundComponent], action: str, figure: Callable[[BoundComponent, str, str], float]
 ) -> list[float]:
     """Per bit for memories and Tolls, per action for computes; for each tensor that it may be about."""
-    return [figure(c, action, tensor) for c in own for tensor in (c.bits_per_value or [""])]
+    return [figure(c, action, tensor) for c in components for tensor in (c.bits_per_value or [""])]
 
 
 def _rate(component: BoundComponent, action: str, tensor: str) -> float:
     """Bits or actions per second."""
-    own = component.actions[action]
-    if not own.actions_scale:
+    bound = component.actions[action]
+    if not bound.actions_scale:
         return math.inf
-    return own.throughput * _bits(component, action, tensor) / own.actions_scale
+    return bound.throughput * _bits(component, action, tensor) / bound.actions_scale
 
 
 def _joules(component: BoundComponent, action: str, tensor: str) -> float:
     """Per bit or action."""
-    own = component.actions[action]
-    return own.energy * own.actions_scale / _bits(component, action, tensor)
+    bound = component.actions[action]
+    return bound.energy * bound.actions_scale / _bits(component, action, tensor)
 
 
 def _bits(component: BoundComponent, action: str, tensor: str) -> float:
@@ -139,10 +139,10 @@ def _bits(component: BoundComponent, action: str, tensor: str) -> float:
 
 
 def _span(values: Iterable[float]) -> Extremes:
-    found = list(values)
-    if not found:
+    figures = list(values)
+    if not figures:
         return None
-    return [value if value < math.inf else None for value in (min(found), max(found))]
+    return [value if value < math.inf else None for value in (min(figures), max(figures))]
 
 
 def tensor_rows(background: Background) -> list[list[Any]]:

@@ -23,12 +23,12 @@ def occupancy_charts(names: Names, parts: Anatomy, evaluation: Evaluation) -> di
     for memory in names.memories:
         if memory not in evaluation.peak_occupancy_bits:
             continue
-        held = [{t: held for (m, t), held in own.items() if m == memory} for own in parts.held.per_einsum]
-        most = {str(t): max(own.get(t, 0) for own in held) for own in held for t in own}
+        contents = [{t: size for (m, t), size in held.items() if m == memory} for held in parts.held.per_einsum]
+        most = {str(t): max(other.get(t, 0) for other in contents) for content in contents for t in content}
         series = [
             Series(name=group.name, color=group.color,
-                   values=[sum(own.get(tensor, 0) for tensor in group.members) / 8 for own in held])
-            for group in names.groups({t: bits for t, bits in most.items() if bits})
+                   values=[sum(content.get(tensor, 0) for tensor in group.members) / 8 for content in contents])
+            for group in names.groups({t: size for t, size in most.items() if size})
         ]  # fmt: skip
         size, limit = memory_size(parts, memory), _limit(parts, memory, evaluation.peak_occupancy_bits[memory])
         charts[memory] = Bars(

@@ -42,8 +42,8 @@ class Names:
         """By role, and in each role the largest first: theirs are the plainest colours."""
         order = list(ROLES)
         sizes = {t: self._bits(t) for t in self.roles}
-        found = sorted(self.roles, key=lambda t: (order.index(self.roles[t]), -sizes[t]))
-        return {t: i for i, t in enumerate(found)}
+        ordered = sorted(self.roles, key=lambda t: (order.index(self.roles[t]), -sizes[t]))
+        return {t: i for i, t in enumerate(ordered)}
 
     def _bits(self, tensor: str) -> float:
         einsum = self.spec.info.einsums[self.spec.info.users[tensor][0]]
@@ -71,16 +71,16 @@ class Names:
     def groups(self, amounts: Mapping[str, float]) -> list[TensorGroup]:
         """Series for what these tensors take: of each role the largest one by one, then the others together."""
         least = LEAST_SHARE * math.fsum(amounts.values())
-        found = []
+        groups = []
         for role in ROLES:
-            own = sorted((t for t in amounts if self.roles[t] == role), key=lambda t: -amounts[t])
-            large = [t for t in own[:MOST_OF_A_ROLE] if amounts[t] >= least]
-            if len(own) == len(large) + 1:
-                large = own
+            tensors = sorted((t for t in amounts if self.roles[t] == role), key=lambda t: -amounts[t])
+            large = [t for t in tensors[:MOST_OF_A_ROLE] if amounts[t] >= least]
+            if len(tensors) == len(large) + 1:
+                large = tensors
             for tensor in sorted(large, key=lambda t: self.tensors[t]):
-                found.append(TensorGroup(tensor, self.tensor_color(tensor), frozenset({tensor})))
-            rest = own[len(large) :]
-            if rest:
-                name = f"other {ROLES[role]} ({len(rest)})" if large else f"{ROLES[role]} ({len(rest)})"
-                found.append(TensorGroup(name, f"rest-{role}", frozenset(rest)))
-        return found
+                groups.append(TensorGroup(tensor, self.tensor_color(tensor), frozenset({tensor})))
+            small = tensors[len(large) :]
+            if small:
+                name = f"other {ROLES[role]} ({len(small)})" if large else f"{ROLES[role]} ({len(small)})"
+                groups.append(TensorGroup(name, f"rest-{role}", frozenset(small)))
+        return groups

@@ -53,5 +53,5 @@ def ink(color: str) -> str:
     ('white', 'black')
     """
     shares = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in shares)
+    red, green, blue = (share / 12.92 if share <= 0.03928 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.2 else "white"

@@ -52,9 +52,9 @@ def placed(
     notes = []
     for group in _groups({name: pixels(place) for name, place in named.items()}):
         text = ", ".join(group[:MOST_SHARING]) + (f" +{len(group) - MOST_SHARING}" if len(group) > MOST_SHARING else "")
-        at = pixels(named[group[0]])
-        right, up = min(SIDES, key=lambda side: _cost(_covered(text, at, side), taken))
-        taken.append(_covered(text, at, (right, up)))
+        point = pixels(named[group[0]])
+        right, up = min(SIDES, key=lambda side: _cost(_covered(text, point, side), taken))
+        taken.append(_covered(text, point, (right, up)))
         x, y = named[group[0]]
         notes.append(Note(x=x, y=y, text=text, right=right, up=up))
     return notes
@@ -92,14 +92,14 @@ def _stretch(a: LabelPlace, b: LabelPlace) -> list[_Rectangle]:
     return [_Rectangle(x - MARK / 2, y - 1, x + MARK / 2, y + 1) for x, y in middles]
 
 
-def _covered(text: str, at: LabelPlace, side: tuple[int, int]) -> _Rectangle:
+def _covered(text: str, point: LabelPlace, side: tuple[int, int]) -> _Rectangle:
     width = LETTER * len(text)
-    x, y = at[0] + side[0] * (GAP + width / 2), at[1] - side[1] * (GAP + LINE / 2)
+    x, y = point[0] + side[0] * (GAP + width / 2), point[1] - side[1] * (GAP + LINE / 2)
     return _Rectangle(x - width / 2, y - LINE / 2, x + width / 2, y + LINE / 2)
 
 
-def _cost(own: _Rectangle, taken: Sequence[_Rectangle]) -> float:
+def _cost(label: _Rectangle, taken: Sequence[_Rectangle]) -> float:
     """What it covers of others, and how much of it is outside."""
-    inside = own.shared(_Rectangle(-GAP, -2 * LINE, WIDTH + GAP, HEIGHT + LINE))
-    whole = (own.right - own.left) * (own.bottom - own.top)
-    return sum(own.shared(other) for other in taken) + 2 * (whole - inside)
+    inside = label.shared(_Rectangle(-GAP, -2 * LINE, WIDTH + GAP, HEIGHT + LINE))
+    whole = (label.right - label.left) * (label.bottom - label.top)
+    return sum(label.shared(rectangle) for rectangle in taken) + 2 * (whole - inside)

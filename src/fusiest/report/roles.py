@@ -42,15 +42,15 @@ def _input_role(info: WorkloadInfo, tensor: str, common: frozenset[str]) -> Role
         return "cache"
     if persistent or any(tensor in _named(e, "weight") for e in einsums):
         return "weight"
-    said = any(_named(e, "weight") or _named(e, "input") for e in einsums)
+    named = any(_named(e, "weight") or _named(e, "input") for e in einsums)
     factor = any(operations_per_point(e) == 2 for e in einsums)
-    return "weight" if factor and common and not batched and not said else "activation"
+    return "weight" if factor and common and not batched and not named else "activation"
 
 
 def _named(einsum: EinsumInfo, name: str) -> frozenset[str]:
     """The tensors that a rename of this name stands for."""
-    found = einsum.names.own.get(name)
-    return found.members if isinstance(found, NameSet) else frozenset()
+    rename = einsum.names.own.get(name)
+    return rename.members if isinstance(rename, NameSet) else frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,12 @@ def energy_shares(parts: Anatomy, evaluation: Evaluation) -> Iterator[EnergyShar
     traffic, in the Einsum that computes it, is partial sums."""
     for nest in parts.nests:
         name = str(nest.einsum.name)
-        own = evaluation.einsums[name]
-        for key, joules in own.energies.items():
+        einsum = evaluation.einsums[name]
+        for key, joules in einsum.energies.items():
             component, tensor, action = key
             partial = 0.0
             if tensor == nest.einsum.output and joules:
-                partial = joules * _partial(nest, component, action, own.actions[key])
+                partial = joules * _partial(nest, component, action, einsum.actions[key])
                 yield EnergyShare(name, component, tensor, action, True, partial)
             yield EnergyShare(name, component, tensor, action, False, joules - partial)
 

@@ -20,20 +20,20 @@ MARKERS: tuple[Marker, ...] = ("circle", "square", "triangle", "cross")
 MOST_NAMED = 40
 
 
-def roofline(background: Background, own: Mapping[str, Rate]) -> Points:
+def roofline(background: Background, rates: Mapping[str, Rate]) -> Points:
     """Points of this mapping by memory, of the unfused optimum by the outermost memory, and all roofs."""
     outer = background.machine.outermost[0]
-    low, edge = _range(background, own)
+    low, edge = _range(background, rates)
     clouds = []
-    for memory, marker in zip(_levels(background, own), itertools.cycle(MARKERS)):
+    for memory, marker in zip(_levels(background, rates), itertools.cycle(MARKERS)):
         bandwidth = background.machine.bandwidths[memory]
         speed = f", {si(bandwidth, 'B/s')}" if bandwidth < math.inf else ""
         clouds.append(
-            _cloud(f"by {memory} traffic{speed}", background.names.component_color(memory), marker, own, memory)
+            _cloud(f"by {memory} traffic{speed}", background.names.component_color(memory), marker, rates, memory)
         )
     if background.unfused:
         clouds.append(_cloud(f"unfused, by {outer} traffic", "other", "diamond", background.unfused, outer))
-    alone = {e: rate for e, rate in own.items() if rate.speed and not any(rate.intensities.values())}
+    alone = {e: rate for e, rate in rates.items() if rate.speed and not any(rate.intensities.values())}
     if alone:
         ys = [rate.speed or 0 for rate in alone.values()]
         clouds.append(
@@ -42,27 +42,27 @@ def roofline(background: Background, own: Mapping[str, Rate]) -> Points:
             )
         )
     clouds = [cloud for cloud in clouds if cloud.xs]
-    lines = _roofs(background, own, low, edge)
+    lines = _roofs(background, rates, low, edge)
     return Points(
         title="Roofline", x_axis="operations per byte of traffic", x_unit="op/B", y_axis="operations per second",
-        y_unit="op/s", clouds=clouds, lines=lines, log_x=True, log_y=True, notes=_notes(own, edge, clouds, lines),
+        y_unit="op/s", clouds=clouds, lines=lines, log_x=True, log_y=True, notes=_notes(rates, edge, clouds, lines),
     )  # fmt: skip
 
 
-def _levels(background: Background, own: Mapping[str, Rate]) -> list[str]:
+def _levels(background: Background, rates: Mapping[str, Rate]) -> list[str]:
     """Memories that have points."""
-    return [m for m in background.machine.bandwidths if any(r.intensities.get(m) and r.speed for r in own.values())]
+    return [m for m in background.machine.bandwidths if any(r.intensities.get(m) and r.speed for r in rates.values())]
 
 
-def _range(background: Background, own: Mapping[str, Rate]) -> tuple[float, float]:
+def _range(background: Background, rates: Mapping[str, Rate]) -> tuple[float, float]:
     """Operations per byte: from below the least to beyond the most, ridges included."""
-    rates = [*own.values(), *background.unfused.values()]
-    known = [x for rate in rates for x in rate.intensities.values() if x and rate.speed]
+    all_rates = [*rates.values(), *background.unfused.values()]
+    intensities = [x for rate in all_rates for x in rate.intensities.values() if x and rate.speed]
     machine = background.machine
     ridges = [
         p / b for p in machine.peaks.values() for b in machine.bandwidths.values() if p < math.inf and b < math.inf
     ]
-    inside = [x for x in (*known, *ridges) if 0 < x < math.inf] or [1.0]
+    inside = [x for x in (*intensities, *ridges) if 0 < x < math.inf] or [1.0]
     return min(inside) / 3, max(inside) * 4
 
 
@@ -74,12 +74,12 @@ def _cloud(name: str, color: str, marker: Marker, rates: Mapping[str, Rate], mem
     )  # fmt: skip
 
 
-def _roofs(background: Background, own: Mapping[str, Rate], low: float, edge: float) -> list[Line]:
+def _roofs(background: Background, rates: Mapping[str, Rate], low: float, edge: float) -> list[Line]:
     """A slope per memory up to the highest peak, and a flat roof per compute from where the fastest memory reaches it."""
     machine, names = background.machine, background.names
-    used = {limit.compute for limit in background.limits.values() if limit.operations}
-    peaks = {c: p for c, p in machine.peaks.items() if c in used and p < math.inf}
-    slopes = {m: machine.bandwidths[m] for m in _levels(background, own) if machine.bandwidths[m] < math.inf}
+    computes = {limit.compute for limit in background.limits.values() if limit.operations}
+    peaks = {c: p for c, p in machine.peaks.items() if c in computes and p < math.inf}
+    slopes = {m: machine.bandwidths[m] for m in _levels(background, rates) if machine.bandwidths[m] < math.inf}
     top = max(peaks.values(), default=math.inf)
     roofs = []
     for memory, bandwidth in slopes.items():
@@ -95,13 +95,13 @@ def _roofs(background: Background, own: Mapping[str, Rate], low: float, edge: fl
     return roofs
 
 
-def _notes(own: Mapping[str, Rate], edge: float, clouds: Sequence[Cloud], lines: Sequence[Line]) -> list[Note]:
+def _notes(rates: Mapping[str, Rate], edge: float, clouds: Sequence[Cloud], lines: Sequence[Line]) -> list[Note]:
     """The Einsums' names, each at its outermost point."""
-    at = {}
-    for einsum, rate in own.items():
+    places = {}
+    for einsum, rate in rates.items():
         if rate.speed:
-            at[einsum] = next((x for x in rate.intensities.values() if x), edge), rate.speed
-    if len(at) > MOST_NAMED:
+            places[einsum] = next((x for x in rate.intensities.values() if x), edge), rate.speed
+    if len(places) > MOST_NAMED:
         return []
     points = [(x, y) for cloud in clouds for x, y in zip(cloud.xs, cloud.ys, strict=True)]
-    return placed(at, points, [((o.xs[0], o.ys[0]), (o.xs[-1], o.ys[-1])) for o in lines])
+    return placed(places, points, [((o.xs[0], o.ys[0]), (o.xs[-1], o.ys[-1])) for o in lines])

@@ -41,10 +41,10 @@ def log_ticks(low: float, high: float) -> list[float]:
     if span < 1:
         step = _round_up((high - low) / 5)
         return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
-    each = math.ceil(span / 7)
+    stride = math.ceil(span / 7)
     factors = (1, 2, 5) if span < 2.5 else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [f * 10.0**k for k in powers if k % each == 0 for f in factors if low <= f * 10.0**k <= high]
+    return [f * 10.0**k for k in powers if k % stride == 0 for f in factors if low <= f * 10.0**k <= high]
 
 
 def binary_ticks(low: float, high: float) -> list[float]:
@@ -64,8 +64,8 @@ def with_room(ticks: Sequence[float], unit: str, width: float) -> list[float]:
     ([0.1, 10, 1000], [1, 2, 5])
     """
     letter = 0.08
-    each = width / max(len(ticks), 1)
-    step = math.ceil((1 + max((len(words(tick, unit)) for tick in ticks), default=0)) * letter / each)
+    room = width / max(len(ticks), 1)
+    step = math.ceil((1 + max((len(words(tick, unit)) for tick in ticks), default=0)) * letter / room)
     return list(ticks[:: max(step, 1)])
 
 

@@ -18,17 +18,17 @@ class HolderCost:
 
 def holder_costs(parts: Anatomy, evaluation: Evaluation) -> dict[tuple[int, str], HolderCost]:
     """Per node of the tree and tensor. A holder above several Einsums adds up what they do; its space is the largest."""
-    found: dict[tuple[int, str], HolderCost] = {}
+    costs: dict[tuple[int, str], HolderCost] = {}
     for nest in parts.nests:
         space = {(r.memory, r.tensor): r.bits for r in reservations(nest)}
         for holder in nest.holders:
-            before = found.get((holder.number, holder.tensor), HolderCost(0, 0, 0))
+            before = costs.get((holder.number, holder.tensor), HolderCost(0, 0, 0))
             moved, energy = _moved(parts, evaluation, nest, holder)
             held = space.get((holder.component.name, holder.tensor), 0)
-            found[holder.number, str(holder.tensor)] = HolderCost(
+            costs[holder.number, str(holder.tensor)] = HolderCost(
                 max(before.held_bits, held), before.moved_bits + moved, before.energy + energy
             )
-    return found
+    return costs
 
 
 def _moved(parts: Anatomy, evaluation: Evaluation, nest: EinsumNest, holder: Holder) -> tuple[float, float]:

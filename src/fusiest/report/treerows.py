@@ -58,9 +58,9 @@ class _Walk:
 
     def branch(self, nodes: tuple[Node, ...], depth: int, above: tuple[Loop, ...]) -> None:
         names = [str(name) for name in einsums(nodes)]
-        own = [self.evaluation.einsums[name] for name in names]
+        evaluations = [self.evaluation.einsums[name] for name in names]
         row = {"kind": "branch", "depth": depth, "einsums": names,
-               "energy": sum(e.energy for e in own), "latency": sum(e.latency for e in own)}  # fmt: skip
+               "energy": sum(e.energy for e in evaluations), "latency": sum(e.latency for e in evaluations)}  # fmt: skip
         self.rows.append(row)
         self.nodes(nodes, depth + 1, above)
 

@@ -22,11 +22,11 @@ def unfused_optimum(spec: Spec, options: Options, say: Progress | None = None) -
     assert dataflow is not None
     unfused = dataclasses.replace(spec, arch=constrained(spec.require_arch(), dataflow))
     try:
-        found = run(unfused, dataclasses.replace(options, max_fused_loops=0, orders="given"), say)
+        result = run(unfused, dataclasses.replace(options, max_fused_loops=0, orders="given"), say)
     except (NoMapping, OutOfMemory) as error:
         return str(error)
-    if found.interrupted:
+    if result.interrupted:
         raise KeyboardInterrupt
-    if found.stopped == "memory":
+    if result.stopped == "memory":
         return "out of memory"
-    return found
+    return result

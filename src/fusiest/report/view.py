@@ -28,11 +28,11 @@ def mapping_charts(background: Background, tree: LoopTree, evaluation: Evaluatio
 def _charts(background: Background, tree: LoopTree, parts: Anatomy, evaluation: Evaluation) -> dict[str, Chart]:
     names = background.names
     shares = list(energy_shares(parts, evaluation))
-    own = rates(background.machine, parts, evaluation, background.limits)
+    einsum_rates = rates(background.machine, parts, evaluation, background.limits)
     charts: dict[str, Chart] = {
-        "roofline": roofline(background, own),
+        "roofline": roofline(background, einsum_rates),
         "fusion": fusion.graph(background, tree),
-        "intensity": fusion.intensity_chart(background, own),
+        "intensity": fusion.intensity_chart(background, einsum_rates),
         "energy-component": costs.energy_by_component(names, shares),
         "energy-tensor": costs.energy_by_tensor(names, shares),
         "energy-einsum": costs.energy_by_einsum(names, shares),

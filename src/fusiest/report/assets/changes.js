@@ -1,6 +1,6 @@
 // What changes of the architecture do (`--advise`): what binds, each change alone, and what each fused set saved.
 
-const shares = (found) => Object.entries(found).sort((a, b) => b[1] - a[1]).map(([name, share]) => `${name} ${percent(share)}`).join(", ") || "none";
+const shares = (byName) => Object.entries(byName).sort((a, b) => b[1] - a[1]).map(([name, share]) => `${name} ${percent(share)}`).join(", ") || "none";
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
 /** A table whose first column is text. */
@@ -12,17 +12,17 @@ function plainTable(id, head, rows) {
 }
 
 function drawChanges() {
-  const found = DATA.changes;
-  byId("changes").hidden = !found;
-  if (!found) return;
+  const changes = DATA.changes;
+  byId("changes").hidden = !changes;
+  if (!changes) return;
   byId("changes").dataset.name = "Changes";
-  const facts = [["Full memories", shares(found.full)], ["Limiting, of the latency", shares(found.limiting)], ["Idle: busy for", shares(found.idle)]];
+  const facts = [["Full memories", shares(changes.full)], ["Limiting, of the latency", shares(changes.limiting)], ["Idle: busy for", shares(changes.idle)]];
   byId("changes-facts").replaceChildren(...facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
   const ratio = (value) => (value === null ? "–" : digits(value));
-  const aim = found.aim === "edp" ? "EDP" : found.aim;
+  const aim = changes.aim === "edp" ? "EDP" : changes.aim;
   plainTable("changes-table", ["change", aim, "energy", "latency", ""],
-    found.changes.map(([what, factor, score, energy, latency, how]) => [`${what} × ${factor}`, ratio(score), ratio(energy), ratio(latency), how]));
+    changes.changes.map(([name, factor, score, energy, latency, how]) => [`${name} × ${factor}`, ratio(score), ratio(energy), ratio(latency), how]));
   const signed = (value, unit, i) => (i ? (value < 0 ? "−" : "+") : "") + quantity(Math.abs(value), unit);
   plainTable("changes-steps", ["fused set", "energy", "latency"],
-    found.steps.map(([name, energy, latency], i) => [name, signed(energy, "J", i), signed(latency, "s", i)]));
+    changes.steps.map(([name, energy, latency], i) => [name, signed(energy, "J", i), signed(latency, "s", i)]));
 }

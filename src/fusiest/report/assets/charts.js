@@ -255,10 +255,10 @@ function points(chart, width, options) {
   const below = (trace) => chart.clouds[trace.meta].marker === "diamond"; // so that what was found is never hidden
   const data = [...lines, ...clouds.filter(below), ...clouds.filter((trace) => !below(trace))];
   if (options.selected !== undefined) {
-    const found = chart.clouds.find((cloud) => cloud.numbers.includes(options.selected));
-    const at = found.numbers.indexOf(options.selected);
+    const selected = chart.clouds.find((cloud) => cloud.numbers.includes(options.selected));
+    const at = selected.numbers.indexOf(options.selected);
     data.push({
-      type: "scatter", mode: "markers", name: "shown", x: [found.xs[at]], y: [found.ys[at]],
+      type: "scatter", mode: "markers", name: "shown", x: [selected.xs[at]], y: [selected.ys[at]],
       marker: { size: 20, symbol: "circle-open", color: themeColor("text"), line: { width: 2.5 } }, hoverinfo: "skip",
     });
   }

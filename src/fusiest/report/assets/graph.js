@@ -49,9 +49,9 @@ function drawnBox(box, { x, y, width, height }) {
   const parts = [svgEl("title", {}, box.hover), svgEl("rect", { x, y, width, height, rx: 6, fill, stroke: color, "stroke-width": box.color === "other" ? 1.5 : 2 }), word(box.name, box.note ? 16 : 18, 12, 600, "text")];
   if (box.note) parts.push(word(box.note, 30, 10, 400, "muted"));
   if (box.tag) {
-    const own = 9 + 6 * box.tag.length;
-    parts.push(svgEl("rect", { x: x - 6, y: y - 7, width: own, height: 15, rx: 4, fill: color }),
-      svgEl("text", { x: x - 6 + own / 2, y: y + 4, "text-anchor": "middle", "font-family": FONT, "font-size": 10, "font-weight": 700, fill: ink(channels(color)) }, box.tag));
+    const tagWidth = 9 + 6 * box.tag.length;
+    parts.push(svgEl("rect", { x: x - 6, y: y - 7, width: tagWidth, height: 15, rx: 4, fill: color }),
+      svgEl("text", { x: x - 6 + tagWidth / 2, y: y + 4, "text-anchor": "middle", "font-family": FONT, "font-size": 10, "font-weight": 700, fill: ink(channels(color)) }, box.tag));
   }
   return svgEl("g", { class: "box" }, ...parts);
 }

@@ -27,13 +27,13 @@ function elkInput(chart, down, more) {
 }
 
 /** Pixels: boxes by their left upper corner, edges as points, and where edges of one tensor part. */
-function placement(found) {
+function placement(graph) {
   const points = ({ startPoint, bendPoints = [], endPoint }) => [startPoint, ...bendPoints, endPoint].map(({ x, y }) => [x, y]);
   return {
-    width: found.width, height: found.height,
-    boxes: found.children.map(({ x, y, width, height }) => ({ x, y, width, height })),
-    edges: found.edges.map((edge) => edge.sections.flatMap(points)),
-    junctions: found.edges.flatMap((edge) => (edge.junctionPoints || []).map(({ x, y }) => [x, y])),
+    width: graph.width, height: graph.height,
+    boxes: graph.children.map(({ x, y, width, height }) => ({ x, y, width, height })),
+    edges: graph.edges.map((edge) => edge.sections.flatMap(points)),
+    junctions: graph.edges.flatMap((edge) => (edge.junctionPoints || []).map(({ x, y }) => [x, y])),
   };
 }
 
@@ -42,10 +42,10 @@ async function arranged(elk, chart, room) {
   const down = room < NARROW;
   const line = await elk.layout(elkInput(chart, down, {}));
   if (down || line.width <= room) return placement(line);
-  let found = line;
+  let rows = line;
   let aspect = (2.5 * room) / (Math.ceil(line.width / room) * (line.height + BETWEEN_ROWS));
-  for (let tries = 0; found.width > room && tries < 8; tries += 1, aspect *= 0.6) {
-    found = await elk.layout(elkInput(chart, down, { "elk.layered.wrapping.strategy": "MULTI_EDGE", "elk.aspectRatio": String(aspect), "elk.layered.wrapping.additionalEdgeSpacing": "12" }));
+  for (let tries = 0; rows.width > room && tries < 8; tries += 1, aspect *= 0.6) {
+    rows = await elk.layout(elkInput(chart, down, { "elk.layered.wrapping.strategy": "MULTI_EDGE", "elk.aspectRatio": String(aspect), "elk.layered.wrapping.additionalEdgeSpacing": "12" }));
   }
-  return placement(found);
+  return placement(rows);
 }
