@@ -11,25 +11,26 @@ from fusiest.sweeps import FULL, IDLE, Advice, Binding, WaterfallStep
 from fusiest.terminal.grid import Part, grid
 
 
-def advice_parts(found: Sequence[Advice], binds: Binding, steps: Sequence[WaterfallStep], aim: str) -> list[Part]:
-    """All of it; `found` is ranked."""
+def advice_parts(advice: Sequence[Advice], binds: Binding, steps: Sequence[WaterfallStep], aim: str) -> list[Part]:
+    """All of it; `advice` is ranked."""
     table = grid("<change", f">{'EDP' if aim == 'edp' else aim}", ">energy", ">latency", "?<")
-    for one in found:
-        if one.energy is None or one.latency is None:
-            table.add(f"{one.what} x{one.factor:g}", "-", "-", "-", one.how)
+    for change in advice:
+        if change.energy is None or change.latency is None:
+            table.add(f"{change.what} x{change.factor:g}", "-", "-", "-", change.how)
             continue
-        value = getattr(one, aim)
+        value = getattr(change, aim)
         style = "green" if value < 0.999 else "red" if value > 1.001 else "dim"
-        cells = (f"{value:.4g}", f"{one.energy:.4g}", f"{one.latency:.4g}")
-        table.add(f"{one.what} x{one.factor:g}", *cells, one.how, style=style)
+        cells = (f"{value:.4g}", f"{change.energy:.4g}", f"{change.latency:.4g}")
+        table.add(f"{change.what} x{change.factor:g}", *cells, change.how, style=style)
     return [*_binding(binds), "", Text("each change alone, costs over those of the design as it is", "bold"), table,
             *_waterfall(steps)]  # fmt: skip
 
 
 def _binding(binds: Binding) -> list[Part]:
-    def shares(of: dict[str, float]) -> str:
+    def shares(by_name: dict[str, float]) -> str:
         return (
-            ", ".join(f"{name} {share:.1%}" for name, share in sorted(of.items(), key=lambda item: -item[1])) or "none"
+            ", ".join(f"{name} {share:.1%}" for name, share in sorted(by_name.items(), key=lambda item: -item[1]))
+            or "none"
         )
 
     table = grid("<", "<", header=False)
@@ -44,9 +45,9 @@ def _waterfall(steps: Sequence[WaterfallStep]) -> list[Part]:
         return []
     table = grid("<fused set", ">energy", ">latency")
     for i, step in enumerate(steps):
-        sign = "" if i == 0 else "+" if step.energy > 0 else "-" if step.energy < 0 else ""
-        other = "" if i == 0 else "+" if step.latency > 0 else "-" if step.latency < 0 else ""
-        table.add(step.name, sign + si(abs(step.energy), "J"), other + si(abs(step.latency), "s"))
+        energy_sign = "" if i == 0 else "+" if step.energy > 0 else "-" if step.energy < 0 else ""
+        latency_sign = "" if i == 0 else "+" if step.latency > 0 else "-" if step.latency < 0 else ""
+        table.add(step.name, energy_sign + si(abs(step.energy), "J"), latency_sign + si(abs(step.latency), "s"))
     total = sum(step.energy for step in steps), sum(step.latency for step in steps)
     table.add("in all", si(total[0], "J"), si(total[1], "s"), style="bold")
     return ["", Text("from the unfused optimum, a fused set at a time", "bold"), table]

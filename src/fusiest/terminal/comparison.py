@@ -19,12 +19,12 @@ _UNITS = {"energy": "J", "latency": "s", "edp": "Js"}
 def comparison_parts(comparison: Comparison) -> list[Part]:
     """Who is who, costs, fused sets, tensors that moved, then what differs in LoopTrees and specs."""
     names = comparison.names()
-    each = list(zip(names, comparison.results, strict=True))
-    parts: list[Part] = [part for name, saved in each for part in _who(name, saved)]
+    named = list(zip(names, comparison.results, strict=True))
+    parts: list[Part] = [part for name, saved in named for part in _heading(name, saved)]
     parts += ["", _totals(comparison), ""]
     parts += [_rows("energy by component", names, comparison.energy_by_component()), ""]
     parts += [_rows("energy by Einsum", names, comparison.energy_by_einsum()), "", _limits(comparison), ""]
-    parts += [Text("fused sets", "bold"), *(part for name, saved in each for part in _sets(name, saved))]
+    parts += [Text("fused sets", "bold"), *(part for name, saved in named for part in _sets(name, saved))]
     moved = comparison.moved_tensors()
     if moved:
         parts += ["", Text("tensors that moved", "bold")]
@@ -35,7 +35,7 @@ def comparison_parts(comparison: Comparison) -> list[Part]:
     return parts
 
 
-def _who(name: str, saved: Saved) -> list[Part]:
+def _heading(name: str, saved: Saved) -> list[Part]:
     text = Text(f"{name}  ", "bold")
     text.append(saved.file, "cyan")
     text.append(f"  ({saved.about()})", "dim")
@@ -65,7 +65,7 @@ def _totals(comparison: Comparison) -> Grid:
     for row in comparison.totals():
         table.add("EDP" if row.name == "edp" else row.name, *_cells(row, _UNITS[row.name]))
     areas = [
-        sum(values) or None for values in zip(*(_known(row) for row in comparison.area_by_component()), strict=True)
+        sum(values) or None for values in zip(*(_numbers(row) for row in comparison.area_by_component()), strict=True)
     ]
     if any(areas):
         table.add("area", *_cells(Row("area", tuple(areas)), "m2"))
@@ -75,7 +75,7 @@ def _totals(comparison: Comparison) -> Grid:
     return table
 
 
-def _known(row: Row) -> tuple[float, ...]:
+def _numbers(row: Row) -> tuple[float, ...]:
     return tuple(value or 0.0 for value in row.values)
 
 
@@ -113,10 +113,10 @@ def _looptrees(comparison: Comparison) -> list[Part]:
     return parts
 
 
-def _difference(title: str, first: str, other: str, lines: list[DifferenceLine], many: bool) -> list[Part]:
-    title = f"{title} of {first} and {other}" if many else title
+def _difference(title: str, first: str, second: str, lines: list[DifferenceLine], many: bool) -> list[Part]:
+    title = f"{title} of {first} and {second}" if many else title
     if not lines:
         return [Text(f"{title} are equal", "bold")]
     head = Text(title, "bold")
-    head.append(f"  - only {first}, + only {other}", "dim")
+    head.append(f"  - only {first}, + only {second}", "dim")
     return [head, *(Text(f"{line.mark} {line.text}".rstrip(), _STYLES[line.mark]) for line in lines)]

@@ -34,20 +34,24 @@ def classes_text(classes: list[ComponentClass]) -> str:
     return "\n".join(lines)
 
 
-def class_text(one: ComponentClass) -> str:
+def class_text(component_class: ComponentClass) -> str:
     """A class in full: attributes, actions, formula, source, expected error."""
-    per = "moves width bits" if one.moves_bits else "handles one value"
-    lines = [f"{one.name}: {one.meaning}", "", "Attributes"]
-    cells = [_attribute_cells(a) for a in one.attributes]
+    action = "moves width bits" if component_class.moves_bits else "handles one value"
+    lines = [f"{component_class.name}: {component_class.meaning}", "", "Attributes"]
+    cells = [_attribute_cells(a) for a in component_class.attributes]
     widths = [max(len(row[i]) for row in cells) for i in range(3)] if cells else [0, 0, 0]
     for name, default, values, meaning in cells:
         lines.append(f"  {name:{widths[0]}}  {default:{widths[1]}}  {values:{widths[2]}}  {meaning}".rstrip())
-    lines += ["", f"Actions: {', '.join(one.actions)}; one {per}"]
-    for title, text in (("Formula", one.formula), ("Source", one.source), ("Expected error", one.error)):
+    lines += ["", f"Actions: {', '.join(component_class.actions)}; one {action}"]
+    for title, text in (
+        ("Formula", component_class.formula),
+        ("Source", component_class.source),
+        ("Expected error", component_class.error),
+    ):
         if text:
             lines += textwrap.wrap(f"{title}: {text}", _WIDTH, subsequent_indent="  ")
-    if one.aliases:
-        lines.append(f"Also named {', '.join(one.aliases)}")
+    if component_class.aliases:
+        lines.append(f"Also named {', '.join(component_class.aliases)}")
     return "\n".join(lines)
 
 
@@ -98,24 +102,24 @@ def _shown(value: object) -> str:
 def costs_text(costs: tuple[ComponentCosts, ...]) -> str:
     """Every component of an architecture: actions, area and leakage each times how many there are, and where from."""
     rows = [("component", "class", "action", "energy", "per bit", "throughput", "area", "leakage", "source")]
-    for one in costs:
-        name = f"{one.name} x{one.count:,}" if one.count > 1 else one.name
+    for component in costs:
+        name = f"{component.name} x{component.count:,}" if component.count > 1 else component.name
         fixed = (
-            _times(one.area, one.total_area, one.count, area),
-            _times(one.leak_power, one.total_leak_power, one.count, lambda watts: si(watts, "W")),
+            _times(component.area, component.total_area, component.count, area),
+            _times(component.leak_power, component.total_leak_power, component.count, lambda watts: si(watts, "W")),
         )
-        for i, (action, figures) in enumerate(one.actions.items()):
+        for i, (action, figures) in enumerate(component.actions.items()):
             per_bit = f"{si(figures.energy_per_bit, 'J')}" if figures.energy_per_bit is not None else ""
             rate = "unlimited" if math.isinf(figures.throughput) else si(figures.throughput, "/s")
-            own = (name, one.component_class or "", action) if i == 0 else ("", "", action)
-            last = (*fixed, one.source) if i == 0 else ("", "", "")
-            rows.append((*own, si(figures.energy, "J"), per_bit, rate, *last))
-    areas = [one.total_area for one in costs]
+            head = (name, component.component_class or "", action) if i == 0 else ("", "", action)
+            last = (*fixed, component.source) if i == 0 else ("", "", "")
+            rows.append((*head, si(figures.energy, "J"), per_bit, rate, *last))
+    areas = [component.total_area for component in costs]
     total = area(math.fsum(a for a in areas if a is not None))
-    unknown = ", ".join(one.name for one in costs if one.area is None)
+    unknown = ", ".join(component.name for component in costs if component.area is None)
     if unknown:
         total = f"more than {total} (that of {unknown} is not given)"
-    leakage = si(math.fsum(one.total_leak_power for one in costs), "W")
+    leakage = si(math.fsum(component.total_leak_power for component in costs), "W")
     return "\n".join([*_aligned(rows, (0, 1, 2, 8)), "", f"Total area {total}, leakage {leakage}", *_sources(costs)])
 
 
@@ -128,16 +132,16 @@ def _aligned(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> list[str
     return lines
 
 
-def _times(one: float | None, total: float | None, count: int, shown: Callable[[float], str]) -> str:
-    if one is None or total is None:
+def _times(single: float | None, total: float | None, count: int, shown: Callable[[float], str]) -> str:
+    if single is None or total is None:
         return "not given"
-    return shown(one) if count == 1 else f"{shown(one)} x {count:,} = {shown(total)}"
+    return shown(single) if count == 1 else f"{shown(single)} x {count:,} = {shown(total)}"
 
 
 def _sources(costs: tuple[ComponentCosts, ...]) -> list[str]:
     """What the estimates come from, and what was assumed; one paragraph a component."""
     lines: list[str] = []
-    for one in costs:
-        for text in one.explanations:
-            lines += textwrap.wrap(f"{one.name}: {text}", _WIDTH + 20, subsequent_indent="  ")
+    for component in costs:
+        for text in component.explanations:
+            lines += textwrap.wrap(f"{component.name}: {text}", _WIDTH + 20, subsequent_indent="  ")
     return ["", *lines] if lines else []

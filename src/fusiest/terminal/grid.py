@@ -32,21 +32,21 @@ class Grid:
             return whole
         return self._table([i for i, title in enumerate(self.titles) if not title.startswith("?")])
 
-    def _table(self, kept: list[int]) -> Table:
+    def _table(self, columns: list[int]) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=self.header)
-        for i in kept:
+        for i in columns:
             title = self.titles[i].removeprefix("?")
             table.add_column(title[1:], justify="left" if title[0] == "<" else "right", no_wrap=True)
         for cells, style in self.rows:
-            table.add_row(*(harmless(cells[i]) for i in kept if i < len(cells)), style=style)
+            table.add_row(*(harmless(cells[i]) for i in columns if i < len(cells)), style=style)
         return table
 
 
 def harmless(text: str | Text) -> Text:
     """Text in which control characters of names are gone, with the styles that it has."""
-    found = text.copy() if isinstance(text, Text) else Text(text)
-    found.plain = printable(found.plain)
-    return found
+    safe = text.copy() if isinstance(text, Text) else Text(text)
+    safe.plain = printable(safe.plain)
+    return safe
 
 
 Part: TypeAlias = str | Text | Grid

@@ -61,10 +61,10 @@ def _front(mappings: Sequence[Mapping], best: Mapping, memory: str | None) -> Gr
     table = grid("?>", ">energy", ">latency", ">EDP", *([f">{memory}"] if memory is not None else []), "?<")
     for i in chosen_points(len(mappings), next(i for i, m in enumerate(mappings) if m is best)):
         m = mappings[i]
-        used = [bits(m.evaluation.peak_occupancy_bits.get(memory, 0))] if memory is not None else []
+        usage = [bits(m.evaluation.peak_occupancy_bits.get(memory, 0))] if memory is not None else []
         marks = ["shown below"] * (m is best) + [UNFINISHED] * bool(m.evaluation.warnings)
         costs = si(m.energy, "J"), si(m.latency, "s"), si(m.edp, "Js")
-        table.add(str(i + 1), *costs, *used, ", ".join(marks), style="bold" if m is best else "")
+        table.add(str(i + 1), *costs, *usage, ", ".join(marks), style="bold" if m is best else "")
     return table
 
 
@@ -103,11 +103,11 @@ def _totals(spec: Spec, evaluation: Evaluation) -> Grid:
     table.add("latency", Text(si(evaluation.latency, "s"), "bold"))
     table.add("EDP", Text(si(evaluation.edp, "Js"), "bold"))
     size, leaks = sum(area_by_component(spec).values()), sum(leak_power_by_component(spec).values())
-    known = efficiency(spec, evaluation, size)
-    rates = [si(1e12 * known["tops"], "op/s")] if known["tops"] is not None else []
+    figures = efficiency(spec, evaluation, size)
+    rates = [si(1e12 * figures["tops"], "op/s")] if figures["tops"] is not None else []
     units = {"tops_per_watt": "TOPS/W", "tops_per_mm2": "TOPS/mm²"}
-    rates += [f"{known[name]:.4g} {unit}" for name, unit in units.items() if known[name] is not None]
-    count = Text(si(known["operations"] or 0, "op"), "bold")
+    rates += [f"{figures[name]:.4g} {unit}" for name, unit in units.items() if figures[name] is not None]
+    count = Text(si(figures["operations"] or 0, "op"), "bold")
     table.add("operations", count, Text(", ".join([*rates, "a MAC is two"]), "dim"))
     if size:
         table.add("area", Text(area(size), "bold"), Text(f"leaks {si(leaks, 'W')}" if leaks else "", "dim"))
@@ -151,12 +151,12 @@ def _einsums(evaluation: Evaluation) -> Grid:
 
 def consumers(evaluation: Evaluation) -> list[tuple[str, float]]:
     """Joules by component and tensor (or `compute`, or `leakage`) over all Einsums, the largest first."""
-    found: dict[str, float] = {}
+    sums: dict[str, float] = {}
     for e in evaluation.einsums.values():
         for (component, tensor, action), joules in e.energies.items():
-            what = tensor or ("leakage" if action == "leak" else action)
-            found[f"{component} {what}"] = found.get(f"{component} {what}", 0.0) + joules
-    return sorted(found.items(), key=lambda item: -item[1])
+            spender = tensor or ("leakage" if action == "leak" else action)
+            sums[f"{component} {spender}"] = sums.get(f"{component} {spender}", 0.0) + joules
+    return sorted(sums.items(), key=lambda item: -item[1])
 
 
 def _consumers(evaluation: Evaluation) -> Grid:

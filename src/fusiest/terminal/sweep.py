@@ -43,9 +43,9 @@ def designs_grid(designs: Sequence[DesignFigures]) -> Part:
         return "none"
     names = list(designs[0].design.values)
     table = grid(*(f">{name}" for name in names), ">energy", ">latency", ">EDP", "?>area")
-    for one in designs:
-        values = (_value(one.design.values[name]) for name in names)
-        table.add(*values, si(one.energy, "J"), si(one.latency, "s"), si(one.edp, "Js"), area(one.area))
+    for figures in designs:
+        values = (_value(figures.design.values[name]) for name in names)
+        table.add(*values, si(figures.energy, "J"), si(figures.latency, "s"), si(figures.edp, "Js"), area(figures.area))
     return table
 
 
@@ -57,8 +57,8 @@ def status_parts(state: Mapping[str, Any]) -> list[Part]:
     """What a sweep last said, and whether it still runs."""
     if not state:
         return ["this store knows nothing of this sweep"]
-    known = {name: state[name] for name in Counts.__dataclass_fields__ if name in state}
-    counts = Counts(**known)
+    fields = {name: state[name] for name in Counts.__dataclass_fields__ if name in state}
+    counts = Counts(**fields)
     ago = time.time() - float(state.get("time", 0))
     alive = ago < _QUIET_SECONDS and counts.finished < counts.total
     where = f"process {state.get('pid')} on {state.get('host')}, {hours(max(0.0, ago))} ago"
