@@ -50,8 +50,8 @@ class Comparison:
 
     def totals(self) -> list[Row]:
         """Joules, seconds, joule-seconds."""
-        found = [saved.evaluation for saved in self.results]
-        return [Row(name, tuple(getattr(e, name) for e in found)) for name in ("energy", "latency", "edp")]
+        evaluations = [saved.evaluation for saved in self.results]
+        return [Row(name, tuple(getattr(e, name) for e in evaluations)) for name in ("energy", "latency", "edp")]
 
     def energy_by_component(self) -> list[Row]:
         return _rows([saved.evaluation.energy_by_component() for saved in self.results])
@@ -69,21 +69,21 @@ class Comparison:
     def efficiencies(self) -> list[Row]:
         """Leakage in watts, and operations per second, watt and area, in tera and square millimetres."""
         units = {"tops": "TOPS", "tops_per_watt": "TOPS/W", "tops_per_mm2": "TOPS/mm²"}
-        found = [efficiency(s.spec, s.evaluation, sum(area_by_component(s.spec).values())) for s in self.results]
-        rows = [Row(unit, tuple(one[name] for one in found)) for name, unit in units.items()]
+        figures = [efficiency(s.spec, s.evaluation, sum(area_by_component(s.spec).values())) for s in self.results]
+        rows = [Row(unit, tuple(by_name[name] for by_name in figures)) for name, unit in units.items()]
         leaks = tuple(sum(leak_power_by_component(saved.spec).values()) or None for saved in self.results)
         return [Row("leakage, W", leaks), *rows]
 
     def limited_by(self, einsum: str) -> str:
         """The component that an Einsum waits for, one after the other if they differ; nothing if it takes no time."""
-        found = [saved.evaluation.einsums[einsum] for saved in self.results if einsum in saved.evaluation.einsums]
-        return " → ".join(dict.fromkeys(e.bottleneck for e in found if e.latency))
+        evaluations = [saved.evaluation.einsums[einsum] for saved in self.results if einsum in saved.evaluation.einsums]
+        return " → ".join(dict.fromkeys(e.bottleneck for e in evaluations if e.latency))
 
     def moved_tensors(self) -> dict[str, tuple[str | None, ...]]:
         """Tensors whose outermost memory differs: what it is in each; None where there is no such tensor."""
-        found = [backing_memories(saved.looptree) for saved in self.results]
-        tensors = dict.fromkeys(t for one in found for t in one)
-        everywhere = {t: tuple(one.get(t) for one in found) for t in tensors}
+        backings = [backing_memories(saved.looptree) for saved in self.results]
+        tensors = dict.fromkeys(t for backing in backings for t in backing)
+        everywhere = {t: tuple(backing.get(t) for backing in backings) for t in tensors}
         return {t: memories for t, memories in everywhere.items() if len({*memories} - {None}) > 1}
 
     def looptree_difference(self, i: int = 1, context: int = 2) -> list[DifferenceLine]:
@@ -98,19 +98,17 @@ class Comparison:
 
     def spec_difference(self, i: int = 1) -> list[DifferenceLine]:
         """Lines of the specs of the first and the i-th that differ, each headed by the name of what it belongs to."""
-        one, other = (dump(replace(s.spec, mapping=None)).splitlines() for s in (self.results[0], self.results[i]))
+        a, b = (dump(replace(s.spec, mapping=None)).splitlines() for s in (self.results[0], self.results[i]))
         lines: list[DifferenceLine] = []
         heading = ""
-        for tag, a1, a2, b1, b2 in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+        for tag, a1, a2, b1, b2 in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
             if tag == "equal":
                 continue
-            owner = _owner(one[:a1], (one[a1:a2] or other[b1:b2])[0])
+            owner = _owner(a[:a1], (a[a1:a2] or b[b1:b2])[0])
             if owner != heading:
                 heading = owner
                 lines.append(DifferenceLine(" ", heading))
-            lines += [DifferenceLine("-", line) for line in one[a1:a2]] + [
-                DifferenceLine("+", line) for line in other[b1:b2]
-            ]
+            lines += [DifferenceLine("-", line) for line in a[a1:a2]] + [DifferenceLine("+", line) for line in b[b1:b2]]
         return lines
 
 
@@ -118,9 +116,9 @@ def _owner(above: list[str], changed: str) -> str:
     """The nearest name above a changed line of YAML that is not deeper inside than the line itself."""
     indent = len(changed) - len(changed.lstrip(" -"))
     for line in reversed(above):
-        found = _NAME.match(line)
-        if found and len(found[1]) <= indent:
-            return found[2]
+        match = _NAME.match(line)
+        if match and len(match[1]) <= indent:
+            return match[2]
     return ""
 
 

@@ -35,9 +35,9 @@ class Saved:
         """What was asked for, and what is proven."""
         if not self.result.searched:
             return self.result.proof
-        of = f", one of {self.mappings:,} mappings" if self.mappings > 1 else ""
+        count = f", one of {self.mappings:,} mappings" if self.mappings > 1 else ""
         mapper = f", {self.result.provenance.mapper}" if self.result.provenance.mapper != "fusiest" else ""
-        return f"{','.join(self.result.objective)}{of}{mapper}, {self.result.proof}"
+        return f"{','.join(self.result.objective)}{count}{mapper}, {self.result.proof}"
 
 
 def read_result(file: str, by: str | None = None) -> Saved:
