@@ -172,18 +172,18 @@ class Tiling(NamedTuple):
         ({4: 2, 3: 2}, {2: 3, 1: 1})
         """
         if not self.windowed:
-            whole, rest = divmod(extent, self.tile)
-            found = {self.tile: whole} if whole else {}
-            return {**found, rest: 1} if rest else found
+            whole, remainder = divmod(extent, self.tile)
+            counts = {self.tile: whole} if whole else {}
+            return {**counts, remainder: 1} if remainder else counts
         last = self.last(extent, iterations)
         begin = max(1, -(-(self.tile - self.first) // self.step))  # from here to `end`, tiles are whole
         end = min(last, (extent - self.first) // self.step)
-        found = {self.tile: end - begin + 1} if end >= begin else {}
+        counts = {self.tile: end - begin + 1} if end >= begin else {}
         for index in (*range(min(begin, last + 1)), *range(max(begin, end + 1), last + 1)):
             low, high = self.range(index, extent)
             if high > low:
-                found[high - low] = found.get(high - low, 0) + 1
-        return found
+                counts[high - low] = counts.get(high - low, 0) + 1
+        return counts
 
 
 def tiling_in(loop: Loop, einsum: str) -> Tiling | None:
@@ -192,15 +192,15 @@ def tiling_in(loop: Loop, einsum: str) -> Tiling | None:
     >>> tiling_in(Temporal(rank_variable="h", tile_shape=2, initial_tile_shape=FrozenDict({"A": 4})), "A")
     Tiling(first=4, tile=2, step=2)
     """
-    tile = _of(loop.tile_shape, einsum)
+    tile = _size_in(loop.tile_shape, einsum)
     if tile is None:
         return None
     if isinstance(loop, Spatial):
         return Tiling(tile, tile, tile)
-    return Tiling(_of(loop.initial_tile_shape, einsum) or tile, tile, _of(loop.step, einsum) or tile)
+    return Tiling(_size_in(loop.initial_tile_shape, einsum) or tile, tile, _size_in(loop.step, einsum) or tile)
 
 
-def _of(size: TileSize | None, einsum: str) -> int | None:
+def _size_in(size: TileSize | None, einsum: str) -> int | None:
     return size if isinstance(size, int) or size is None else size.get(einsum)
 
 

@@ -130,8 +130,8 @@ def _leaves(tree: LoopTree) -> Iterator[_Leaf]:
     for path in tree.paths():
         for einsum in einsums(path):
             loops = (variable_in(node, einsum) for node in path if isinstance(node, Temporal | Spatial))
-            found = Counter(variable for variable in loops if variable is not None)
-            yield _Leaf(einsum, found, found.copy())
+            counts = Counter(variable for variable in loops if variable is not None)
+            yield _Leaf(einsum, counts, counts.copy())
 
 
 def _lines(nodes: tuple[Node, ...], scope: _LoopScope, leaves: list[_Leaf]) -> list[str]:

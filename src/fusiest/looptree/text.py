@@ -78,8 +78,8 @@ def _fan(branches: list[list[str]], glyphs: tuple[str, ...]) -> list[str]:
     tee, bar, corner, blank = glyphs
     lines = []
     for i, branch in enumerate(branches):
-        first, rest = (tee, bar) if i < len(branches) - 1 else (corner, blank)
-        lines += [(rest if j else first) + line for j, line in enumerate(branch)]
+        head, tail = (tee, bar) if i < len(branches) - 1 else (corner, blank)
+        lines += [(tail if j else head) + line for j, line in enumerate(branch)]
     return lines
 
 
@@ -97,14 +97,14 @@ def first_user(loop: Loop, einsums: Iterable[str], bounds: BoundsByEinsum) -> tu
 
     One that steps it in even tiles comes before those that make windows.
     """
-    found: tuple[str, str] | None = None
+    windowed: tuple[str, str] | None = None
     for einsum in einsums:
         variable, tiling = variable_in(loop, einsum), tiling_in(loop, einsum)
         if variable is not None and tiling is not None and variable in bounds.get(einsum, {}):
             if not tiling.windowed:
                 return einsum, variable
-            found = found or (einsum, variable)
-    return found
+            windowed = windowed or (einsum, variable)
+    return windowed
 
 
 def iterations(loop: Loop, above: Iterable[Loop], einsums: Iterable[str], bounds: BoundsByEinsum) -> int | None:
