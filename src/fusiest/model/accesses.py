@@ -6,6 +6,7 @@ except that a reused Spatial loop counts only its first instance; partial sums a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -36,8 +37,8 @@ def count_accesses(nest: EinsumNest) -> Accesses:
         per_unit.update(_tensor(nest, tensor, per_unit=True))
     spatial = frozenset(loop.number for loop in nest.loops if loop.is_spatial)
     temporal = frozenset(loop.number for loop in nest.loops if not loop.is_spatial)
-    operations = _product(_all_visits(nest, temporal | spatial, frozenset()))
-    steps = _product(_all_visits(nest, temporal, spatial))
+    operations = _points(nest, temporal | spatial, frozenset())
+    steps = _points(nest, temporal, spatial)
     return Accesses(total, per_unit, operations, steps)
 
 
@@ -45,27 +46,25 @@ def _all_visits(nest: EinsumNest, counted: frozenset[int], first_only: frozenset
     return {v: visits(nest.chains.get(v, ()), bound, counted, first_only) for v, bound in nest.reach.items()}
 
 
-def _product(by_variable: dict[str, Visits]) -> int:
-    result = 1
-    for v in by_variable.values():
-        result *= v.count
-    return result
+def _points(nest: EinsumNest, counted: frozenset[int], first_only: frozenset[int]) -> int:
+    """Of the iteration space, that these loops reach."""
+    return math.prod(v.count for v in _all_visits(nest, counted, first_only).values())
 
 
-def _moved(nest: EinsumNest, tensor: TensorNest, at: int, child: int, per_unit: bool, first_pass: bool) -> int:
-    """Values that cross between holder `at` and the tiles of holder `child` at or below it.
+def _moved(nest: EinsumNest, tensor: TensorNest, parent: int, child: int, per_unit: bool, first_pass: bool) -> int:
+    """Values that cross between holder `parent` and the tiles of holder `child` at or below it.
 
-    Reused Spatial loops between the two count once. On one unit, Spatial loops above `at` stay at their first instance.
+    Reused Spatial loops between the two count once. On one unit, Spatial loops above `parent` stay at their first instance.
     The first pass over an output is at index 0 of every Temporal loop that does not index it fully.
     """
     counted: set[int] = set()
     first_only: set[int] = set()
     for gap, loops in enumerate(tensor.gaps[: child + 1]):
         for loop in loops:
-            if loop.is_spatial:
-                once = (
-                    per_unit if gap <= at else _is_reused(nest, tensor, loop.component, loop.dimension, loop.variable)
-                )
+            if loop.is_spatial and gap <= parent:
+                once = per_unit
+            elif loop.is_spatial:
+                once = _is_reused(nest, tensor, loop.component, loop.dimension, loop.variable)
             else:
                 once = first_pass and loop.variable not in tensor.access.fully_relevant
             (first_only if once else counted).add(loop.number)
@@ -126,9 +125,9 @@ def _copy(nest: EinsumNest) -> Accesses:
         first_only = frozenset(loop.number for loop in tensor.gaps[0] if loop.is_spatial)
         counted = frozenset(loop.number for loop in nest.loops) - first_only
         extents = {v: n.extent for v, n in _all_visits(nest, counted, first_only).items()}
-        for other in ("read", "write"):
-            total.setdefault((component, name, other), 0)
-            per_unit.setdefault((component, name, other), 0)
+        for movement in ("read", "write"):
+            total.setdefault((component, name, movement), 0)
+            per_unit.setdefault((component, name, movement), 0)
         if moves:
             total[component, name, action] = elements(tensor.access, nest.reach)
             per_unit[component, name, action] = elements(tensor.access, extents)

@@ -28,16 +28,16 @@ def leak_power_by_component(spec: Spec) -> dict[str, float]:
 
 
 def _by_component(spec: Spec, figure: str) -> dict[str, float]:
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     if spec.arch is None or spec.workload is None:
-        return found
+        return totals
     for info in spec.info.einsums.values():
         for component, dimensions in instances(spec, bind_all(spec, info)):
             value = getattr(component, figure)
             if value and component.kind != "container":
                 whole = value * math.prod(d.fanout for d in dimensions)
-                found[component.name] = max(found.get(component.name, 0.0), whole)
-    return found
+                totals[component.name] = max(totals.get(component.name, 0.0), whole)
+    return totals
 
 
 def efficiency(spec: Spec, evaluation: Evaluation, area: float | None) -> dict[str, float | None]:

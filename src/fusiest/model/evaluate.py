@@ -38,9 +38,9 @@ def evaluate(spec: Spec, mapping: LoopTree | None = None) -> Evaluation:
     try:
         result = _evaluate(spec, tree)
     except OverflowError:
-        raise SpecError("the sizes are too large for numbers of 64 bits", _at(tree.nodes[0])) from None
+        raise SpecError("the sizes are too large for numbers of 64 bits", _place_of(tree.nodes[0])) from None
     if not math.isfinite(result.edp):
-        raise SpecError("energy or latency is too large for a number of 64 bits", _at(tree.nodes[0]))
+        raise SpecError("energy or latency is too large for a number of 64 bits", _place_of(tree.nodes[0]))
     return result
 
 
@@ -85,21 +85,21 @@ def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:
 def check_tree(spec: Spec, tree: LoopTree) -> None:
     """The tree's shape, its Einsums and their order, and the names in it (of components if the architecture is known)."""
     _check_shape(tree.nodes)
-    known = spec.info.einsums
-    done: set[str] = set()
+    infos = spec.info.einsums
+    computed: set[str] = set()
     for einsum in einsums(tree.nodes):
-        if einsum not in known:
-            raise SpecError(f"the workload has no Einsum {einsum}{did_you_mean(einsum, known)}", einsum)
-        if einsum in done:
+        if einsum not in infos:
+            raise SpecError(f"the workload has no Einsum {einsum}{did_you_mean(einsum, infos)}", einsum)
+        if einsum in computed:
             raise SpecError(f"Einsum {einsum} is computed twice", einsum)
-        for tensor, access in known[einsum].accesses.items():
+        for tensor, access in infos[einsum].accesses.items():
             for producer in () if access.output else spec.info.producers.get(tensor, ()):
-                if producer not in done:
+                if producer not in computed:
                     raise SpecError(f"Einsum {einsum} reads {tensor} before Einsum {producer} writes it", einsum)
-        done.add(str(einsum))
-    for name in known:
-        if name not in done:
-            raise SpecError(f"the mapping does not compute Einsum {name}", _at(tree.nodes[0]))
+        computed.add(str(einsum))
+    for name in infos:
+        if name not in computed:
+            raise SpecError(f"the mapping does not compute Einsum {name}", _place_of(tree.nodes[0]))
     check_size(tree)
     if spec.arch is not None:
         _check_components(spec, leaf_paths(tree))
@@ -119,10 +119,12 @@ def check_size(tree: LoopTree) -> None:
             if isinstance(node, (Temporal, Spatial)):
                 loops += 1
                 if loops > MOST_LOOPS:
-                    raise SpecError(f"more than {MOST_LOOPS:,} loops, one inside the other", _at(node))
+                    raise SpecError(f"more than {MOST_LOOPS:,} loops, one inside the other", _place_of(node))
         total += above + len(nodes)
         if total > MOST_NODES:
-            raise SpecError(f"the ways down to the computes have more than {MOST_NODES:,} nodes in all", _at(nodes[-1]))
+            raise SpecError(
+                f"the ways down to the computes have more than {MOST_NODES:,} nodes in all", _place_of(nodes[-1])
+            )
 
     walk(tree.nodes, 0, 0)
 
@@ -130,19 +132,19 @@ def check_size(tree: LoopTree) -> None:
 def _check_shape(nodes: tuple[object, ...]) -> None:
     for node in nodes[:-1]:
         if isinstance(node, (Compute, Sequential)):
-            raise SpecError(f"!{type(node).__name__} must be the last node of its branch", _at(node))
+            raise SpecError(f"!{type(node).__name__} must be the last node of its branch", _place_of(node))
     last = nodes[-1] if nodes else None
     if not isinstance(last, (Compute, Sequential)):
-        raise SpecError("each branch of a mapping must end with !Compute or !Sequential", _at(last))
+        raise SpecError("each branch of a mapping must end with !Compute or !Sequential", _place_of(last))
     if isinstance(last, Sequential):
         for branch in last.nodes:
             _check_shape(branch.nodes)
 
 
-def _at(node: object) -> str | None:
+def _place_of(node: object) -> str | None:
     """A text in the node that knows its line."""
     if isinstance(node, Sequential):
-        return _at(node.nodes[0].nodes[0]) if node.nodes and node.nodes[0].nodes else None
+        return _place_of(node.nodes[0].nodes[0]) if node.nodes and node.nodes[0].nodes else None
     if isinstance(node, (Temporal, Spatial)):
         return node.rank_variable if isinstance(node.rank_variable, str) else next(iter(node.rank_variable), None)
     return getattr(node, "component", None)
@@ -151,22 +153,22 @@ def _at(node: object) -> str | None:
 def _check_components(spec: Spec, paths: list[tuple[TreeNode, ...]]) -> None:
     """Components exist, and every held tensor is used below its holder."""
     nodes = {str(node.name): node for node in flatten(spec.require_arch().nodes)}
-    used: dict[int, set[str]] = {}
+    tensors_below: dict[int, set[str]] = {}
     holders: dict[int, Storage | Toll] = {}
     for path in paths:
         leaf = path[-1].node
         assert isinstance(leaf, Compute)
         if leaf.component not in computes(spec.require_arch()):
-            known = computes(spec.require_arch())
+            names = computes(spec.require_arch())
             raise SpecError(
-                f"the architecture has no compute {leaf.component}{did_you_mean(leaf.component, known)}", leaf.component
+                f"the architecture has no compute {leaf.component}{did_you_mean(leaf.component, names)}", leaf.component
             )
         for item in path:
             if isinstance(item.node, (Temporal, Spatial)):
                 _check_einsums(spec, item.node)
             if isinstance(item.node, (Storage, Toll)):
                 holders[item.number] = item.node
-                used.setdefault(item.number, set()).update(spec.info.einsums[leaf.einsum].accesses)
+                tensors_below.setdefault(item.number, set()).update(spec.info.einsums[leaf.einsum].accesses)
     for number, holder in holders.items():
         if holder.component not in nodes:
             raise SpecError(
@@ -175,7 +177,7 @@ def _check_components(spec: Spec, paths: list[tuple[TreeNode, ...]]) -> None:
         for tensor in holder.tensors:
             if tensor not in spec.info.users:
                 raise SpecError(f"the workload has no tensor {tensor}{did_you_mean(tensor, spec.info.users)}", tensor)
-            if tensor not in used[number]:
+            if tensor not in tensors_below[number]:
                 raise SpecError(f"no Einsum below this holder in {holder.component} uses tensor {tensor}", tensor)
             if holder.tensors.count(tensor) > 1:
                 raise SpecError(f"a holder in {holder.component} lists tensor {tensor} twice", tensor)
@@ -219,8 +221,8 @@ def _check_parallel(spec: Spec, path: tuple[TreeNode, ...]) -> None:
         for t in n.node.tensors
     ]
     for i, (tensor, memory) in enumerate(holders):
-        for other, first in holders[:i]:
-            if other == tensor and first in beside[memory]:
+        for earlier, first in holders[:i]:
+            if earlier == tensor and first in beside[memory]:
                 raise SpecError(
                     f"{tensor} is held in {first} and in {memory}, which stand beside each other; a tensor is held in "
                     f"one of them at most",
@@ -229,16 +231,16 @@ def _check_parallel(spec: Spec, path: tuple[TreeNode, ...]) -> None:
 
 
 def _check_fanout(nest: EinsumNest) -> None:
-    used = nest.used_fanout()
+    used_fanout = nest.used_fanout()
     for component in nest.path.components:
         for d in component.dimensions:
-            if used[d.component, d.name] > d.most:
+            if used_fanout[d.component, d.name] > d.most:
                 scale = f" x {d.usage_scale} (usage_scale)" if d.usage_scale != 1 else ""
-                at = next((x.variable for x in nest.loops if (x.component, x.dimension) == (d.component, d.name)), None)
+                loops = (loop for loop in nest.loops if (loop.component, loop.dimension) == (d.component, d.name))
                 raise InvalidMapping(
-                    f"Einsum {nest.einsum.name} uses {used[d.component, d.name]}{scale} instances of {d.component} dimension "
+                    f"Einsum {nest.einsum.name} uses {used_fanout[d.component, d.name]}{scale} instances of {d.component} dimension "
                     f"{d.name}, whose fanout is {d.fanout}; use larger tile shapes in its Spatial loops",
-                    at,
+                    next((loop.variable for loop in loops), None),
                 )
 
 
@@ -300,11 +302,11 @@ def _copied_name(nest: EinsumNest, tensor: str) -> str:
 
 def action_counts(values: Mapping[AccessKey, int], bound: Mapping[str, BoundComponent]) -> dict[AccessKey, float]:
     """Values moved, as numbers of actions."""
-    found: dict[AccessKey, float] = {}
+    counts: dict[AccessKey, float] = {}
     for (component, tensor, action), count in values.items():
         a = bound[component].actions[action]
-        found[component, tensor, action] = count / a.values_per_action[tensor] * a.actions_scale
-    return found
+        counts[component, tensor, action] = count / a.values_per_action[tensor] * a.actions_scale
+    return counts
 
 
 def _latencies(
@@ -314,4 +316,4 @@ def _latencies(
     calls: dict[str, dict[str, float]] = {c.name: {} for c in nest.path.components if c.kind != "container"}
     for (component, _, action), n in per_unit.items():
         calls[component][action] = calls[component].get(action, 0) + n
-    return {name: bound[name].latency(own) for name, own in calls.items()}
+    return {name: bound[name].latency(actions) for name, actions in calls.items()}

@@ -68,11 +68,11 @@ class Evaluation:
 
     def energy_by_component(self) -> dict[str, float]:
         """Joules of each component of the architecture, actions and leakage, over all Einsums."""
-        found: dict[str, float] = {}
+        energies: dict[str, float] = {}
         for einsum in self.einsums.values():
             for (component, _, _), joules in einsum.energies.items():
-                found[component] = found.get(component, 0.0) + joules
-        return found
+                energies[component] = energies.get(component, 0.0) + joules
+        return energies
 
     def table(self, by: str = "action") -> DataTable:
         """By `action`: a row for each Einsum, component, tensor and action, with its count (none for leakage) and energy.

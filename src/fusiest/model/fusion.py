@@ -35,13 +35,13 @@ class SharedLoops:
 
 def backing_memories(tree: LoopTree) -> dict[str, str]:
     """Each tensor's outermost memory in the mapping, in the order in which they are first held."""
-    found: dict[str, str] = {}
+    backings: dict[str, str] = {}
     for path in tree.paths():
         for node in path:
             if isinstance(node, Storage):
                 for tensor in node.tensors:
-                    found.setdefault(str(tensor), str(node.component))
-    return found
+                    backings.setdefault(str(tensor), str(node.component))
+    return backings
 
 
 def fused_sets(spec: Spec, tree: LoopTree) -> tuple[FusedSet, ...]:
@@ -56,18 +56,18 @@ def fused_sets(spec: Spec, tree: LoopTree) -> tuple[FusedSet, ...]:
     backing = backing_memories(tree)
     outer = _outermost_memories(spec, tree)
     group = {name: {name} for name in order}
-    kept: dict[str, str] = {}
+    on_chip: dict[str, str] = {}
     for tensor, makers in spec.info.producers.items():
         users = spec.info.users[tensor]
         if len(users) < 2 or backing[tensor] in outer:
             continue
-        kept[tensor] = makers[0]
+        on_chip[tensor] = makers[0]
         joined = set().union(*(group[name] for name in users))
         group.update(dict.fromkeys(joined, joined))
     return tuple(
         FusedSet(
             tuple(e for e in order if e in group[name]),
-            {t: backing[t] for t, producer in kept.items() if producer in group[name]},
+            {t: backing[t] for t, producer in on_chip.items() if producer in group[name]},
         )
         for name in order
         if name == next(e for e in order if e in group[name])
@@ -91,6 +91,6 @@ def _shared_loops(nodes: tuple[Node, ...], above: tuple[Loop, ...]) -> Iterator[
 def _outermost_memories(spec: Spec, tree: LoopTree) -> set[str]:
     """The first memory on the way to each compute in use."""
     leaves = (path[-1] for path in tree.paths())
-    used = {leaf.component for leaf in leaves if isinstance(leaf, Compute)}
-    paths = (path_nodes(spec.require_arch().nodes, compute) or () for compute in used)
+    computes = {leaf.component for leaf in leaves if isinstance(leaf, Compute)}
+    paths = (path_nodes(spec.require_arch().nodes, compute) or () for compute in computes)
     return {str(next(node.name for node in path if isinstance(node, Memory))) for path in paths}

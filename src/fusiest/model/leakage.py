@@ -28,10 +28,10 @@ def _instances(
             yield from _instances(node.nodes, compute, bound, above, gated)
             continue
         component = bound[str(node.name)]
-        own = above + component.dimensions
-        yield component, own, gated
+        dimensions = above + component.dimensions
+        yield component, dimensions, gated
         if not isinstance(node, arch.ComputeUnit):
-            above = own
+            above = dimensions
 
 
 def _contains(nodes: tuple[arch.ArchitectureNode, ...], compute: str) -> bool:
@@ -64,9 +64,9 @@ def instances(
 
 
 def leak_power(
-    spec: Spec, compute: str, bound: Mapping[str, BoundComponent], used: Mapping[tuple[str, str], int]
+    spec: Spec, compute: str, bound: Mapping[str, BoundComponent], used_fanout: Mapping[tuple[str, str], int]
 ) -> dict[str, float]:
-    """Watts per component. `used` gives the instances in use of each fanout dimension on the Einsum's path."""
+    """Watts per component. `used_fanout` gives the instances in use of each fanout dimension on the Einsum's path."""
     watts: dict[str, float] = {}
     for component, dimensions, gated in _instances(spec.require_arch().nodes, compute, bound, (), False):
         if component.kind == "container":
@@ -75,6 +75,6 @@ def leak_power(
         for d in dimensions:
             power *= d.fanout
             if d.power_gateable:
-                power *= used.get((d.component, d.name), 0) * d.usage_scale / d.fanout
+                power *= used_fanout.get((d.component, d.name), 0) * d.usage_scale / d.fanout
         watts[component.name] = power
     return watts

@@ -42,15 +42,15 @@ def leaf_paths(tree: LoopTree) -> list[tuple[TreeNode, ...]]:
     count = iter(range(1 << 60))
 
     def walk(nodes: tuple[Node, ...], above: tuple[TreeNode, ...]) -> Iterator[tuple[TreeNode, ...]]:
-        own: list[TreeNode] = []
+        items: list[TreeNode] = []
         for node in nodes:
             if isinstance(node, Sequential):
-                above = (*above, *own)
+                above = (*above, *items)
                 for branch in node.nodes:
                     yield from walk(branch.nodes, above)
                 return
-            own.append(TreeNode(next(count), node))
-        yield (*above, *own)
+            items.append(TreeNode(next(count), node))
+        yield (*above, *items)
 
     return list(walk(tree.nodes, ()))
 
@@ -67,7 +67,7 @@ class NestLoop:
     """The most that the loop has, in this Einsum."""
     component: str | None = None
     dimension: str | None = None
-    others: int | None = None
+    window_iterations: int | None = None
     """Of a loop that makes windows in this Einsum: how often it iterates, as the Einsums say that step it in even tiles."""
     makes_windows: bool = False
     """Or has tiles of other sizes, in some Einsum below: this one or another."""
@@ -86,11 +86,11 @@ class NestLoop:
 
     def tiles(self, extent: int) -> dict[int, int]:
         """How many tiles of each length the loop cuts an extent into."""
-        return self.tiling.lengths(extent, self.others)
+        return self.tiling.lengths(extent, self.window_iterations)
 
     def ranges(self, extent: int) -> Iterator[tuple[int, int]]:
         """From where to where each of its tiles goes, in order; empty ones too."""
-        for index in range(self.tiling.last(extent, self.others) + 1):
+        for index in range(self.tiling.last(extent, self.window_iterations) + 1):
             yield self.tiling.range(index, extent)
 
 
@@ -143,24 +143,24 @@ class EinsumNest:
     """Numbers of all loop nodes on the path, outermost first: equal prefixes are common loops."""
     reach: Mapping[str, int]
     """How far each variable goes: to its bound, unless windows leave out what nobody needs at the end."""
-    kept: Mapping[str, KeptWindow] = field(default_factory=dict)
+    kept_windows: Mapping[str, KeptWindow] = field(default_factory=dict)
     """Tensors of which the backing holder keeps one window, moving; what that is, all users of a tensor decide."""
 
     @functools.cached_property
     def chains(self) -> dict[str, list[NestLoop]]:
         """The loops over each variable, outermost first."""
-        found: dict[str, list[NestLoop]] = {}
+        chains: dict[str, list[NestLoop]] = {}
         for loop in self.loops:
-            found.setdefault(loop.variable, []).append(loop)
-        return found
+            chains.setdefault(loop.variable, []).append(loop)
+        return chains
 
     def used_fanout(self) -> dict[tuple[str, str], int]:
         """Instances in use per fanout dimension."""
-        used = {(d.component, d.name): 1 for c in self.path.components for d in c.dimensions}
+        fanout = {(d.component, d.name): 1 for c in self.path.components for d in c.dimensions}
         for loop in self.loops:
             if loop.component is not None and loop.dimension is not None:
-                used[loop.component, loop.dimension] *= loop.iterations
-        return used
+                fanout[loop.component, loop.dimension] *= loop.iterations
+        return fanout
 
 
 def even_iterations(paths: Sequence[tuple[TreeNode, ...]], bounds: Mapping[str, Mapping[str, int]]) -> dict[int, int]:
@@ -168,24 +168,24 @@ def even_iterations(paths: Sequence[tuple[TreeNode, ...]], bounds: Mapping[str, 
 
     A loop has the same depth in all nests that it is in, so they are followed side by side, from the outermost loop in.
     """
-    found: dict[int, int] = {}
+    iterations: dict[int, int] = {}
     running: list[tuple[str, list[TreeNode], dict[str, int]]] = []
     for path in paths:
         leaf = path[-1].node
         assert isinstance(leaf, Compute)
-        own = [item for item in path if isinstance(item.node, (Temporal, Spatial))]
-        running.append((leaf.einsum, own, dict(bounds[leaf.einsum])))
+        loops = [item for item in path if isinstance(item.node, (Temporal, Spatial))]
+        running.append((leaf.einsum, loops, dict(bounds[leaf.einsum])))
     for depth in range(max(len(loops) for _, loops, _ in running)):
-        here = [
+        steps = [
             (*_stepped(loops[depth], name, extents), extents) for name, loops, extents in running if depth < len(loops)
         ]
-        for number, variable, tiling, extents in here:
+        for number, variable, tiling, extents in steps:
             if tiling is not None and not tiling.windowed:
-                found[number] = max(-(-extents[variable] // tiling.tile), found.get(number, 0))
-        for number, variable, tiling, extents in here:
+                iterations[number] = max(-(-extents[variable] // tiling.tile), iterations.get(number, 0))
+        for number, variable, tiling, extents in steps:
             if tiling is not None:
-                extents[variable] = max(tiling.lengths(extents[variable], found.get(number)))
-    return found
+                extents[variable] = max(tiling.lengths(extents[variable], iterations.get(number)))
+    return iterations
 
 
 def _stepped(item: TreeNode, einsum: str, extents: Mapping[str, int]) -> tuple[int, str, Tiling | None]:
@@ -224,7 +224,7 @@ def _reach(info: EinsumInfo, loops: list[NestLoop]) -> dict[str, int]:
     reach = dict(info.bounds)
     for variable, bound in info.bounds.items():
         outermost = next((loop for loop in loops if loop.variable == variable), None)
-        if outermost is not None and outermost.others is not None:
+        if outermost is not None and outermost.window_iterations is not None:
             reach[variable] = max(end for start, end in outermost.ranges(bound) if end > start)
     return reach
 
@@ -239,19 +239,19 @@ def _loop(item: TreeNode, position: int, path: Path, extents: dict[str, int], ev
     assert isinstance(node, (Temporal, Spatial))
     info = path.einsum
     variable = variable_in(node, info.name)
-    at = node.rank_variable if isinstance(node.rank_variable, str) else next(iter(node.rank_variable), None)
+    place = node.rank_variable if isinstance(node.rank_variable, str) else next(iter(node.rank_variable), None)
     if variable is None:
-        raise SpecError(f"the loop's rank_variable names none for Einsum {info.name} below it", at)
+        raise SpecError(f"the loop's rank_variable names none for Einsum {info.name} below it", place)
     if variable not in extents:
-        raise SpecError(f"Einsum {info.name} has no rank variable {variable}{did_you_mean(variable, extents)}", at)
-    tiling = _tiling(node, variable, path, extents, at)
-    others = even if tiling.windowed else None
-    iterations = sum(tiling.lengths(extents[variable], others).values())
-    extents[variable] = max(tiling.lengths(extents[variable], others))
+        raise SpecError(f"Einsum {info.name} has no rank variable {variable}{did_you_mean(variable, extents)}", place)
+    tiling = _tiling(node, variable, path, extents, place)
+    window_iterations = even if tiling.windowed else None
+    iterations = sum(tiling.lengths(extents[variable], window_iterations).values())
+    extents[variable] = max(tiling.lengths(extents[variable], window_iterations))
     if isinstance(node, Temporal):
         tables = (node.tile_shape, node.initial_tile_shape, node.step)
         windows = tiling.windowed or any(isinstance(size, FrozenDict) for size in tables)
-        return NestLoop(item.number, position, variable, tiling, iterations, None, None, others, windows)
+        return NestLoop(item.number, position, variable, tiling, iterations, None, None, window_iterations, windows)
     component = path.component(node.component)
     if component is None:
         names = [c.name for c in path.components]
@@ -260,76 +260,76 @@ def _loop(item: TreeNode, position: int, path: Path, extents: dict[str, int], ev
             node.component,
         )
     if node.name not in [d.name for d in component.dimensions]:
-        known = [d.name for d in component.dimensions]
+        names = [d.name for d in component.dimensions]
         raise SpecError(
-            f"{node.component} has no fanout dimension {node.name}{did_you_mean(node.name, known)}", node.name
+            f"{node.component} has no fanout dimension {node.name}{did_you_mean(node.name, names)}", node.name
         )
     return NestLoop(item.number, position, variable, tiling, iterations, component.name, str(node.name))
 
 
-def _tiling(node: Loop, variable: str, path: Path, extents: Mapping[str, int], at: str | None) -> Tiling:
+def _tiling(node: Loop, variable: str, path: Path, extents: Mapping[str, int], place: str | None) -> Tiling:
     """The loop's tiles in this Einsum, if they make sense there."""
     info = path.einsum
     tiling = tiling_in(node, info.name)
     if tiling is None:
-        raise SpecError(f"the loop's tile_shape names none for Einsum {info.name} below it", at)
+        raise SpecError(f"the loop's tile_shape names none for Einsum {info.name} below it", place)
     extent = extents[variable]
-    for what, size in (("tile_shape", tiling.tile), ("initial_tile_shape", tiling.first)):
+    for name, size in (("tile_shape", tiling.tile), ("initial_tile_shape", tiling.first)):
         if size > extent and tiling.step == tiling.tile:  # windows may reach beyond the ends
             raise SpecError(
-                f"{what} {size} of the loop over {variable} is larger than the extent {extent} above it in Einsum {info.name}",
-                at,
+                f"{name} {size} of the loop over {variable} is larger than the extent {extent} above it in Einsum {info.name}",
+                place,
             )
     if tiling.windowed:
         output = info.accesses[info.output]
         if info.is_copy_operation:
-            raise SpecError(f"Einsum {info.name} is a copy, which makes no windows; give its loop even tiles", at)
+            raise SpecError(f"Einsum {info.name} is a copy, which makes no windows; give its loop even tiles", place)
         if output.stepping(variable) is None:
             raise SpecError(
                 f"the loop over {variable} makes windows in Einsum {info.name}, but {variable} does not index its output "
                 f"{info.output} alone",
-                at,
+                place,
             )
     return tiling
 
 
 def _holders(number: int, position: int, node: Storage | Toll, path: Path) -> list[Holder]:
-    mine = [t for t in node.tensors if t in path.einsum.accesses]
-    if not mine:
+    tensors = [t for t in node.tensors if t in path.einsum.accesses]
+    if not tensors:
         return []
     component = path.component(node.component)
     kind = "toll" if isinstance(node, Toll) else "memory"
     if component is None or component.kind != kind:
         names = [c.name for c in path.components if c.kind == kind]
-        what = "is not above" if component is None else f"is a {component.kind}, not a {kind}, above"
+        relation = "is not above" if component is None else f"is a {component.kind}, not a {kind}, above"
         raise SpecError(
-            f"{node.component} {what} {path.compute.name}{did_you_mean(node.component, names)}", node.component
+            f"{node.component} {relation} {path.compute.name}{did_you_mean(node.component, names)}", node.component
         )
     if not component.enabled:
         raise SpecError(f"{node.component} is not enabled for Einsum {path.einsum.name}", node.component)
     persistent = isinstance(node, Storage) and node.persistent
-    return [Holder(number, position, t, component, persistent) for t in mine]
+    return [Holder(number, position, t, component, persistent) for t in tensors]
 
 
 def _check_holders(holders: list[Holder], path: Path, nodes: tuple[TreeNode, ...]) -> None:
     einsum = path.einsum.name
     for tensor in path.einsum.accesses:
-        own = [h for h in holders if h.tensor == tensor]
-        if not own:
+        tensor_holders = [h for h in holders if h.tensor == tensor]
+        if not tensor_holders:
             raise SpecError(
                 f"Einsum {einsum}: tensor {tensor} is held nowhere; add a !Storage above the compute", _where(nodes)
             )
-        if own[0].is_toll:
+        if tensor_holders[0].is_toll:
             raise SpecError(
-                f"Einsum {einsum}: tensor {tensor} passes {own[0].component.name} before any memory holds it",
-                own[0].tensor,
+                f"Einsum {einsum}: tensor {tensor} passes {tensor_holders[0].component.name} before any memory holds it",
+                tensor_holders[0].tensor,
             )
-        for i, inner in enumerate(own):
+        for i, inner in enumerate(tensor_holders):
             component = inner.component.name
-            if component in [outer.component.name for outer in own[:i]]:
+            if component in [outer.component.name for outer in tensor_holders[:i]]:
                 raise SpecError(f"Einsum {einsum}: tensor {tensor} is held twice in {component}", inner.tensor)
-            if i and path.index(component) < path.index(own[i - 1].component.name):
-                names = " above ".join(h.component.name for h in own)
+            if i and path.index(component) < path.index(tensor_holders[i - 1].component.name):
+                names = " above ".join(h.component.name for h in tensor_holders)
                 raise SpecError(f"Einsum {einsum}: holders of tensor {tensor} are out of order: {names}", inner.tensor)
             if i and inner.persistent:
                 raise SpecError(
@@ -338,23 +338,25 @@ def _check_holders(holders: list[Holder], path: Path, nodes: tuple[TreeNode, ...
 
 
 def _tensor_nest(access: Access, loops: list[NestLoop], holders: list[Holder], path: Path) -> TensorNest:
-    own = [h for h in holders if h.tensor == access.tensor]
-    levels = [path.index(h.component.name) for h in own]
+    tensor_holders = [h for h in holders if h.tensor == access.tensor]
+    levels = [path.index(h.component.name) for h in tensor_holders]
     gap_of: list[int] = []
     for loop in loops:
         if loop.component is None:
-            gap_of.append(sum(1 for h in own if h.position < loop.position))
+            gap_of.append(sum(1 for h in tensor_holders if h.position < loop.position))
         else:
             fanout = path.index(loop.component)
-            gap_of.append(next((i for i, level in enumerate(levels) if level >= fanout), len(own)))
+            gap_of.append(next((i for i, level in enumerate(levels) if level >= fanout), len(tensor_holders)))
     _check_moves(access, loops, gap_of, path)
-    gaps = tuple(tuple(loop for loop, g in zip(loops, gap_of, strict=True) if g == gap) for gap in range(len(own) + 1))
-    nest = TensorNest(access, tuple(own), gaps)
+    gaps = tuple(
+        tuple(loop for loop, g in zip(loops, gap_of, strict=True) if g == gap) for gap in range(len(tensor_holders) + 1)
+    )
+    nest = TensorNest(access, tuple(tensor_holders), gaps)
     for loop in loops:
         if access.output and loop not in gaps[0] and loop.tiling.step != loop.tiling.tile:
-            what = "makes again what" if loop.tiling.step < loop.tiling.tile else "leaves out a part of what"
+            effect = "makes again what" if loop.tiling.step < loop.tiling.tile else "leaves out a part of what"
             raise SpecError(
-                f"Einsum {path.einsum.name}: the {loop} {what} is held of {access.tensor} above it, as its step is "
+                f"Einsum {path.einsum.name}: the {loop} {effect} is held of {access.tensor} above it, as its step is "
                 f"{loop.tiling.step}; hold {access.tensor} below that loop",
                 loop.variable,
             )

@@ -34,24 +34,24 @@ class Occupancy:
 
     def totals(self) -> list[dict[str, int | float]]:
         """While Einsum i runs: bits per memory."""
-        found = []
+        totals = []
         for held in self.per_einsum:
             sums: dict[str, int | float] = {}
             for (memory, _), bits in held.items():
                 sums[memory] = sums.get(memory, 0) + bits
-            found.append(sums)
-        return found
+            totals.append(sums)
+        return totals
 
 
 def reservations(nest: EinsumNest) -> list[Reservation]:
     """Where each holder of an Einsum is charged, and how much."""
-    found: list[Reservation] = []
+    charges: list[Reservation] = []
     for tensor in nest.tensors.values():
         for index, holder in enumerate(tensor.holders):
             if holder.is_toll or (index > 0 and nest.einsum.is_copy_operation):
                 continue
-            found.append(_reservation(nest, holder, index))
-    return found
+            charges.append(_reservation(nest, holder, index))
+    return charges
 
 
 def _reservation(nest: EinsumNest, holder: Holder, index: int) -> Reservation:
@@ -64,13 +64,13 @@ def _reservation(nest: EinsumNest, holder: Holder, index: int) -> Reservation:
     for loop in sorted(above, key=lambda loop: loop.position):
         extents[loop.variable] = max(loop.tiles(extents[loop.variable]))
     elements = footprint(tensor.access, extents)
-    window = nest.kept.get(holder.tensor) if index == 0 else None
+    window = nest.kept_windows.get(holder.tensor) if index == 0 else None
     if window is not None:
         elements = elements // tensor.access.ranks[window.rank].length(extents) * window.length
     if index == 0 and holder.tensor in nest.einsum.shared_out:  # there is room for the parts of all producers
         parts = nest.einsum.shared_out[holder.tensor]
-        own = tensor.access.ranks[parts.rank].length(extents)
-        elements = elements // own * max(own, parts.size)
+        length = tensor.access.ranks[parts.rank].length(extents)
+        elements = elements // length * max(length, parts.size)
     bits = elements * holder.component.bits_per_value[holder.tensor]
     persistent = index == 0 and (holder.persistent or holder.tensor in nest.einsum.persistent)
     if persistent:
@@ -141,12 +141,12 @@ def sharing(nests: Sequence[EinsumNest], users: Mapping[str, Sequence[int]]) -> 
 def _alike(charged: list[list[Reservation]]) -> list[list[Reservation]]:
     """A tensor's backing holder is one for all of its users: it takes the room of the largest of their tiles."""
     largest: dict[tuple[str, str], int | float] = {}
-    for own in charged:
-        for r in own:
+    for charges in charged:
+        for r in charges:
             if r.backing:
                 key = r.memory, r.tensor
                 largest[key] = max(largest.get(key, 0), r.bits)
-    return [[replace(r, bits=largest[r.memory, r.tensor]) if r.backing else r for r in own] for own in charged]
+    return [[replace(r, bits=largest[r.memory, r.tensor]) if r.backing else r for r in charges] for charges in charged]
 
 
 def occupancy(common: Sharing) -> Occupancy:
@@ -158,8 +158,8 @@ def occupancy(common: Sharing) -> Occupancy:
         key = r.memory, root.get(r.tensor, r.tensor) if r.backing else r.tensor
         held[i][key] = max(held[i].get(key, 0), r.bits)
 
-    for j, own in enumerate(charged):
-        for r in own:
+    for j, charges in enumerate(charged):
+        for r in charges:
             add(j, r)
             if r.level < 0:
                 span = range(len(nests))
@@ -203,8 +203,8 @@ def _caps(
 ) -> list[int]:
     """Per cut between neighbours: how many loops an exchanged tensor lets them share."""
     caps = [0] * max(len(nests) - 1, 0)
-    for own in charged:
-        for r in own:
+    for charges in charged:
+        for r in charges:
             if not r.backing:
                 continue
             first, last = lives[root.get(r.tensor, r.tensor)]
@@ -217,10 +217,10 @@ def _caps(
 def _copy_groups(nests: Sequence[EinsumNest], charged: Sequence[Sequence[Reservation]]) -> dict[str, str]:
     """Tensors that are copies of each other in one memory, each mapped to the first of its group."""
     root: dict[str, str] = {}
-    for nest, own in zip(nests, charged, strict=True):
+    for nest, charges in zip(nests, charged, strict=True):
         if not nest.einsum.is_copy_operation:
             continue
-        source, target = sorted((r for r in own if r.backing), key=lambda r: r.tensor == nest.einsum.output)
+        source, target = sorted((r for r in charges if r.backing), key=lambda r: r.tensor == nest.einsum.output)
         if source.memory != target.memory:
             continue
         if nest.tensors[source.tensor].gaps[0] != nest.tensors[target.tensor].gaps[0]:

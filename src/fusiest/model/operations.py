@@ -26,8 +26,8 @@ def operations_per_point(info: EinsumInfo) -> int:
     if info.is_copy_operation:
         return 0
     inputs = sum(not access.output for access in info.accesses.values())
-    kept = info.accesses[info.output].variables
-    return 2 if inputs > 1 and any(variable not in kept for variable in info.bounds) else 1
+    output_variables = info.accesses[info.output].variables
+    return 2 if inputs > 1 and any(variable not in output_variables for variable in info.bounds) else 1
 
 
 def operations(info: EinsumInfo) -> int:

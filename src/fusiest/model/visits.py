@@ -6,7 +6,8 @@ is a product of per-variable counts; within one variable we follow the chain of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fusiest.model.nest import NestLoop
@@ -43,19 +44,19 @@ def total_footprint(access: Access, by_variable: Mapping[str, Visits]) -> int:
     """Σ over the visits of the footprint of the tile there."""
     total = 1
     for affine in access.ranks.values():
-        own = [(abs(a), by_variable[v]) for v, a in affine.coefficients.items()]
-        tiles = _product(v.count for _, v in own)
+        terms = [(abs(a), by_variable[v]) for v, a in affine.coefficients.items()]
+        tiles = math.prod(v.count for _, v in terms)
         rank = tiles
-        for a, v in own:
+        for a, v in terms:
             rank += a * (v.extent - v.count) * (tiles // v.count)
         total *= rank
     relevant = access.variables
-    return total * _product(v.count for name, v in by_variable.items() if name not in relevant)
+    return total * math.prod(v.count for name, v in by_variable.items() if name not in relevant)
 
 
 def footprint(access: Access, extents: Mapping[str, int]) -> int:
     """Elements in the box that a tile of these extents touches."""
-    return _product(affine.length(extents) for affine in access.ranks.values())
+    return math.prod(affine.length(extents) for affine in access.ranks.values())
 
 
 def elements(access: Access, extents: Mapping[str, int]) -> int:
@@ -63,11 +64,4 @@ def elements(access: Access, extents: Mapping[str, int]) -> int:
     of several variables leave do."""
     alone = (affine.variables if len(affine.variables) == 1 else () for affine in access.ranks.values())
     lengths = (affine.length(extents) for affine in access.ranks.values())
-    return _product(extents[own[0]] if own else length for own, length in zip(alone, lengths, strict=True))
-
-
-def _product(numbers: Iterable[int]) -> int:
-    result = 1
-    for n in numbers:
-        result *= n
-    return result
+    return math.prod(extents[single[0]] if single else length for single, length in zip(alone, lengths, strict=True))

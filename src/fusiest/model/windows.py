@@ -22,18 +22,21 @@ Turns: TypeAlias = dict[tuple[int, ...], Positions]
 
 def keep_windows(nests: Sequence[EinsumNest]) -> list[EinsumNest]:
     """The nests, each with what backing holders keep of tensors that are made in windows below them."""
-    kept: list[dict[str, KeptWindow]] = [{} for _ in nests]
+    windows: list[dict[str, KeptWindow]] = [{} for _ in nests]
     for tensor in dict.fromkeys(nest.einsum.output for nest in nests):
         users = [nest for nest in nests if tensor in nest.tensors]
-        window = _kept(users, tensor) if len(users) > 1 else None
+        window = _kept_window(users, tensor) if len(users) > 1 else None
         if window is not None:
-            for nest, own in zip(nests, kept, strict=True):
+            for nest, nest_windows in zip(nests, windows, strict=True):
                 if tensor in nest.tensors:
-                    own[tensor] = window
-    return [replace(nest, kept=own) if own else nest for nest, own in zip(nests, kept, strict=True)]
+                    nest_windows[tensor] = window
+    return [
+        replace(nest, kept_windows=nest_windows) if nest_windows else nest
+        for nest, nest_windows in zip(nests, windows, strict=True)
+    ]
 
 
-def _kept(users: Sequence[EinsumNest], tensor: str) -> KeptWindow | None:
+def _kept_window(users: Sequence[EinsumNest], tensor: str) -> KeptWindow | None:
     """The window that a tensor's backing holder keeps, if the loops below it make windows for all users.
 
     All loops above a common one are common. In each iteration of the first such loop the holder has room for what all
@@ -53,10 +56,10 @@ def _kept(users: Sequence[EinsumNest], tensor: str) -> KeptWindow | None:
         first, loops = first or loop, loops + 1
     if first is None:
         return None
-    made = producer.tensors[tensor].access.stepping(first.variable)
-    assert made is not None
+    stepping = producer.tensors[tensor].access.stepping(first.variable)
+    assert stepping is not None
     index = producer.loops.index(first)
-    return KeptWindow(made.rank, _longest(users, tensor, made.rank, index), loops)
+    return KeptWindow(stepping.rank, _longest(users, tensor, stepping.rank, index), loops)
 
 
 def _moves_together(users: Sequence[EinsumNest], tensor: str, index: int) -> bool:
@@ -93,23 +96,24 @@ def _longest(users: Sequence[EinsumNest], tensor: str, rank: str, index: int) ->
         extents = dict(nest.reach)
         for loop in nest.loops[: index + 1]:
             extents[loop.variable] = max(loop.tiles(extents[loop.variable]))
-        for at, span in turns(chain, nest.reach[variable]).items():
-            low, high = touched(nest.einsum, tensor, rank, {**{v: (0, x) for v, x in extents.items()}, variable: span})
-            lows[at], highs[at] = min(low, lows.get(at, low)), max(high, highs.get(at, high))
-    return max(highs[at] - lows[at] for at in lows)
+        for indices, span in turns(chain, nest.reach[variable]).items():
+            spans = {**{v: (0, extent) for v, extent in extents.items()}, variable: span}
+            low, high = touched(nest.einsum, tensor, rank, spans)
+            lows[indices], highs[indices] = min(low, lows.get(indices, low)), max(high, highs.get(indices, high))
+    return max(highs[indices] - lows[indices] for indices in lows)
 
 
 def turns(chain: Sequence[NestLoop], bound: int) -> Turns:
     """The tiles that a chain of loops over one variable leads to; those that are not empty."""
-    found: Turns = {(): (0, bound)}
+    tiles: Turns = {(): (0, bound)}
     for loop in chain:
-        found = {
-            (*at, index): (start + low, start + high)
-            for at, (start, end) in found.items()
+        tiles = {
+            (*indices, index): (start + low, start + high)
+            for indices, (start, end) in tiles.items()
             for index, (low, high) in enumerate(loop.ranges(end - start))
             if high > low
         }
-    return found
+    return tiles
 
 
 def touched(info: EinsumInfo, tensor: str, rank: str, spans: Mapping[str, Positions]) -> Positions:
@@ -120,39 +124,39 @@ def touched(info: EinsumInfo, tensor: str, rank: str, spans: Mapping[str, Positi
 
 
 def missing(
-    source: EinsumNest, user: EinsumNest, tensor: str, made: Stepping, pairs: Sequence[tuple[NestLoop, NestLoop]]
+    source: EinsumNest, user: EinsumNest, tensor: str, stepping: Stepping, pairs: Sequence[tuple[NestLoop, NestLoop]]
 ) -> bool:
     """Whether the user needs anything of a rank, in some turn, that its source does not hold for it then.
 
-    `pairs` are the loops that they share and that step the rank: in the source, which alone steps it as `made` says, and
+    `pairs` are the loops that they share and that step the rank: in the source, which alone steps it as `stepping` says, and
     in the user. What is made in a loop above the tensor's holder is dropped in the next iteration; below it, it stays.
     """
     drops = [loop in source.tensors[tensor].gaps[0] for loop, _ in pairs]
-    own, variable = pairs[0][0].variable, pairs[0][1].variable
+    source_variable, variable = pairs[0][0].variable, pairs[0][1].variable
     held: dict[tuple[int, ...], list[tuple[tuple[int, ...], Positions]]] = {}
-    for at, span in turns([loop for loop, _ in pairs], source.reach[own]).items():
-        held.setdefault(_those(at, drops, True), []).append((_those(at, drops, False), span))
+    for indices, span in turns([loop for loop, _ in pairs], source.reach[source_variable]).items():
+        held.setdefault(_chosen(indices, drops, True), []).append((_chosen(indices, drops, False), span))
     whole = {v: (0, bound) for v, bound in user.reach.items()}
-    for at, span in turns([loop for _, loop in pairs], user.reach[variable]).items():
-        wanted = needed(user, tensor, made, {**whole, variable: span}, source.einsum.bounds[own])
-        here = held.get(_those(at, drops, True), [])
-        ready = bisect.bisect_right(here, _those(at, drops, False), key=lambda piece: piece[0])
-        if wanted[1] > wanted[0] and not _covers((here[i][1] for i in reversed(range(ready))), wanted):
+    for indices, span in turns([loop for _, loop in pairs], user.reach[variable]).items():
+        wanted = needed(user, tensor, stepping, {**whole, variable: span}, source.einsum.bounds[source_variable])
+        pieces = held.get(_chosen(indices, drops, True), [])
+        ready = bisect.bisect_right(pieces, _chosen(indices, drops, False), key=lambda piece: piece[0])
+        if wanted[1] > wanted[0] and not _covers((pieces[i][1] for i in reversed(range(ready))), wanted):
             return True
     return False
 
 
-def _those(at: tuple[int, ...], drops: Sequence[bool], dropped: bool) -> tuple[int, ...]:
+def _chosen(indices: tuple[int, ...], drops: Sequence[bool], dropped: bool) -> tuple[int, ...]:
     """The indices of loops above the tensor's holder, or of those below it."""
-    return tuple(i for i, drop in zip(at, drops, strict=True) if drop == dropped)
+    return tuple(i for i, drop in zip(indices, drops, strict=True) if drop == dropped)
 
 
-def needed(user: EinsumNest, tensor: str, made: Stepping, spans: Mapping[str, Positions], bound: int) -> Positions:
-    """The values of the variable that alone steps a rank as `made` says, whose elements a user touches."""
-    low, high = touched(user.einsum, tensor, made.rank, spans)
-    a = abs(made.coefficient)
-    first, last = (low, high - 1) if made.coefficient > 0 else (-(high - 1), -low)
-    constant = made.constant if made.coefficient > 0 else -made.constant
+def needed(user: EinsumNest, tensor: str, stepping: Stepping, spans: Mapping[str, Positions], bound: int) -> Positions:
+    """The values of the variable that alone steps a rank as `stepping` says, whose elements a user touches."""
+    low, high = touched(user.einsum, tensor, stepping.rank, spans)
+    a = abs(stepping.coefficient)
+    first, last = (low, high - 1) if stepping.coefficient > 0 else (-(high - 1), -low)
+    constant = stepping.constant if stepping.coefficient > 0 else -stepping.constant
     return max(0, -(-(first - constant) // a)), min(bound, (last - constant) // a + 1)
 
 
