@@ -57,8 +57,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'fusiest' has no attribute '{name}'")
     import importlib
 
-    found = globals()[name] = getattr(importlib.import_module(f"fusiest.{home}"), name)
-    return found
+    value = globals()[name] = getattr(importlib.import_module(f"fusiest.{home}"), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -48,9 +48,9 @@ class _Kept(FunctionCache):
         """What was kept needs the runtime, but nothing of all that compiling needs, which takes 0.2 s to load."""
         rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
-            known = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-            if known is not None:
-                return known
+            overload = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            if overload is not None:
+                return overload
         return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
     def save_overload(self, sig: Any, data: Any) -> None:

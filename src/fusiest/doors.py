@@ -23,8 +23,8 @@ def lazy(package: str, **homes: str) -> tuple[Callable[[str], object], Callable[
         import sys
 
         module, inner = where[name]
-        found = getattr(importlib.import_module(module), inner)
-        setattr(sys.modules[package], name, found)
-        return found
+        value = getattr(importlib.import_module(module), inner)
+        setattr(sys.modules[package], name, value)
+        return value
 
     return load, lambda: sorted(where)

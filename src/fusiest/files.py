@@ -62,15 +62,15 @@ def check_folder(path: str | Path) -> None:
 def is_replaceable(path: str | Path) -> bool:
     """Whether it is a regular file or none yet, and not what this program prints to."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return True
-    return stat.S_ISREG(found.st_mode) and not any(_is_stream(found, number) for number in _STREAMS)
+    return stat.S_ISREG(status.st_mode) and not any(_is_stream(status, number) for number in _STREAMS)
 
 
-def _is_stream(found: os.stat_result, number: int) -> bool:
+def _is_stream(status: os.stat_result, number: int) -> bool:
     with contextlib.suppress(OSError):
-        return os.path.samestat(found, os.fstat(number))
+        return os.path.samestat(status, os.fstat(number))
     return False
 
 

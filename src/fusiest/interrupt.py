@@ -55,7 +55,7 @@ class _Note:
 
     depth = 0
     """How many `deferred` blocks are open."""
-    asked = False
+    pressed = False
     since: float | None = None
     """When it was first pressed in the outermost block."""
     finishing = False
@@ -68,8 +68,8 @@ def check() -> None:
     """Stop here if Ctrl-C was pressed, or a limit is passed."""
     if _Note.finishing:
         return
-    if _Note.asked:
-        _Note.asked = False
+    if _Note.pressed:
+        _Note.pressed = False
         raise KeyboardInterrupt
     limits = _LIMITS.get()
     if limits is not None:
@@ -91,8 +91,8 @@ def limited(
 
 def taken() -> bool:
     """Whether Ctrl-C was pressed since the last answer. The caller answers it."""
-    asked, _Note.asked = _Note.asked, False
-    return asked
+    pressed, _Note.pressed = _Note.pressed, False
+    return pressed
 
 
 @contextlib.contextmanager
@@ -102,7 +102,7 @@ def deferred() -> Iterator[None]:
     if ours:
         signal.signal(signal.SIGINT, _handle)
     if _Note.depth == 0:
-        _Note.asked, _Note.since = False, None
+        _Note.pressed, _Note.since = False, None
     _Note.depth += 1
     try:
         yield
@@ -141,7 +141,7 @@ def program() -> Iterator[None]:
 
 def ignore() -> None:
     """From here on Ctrl-C means nothing: in a worker, whose work another process hands out, and where a program ends."""
-    _Note.asked = False
+    _Note.pressed = False
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -157,7 +157,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
     if not _Note.depth:
         raise KeyboardInterrupt
     if _Note.since is None:
-        _Note.asked, _Note.since = True, now
+        _Note.pressed, _Note.since = True, now
     elif now - _Note.since > _AT_ONCE_SECONDS:
         if not _Note.is_program:
             raise KeyboardInterrupt

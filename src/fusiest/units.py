@@ -62,12 +62,12 @@ def read_quantity(text: str) -> Quantity | None:
     >>> read_quantity("51.2 GB/s")
     Quantity(value=409600000000.0, unit=Unit(factor=8000000000.0, dimension='bit/s'))
     """
-    found = _ALONE.match(text) if text[:1].isdigit() or text[:1] in "+-. " else None
-    if found is None:
+    match = _ALONE.match(text) if text[:1].isdigit() or text[:1] in "+-. " else None
+    if match is None:
         return None
-    unit = UNITS[found[3] or found[4]]
-    value = _scaled(found[2], unit)
-    return Quantity(-value if found[1] == "-" else value, unit)
+    unit = UNITS[match[3] or match[4]]
+    value = _scaled(match[2], unit)
+    return Quantity(-value if match[1] == "-" else value, unit)
 
 
 def quantity(text: str) -> float | None:
@@ -76,8 +76,8 @@ def quantity(text: str) -> float | None:
     >>> quantity("64 KiB"), quantity("22nm"), quantity("twelve")
     (524288.0, 2.2e-08, None)
     """
-    found = read_quantity(text)
-    return found.value if found is not None else None
+    parsed = read_quantity(text)
+    return parsed.value if parsed is not None else None
 
 
 def without_units(text: str) -> str:
@@ -88,11 +88,11 @@ def without_units(text: str) -> str:
     '2 * 524288 + size'
     """
 
-    def plain(found: re.Match[str]) -> str:
-        name = found[2] or found[3]
+    def plain(match: re.Match[str]) -> str:
+        name = match[2] or match[3]
         if name is None or UNITS[name].per_bit:
-            return found[0]
-        value = _scaled(found[1], UNITS[name])
+            return match[0]
+        value = _scaled(match[1], UNITS[name])
         return str(int(value)) if value.is_integer() and value < 2**53 else repr(value)
 
     return _INSIDE.sub(plain, text)
@@ -104,15 +104,15 @@ def complaint(text: str) -> str | None:
     >>> complaint("64 KB")
     "there is no unit 'KB'; did you mean kB, kb, KiB or Kib?"
     """
-    if any((name := found[2] or found[3]) and UNITS[name].per_bit for found in _INSIDE.finditer(text)):
+    if any((name := match[2] or match[3]) and UNITS[name].per_bit for match in _INSIDE.finditer(text)):
         return "a rate that counts bits stands alone, as the energy or throughput of an action"
-    found = _UNKNOWN.match(text)
-    if found is None:
+    match = _UNKNOWN.match(text)
+    if match is None:
         return None
-    letters = found[1].lower().replace("i", "")
+    letters = match[1].lower().replace("i", "")
     *others, last = [unit for unit in UNITS if unit.lower().replace("i", "") == letters] or [""]
     meant = f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?" if last else ""
-    return f"there is no unit '{shown(found[1])}'{meant}"
+    return f"there is no unit '{shown(match[1])}'{meant}"
 
 
 def _scaled(digits: str, unit: Unit) -> float:
