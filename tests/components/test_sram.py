@@ -136,6 +136,7 @@ def test_what_is_beyond_the_table_is_said() -> None:
         ({"size": 65_536}, "needs the attribute 'tech_node'"),
         ({"tech_node": 22e-9}, "needs the attribute 'size'"),
         ({"size": "large", "tech_node": 22e-9}, "must be a number"),
+        ({"size": 10**400, "tech_node": 22e-9}, "too large for a number"),
         ({"size": float("inf"), "tech_node": 22e-9}, "finite"),
         ({"size": 2**60, "width": 64, "tech_node": 22e-9}, "words deep"),
         ({"size": 2**40, "width": 2**20, "tech_node": 22e-9}, "bits wide"),

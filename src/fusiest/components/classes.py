@@ -7,6 +7,7 @@ seconds, square metres, watts, bits. An action of a memory or a wire moves `widt
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -235,6 +236,8 @@ def _checked(owner: ComponentClass, attribute: Attribute, value: object) -> Attr
         return value
     if attribute.anything and isinstance(value, (list, tuple)):
         return _checked_list(label, value)
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise SpecError(f"{label} is too large for a number of 64 bits", place)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
         raise SpecError(f"{label} must be a number, but is '{shown(value)}'", place)
     unit = f" {attribute.unit}" if attribute.unit else ""

@@ -2,7 +2,8 @@
 
 Neighbours have their first loops in common, as many as they are told. A holder that several branches have at the same
 place is written once. If an Einsum's path in the tree is not its branch again, the branches do not make a tree: a holder
-above a common loop would serve an Einsum that holds that tensor elsewhere.
+above a common loop would serve an Einsum that holds that tensor elsewhere. Where a Toll stands between two loops makes no
+difference, so Tolls stand below a split rather than above it.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def joined_tree(
     tree = LoopTree(nodes=_group(branches, common, range(len(branches)), 0))
     for path, nodes, branch in zip(tree.paths(), nests, branches, strict=True):
         branch_nodes = _branch_of(path, branch.einsum, tensors[branch.einsum])
-        if (_backing_only(branch_nodes) if branch.einsum in copies else branch_nodes) != list(nodes):
+        written = _backing_only(branch_nodes) if branch.einsum in copies else branch_nodes
+        if _regardless_of_tolls(written) != _regardless_of_tolls(nodes):
             raise NoTree(branch.einsum)
     return tree
 
@@ -115,12 +117,41 @@ def _group(branches: Sequence[EinsumBranch], common: Sequence[int], group: range
         else:
             runs.append(range(i, i + 1))
     cuts = _above_the_split(branches, runs, depth)
-    above = [branches[i].holders[depth][: cuts[i]] for i in group]
-    below = {i: branches[i].holders[depth][cuts[i] :] for i in group}
+    split = {i: _tolls_below(branches[i].holders[depth], cuts[i]) for i in group}
+    above, below = [split[i][0] for i in group], {i: split[i][1] for i in group}
     subtrees = [_run(branches, common, run, depth, below) for run in runs]
     if len(subtrees) == 1:
         return (*_merged(above), *subtrees[0])
     return (*_merged(above), Sequential(nodes=tuple(Nested(nodes=subtree) for subtree in subtrees)))
+
+
+def _tolls_below(holders: tuple[Node, ...], cut: int) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """What stands above and below a cut: Tolls below, unless a holder of their tensor follows above."""
+    above, below = list(holders[:cut]), list(holders[cut:])
+    for i in reversed(range(len(above))):
+        node = above[i]
+        if isinstance(node, Toll) and not any(
+            isinstance(other, (Storage, Toll)) and other.tensors == node.tensors for other in above[i + 1 :]
+        ):
+            below.insert(0, above.pop(i))
+    return tuple(above), tuple(below)
+
+
+def _regardless_of_tolls(
+    nodes: Sequence[Node],
+) -> tuple[list[Node], list[tuple[int, Node]], list[tuple[str, list[Node]]]]:
+    """All but Tolls; Tolls with how many loops are above; and the holders of each tensor in their order."""
+    loops = 0
+    tolls: list[tuple[int, Node]] = []
+    by_tensor: dict[str, list[Node]] = {}
+    for node in nodes:
+        loops += isinstance(node, (Temporal, Spatial))
+        if isinstance(node, Toll):
+            tolls.append((loops, node))
+        if isinstance(node, (Storage, Toll)):
+            by_tensor.setdefault(node.tensors[0], []).append(node)
+    rest: list[Node] = [node for node in nodes if not isinstance(node, Toll)]
+    return rest, sorted(tolls, key=str), sorted(by_tensor.items())
 
 
 def _above_the_split(branches: Sequence[EinsumBranch], runs: Sequence[range], depth: int) -> dict[int, int]:
@@ -134,7 +165,7 @@ def _above_the_split(branches: Sequence[EinsumBranch], runs: Sequence[range], de
         for i in (i for run in runs for i in run):
             holders = branches[i].holders[depth]
             cuts[i] = max((n + 1 for n, node in enumerate(holders) if node in above), default=0)
-        lifted = {node for i, cut in cuts.items() for node in branches[i].holders[depth][:cut]} - above
+        lifted = {node for i, cut in cuts.items() for node in _tolls_below(branches[i].holders[depth], cut)[0]} - above
         if not lifted:
             return cuts
         above |= lifted
