@@ -15,7 +15,7 @@ from fusiest import interrupt
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import Pick
 from fusiest.mapper import anytime, mapper, resources, tables
-from fusiest.mapper.anytime import Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
+from fusiest.mapper.anytime import Clock, Exploration, explore_alone, explore_in_time, looked_at
 from fusiest.mapper.options import Options
 from fusiest.mapper.tables import Explorer, make_explorer
 from fusiest.pmapping.explore import Asked
@@ -88,7 +88,7 @@ def best_energy(spec: Spec) -> float:
 def test_unfused_mappings_are_those_of_the_unfused_dataflow() -> None:
     spec = fusiest.load("simple", "matmuls", **CHAIN)
     explorer = explorer_of(spec, objective=("energy",))
-    candidates = unfused_candidates(explorer, explore_alone(explorer))
+    candidates = looked_at(explorer, explore_alone(explorer))
     best = min(candidate.costs.energy for candidate in candidates)
     assert best == pytest.approx(best_energy(fusiest.load("simple", "matmuls", "unfused", **CHAIN)), rel=1e-9)
     assert all(not pick.before.zones for candidate in candidates for pick in candidate.joins())
@@ -112,7 +112,7 @@ def test_where_fusing_is_a_must_the_first_look_is_fused(monkeypatch: pytest.Monk
 
 def _known_joins(spec: Spec) -> list[Pick]:
     explorer = explorer_of(spec, objective=("edp",))
-    return unfused_candidates(explorer, explore_alone(explorer))[0].joins()
+    return looked_at(explorer, explore_alone(explorer))[0].joins()
 
 
 def test_what_is_explored_exactly_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_what_is_explored_exactly_is_used(monkeypatch: pytest.MonkeyPatch) -> No
         return explore(spec, einsum, asked)
 
     monkeypatch.setattr(tables, "explore", first_only)
-    explored = explore_in_time(explorer, Clock(0.0, None), {"I": Table("", (), {}, [], 0)}, {})
+    explored = explore_in_time(explorer, Clock(0.0, None), {"I": Table("", (), {}, [], 0)}, {}, False)
     assert isinstance(explored, Exploration)
     assert (explored.exact, explored.stopped) == ({"I"}, "time limit")
     assert asked_for[0] == ("I", None)

@@ -8,22 +8,26 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import Switches, join_problem
 from fusiest.mapper.candidates import Candidate
+from fusiest.mapper.cutoffs import least_of_each, make_cutoffs
 from fusiest.mapper.progress import Step
 from fusiest.mapper.result import Stats, Stop
 from fusiest.mapper.search import Search
 from fusiest.mapper.tables import Explorer, asked_of
 from fusiest.objective import Least, Weights
-from fusiest.pmapping import Table, least_costs
+from fusiest.pmapping import Table
 
 FIRST_LOOK, COARSE_LOOK = 300, 2_000
 """Rows of a state that go on, where Einsums are explored without fusing, and coarsely."""
+PATIENCE = 100_000
+"""Rows of an exact search for an Einsum, for each Einsum that there is: after that it goes on only with something to beat. To find
+that takes the longer, the more Einsums there are."""
 _EXPLORING, _COARSELY = 0.6, 0.8
 """Shares of the time after which exploring goes on only coarsely, and ends."""
 LEAST_SECONDS = 1.2
@@ -56,40 +60,38 @@ class Exploration:
     stopped: Stop | None = None
     fused: bool = True
     """Whether more is known than what is there without fusing."""
+    known: Sequence[Candidate] = ()
+    """Mappings that tables may leave out: what is in them can be better."""
 
     def least(self, explorer: Explorer, weights: Weights) -> Least:
         """What all Einsums cost at least: in exact tables what is there, else what computing and moving data takes."""
-        asked, known = asked_of(explorer.options), dict[str, tuple[float, float]]()
-        energy = latency = 0.0
-        for name, table in self.tables.items():
-            first = explorer.representative[name]
-            if first not in known and name in self.exact:
-                groups = table.groups.values()
-                known[first] = (
-                    min(float(rows.energy.min()) for rows in groups),
-                    min(float(rows.latency.min()) for rows in groups),
-                )
-            elif first not in known:
-                known[first] = least_costs(explorer.spec, first, asked)
-            energy, latency = energy + known[first][0], latency + known[first][1]
+        own = least_of_each(explorer, {name: self.tables[name] for name in explorer.distinct if name in self.exact})
+        energy = sum(own[first][0] for first in explorer.representative.values())
+        latency = sum(own[first][1] for first in explorer.representative.values())
         return Least(energy, latency, weights.energy * energy + weights.latency * latency)
 
 
 def explore_in_time(
-    explorer: Explorer, clock: Clock, alone: Mapping[str, Table], exact: dict[str, Table]
+    explorer: Explorer, clock: Clock, alone: Mapping[str, Table], exact: dict[str, Table], whole: bool
 ) -> Exploration | None:
     """Exactly, as far as time and memory go; then coarsely; what is missing then is taken from `alone`.
 
     `alone`: what a mapping is known of. `exact`: tables that are known; those that are explored exactly are added.
+    `whole`: tables must have all pmappings, not only those that can be part of a better mapping than is known by then.
     None if there is no table of some Einsum.
     """
-    asked = asked_of(explorer.options)
+    asked, known = asked_of(explorer.options), list[Candidate]()
     stopped: Stop
     try:
         if clock.is_past(_EXPLORING):
             raise OutOfTime
+        if not whole and explorer.options.usage is None:
+            patience = PATIENCE * len(explorer.representative)
+            explorer.explore(exact, replace(asked, patience=patience), clock.at(_EXPLORING))
+            if len(exact) < len(explorer.distinct):
+                known += _explore_hard(explorer, clock, exact)
         explorer.explore(exact, asked, clock.at(_EXPLORING))
-        return Exploration(explorer.named(exact), frozenset(explorer.representative))
+        return Exploration(explorer.named(exact), frozenset(explorer.representative), known=known)
     except OutOfTime:
         stopped = "time limit"
     except MemoryError:
@@ -112,8 +114,25 @@ def explore_in_time(
         found = {**(alone or explore_alone(explorer)), **found}
     if len(found) < len(explorer.distinct):
         return None
-    known = frozenset(name for name, first in explorer.representative.items() if first in exact)
-    return Exploration(explorer.named(found), known, stopped, fused)
+    certain = frozenset(name for name, first in explorer.representative.items() if first in exact)
+    return Exploration(explorer.named(found), certain, stopped, fused, known)
+
+
+def _explore_hard(explorer: Explorer, clock: Clock, exact: dict[str, Table]) -> list[Candidate]:
+    """Explore what is missing, with cutoffs: a quick look finds mappings, and only what can be part of a better one matters.
+
+    Returns these mappings. If there are none, nothing is explored.
+    """
+    asked, rough = asked_of(explorer.options), dict(exact)
+    explorer.say(Step("exploring", "hard Einsums coarsely", len(exact), len(explorer.distinct)))
+    explorer.explore(rough, replace(asked, beam=COARSE_LOOK), clock.at(_EXPLORING))
+    known = looked_at(explorer, rough)
+    if known:
+        cutoffs = make_cutoffs(explorer, exact, [one.costs for one in known])
+        explorer.explore(exact, asked, clock.at(_EXPLORING), cutoffs)
+        for name in explorer.distinct:
+            exact.setdefault(name, rough[name])  # nothing of it can be better
+    return known
 
 
 def explore_alone(explorer: Explorer) -> dict[str, Table]:
@@ -127,13 +146,13 @@ def explore_alone(explorer: Explorer) -> dict[str, Table]:
     return found
 
 
-def unfused_candidates(explorer: Explorer, alone: Mapping[str, Table]) -> list[Candidate]:
-    """Mappings of the whole, without fusing if that can be, as good as a quick look has them; none if there are none."""
-    if len(alone) < len(explorer.distinct):
+def looked_at(explorer: Explorer, tables: Mapping[str, Table]) -> list[Candidate]:
+    """Mappings of the whole that a first pass over these tables finds; none if some Einsum has no table."""
+    if len(tables) < len(explorer.distinct):
         return []
     options = explorer.options
     switches = Switches(options.grouping, options.consolidation)
-    problem = join_problem(explorer.spec, explorer.named(alone), options.finished, switches)
+    problem = join_problem(explorer.spec, explorer.named(tables), options.finished, switches)
     if options.usage is not None:
         problem = problem.watching(options.usage)
     search = Search(problem, options, False, lambda step: None, Stats())

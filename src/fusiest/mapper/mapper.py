@@ -17,7 +17,7 @@ from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts, Switches, join_problem, trace
 from fusiest.looptree import LoopTree
-from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, explore_alone, explore_in_time, unfused_candidates
+from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, explore_alone, explore_in_time, looked_at
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.depth_first import depth_first
 from fusiest.mapper.diagnose import why_not_joined
@@ -45,6 +45,8 @@ class Known(NamedTuple):
 
     tables: dict[str, Table]
     start: Sequence[LoopTree] = ()
+    shared: bool = False
+    """Whether other searches use the tables, too: they must have all pmappings, not only what can beat the best that this one knows."""
 
 
 @hinting
@@ -128,7 +130,7 @@ def run(
     with interrupt.deferred():
         try:
             say: Progress = progress or (lambda step: None)
-            known = Known(tables if tables is not None else {}, start)
+            known = Known(tables if tables is not None else {}, start, shared=tables is not None)
             if spec.dataflow is not None and spec.dataflow.depth_first is not None:
                 return depth_first(
                     spec, options, collected_after(lambda part, own: _run(part, own, lambda step: None, executor)), say
@@ -165,7 +167,7 @@ def _run_with_windows(
 
     @collected_after
     def exact(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
-        return _run(part, own, lambda step: None, executor, Known(known)).mappings
+        return _run(part, own, lambda step: None, executor, Known(known, shared=True)).mappings
 
     @collected_after
     def quick(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
@@ -209,17 +211,21 @@ def _run(
         check_usage(spec, options.usage)
     explorer = make_explorer(spec, options, executor, say)
     alone = explore_alone(explorer) if options.time_limit is not None else {}
-    known = unfused_candidates(explorer, alone) if alone else []
+    known = looked_at(explorer, alone) if alone else []
     clock = Clock(begin, options.time_limit if known else None)
-    tables, start = given or Known({})
-    exploration = explore_in_time(explorer, clock, alone if known else {}, tables)
+    given = given or Known({})
+    exploration = explore_in_time(explorer, clock, alone if known else {}, given.tables, given.shared)
     if exploration is None:
         raise MemoryError
     stats = _table_stats(spec, options, exploration.tables, time.perf_counter() - begin)
     alone_is_all = known and not exploration.fused
     problem = known[0].problem if alone_is_all else grouped(spec, options, exploration.tables)
     deadline = 0.0 if alone_is_all or exploration.stopped == "interrupt" else clock.at(1.0)
-    candidates: list[Candidate | KnownMapping] = [*known, *known_mappings(spec, options, start)]
+    candidates: list[Candidate | KnownMapping] = [
+        *known,
+        *exploration.known,
+        *known_mappings(spec, options, given.start),
+    ]
     search = Search(problem, options, stats.orders == "all", say, stats, deadline, candidates)
     proof = _search(search, explorer, exploration)
     if not search.candidates:
@@ -242,7 +248,7 @@ def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Pro
         stopped = "memory"
     # The exception is gone here, and with it all that the search had in hand.
     if not search.candidates:
-        search.candidates += unfused_candidates(explorer, explore_alone(explorer))
+        search.candidates += looked_at(explorer, explore_alone(explorer))
     if not search.candidates:
         raise MemoryError
     proof = judged(search.gap_above(exploration.least(explorer, search.incumbents.weights)))

@@ -9,14 +9,25 @@ import multiprocessing
 import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from fusiest import interrupt, workers
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import rss_bytes
-from fusiest.pmapping import Asked, FusedLimits, Table, common_key, explore, renamed_table, weight, why_none
+from fusiest.pmapping import (
+    Asked,
+    Cutoff,
+    FusedLimits,
+    Table,
+    TooHard,
+    common_key,
+    explore,
+    renamed_table,
+    weight,
+    why_none,
+)
 from fusiest.spec import Spec
 
 _WORTH_A_PROCESS_SECONDS = 0.1
@@ -24,7 +35,8 @@ _WORTH_A_PROCESS_SECONDS = 0.1
 _WORTH_A_PROCESS_EINSUMS = 8
 """In a quick look, if time is limited."""
 
-Tables: TypeAlias = Generator[tuple[str, Table], None, None]
+Tables: TypeAlias = Generator[tuple[str, Table | None], None, None]
+"""None: the Einsum is too hard."""
 
 
 def explore_all(
@@ -76,19 +88,30 @@ class Explorer:
         """Einsums to explore."""
         return list(dict.fromkeys(self.representative.values()))
 
-    def explore(self, found: dict[str, Table], asked: Asked, deadline: float | None = None) -> None:
+    def explore(
+        self,
+        found: dict[str, Table],
+        asked: Asked,
+        deadline: float | None = None,
+        cutoffs: Mapping[str, Cutoff] | None = None,
+    ) -> None:
         """Add the tables of distinct Einsums to those that are there. What ends it early leaves what was found by then.
 
-        An Einsum without pmappings is an error, unless this is only a quick look.
+        An Einsum without pmappings is an error, unless this is only a quick look, or it has a cutoff. One that is too hard
+        is left out.
         """
+        cutoffs = cutoffs or {}
+        work = _Exploring(self.spec, asked, cutoffs, self.options.most_memory / self.options.processes)
         missing = [name for name in self.distinct if name not in found]
         with (
             interrupt.limited(deadline, self.options.most_memory, rss_bytes),
-            contextlib.closing(self._tables(asked, missing, found, deadline is not None)) as tables,
+            contextlib.closing(self._tables(work, missing, found, deadline is not None)) as tables,
         ):
             for name, table in tables:
+                if table is None:
+                    continue
                 if not len(table):
-                    if asked.beam is None:
+                    if asked.beam is None and name not in cutoffs:
                         raise why_none(self.spec, name, asked)
                     continue
                 found[name] = table
@@ -102,10 +125,9 @@ class Explorer:
             for name, first in self.representative.items()
         }
 
-    def _tables(self, asked: Asked, names: list[str], found: Mapping[str, Table], limited: bool) -> Tables:
+    def _tables(self, work: _Exploring, names: list[str], found: Mapping[str, Table], limited: bool) -> Tables:
         """Tables as they are done. With a time limit all in processes: they can be ended in the middle of compiled code."""
-        processes, memory = self.options.processes, self.options.most_memory
-        explored = functools.partial(_explored, self.spec, asked, memory / processes)
+        processes = self.options.processes
 
         def begin(name: str) -> None:
             self.say(Step("exploring", name, len(found), len(self.distinct)))
@@ -113,19 +135,31 @@ class Explorer:
         many = self.options.time_limit is not None and len(names) > _WORTH_A_PROCESS_EINSUMS * processes
         at_once = limited or (many and processes > 1)
         hardest_first = sorted(names, key=lambda name: -weight(self.spec, name))
-        return _explore(explored, hardest_first, processes, self.executor, begin, at_once)
+        return _explore(work, hardest_first, processes, self.executor, begin, at_once)
 
 
-def _explored(spec: Spec, asked: Asked, memory: float, einsum: str) -> Table:
-    """`memory`: how much of it a worker may take. A process that hands out work has its own limits."""
-    if multiprocessing.parent_process() is None:
-        return explore(spec, einsum, asked)
-    with interrupt.limited(None, memory, rss_bytes):
-        return explore(spec, einsum, asked)
+@dataclass(frozen=True)
+class _Exploring:
+    """Explores an Einsum, here or in a worker. None: it is too hard."""
+
+    spec: Spec
+    asked: Asked
+    cutoffs: Mapping[str, Cutoff]
+    memory: float
+    """How much of it a worker may take. A process that hands out work has its own limits."""
+
+    def __call__(self, einsum: str) -> Table | None:
+        is_worker = multiprocessing.parent_process() is not None
+        asked = replace(self.asked, cutoff=self.cutoffs.get(einsum))
+        try:
+            with interrupt.limited(None, self.memory, rss_bytes) if is_worker else contextlib.nullcontext():
+                return explore(self.spec, einsum, asked)
+        except TooHard:
+            return None
 
 
 def _explore(
-    explore: Callable[[str], Table],
+    explore: Callable[[str], Table | None],
     names: list[str],
     processes: int,
     executor: concurrent.futures.Executor | None,
@@ -149,7 +183,7 @@ def _explore(
 
 
 def _in_processes(
-    pool: concurrent.futures.ProcessPoolExecutor, explore: Callable[[str], Table], names: list[str]
+    pool: concurrent.futures.ProcessPoolExecutor, explore: Callable[[str], Table | None], names: list[str]
 ) -> Tables:
     """If memory runs out, or a worker is killed, what is missing is explored here. If we are interrupted, all end."""
     missing = dict.fromkeys(names)
@@ -172,7 +206,7 @@ def _in_processes(
             pool.shutdown()
 
 
-def _submit(executor: concurrent.futures.Executor, explore: Callable[[str], Table], names: list[str]) -> Tables:
+def _submit(executor: concurrent.futures.Executor, explore: Callable[[str], Table | None], names: list[str]) -> Tables:
     """By an executor of somebody else's: what is not begun is cancelled, if we are stopped."""
     with interrupt.deferred():  # workers are started here, and must not begin with an exception
         futures = {executor.submit(explore, name): name for name in names}

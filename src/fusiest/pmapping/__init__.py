@@ -8,9 +8,11 @@
 from fusiest.pmapping.diagnose import NoMapping, why_none
 from fusiest.pmapping.explore import Asked, explore, paths, weight
 from fusiest.pmapping.identical import common_key, renamed_table
+from fusiest.pmapping.lattice import TooHard
 from fusiest.pmapping.least import least_costs, least_of_computing
 from fusiest.pmapping.meeting import meet_below_fanouts, meeting_memories, shared_memories
 from fusiest.pmapping.notes import search_notes, spatial_notes
+from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import allowed_placement
 from fusiest.pmapping.remembered import pmappings
@@ -35,6 +37,7 @@ __all__ = [
     "Backing",
     "Branch",
     "Compatibility",
+    "Cutoff",
     "Floats",
     "FusedLimits",
     "FusedLoop",
@@ -44,6 +47,7 @@ __all__ = [
     "Origin",
     "Rows",
     "Table",
+    "TooHard",
     "allowed_placement",
     "bind_sized",
     "common_key",

@@ -62,6 +62,8 @@ class Asked:
     """Only pmappings that are not beaten by these costs are of interest."""
     beam: int | None = None
     """A quick look: of each state only so many rows go on. What is found is valid, not always the best."""
+    patience: float = math.inf
+    """`TooHard` is raised once a search has had so many rows: it may be tried again with a cutoff."""
     apart: bool = False
     """Only pmappings that share nothing on chip: what Einsums share is in the outermost memory."""
     needed: bool = False
@@ -117,10 +119,15 @@ def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
     for path in paths(spec, einsum, asked.ample(spec)):
         for piece in explore_path(spec, path, asked):
             check()
-            piece.rows.origin[:] = len(origins)
-            origins.append(piece.origin)
-            pieces.setdefault(piece.compatibility, []).append(piece.rows)
             explored += piece.explored
+            rows = piece.rows
+            if asked.cutoff is not None:
+                rows = rows.take(np.flatnonzero(asked.cutoff.keeps(rows.energy, rows.latency)))
+                if not len(rows):
+                    continue
+            rows.origin[:] = len(origins)
+            origins.append(piece.origin)
+            pieces.setdefault(piece.compatibility, []).append(rows)
     groups = {compatibility: merge_rows(parts) for compatibility, parts in pieces.items()}
     candidates = {c: group_sizes(parts, groups[c]) for c, parts in pieces.items()} if asked.counted else {}
     memories = meeting_memories(spec, asked.usage, asked.ample(spec))
@@ -175,7 +182,7 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
         if asked.is_roomy(spec):
             space = replace(space, lifted=_lifted(asked.roomy(spec), nest))
         alone = not asked.usage and not can_fuse(spec) and asked.beam is None
-        for search in _explore_alone(space) if alone else [Lattice(space, asked.cutoff, asked.beam)]:
+        for search in _explore_alone(space) if alone else [Lattice(space, asked.cutoff, asked.beam, asked.patience)]:
             search.run()
             yield from searched(search, tracked, asked.limits, asked.counted)
 

@@ -7,7 +7,8 @@ alone. All placements and all holder orders share their common inner nests, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,11 +49,21 @@ class LatticeSpace:
     """Holders that stand above all loops where they are their tensor's outermost."""
 
 
-class Lattice:
-    """One run of the search. `cutoff`, `beam`: see `Pruning`."""
+class TooHard(Exception):
+    """A search has had more rows than it was to have."""
 
-    def __init__(self, space: LatticeSpace, cutoff: Cutoff | None = None, beam: int | None = None) -> None:
-        self.space, self.nest, self.fanouts = space, space.nest, space.fanouts
+
+class Lattice:
+    """One run of the search. `cutoff`, `beam`: see `Pruning`; `patience`: the most rows that all layers may have."""
+
+    def __init__(
+        self,
+        space: LatticeSpace,
+        cutoff: Cutoff | None = None,
+        beam: int | None = None,
+        patience: float = math.inf,
+    ) -> None:
+        self.space, self.nest, self.fanouts, self.patience = space, space.nest, space.fanouts, patience
         self.problem: Problem = space.nest.problem
         self.columns: Columns = make_columns(self.problem)
         self.steps = Steps(self.problem, space.placements, space.lifted)
@@ -95,6 +106,11 @@ class Lattice:
                 gated.update({(d.component, d.name): int(n) for d, n in zip(dimensions, own, strict=False)})
             self._watts[used] = self.space.leakage(gated)
         return self._watts[used]
+
+    def _count(self, layers: Iterable[Layer]) -> None:
+        self.patience -= sum(len(layer.shape) for layer in layers)
+        if self.patience < 0:
+            raise TooHard
 
     def _add(self, layer: Layer) -> int:
         check()
@@ -156,6 +172,7 @@ class Lattice:
                     check()
                     put = self._put(stretch, holder, place, after)
                     layers = [layer for state in ways for layer in self.growth.placed(put, state)]
+                    self._count(layers)
                     placed = place.placed | {holder}
                     if stretch.is_backing(holder) and self.nest.is_shared(holder.tensor):
                         self._seed(Seed(-1, holder, stretch, placed, left, after), layers)
@@ -245,6 +262,7 @@ class Lattice:
                     after = key._replace(outers=outers, used=used)
                     layer = self._crossed(crossing, sources, level, after)
                     if layer is not None:
+                        self._count([layer])
                         self.pruning.settle(layer.criteria, level)
                         reached.setdefault(after, []).append(layer)
         found = {}

@@ -1,0 +1,62 @@
+"""What pmappings of an Einsum must beat, once mappings of the whole workload are known: all others cost at least so much.
+
+The other Einsums cost at least E and L. A pmapping of energy e and latency l is of no use if a known mapping costs no more
+than e + E and l + L; or, where a product P of both costs is known and asked for, if (e + E)(l + L) is no less than P. Then
+some point on the curve of P is no more than e + E and l + L. A few such points leave out nearly as much as the curve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fusiest.joining import KnownCosts
+from fusiest.mapper.tables import Explorer, asked_of
+from fusiest.objective import Objective
+from fusiest.pmapping import Cutoff, Floats, Table, least_costs
+
+_POINTS = 16
+"""On the curve of a product."""
+_FAR = 1e-3
+"""Of the best costs: the curve is not followed farther."""
+_MARGIN = 1e-6
+"""What costs as much as a known mapping, but for this share, is kept: costs that tie are told apart later."""
+
+
+def make_cutoffs(explorer: Explorer, exact: Mapping[str, Table], known: Sequence[KnownCosts]) -> dict[str, Cutoff]:
+    """One for each distinct Einsum without an exact table."""
+    least = least_of_each(explorer, exact)
+    whole = np.sum([least[first] for first in explorer.representative.values()], axis=0)
+    points = _points(explorer.options.minimized, known, whole) * (1 + _MARGIN)
+    return {name: Cutoff(points - (whole - least[name])) for name in explorer.distinct if name not in exact}
+
+
+def least_of_each(explorer: Explorer, exact: Mapping[str, Table]) -> dict[str, tuple[float, float]]:
+    """Least energy and latency of each distinct Einsum: in its exact table, or of computing and moving data."""
+    found, asked = {}, asked_of(explorer.options)
+    for name in explorer.distinct:
+        if name in exact:
+            groups = exact[name].groups.values()
+            energy = min(float(rows.energy.min()) for rows in groups)
+            found[name] = energy, min(float(rows.latency.min()) for rows in groups)
+        else:
+            found[name] = least_costs(explorer.spec, name, asked)
+    return found
+
+
+def _points(objective: Objective, known: Sequence[KnownCosts], least: Floats) -> Floats:
+    """Energies and latencies: a mapping that costs no less than both of one of them is no better than what is known."""
+    costs: Floats = np.array([(one.energy, one.latency) for one in known])
+    if objective.is_front:
+        return costs
+    best: Floats = costs[np.argmin(objective.score(costs[:, 0], costs[:, 1]))]
+    if not objective.is_product:
+        asked = np.array([name in objective.names for name in ("energy", "latency")])
+        points: Floats = np.where(asked, best, -np.inf)[None]
+        return points
+    if not best.all():
+        return best[None]
+    slowest = best.prod() / max(least[0], best[0] * _FAR)
+    latencies = np.geomspace(max(least[1], best[1] * _FAR), slowest, _POINTS)
+    return np.column_stack([best.prod() / latencies, latencies])

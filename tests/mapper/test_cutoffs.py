@@ -1,0 +1,82 @@
+"""Where exploring is hard, only pmappings that can be part of something better than is known: the best is the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import event, given
+
+import fusiest
+from fusiest.joining import KnownCosts
+from fusiest.mapper import anytime, mapper
+from fusiest.mapper.cutoffs import make_cutoffs
+from fusiest.mapper.result import Result
+from fusiest.mapper.tables import Explorer
+from fusiest.pmapping import Asked, Table, TooHard, explore
+from tests.mapper.test_anytime import explorer_of
+from tests.mapper.test_exhaustive_workload import covers, run
+from tests.workload_strategies import WorkloadCase, workload_cases
+
+CHAIN = fusiest.load("simple", "matmuls", N_EINSUMS=3, M=64, KN=64)
+
+
+def searched(case: WorkloadCase, objective: str, patience: float) -> Result | None:
+    """With so much patience; None: there is no mapping."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(anytime, "PATIENCE", patience)
+        try:
+            return fusiest.map(case.spec, objective, orders=case.orders, jobs=1, windows="none")
+        except fusiest.FusiestError:
+            return None
+
+
+@run(10)
+@given(case=workload_cases())
+@pytest.mark.parametrize("objective", ["energy,latency", "edp", "energy", "latency"])
+def test_without_patience_the_best_is_the_same(objective: str, case: WorkloadCase) -> None:
+    """All Einsums are too hard at once, and explored with cutoffs."""
+    usual, hard = searched(case, objective, 1e18), searched(case, objective, -1.0)
+    assert (usual is None) == (hard is None)
+    if usual is None or hard is None:
+        event("there is no mapping")
+        return
+    assert hard.optimal
+    fewer = sum(hard.stats.pmappings.values()) < sum(usual.stats.pmappings.values())
+    event("fewer pmappings" if fewer else "all pmappings")
+    ours, theirs = ([(m.energy, m.latency) for m in result.mappings] for result in (hard, usual))
+    assert len(ours) == len(theirs)
+    for one in theirs:
+        assert covers(ours, one)
+    for one in ours:
+        assert covers(theirs, one)
+
+
+def test_tables_with_a_cutoff_have_less() -> None:
+    """Known costs of little more than the best leave few pmappings, and those are among all."""
+    explorer = explorer_of(CHAIN, objective=("energy",))
+    best = fusiest.map(CHAIN, "energy", jobs=1).mappings[0]
+    name = explorer.distinct[1]
+    whole = explore(CHAIN, name, Asked())
+    cutoff = make_cutoffs(explorer, {}, [KnownCosts(best.energy, best.latency)])[name]
+    less = explore(CHAIN, name, Asked(cutoff=cutoff))
+    assert 0 < len(less) < len(whole)
+    for form, rows in less.groups.items():
+        assert set(rows.energy) <= set(whole.groups[form].energy)
+
+
+def test_what_is_too_hard_says_so() -> None:
+    with pytest.raises(TooHard):
+        explore(CHAIN, "Matmul1", Asked(patience=3))
+
+
+def test_tables_that_others_use_have_all_pmappings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anytime, "PATIENCE", -1.0)
+    asked: list[Asked] = []
+    explored = Explorer.explore
+
+    def noted(self: Explorer, found: dict[str, Table], how: Asked, *others: object) -> None:
+        asked.append(how)
+        explored(self, found, how, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Explorer, "explore", noted)
+    mapper.run(CHAIN, mapper.Options(jobs=1), tables={})
+    assert all(how.patience > 0 and how.cutoff is None for how in asked)
