@@ -15,28 +15,10 @@ del TYPE_CHECKING
 
 __version__ = "0.2.0"
 __all__ = [
-    "Evaluation",
-    "FusiestError",
-    "InvalidMapping",
-    "LoopTree",
-    "Mapping",
-    "NoMapping",
-    "Options",
-    "OutOfMemory",
-    "Result",
-    "Spec",
-    "SpecError",
-    "Sweep",
-    "dump",
-    "dump_mapping",
-    "evaluate",
-    "from_onnx",
-    "from_torch",
-    "load",
-    "map",
-    "pmappings",
-    "sweep",
-]
+    "Evaluation", "FusiestError", "InvalidMapping", "LoopTree", "Mapping", "NoMapping", "Options", "OutOfMemory",
+    "Result", "Spec", "SpecError", "Sweep", "dump", "dump_mapping", "evaluate", "from_onnx", "from_torch", "load",
+    "map", "pmappings", "sweep",
+]  # fmt: skip
 
 _HOMES = {
     "errors": ("FusiestError", "InvalidMapping", "OutOfMemory", "SpecError"),

@@ -11,18 +11,9 @@ if TYPE_CHECKING:
     from fusiest.baselines.space import Genome, make_genome
 
 __all__ = [
-    "UNKNOWN",
-    "VALID",
-    "BaselineOptions",
-    "Genome",
-    "evaluate",
-    "make_genome",
-    "make_work_for",
-    "our_evaluations",
-    "run_baseline",
-    "sample",
-    "search",
-]
+    "UNKNOWN", "VALID", "BaselineOptions", "Genome", "evaluate", "make_genome", "make_work_for", "our_evaluations",
+    "run_baseline", "sample", "search",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(

@@ -31,31 +31,10 @@ if TYPE_CHECKING:
     from fusiest.looptree.text import text as draw_text
 
 __all__ = [
-    "Compute",
-    "EinsumText",
-    "Loop",
-    "LoopTree",
-    "Nested",
-    "Node",
-    "Sequential",
-    "Spatial",
-    "Storage",
-    "Temporal",
-    "Tiling",
-    "Toll",
-    "draw_pseudocode",
-    "draw_svg",
-    "draw_text",
-    "einsums",
-    "iterations",
-    "loop_words",
-    "nodes",
-    "outline",
-    "rank_words",
-    "tile_words",
-    "tiling_in",
-    "variable_in",
-]
+    "Compute", "EinsumText", "Loop", "LoopTree", "Nested", "Node", "Sequential", "Spatial", "Storage", "Temporal",
+    "Tiling", "Toll", "draw_pseudocode", "draw_svg", "draw_text", "einsums", "iterations", "loop_words", "nodes",
+    "outline", "rank_words", "tile_words", "tiling_in", "variable_in",
+]  # fmt: skip
 
 if not TYPE_CHECKING:  # most commands draw nothing
     __getattr__, _ = lazy(

@@ -25,42 +25,12 @@ if TYPE_CHECKING:
     from fusiest.mapper.window_plans import has_halos
 
 __all__ = [
-    "GIVEN",
-    "Improvement",
-    "LayerNest",
-    "Mapping",
-    "Options",
-    "Profile",
-    "Progress",
-    "Result",
-    "StackPlan",
-    "Stats",
-    "Step",
-    "Stop",
-    "asked_of",
-    "checked_mapping",
-    "cpu_seconds",
-    "evaluation_json",
-    "explore_all",
-    "features",
-    "given_mapping",
-    "has_halos",
-    "image_variables",
-    "json_text",
-    "load_any",
-    "load_best",
-    "made_now",
-    "map",
-    "mappings_on",
-    "peak_rss_bytes",
-    "plans_of_stack",
-    "result_json",
-    "result_on",
-    "run",
-    "spec_and_hash",
-    "stack_tree",
+    "GIVEN", "Improvement", "LayerNest", "Mapping", "Options", "Profile", "Progress", "Result", "StackPlan", "Stats",
+    "Step", "Stop", "asked_of", "checked_mapping", "cpu_seconds", "evaluation_json", "explore_all", "features",
+    "given_mapping", "has_halos", "image_variables", "json_text", "load_any", "load_best", "made_now", "map",
+    "mappings_on", "peak_rss_bytes", "plans_of_stack", "result_json", "result_on", "run", "spec_and_hash", "stack_tree",
     "usual_windows",
-]
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(

@@ -22,18 +22,9 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "NETWORK_OPTIONS",
-    "ImportOptions",
-    "ImportReport",
-    "NetworkImport",
-    "NetworkSpec",
-    "NodeFate",
-    "from_onnx",
-    "from_torch",
-    "import_network",
-    "network_text",
-    "open_dimensions",
-]
+    "NETWORK_OPTIONS", "ImportOptions", "ImportReport", "NetworkImport", "NetworkSpec", "NodeFate", "from_onnx",
+    "from_torch", "import_network", "network_text", "open_dimensions",
+]  # fmt: skip
 
 NETWORK_OPTIONS = ("batch", "bits", "softmax", "elementwise")
 """Options of an import that defines can give."""

@@ -13,18 +13,9 @@ if TYPE_CHECKING:
     from fusiest.reproduce.run import reproduce
 
 __all__ = [
-    "ALL",
-    "CIM",
-    "EXPERIMENTS",
-    "TITLE",
-    "Study",
-    "bundled_values",
-    "cim_output",
-    "compare",
-    "reproduce",
-    "values_of_file",
-    "write",
-]
+    "ALL", "CIM", "EXPERIMENTS", "TITLE", "Study", "bundled_values", "cim_output", "compare", "reproduce",
+    "values_of_file", "write",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(

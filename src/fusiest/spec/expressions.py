@@ -33,19 +33,9 @@ from fusiest.spec.operators import (
 )
 
 __all__ = [
-    "CONSTANTS",
-    "NameSet",
-    "Record",
-    "Universe",
-    "Word",
-    "boolean",
-    "by_set",
-    "evaluate_expression",
-    "name_set",
-    "names_in",
-    "number",
-    "parse_expression",
-]
+    "CONSTANTS", "NameSet", "Record", "Universe", "Word", "boolean", "by_set", "evaluate_expression", "name_set",
+    "names_in", "number", "parse_expression",
+]  # fmt: skip
 
 T = TypeVar("T")
 MAX_STEPS = 100_000

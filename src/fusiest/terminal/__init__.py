@@ -15,23 +15,10 @@ if TYPE_CHECKING:
     from fusiest.terminal.sweep import status_parts, sweep_parts
 
 __all__ = [
-    "Part",
-    "ProgressLine",
-    "advice_parts",
-    "class_text",
-    "classes_text",
-    "comparison_parts",
-    "costs_text",
-    "estimate_text",
-    "evaluation_parts",
-    "fitting",
-    "printable",
-    "render",
-    "result_parts",
-    "silence",
-    "status_parts",
+    "Part", "ProgressLine", "advice_parts", "class_text", "classes_text", "comparison_parts", "costs_text",
+    "estimate_text", "evaluation_parts", "fitting", "printable", "render", "result_parts", "silence", "status_parts",
     "sweep_parts",
-]
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(
