@@ -168,9 +168,7 @@ def _elsewhere(
 
 
 def _universe(einsum: Einsum, bounds: Mapping[str, object], bits: Mapping[str, int | float]) -> Universe:
-    variables = {
-        str(a.name): frozenset(v for r in a.projection.values() for v in r.variables) for a in einsum.tensor_accesses
-    }
+    variables = {str(a.name): frozenset(a.variables) for a in einsum.tensor_accesses}
     ranks: dict[str, frozenset[str]] = {}
     for access in einsum.tensor_accesses:
         for rank, index in access.projection.items():

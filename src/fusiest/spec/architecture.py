@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from fusiest.errors import SpecError
@@ -16,13 +16,16 @@ from fusiest.spec.actions import BITS, Action
 from fusiest.spec.fields import Alias, FieldError, NameText, Number, Reader, Value
 from fusiest.spec.limits import Limits
 from fusiest.spec.variables import SpecVariable
-from fusiest.spec.yamlfile import ListNode, YamlNode
+from fusiest.spec.yamlfile import YamlNode
 
 OPERATORS = ("==", "<=", ">=", "<", ">", "product==", "product<=", "product>=", "product<", "product>")
 Direction: TypeAlias = Literal["down", "up", "up_and_down"]
 S = TypeVar("S")
 T = TypeVar("T")
 _NOT_GIVEN: Any = None
+_OF_HOLDERS = ("back", "tile_shape", "no_refetch_from_above", "no_resend_to_below", "no_fused_loops",
+               "tensor_order_options")  # fmt: skip
+"""Fields of `Tensors` that say something only where tensors are held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +200,10 @@ class Component(Container):
     def __post_init__(self) -> None:
         f.check_fields(self)
 
+    def action(self, name: str) -> Action:
+        """What it says of an action; nothing, if it does not mention it."""
+        return next((action for action in self.actions if action.name == name), Action(name=name))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory(Component):
@@ -228,14 +235,7 @@ class TollStation(Component):
 
     def __post_init__(self) -> None:
         f.check_fields(self)
-        for name in (
-            "back",
-            "tile_shape",
-            "no_refetch_from_above",
-            "no_resend_to_below",
-            "no_fused_loops",
-            "tensor_order_options",
-        ):
+        for name in _OF_HOLDERS:
             if getattr(self.tensors, name):
                 raise FieldError("tensors", f"a Toll holds nothing, so that '{name}' has no meaning for it")
 
@@ -312,18 +312,14 @@ _NOT_SUPPORTED = {
 
 
 def _read_nodes(node: YamlNode, what: str) -> tuple[ArchitectureNode, ...]:
-    f.no_tag(node, what)
-    if not isinstance(node, ListNode):
-        raise SpecError(f"{what} must be a list, but is {f.describe(node)}", node.source)
-    found: list[ArchitectureNode] = []
-    for item in node.items:
+    def some(item: YamlNode, what: str) -> tuple[ArchitectureNode, ...]:
         if item.tag in _NOT_SUPPORTED:
             raise SpecError(f"{item.tag} is not supported; {_NOT_SUPPORTED[item.tag]}", item.source)
         if item.tag == "!Hierarchical":
-            found += _read_nodes(f.only_fields(item, item.tag, "nodes")["nodes"], "nodes")
-        else:
-            found.append(f.read_tagged(item, (Memory, TollStation, ComputeUnit, Container, Fork, Parallel), "arch"))
-    return tuple(found)
+            return _read_nodes(f.only_fields(item, item.tag, "nodes")["nodes"], "nodes")
+        return (f.read_tagged(item, (Memory, TollStation, ComputeUnit, Container, Fork, Parallel), "arch"),)
+
+    return tuple(one for part in f.read_list(node, what, some) for one in part)
 
 
 Nodes = Annotated[tuple[ArchitectureNode, ...], Reader(_read_nodes, "list of nodes")]
@@ -344,6 +340,16 @@ def flatten(nodes: tuple[ArchitectureNode, ...]) -> Iterator[Container]:
             yield from flatten(node.nodes)
         else:
             yield node
+
+
+def rewritten(
+    nodes: tuple[ArchitectureNode, ...], change: Callable[[Container], ArchitectureNode]
+) -> tuple[ArchitectureNode, ...]:
+    """The same nodes, each changed, those in Forks and Parallels, too."""
+    return tuple(
+        replace(node, nodes=rewritten(node.nodes, change)) if isinstance(node, (Fork, Parallel)) else change(node)
+        for node in nodes
+    )
 
 
 def memory_names(architecture: Architecture) -> list[str]:

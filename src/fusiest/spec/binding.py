@@ -188,12 +188,10 @@ def _inverse(value: float) -> float:
 def missing_figures(node: arch.Component) -> list[str]:
     """The figures that a component does not give."""
     missing = ["leak_power"] if node.leak_power is None else []
-    given = {action.name: action for action in node.actions}
     for name in node.ACTIONS:
-        for figure in ("energy", "throughput"):
-            own = given.get(name, Action(name=name))
-            if getattr(own, figure) is None and (figure == "energy" or own.latency is None):
-                missing.append(f"actions {name}.{figure}")
+        own = node.action(name)
+        missing += [f"actions {name}.energy"] * (own.energy is None)
+        missing += [f"actions {name}.throughput"] * (own.throughput is None and own.latency is None)
     return missing
 
 
@@ -221,7 +219,7 @@ def _bind_action(
     bits_per_value: Mapping[str, int | float],
     parallel: float,
 ) -> BoundAction:
-    action = next((a for a in node.actions if a.name == name), Action(name=name))
+    action = node.action(name)
 
     def both_scales(what: str) -> float:
         return _figure(node, what, names) * _figure(node, what, names, action)
@@ -263,9 +261,8 @@ def raw_figures(node: arch.Component, info: EinsumInfo, names: EinsumNames) -> d
     fixed = ("area", "leak_power") if _has_area(node) else ("leak_power",)
     found = {name: float(_figure(node, name, names)) for name in fixed}
     for name, bound_action in bound.actions.items():
-        action = next((a for a in node.actions if a.name == name), Action(name=name))
         for what in ("energy", "throughput"):
-            found[f"{name}.{what}"] = float(_figure(node, what, names, action, bound_action.bits))
+            found[f"{name}.{what}"] = float(_figure(node, what, names, node.action(name), bound_action.bits))
     return found
 
 
@@ -273,10 +270,7 @@ def _first_per_tensor(
     node: arch.Component, action: Action, field_name: str, info: EinsumInfo, names: EinsumNames
 ) -> dict[str, int | float]:
     """The action's figure per tensor where it gives one, else the component's."""
-    found: dict[str, int | float] = {}
-    for owner in (node, action):
-        found.update(_per_tensor(owner, field_name, info, names))
-    return found
+    return {**_per_tensor(node, field_name, info, names), **_per_tensor(action, field_name, info, names)}
 
 
 def _per_tensor(owner: object, field_name: str, info: EinsumInfo, names: EinsumNames) -> dict[str, int | float]:

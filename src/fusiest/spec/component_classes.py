@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +18,7 @@ from fusiest.frozen import FrozenDict
 from fusiest.spec import fields as f
 from fusiest.spec.expressions import Record, VariableError, number
 from fusiest.spec.fields import FieldError, NameText, Reader, Value
+from fusiest.spec.names import circle, repeated
 from fusiest.spec.variables import SpecVariable, VariableValue, read_variable, value_of
 from fusiest.spec.yamlfile import MapNode, YamlNode
 
@@ -65,11 +66,7 @@ def _read_attribute(node: YamlNode, what: str) -> ClassAttribute:
         found: ClassAttribute = f.read_tagless(node, ClassAttribute, what)
     else:
         found = ClassAttribute(default=read_variable(node, what))
-    return (
-        ClassAttribute(meaning=found.meaning, unit=found.unit, low=found.low, high=found.high)
-        if found.default == REQUIRED
-        else found
-    )
+    return replace(found, default=None) if found.default == REQUIRED else found
 
 
 def _read_part(node: YamlNode, what: str) -> FrozenDict[str, VariableValue]:
@@ -109,10 +106,9 @@ class WrittenClass:
             raise FieldError("name", f"class {self.name} has no actions")
         if len(self.parts) > MOST_PARTS:
             raise FieldError("parts", f"class {self.name} has more than {MOST_PARTS} parts")
-        names = [*self.attributes, *self.parts, *self.variables]
-        for name in names:
-            if names.count(name) > 1:
-                raise FieldError("name", f"class {self.name} says twice what {name} is", name)
+        name = repeated([*self.attributes, *self.parts, *self.variables])
+        if name is not None:
+            raise FieldError("name", f"class {self.name} says twice what {name} is", name)
 
 
 def compiled(written: Iterable[WrittenClass], group: str = "Own") -> dict[str, ComponentClass]:
@@ -172,8 +168,7 @@ def _check_parts(
     from fusiest.components import key
 
     if one.name in users:
-        circle = " uses ".join([*users[users.index(one.name) :], str(one.name)])
-        raise SpecError(f"component class {circle}", one.name)
+        raise SpecError(f"component class {circle(users, str(one.name))}", one.name)
     if len(users) > MOST_PARTS:
         raise SpecError(f"component classes use each other more than {MOST_PARTS} deep", one.name)
     for part in one.parts.values() if one.name not in checked else ():
@@ -234,8 +229,7 @@ class _Scope(Mapping[str, object]):
     def __getitem__(self, name: str) -> object:
         if name not in self.found:
             if name in self.open:
-                circle = " uses ".join([*self.open[self.open.index(name) :], name])
-                raise VariableError(f"class {self.one.name}: {circle}", self.one.name)
+                raise VariableError(f"class {self.one.name}: {circle(self.open, name)}", self.one.name)
             self.open.append(name)
             try:
                 self.found[name] = self._part(name) if name in self.one.parts else value_of(self.texts[name], self)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
-from fusiest.spec.actions import Action
 from fusiest.spec.analysis import EinsumInfo
 from fusiest.spec.binding import architecture_names, bind_node, raw_figures
 from fusiest.spec.bound import BoundComponent
@@ -224,10 +223,8 @@ def _figures(node: arch.Component) -> list[str]:
 
 def _provenance(node: arch.Component, figure: str, context: _Context, notes: dict[str, None]) -> str:
     action, _, what = figure.rpartition(".")
-    own = next((a for a in node.actions if a.name == action), None) if action else node
-    if own is not None and (
-        getattr(own, what) is not None or (what == "throughput" and getattr(own, "latency", None) is not None)
-    ):
+    own = node.action(action) if action else node
+    if getattr(own, what) is not None or (what == "throughput" and getattr(own, "latency", None) is not None):
         return "given"
     if node.component_class is None:
         return "not given"
@@ -256,25 +253,16 @@ def filled(spec: Spec) -> Spec:
     """The spec with every estimated figure given, which needs no classes."""
     architecture = spec.require_arch()
     contexts = _contexts(spec)
-    nodes = _filled_nodes(architecture.nodes, contexts)
+
+    def change(node: arch.Container) -> arch.Container:
+        estimated = isinstance(node, arch.Component) and node.component_class not in (None, DUMMY)
+        return _filled(node, contexts) if isinstance(node, arch.Component) and estimated else node
+
+    nodes = arch.rewritten(architecture.nodes, change)
     return replace(spec, arch=replace(architecture, nodes=nodes, attributes=FrozenDict()), component_classes=())
 
 
-def _filled_nodes(
-    nodes: tuple[arch.ArchitectureNode, ...], contexts: list[_Context]
-) -> tuple[arch.ArchitectureNode, ...]:
-    found: list[arch.ArchitectureNode] = []
-    for node in nodes:
-        if isinstance(node, (arch.Fork, arch.Parallel)):
-            found.append(replace(node, nodes=_filled_nodes(node.nodes, contexts)))
-        elif isinstance(node, arch.Component) and node.component_class not in (None, DUMMY):
-            found.append(_filled(node, contexts))
-        else:
-            found.append(node)
-    return tuple(found)
-
-
-def _filled(node: arch.Component, contexts: list[_Context]) -> arch.ArchitectureNode:
+def _filled(node: arch.Component, contexts: list[_Context]) -> arch.Component:
     raw = [raw_figures(node, context.info, context.names.figures()) for context in contexts]
 
     def value(figure: str) -> float | str:
@@ -282,9 +270,8 @@ def _filled(node: arch.Component, contexts: list[_Context]) -> arch.Architecture
 
     actions = []
     for name in node.ACTIONS:
-        own = next((a for a in node.actions if a.name == name), Action(name=name))
         energy, throughput = value(f"{name}.energy"), value(f"{name}.throughput")
-        actions.append(replace(own, energy=energy, throughput=throughput, latency=None))
+        actions.append(replace(node.action(name), energy=energy, throughput=throughput, latency=None))
     models = contexts[0].names.models
     sized = [getattr(own, what) for own in (node, *node.actions) for what in ("values_per_action", "bits_per_action")]
     if not isinstance(node, arch.ComputeUnit) and not any(sized) and models is not None and models.per_value(node):

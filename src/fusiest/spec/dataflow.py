@@ -7,9 +7,7 @@ depth-first, tile by tile (`mapper/depth_first.py`).
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 from fusiest.errors import SpecError, did_you_mean
@@ -72,8 +70,14 @@ def constrained(architecture: Architecture, dataflow: Dataflow) -> Architecture:
         if name in wanted:
             raise SpecError(f"the dataflow names {name} twice", entry.memory)
         wanted[name] = entry.tensors
-    nodes = tuple(_constrained(node, wanted) for node in architecture.nodes)
-    return dataclasses.replace(architecture, nodes=nodes)
+
+    def change(node: arch.Container) -> arch.Container:
+        if not isinstance(node, Memory) or str(node.name) not in wanted:
+            return node
+        tensors: Any = wanted[str(node.name)]
+        return replace(node, tensors=replace(node.tensors, **tensors))
+
+    return replace(architecture, nodes=arch.rewritten(architecture.nodes, change))
 
 
 def _memory(architecture: Architecture, wanted: str) -> str:
@@ -109,11 +113,3 @@ def _outside_fanouts(architecture: Architecture) -> list[str]:
         if isinstance(node, Memory):
             found.append(str(node.name))
     return found
-
-
-def _constrained(node: arch.ArchitectureNode, wanted: Mapping[str, Mapping[str, Any]]) -> arch.ArchitectureNode:
-    if isinstance(node, (arch.Fork, arch.Parallel)):
-        return dataclasses.replace(node, nodes=tuple(_constrained(inner, wanted) for inner in node.nodes))
-    if not isinstance(node, Memory) or str(node.name) not in wanted:
-        return node
-    return dataclasses.replace(node, tensors=dataclasses.replace(node.tensors, **wanted[str(node.name)]))

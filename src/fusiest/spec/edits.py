@@ -26,19 +26,8 @@ def with_component(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:
     known = [str(node.name) for node in arch.flatten(architecture.nodes)]
     if name not in known:
         raise SpecError(f"the architecture has no component {name}{did_you_mean(name, known)}")
-    return replace(spec, arch=replace(architecture, nodes=_with_node(architecture.nodes, name, fields)))
-
-
-def _with_node(
-    nodes: tuple[arch.ArchitectureNode, ...], name: str, fields: Mapping[str, object]
-) -> tuple[arch.ArchitectureNode, ...]:
-    found: list[arch.ArchitectureNode] = []
-    for node in nodes:
-        if isinstance(node, (arch.Fork, arch.Parallel)):
-            found.append(replace(node, nodes=_with_node(node.nodes, name, fields)))
-        else:
-            found.append(_edited(node, name, fields) if node.name == name else node)
-    return tuple(found)
+    nodes = arch.rewritten(architecture.nodes, lambda node: _edited(node, name, fields) if node.name == name else node)
+    return replace(spec, arch=replace(architecture, nodes=nodes))
 
 
 def with_einsum(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:

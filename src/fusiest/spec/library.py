@@ -31,12 +31,8 @@ def _library_files(folder: str) -> dict[str, str]:
     root = resources.files("fusiest") / "library" / folder
     found: dict[str, str] = {}
     for entry in root.iterdir() if root.is_dir() else ():
-        inner = (
-            [(f"{entry.name}/{e.name}", e.name) for e in entry.iterdir()]
-            if entry.is_dir()
-            else [(entry.name, entry.name)]
-        )
-        found |= {path.removesuffix(".yaml"): f"{folder}/{path}" for path, name in inner if name.endswith(".yaml")}
+        paths = [f"{entry.name}/{e.name}" for e in entry.iterdir()] if entry.is_dir() else [entry.name]
+        found |= {path.removesuffix(".yaml"): f"{folder}/{path}" for path in paths if path.endswith(".yaml")}
     return dict(sorted(found.items()))
 
 

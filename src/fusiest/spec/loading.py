@@ -115,11 +115,9 @@ def defines_of(file: str, defines: Mapping[str, object]) -> frozenset[str]:
         from fusiest.networks import NETWORK_OPTIONS, open_dimensions
 
         return open_dimensions(file) | frozenset(NETWORK_OPTIONS)
-    return (
-        frozenset(SpecFiles(dict([find_file(file)]), defines).included.used)
-        if not file.endswith(".json")
-        else frozenset()
-    )
+    if file.endswith(".json"):
+        return frozenset()
+    return frozenset(SpecFiles(dict([find_file(file)]), defines).included.used)
 
 
 @collector_paused()
@@ -152,9 +150,8 @@ def load_texts(
         read["workload"] = read_once(read["workload"])
     if "mapping" in read:
         read["mapping"] = with_variables(read["mapping"], read.get("workload"))
-    spec = Spec(**read).came_from(SpecOrigin(defines=FrozenDict(defines), values=FrozenDict(files.included.values)))
-    check(spec)
-    return spec
+    origin = SpecOrigin(defines=FrozenDict(defines), values=FrozenDict(files.included.values))
+    return check(Spec(**read).came_from(origin))
 
 
 def _pass_over(name: str, key: ScalarNode, node: YamlNode) -> None:

@@ -64,10 +64,8 @@ def _plain_loop(node: YamlNode) -> YamlNode:
         return node
     fields = {str(key.value): (key, value) for key, value in node.items}
     variables, first = fields.get("rank_variable"), fields.get("initial_tile_shape")
-    if first and read_scalar(first[1]) in (
-        None,
-        read_scalar(fields["tile_shape"][1]) if "tile_shape" in fields else None,
-    ):
+    whole = fields.get("tile_shape")
+    if first and read_scalar(first[1]) in (None, read_scalar(whole[1]) if whole else None):
         del fields["initial_tile_shape"]
     if variables and isinstance(variables[1], ListNode):
         names = read_list(variables[1], "rank_variable", read_text)
@@ -108,8 +106,7 @@ def _by_einsum(variables: FrozenDict[str, str], workload: Workload | None) -> lo
         return names[0]
     chosen: dict[str, str] = {}
     for einsum in workload.einsums:
-        own = {v for a in einsum.tensor_accesses for index in a.projection.values() for v in index.variables}
-        mine = [name for name in names if name in own]
+        mine = [name for name in names if name in einsum.variables]
         if len(mine) > 1:
             raise SpecError(
                 f"Einsum {einsum.name} has several of {', '.join(names)}; say {{Einsum: variable, …}}", names[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Iterable, Sequence
 
 from fusiest.errors import SpecError, shown
 
@@ -29,3 +30,22 @@ def check_name(name: str, what: str, dashes: bool = False) -> None:
     check_word(name, what, dashes)
     if name in RESERVED:
         raise SpecError(f"{what} name '{name}' is a word of the expression language; choose another", name)
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that comes a second time.
+
+    >>> repeated(["A", "B", "A", "B"])
+    'A'
+    """
+    seen: set[str] = set()
+    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
+
+
+def circle(open_names: Sequence[str], name: str) -> str:
+    """How a name that is being worked out leads back to itself.
+
+    >>> circle(["z", "a", "b"], "a")
+    'a uses b uses a'
+    """
+    return " uses ".join([*open_names[open_names.index(name) :], name])

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fusiest.errors import SpecError
 from fusiest.spec.expressions import names_in
+from fusiest.spec.names import circle
 from fusiest.spec.workload import EinsumRenames, Rename, Workload
 
 
@@ -56,8 +57,7 @@ def _by_use(uses: Mapping[str, Sequence[str]], definitions: Mapping[str, Rename]
                 done[name] = None
                 del path[name]
             elif used in path:
-                circle = " uses ".join([*list(path)[list(path).index(used) :], used])
-                raise SpecError(f"rename {circle}", definitions[used].source)
+                raise SpecError(f"rename {circle(list(path), used)}", definitions[used].source)
             else:
                 path[used] = iter(uses[used])
     return list(done)

@@ -52,10 +52,7 @@ class Spaces:
 
     def box(self, einsum: Einsum) -> dict[str, tuple[int, int]]:
         """The least and the greatest value of each rank variable."""
-        variables = list(
-            dict.fromkeys(v for a in einsum.tensor_accesses for r in a.projection.values() for v in r.variables)
-        )
-        own = set(variables)
+        variables, own = list(einsum.variables), set(einsum.variables)
         for constraint in einsum.iteration_space_shape:
             for v in constraint.variables - own:
                 raise SpecError(f"Einsum {einsum.name} has no rank variable {v}{did_you_mean(v, own)}", constraint.text)

@@ -24,7 +24,7 @@ from fusiest.spec.dataflow import Dataflow
 from fusiest.spec.fields import NameText, Reader, Value
 from fusiest.spec.mapping import read_mapping
 from fusiest.spec.models import DUMMY, ComponentModels
-from fusiest.spec.names import check_name
+from fusiest.spec.names import check_name, repeated
 from fusiest.spec.origin import SpecOrigin
 from fusiest.spec.placement import placement_sets
 from fusiest.spec.scope import EinsumNames
@@ -169,7 +169,7 @@ class Spec:
         >>> [node.size for node in spec.arch.nodes if node.name == "GlobalBuffer"]
         ['2 MiB']
         """
-        return _checked(edits.with_component(self, name, fields).sharing_info(self))
+        return check(edits.with_component(self, name, fields).sharing_info(self))
 
     def with_einsum(self, name: str, **fields: object) -> Spec:
         """The same spec with other fields of one Einsum; or with one more, if `einsum` says what it computes.
@@ -179,7 +179,7 @@ class Spec:
         >>> list(spec.info.einsums), spec.info.einsums["Relu"].operation
         (['Matmul0', 'Matmul1', 'Relu'], 'relu')
         """
-        return _checked(edits.with_einsum(self, name, fields))
+        return check(edits.with_einsum(self, name, fields))
 
     def with_rank_size(self, rank: str | None = None, size: Value | None = None, /, **sizes: Value) -> Spec:
         """The same spec with other sizes of ranks: `with_rank_size("M", 64)` or `with_rank_size(M=64, K=32)`. Where the
@@ -192,7 +192,7 @@ class Spec:
         spec = self
         for name, value in _pairs(rank, size, sizes):
             spec = edits.with_rank_size(spec, name, value)
-        return _checked(spec)
+        return check(spec)
 
     def with_define(self, name: str | None = None, value: object = None, /, **defines: object) -> Spec:
         """Its files loaded again, with other values of some defines: `with_define("N", 64)` or `with_define(N=64, M=32)`.
@@ -224,17 +224,13 @@ def _pairs(name: str | None, value: Any, more: Mapping[str, Any]) -> list[tuple[
     return [*([(name, value)] if name is not None else []), *more.items()]
 
 
-def _checked(spec: Spec) -> Spec:
-    check(spec)
-    return spec
-
-
-def check(spec: Spec) -> None:
-    """Raise the first error in the spec that can be known without a mapping."""
+def check(spec: Spec) -> Spec:
+    """The spec; the first error in it that can be known without a mapping is raised."""
     einsums = len(spec.workload.einsums) if spec.workload is not None else 0
     steps = MAX_STEPS + MAX_STEPS_PER_EINSUM * einsums
     with budget(steps, "the spec takes too long to check: too many Einsums, nodes or long expressions"):
         _check(spec)
+    return spec
 
 
 def _check(spec: Spec) -> None:
@@ -293,15 +289,15 @@ def _check_variables(spec: Spec) -> None:
 
 
 def _check_architecture(architecture: Architecture) -> None:
-    seen: set[str] = set()
-    for count, node in enumerate(flatten(architecture.nodes), 1):
-        if count > MAX_NODES:
-            raise SpecError(f"an architecture may have {MAX_NODES} nodes, but this one has more", node.name)
+    nodes = list(flatten(architecture.nodes))
+    if len(nodes) > MAX_NODES:
+        raise SpecError(f"an architecture may have {MAX_NODES} nodes, but this one has more", nodes[MAX_NODES].name)
+    if name := repeated(node.name for node in nodes):
+        raise SpecError(f"two nodes of the architecture are named {name}", name)
+    for node in nodes:
         check_name(node.name, "component", dashes=True)
-        if node.name in seen:
-            raise SpecError(f"two nodes of the architecture are named {node.name}", node.name)
-        seen.add(node.name)
-        _check_dimensions(node)
+        if name := repeated(dimension.name for dimension in node.spatial):
+            raise SpecError(f"two fanout dimensions of {node.name} are named {name}", name)
         if isinstance(node, arch.Component):
             _check_actions(node)
     for compute in computes(architecture):
@@ -317,24 +313,14 @@ def _check_architecture(architecture: Architecture) -> None:
             raise SpecError(f"the outermost memory, {first.name}, must not stand in a !Parallel", first.name)
 
 
-def _check_dimensions(node: arch.Container) -> None:
-    seen: set[str] = set()
-    for dimension in node.spatial:
-        if dimension.name in seen:
-            raise SpecError(f"two fanout dimensions of {node.name} are named {dimension.name}", dimension.name)
-        seen.add(dimension.name)
-
-
 def _check_actions(node: arch.Component) -> None:
     """Actions that a component never does may be given; what looks like a misspelling of one that it does may not."""
-    seen: set[str] = set()
     for action in node.actions:
         hint = did_you_mean(action.name, set(node.ACTIONS) - {other.name for other in node.actions})
         if action.name not in node.ACTIONS and "did you mean" in hint:
             raise SpecError(f"{node.name} has no action '{action.name}'{hint}", action.name)
-        if action.name in seen:
-            raise SpecError(f"{node.name} lists action '{action.name}' twice", action.name)
-        seen.add(action.name)
+    if name := repeated(action.name for action in node.actions):
+        raise SpecError(f"{node.name} lists action '{name}' twice", name)
 
 
 def _check_name_clashes(spec: Spec) -> None:

@@ -14,6 +14,7 @@ from typing import Annotated, TypeAlias
 from fusiest.errors import Located, SpecError
 from fusiest.spec.expressions import CONSTANTS, VariableError, Word, evaluate_expression, names_in, parse_expression
 from fusiest.spec.fields import Reader, no_tag, read_condition, read_text
+from fusiest.spec.names import circle
 from fusiest.spec.yamlfile import ListNode, ScalarNode, YamlNode
 from fusiest.units import quantity
 
@@ -67,8 +68,7 @@ class Variables(Mapping[str, object]):
             raise KeyError(name)
         if name not in self._found:
             if name in self._open:
-                circle = " uses ".join([*self._open[self._open.index(name) :], name])
-                raise VariableError(f"variable {circle}", self._place(name))
+                raise VariableError(f"variable {circle(self._open, name)}", self._place(name))
             if len(self._open) > _MOST_NESTED:
                 raise VariableError(f"variables use each other more than {_MOST_NESTED} deep", self._place(name))
             self._open.append(name)

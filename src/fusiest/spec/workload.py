@@ -67,6 +67,11 @@ class TensorAccess:
         check_name(self.name, "tensor")
         f.check_fields(self)
 
+    @property
+    def variables(self) -> dict[str, None]:
+        """The rank variables that index it, in order."""
+        return {v: None for index in self.projection.values() for v in index.variables}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Einsum:
@@ -97,13 +102,18 @@ class Einsum:
             raise FieldError("operation", "the operation 'copy' and is_copy_operation: true go together")
 
     @property
+    def variables(self) -> dict[str, None]:
+        """Its rank variables, in order."""
+        return {v: None for access in self.tensor_accesses for v in access.variables}
+
+    @property
     def computes(self) -> str:
         """Its operation; if it does not say, the product of its inputs, summed over what the output does not have."""
         if self.operation is not None:
             return str(self.operation)
         inputs = [access for access in self.tensor_accesses if not access.output]
-        outputs = {v for a in self.tensor_accesses if a.output for i in a.projection.values() for v in i.variables}
-        reduces = any(v not in outputs for a in inputs for index in a.projection.values() for v in index.variables)
+        outputs = {v for access in self.tensor_accesses if access.output for v in access.variables}
+        reduces = not outputs.issuperset(self.variables)
         if self.is_copy_operation:
             return COPY
         if len(inputs) == 1:
@@ -179,21 +189,15 @@ def read_einsum(node: YamlNode, what: str) -> Einsum:
     nodes: dict[str, YamlNode] = {"einsum": node} if isinstance(node, ScalarNode) else _einsum_fields(node)
     if "einsum" not in nodes:
         name = nodes.get("name")
-        result: Einsum = f.read_object(
-            node, Einsum, f"Einsum {name.value if isinstance(name, ScalarNode) else ''}".rstrip()
-        )
+        given = f"Einsum {name.value}" if isinstance(name, ScalarNode) else "Einsum"
+        result: Einsum = f.read_object(node, Einsum, given)
         return result
     parsed = parse_einsum(f.read_text(nodes.pop("einsum"), what))
     values: dict[str, Any] = {"name": parsed.output.name, "operation": parsed.operation}
     more = _read_more(nodes.pop("tensor_accesses"), parsed) if "tensor_accesses" in nodes else {}
     values["tensor_accesses"] = (
-        *(TensorAccess(name=name, projection=index, **more.get(name, {})) for name, index in parsed.inputs),
-        TensorAccess(
-            name=parsed.output.name,
-            projection=parsed.output.projection,
-            output=True,
-            **more.get(parsed.output.name, {}),
-        ),
+        *(TensorAccess(**one._asdict(), **more.get(one.name, {})) for one in parsed.inputs),
+        TensorAccess(output=True, **parsed.output._asdict(), **more.get(parsed.output.name, {})),
     )
     known = f.fields_of(Einsum)
     values.update({name: known[name].reader.read(value, name) for name, value in nodes.items()})

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from fusiest.errors import SpecError, did_you_mean, warn
 from fusiest.spec.affine import Affine
+from fusiest.spec.names import repeated
 from fusiest.spec.workload import Einsum, EinsumRenames, Workload, check_new
 
 MAX_ACCESSES = 256
@@ -26,11 +27,9 @@ def check_einsums(workload: Workload) -> None:
             raise SpecError(
                 f"Einsum {einsum.name} has {len(outputs)} outputs; mark exactly one access 'output: True'", einsum.name
             )
-        accessed: set[str] = set()
+        if tensor := repeated(access.name for access in einsum.tensor_accesses):
+            raise SpecError(f"Einsum {einsum.name} accesses tensor {tensor} twice: not supported", tensor)
         for access in einsum.tensor_accesses:
-            if access.name in accessed:
-                raise SpecError(f"Einsum {einsum.name} accesses tensor {access.name} twice: not supported", access.name)
-            accessed.add(access.name)
             own = frozenset(access.projection)
             other, theirs = ranks.setdefault(access.name, (einsum, own))
             if own != theirs:
@@ -49,14 +48,11 @@ def _list(names: frozenset[str]) -> str:
 
 
 def _check_projection(tensor: str, projection: Mapping[str, Affine], output: bool) -> None:
-    seen: set[str] = set()
     for rank, affine in projection.items():
         if output and len(affine.variables) > 1:
             raise SpecError(f"output {tensor} has several variables in rank {rank} ({affine}): not supported", tensor)
-        for variable in affine.variables:
-            if variable in seen:
-                raise SpecError(f"variable {variable} is in two ranks of tensor {tensor}: not supported", tensor)
-            seen.add(variable)
+    if variable := repeated(v for affine in projection.values() for v in affine.variables):
+        raise SpecError(f"variable {variable} is in two ranks of tensor {tensor}: not supported", tensor)
 
 
 def check_dependencies(workload: Workload) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
@@ -115,9 +111,7 @@ def _find_cycle(workload: Workload, producers: Mapping[str, Sequence[str]]) -> l
 
 
 def check_names(workload: Workload, renames: tuple[EinsumRenames, ...]) -> None:
-    variables = {
-        v for e in workload.einsums for a in e.tensor_accesses for r in a.projection.values() for v in r.variables
-    }
+    variables = {v for einsum in workload.einsums for v in einsum.variables}
     ranks = {rank for e in workload.einsums for a in e.tensor_accesses for rank in a.projection}
     for rank in workload.rank_sizes:
         if rank not in ranks and "did you mean" in did_you_mean(rank, ranks - workload.rank_sizes.keys()):
@@ -137,18 +131,13 @@ def check_names(workload: Workload, renames: tuple[EinsumRenames, ...]) -> None:
 
 def _check_renames(workload: Workload, renames: tuple[EinsumRenames, ...]) -> None:
     einsums = {e.name for e in workload.einsums}
-    seen: set[str] = set()
     for entry in renames:
         if entry.name != "default" and entry.name not in einsums:
             raise SpecError(
                 f"renames: there is no Einsum {entry.name}{did_you_mean(entry.name, [*einsums, 'default'])}", entry.name
             )
-        if entry.name in seen:
-            raise SpecError(f"renames: {entry.name} is listed twice", entry.name)
-        seen.add(entry.name)
+    if name := repeated(entry.name for entry in renames):
+        raise SpecError(f"renames: {name} is listed twice", name)
     for table in (*(e.tensor_accesses + e.rank_variables for e in renames), *(e.renames for e in workload.einsums)):
-        names: set[str] = set()
-        for rename in table:
-            if rename.name in names:
-                raise SpecError(f"rename {rename.name} is given twice", rename.name)
-            names.add(rename.name)
+        if name := repeated(rename.name for rename in table):
+            raise SpecError(f"rename {name} is given twice", name)
