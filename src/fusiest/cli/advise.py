@@ -5,26 +5,32 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
 from fusiest import interrupt
-from fusiest.cli.arguments import ArchArgument, DefineOption, WorkloadArgument, given, read_defines, require
-from fusiest.cli.completion import one_of
+from fusiest.cli.arguments import (
+    ArchArgument,
+    DefineOption,
+    JobsOption,
+    QuietOption,
+    WorkloadArgument,
+    choice,
+    given,
+    read_defines,
+    require,
+)
 from fusiest.cli.output import present
 from fusiest.cli.report import advice_of
 from fusiest.errors import SpecError
+
+_COSTS = ("energy", "latency", "edp")
 
 
 def advise_command(
     arch: ArchArgument,
     workload: WorkloadArgument = None,
     define: DefineOption = None,
-    objective: Annotated[
-        str,
-        typer.Option(metavar="WHAT", help="energy, latency or edp", autocompletion=one_of("energy", "latency", "edp")),
-    ] = "edp",
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+    objective: Annotated[str, choice(" ".join(_COSTS), metavar="WHAT", help="energy, latency or edp")] = "edp",
+    jobs: JobsOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """Say what binds, and what halving and doubling every size, bandwidth, fanout and energy does."""
     from fusiest.mapper import Step
@@ -34,8 +40,8 @@ def advise_command(
     files = given(arch, workload)
     spec = load(*files, defines=read_defines(define))
     require(spec, files, "arch", "workload")
-    if objective not in ("energy", "latency", "edp"):
-        raise SpecError(f"objective '{objective}' is none of energy, latency, edp")
+    if objective not in _COSTS:
+        raise SpecError(f"objective '{objective}' is none of {', '.join(_COSTS)}")
     with ProgressLine(sys.stderr, quiet) as progress, interrupt.deferred():
         progress(Step("loading the compiled search (compiled once, on first use)"))
         from fusiest.mapper import Options, run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -59,103 +60,94 @@ app = typer.Typer(
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
-def _example(*lines: str) -> str:
-    """Lines that click does not rearrange."""
-    return "Examples:\n\n\b\n" + "\n".join(f"  {line}" for line in lines)
+def _command(name: str, run: Callable[..., None], *examples: str) -> None:
+    """Add a command, with examples below its help: lines that click does not rearrange."""
+    epilog = "Examples:\n\n\b\n" + "\n".join(f"  {line}" for line in examples) if examples else None
+    app.command(name, epilog=epilog, cls=CheckedCommand)(interruptible(run))
 
 
 _GPT = "gpt3_6.7B -D BATCH_SIZE=64 -D N_TOKENS=4096"
 
-app.command(
+_command(
     "map",
-    epilog=_example(
-        "# the whole energy-latency front",
-        "fusiest map simple matmuls -D N_EINSUMS=2 -D M=64 -D KN=64",
-        "# one mapping, the best by energy-delay product",
-        f"fusiest map tpu_v4i {_GPT} --objective edp --mapping best.yaml",
-        "# your own accelerator; after a minute, or once a mapping is known, the best so far and what it may miss",
-        "fusiest map chip.yaml mobilenet --time-limit 60 --json result.json",
-    ),
-)(interruptible(map_command))
-app.command(
-    "evaluate",
-    epilog=_example(
-        "fusiest evaluate simple matmuls fused_matmuls_to_simple",
-        f"fusiest evaluate tpu_v4i {_GPT} best.yaml --json evaluation.json",
-        "# the same mapping on another chip: what a saved result has, and the chip instead of its own",
-        "fusiest evaluate chip.yaml result.json",
-    ),
-)(interruptible(evaluate_command))
-app.command(
-    "show",
-    epilog=_example(
-        "fusiest show tpu_v4i",
-        "# a bundled architecture as a file of your own, to change it",
-        "fusiest show tpu_v4i --yaml chip.yaml",
-        "fusiest show matmuls fused_matmuls_to_simple --pseudocode",
-        "fusiest show simple matmuls fused_matmuls_to_simple -D N_EINSUMS=3 --svg mapping.svg",
-    ),
-)(interruptible(show_command))
-app.command(
-    "compare",
-    epilog=_example(
-        "fusiest map simple matmuls --json large.json",
-        "fusiest map simple matmuls -D GlobalBufferSize=65536 --json small.json",
-        "fusiest compare large.json small.json --report comparison.html",
-        "# any number of results, and evaluations of given mappings",
-        "fusiest compare large.json small.json given.json",
-    ),
-)(interruptible(compare_command))
-app.command(
-    "import",
-    epilog=_example(
-        "# what becomes of every node; the workload as a file to edit",
-        "fusiest import resnet18.onnx -o resnet18.yaml --report nodes.txt",
-        "# open dimensions, another batch, FlashAttention's traffic",
-        "fusiest import bert.onnx --dim sequence=128 --batch 8 --softmax online -o bert.yaml",
-        "# or map it as it is",
-        "fusiest map tpu_v4i resnet18.onnx --objective edp",
-        "# a Timeloop description as a spec; its statistics are compared",
-        "fusiest import --from timeloop outputs/*.yaml outputs/timeloop-model.stats.txt -o spec.yaml",
-    ),
-)(interruptible(import_command))
-app.command(
-    "report",
-    epilog=_example(
-        "fusiest map tpu_v4i mobilenet --json result.json",
-        "fusiest report result.json --out report.html",
-    ),
-)(interruptible(report_command))
-app.command("reproduce", epilog="Example: fusiest reproduce edge-transformer --quick --out reproduced")(
-    interruptible(reproduce_command)
+    map_command,
+    "# the whole energy-latency front",
+    "fusiest map simple matmuls -D N_EINSUMS=2 -D M=64 -D KN=64",
+    "# one mapping, the best by energy-delay product",
+    f"fusiest map tpu_v4i {_GPT} --objective edp --mapping best.yaml",
+    "# your own accelerator; after a minute, or once a mapping is known, the best so far and what it may miss",
+    "fusiest map chip.yaml mobilenet --time-limit 60 --json result.json",
 )
-app.command(
+_command(
+    "evaluate",
+    evaluate_command,
+    "fusiest evaluate simple matmuls fused_matmuls_to_simple",
+    f"fusiest evaluate tpu_v4i {_GPT} best.yaml --json evaluation.json",
+    "# the same mapping on another chip: what a saved result has, and the chip instead of its own",
+    "fusiest evaluate chip.yaml result.json",
+)
+_command(
+    "show",
+    show_command,
+    "fusiest show tpu_v4i",
+    "# a bundled architecture as a file of your own, to change it",
+    "fusiest show tpu_v4i --yaml chip.yaml",
+    "fusiest show matmuls fused_matmuls_to_simple --pseudocode",
+    "fusiest show simple matmuls fused_matmuls_to_simple -D N_EINSUMS=3 --svg mapping.svg",
+)
+_command(
+    "compare",
+    compare_command,
+    "fusiest map simple matmuls --json large.json",
+    "fusiest map simple matmuls -D GlobalBufferSize=65536 --json small.json",
+    "fusiest compare large.json small.json --report comparison.html",
+    "# any number of results, and evaluations of given mappings",
+    "fusiest compare large.json small.json given.json",
+)
+_command(
+    "import",
+    import_command,
+    "# what becomes of every node; the workload as a file to edit",
+    "fusiest import resnet18.onnx -o resnet18.yaml --report nodes.txt",
+    "# open dimensions, another batch, FlashAttention's traffic",
+    "fusiest import bert.onnx --dim sequence=128 --batch 8 --softmax online -o bert.yaml",
+    "# or map it as it is",
+    "fusiest map tpu_v4i resnet18.onnx --objective edp",
+    "# a Timeloop description as a spec; its statistics are compared",
+    "fusiest import --from timeloop outputs/*.yaml outputs/timeloop-model.stats.txt -o spec.yaml",
+)
+_command(
+    "report",
+    report_command,
+    "fusiest map tpu_v4i mobilenet --json result.json",
+    "fusiest report result.json --out report.html",
+)
+_command("reproduce", reproduce_command, "fusiest reproduce edge-transformer --quick --out reproduced")
+_command(
     "components",
-    epilog=_example(
-        "# every class in a line; one in full; what a memory of that class costs",
-        "fusiest components",
-        "fusiest components SRAM",
-        "fusiest components SRAM size=64KiB width=64 tech_node=22nm --json",
-    ),
-)(components_command)
-app.command(
+    components_command,
+    "# every class in a line; one in full; what a memory of that class costs",
+    "fusiest components",
+    "fusiest components SRAM",
+    "fusiest components SRAM size=64KiB width=64 tech_node=22nm --json",
+)
+_command(
     "sweep",
-    epilog=_example(
-        "# which buffer, which bandwidth? 6 designs, each with its best mapping",
-        "fusiest sweep simple matmuls -D GlobalBufferSize=65536,131072,262144 -D M=64,128",
-        "# a sweep file; what was done is kept in edge.runs, and the same command goes on",
-        "fusiest sweep edge.yaml --jobs 2 --time-limit 600 --table edge.csv",
-        "fusiest sweep edge.yaml --status",
-    ),
-)(interruptible(sweep_command))
-app.command("advise", epilog=_example("fusiest advise simple matmuls -D M=64 -D KN=64"))(interruptible(advise_command))
-app.command(
+    sweep_command,
+    "# which buffer, which bandwidth? 6 designs, each with its best mapping",
+    "fusiest sweep simple matmuls -D GlobalBufferSize=65536,131072,262144 -D M=64,128",
+    "# a sweep file; what was done is kept in edge.runs, and the same command goes on",
+    "fusiest sweep edge.yaml --jobs 2 --time-limit 600 --table edge.csv",
+    "fusiest sweep edge.yaml --status",
+)
+_command("advise", advise_command, "fusiest advise simple matmuls -D M=64 -D KN=64")
+_command(
     "store",
-    epilog=_example("fusiest store check edge.runs", "fusiest store merge all.runs edge.runs cloud.runs"),
-)(interruptible(store_command))
-app.command("list")(list_command)
-for _info in app.registered_commands:
-    _info.cls = CheckedCommand
+    store_command,
+    "fusiest store check edge.runs",
+    "fusiest store merge all.runs edge.runs cloud.runs",
+)
+_command("list", list_command)
 
 
 def _version(wanted: bool) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fusiest.cli.completion import complete
+from fusiest.cli.completion import complete, one_of
 from fusiest.errors import Source, SpecError
 from fusiest.files import check_writable, is_replaceable
 
@@ -64,7 +64,14 @@ NoUnfusedOption = Annotated[
     bool,
     typer.Option("--no-unfused", help="report and charts without the best unfused mapping, which is a second search"),
 ]
+JobsOption = Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="no progress")]
 STDOUT = "-"
+
+
+def choice(words: str, help: str, metavar: str = "") -> Any:
+    """An option that is one of these words, which the shell completes."""
+    return typer.Option(metavar=metavar or words.replace(" ", "|"), help=help, autocompletion=one_of(*words.split()))
 
 
 def read_defines(pairs: list[str] | None) -> dict[str, object]:

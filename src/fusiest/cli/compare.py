@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fusiest.cli.arguments import STDOUT, check_outputs
-from fusiest.cli.completion import json_files, one_of
+from fusiest.cli.arguments import STDOUT, check_outputs, choice
+from fusiest.cli.completion import json_files
 from fusiest.cli.output import present, write_output
 from fusiest.errors import SpecError
 
@@ -24,10 +24,10 @@ def compare_command(
     ],
     by: Annotated[
         str | None,
-        typer.Option(
+        choice(
+            "energy latency edp",
             metavar="WHAT",
             help="which mapping of a front: best by energy, latency or edp (default: what was minimized, or edp)",
-            autocompletion=one_of("energy", "latency", "edp"),
         ),
     ] = None,
     report: Annotated[

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
-
-import typer
 
 from fusiest.cli.arguments import (
     STDOUT,
@@ -16,6 +13,7 @@ from fusiest.cli.arguments import (
     JsonOption,
     MappingArgument,
     NoUnfusedOption,
+    QuietOption,
     ReportOption,
     WorkloadArgument,
     check_outputs,
@@ -23,7 +21,7 @@ from fusiest.cli.arguments import (
     read_defines,
     require,
 )
-from fusiest.cli.output import Deliveries, command_line, present, warn, write_output
+from fusiest.cli.output import Deliveries, command_line, present, warn
 from fusiest.cli.report import Pictures
 
 
@@ -37,7 +35,7 @@ def evaluate_command(
     report: ReportOption = None,
     charts: ChartsOption = None,
     no_unfused: NoUnfusedOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Print the exact cost of a given mapping."""
     from fusiest.mapper import GIVEN, evaluation_json, given_mapping, json_text, made_now
@@ -51,20 +49,16 @@ def evaluate_command(
     pictures.check()
     spec = load(*files, defines=read_defines(define))
     require(spec, files, "arch", "workload", "mapping")
-    assert spec.mapping is not None
-    found = evaluate(spec)
+    tree, found = spec.mapping, evaluate(spec)
+    assert tree is not None
     made = made_now(spec, GIVEN, command_line())
     warn(found.warnings)
     with Deliveries(json_file, csv_file, report, charts) as deliveries:
         if STDOUT not in (json_file, csv_file, report):
             with deliveries.one():
-                present(evaluation_parts(spec, spec.mapping, found))
-        if json_file is not None:
-            with deliveries.one(json_file):
-                write_output(json_file, json_text(evaluation_json(spec, spec.mapping, found, made)))
-        if csv_file is not None:
-            with deliveries.one(csv_file):
-                write_output(csv_file, found.table().to_csv())
+                present(evaluation_parts(spec, tree, found))
+        deliveries.write(json_file, lambda: json_text(evaluation_json(spec, tree, found, made)))
+        deliveries.write(csv_file, lambda: found.table().to_csv())
         if pictures:
             with deliveries.one(), ProgressLine(sys.stderr, quiet) as progress:
                 title = " on ".join(files[1::-1])

@@ -7,8 +7,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from fusiest.cli.arguments import STDOUT, JsonOption, check_outputs
-from fusiest.cli.completion import networks, one_of
+from fusiest.cli.arguments import STDOUT, JsonOption, check_outputs, choice
+from fusiest.cli.completion import networks
 from fusiest.cli.output import Deliveries, echo, write_output
 from fusiest.errors import SpecError
 
@@ -43,19 +43,14 @@ def import_command(
     bits: Annotated[str, typer.Option(metavar="BITS", help="bits of a value: 8, or by set: weight=4,Other=8")] = "8",
     softmax: Annotated[
         str,
-        typer.Option(
+        choice(
+            "cascade deferred online",
             metavar="HOW",
             help="cascade: four Einsums; deferred: the division after the product; online: one Einsum, as FlashAttention moves data",
-            autocompletion=one_of("cascade", "deferred", "online"),
         ),
     ] = "cascade",
     elementwise: Annotated[
-        str,
-        typer.Option(
-            metavar="fold|keep",
-            help="functions of one tensor are computed where it is made, or are Einsums",
-            autocompletion=one_of("fold", "keep"),
-        ),
+        str, choice("fold keep", help="functions of one tensor are computed where it is made, or are Einsums")
     ] = "fold",
     first: Annotated[
         str | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -16,18 +16,21 @@ from fusiest.cli.arguments import (
     ChartsOption,
     CsvOption,
     DefineOption,
+    JobsOption,
     JsonOption,
     NoUnfusedOption,
+    QuietOption,
     ReportOption,
     WorkloadArgument,
     check_outputs,
+    choice,
     given,
     read_defines,
     read_size,
     require,
 )
-from fusiest.cli.completion import complete, one_of
-from fusiest.cli.output import Deliveries, command_line, note, present, warn, write_output
+from fusiest.cli.completion import complete
+from fusiest.cli.output import Deliveries, command_line, note, present, warn
 from fusiest.cli.report import Pictures
 from fusiest.errors import Interrupted, OutOfMemory, SpecError
 
@@ -38,6 +41,16 @@ if TYPE_CHECKING:
 
 LONG_SECONDS = 10
 """For exploring: then it is said which settings make it long."""
+
+
+class MapOutputs(NamedTuple):
+    """The files that are asked for."""
+
+    json: str | None
+    csv: str | None
+    mapping: str | None
+    report: str | None
+    profile: str | None
 
 
 def map_command(
@@ -55,10 +68,10 @@ def map_command(
     ] = None,
     objective: Annotated[
         str,
-        typer.Option(
+        choice(
+            "energy latency edp energy,latency",
             metavar="WHAT",
             help="energy, latency, edp, or energy,latency for the whole front",
-            autocompletion=one_of("energy", "latency", "edp", "energy,latency"),
         ),
     ] = "energy,latency",
     usage: Annotated[
@@ -69,12 +82,7 @@ def map_command(
         ),
     ] = None,
     orders: Annotated[
-        str,
-        typer.Option(
-            metavar="all|given",
-            help="all orders of Einsums that respect dependencies, or the given one",
-            autocompletion=one_of("all", "given"),
-        ),
+        str, choice("all given", help="all orders of Einsums that respect dependencies, or the given one")
     ] = "all",
     max_fused_loops: Annotated[
         int | None, typer.Option(metavar="N", help="at most this many fused loops per Einsum")
@@ -84,23 +92,21 @@ def map_command(
     ] = 1,
     exchange: Annotated[
         str,
-        typer.Option(
-            metavar="finished|any",
+        choice(
+            "finished any",
             help="any: also mappings that use tensors before they are finished, whose values are wrong",
-            autocompletion=one_of("finished", "any"),
         ),
     ] = "finished",
     windows: Annotated[
         str | None,
-        typer.Option(
-            metavar="none|retained|all",
+        choice(
+            "none retained all",
             help="fuse through halos: what overlaps is kept (retained), or also made again (all); default: all, and none with "
             "--usage, --exchange any or where it would take too long",
-            autocompletion=one_of("none", "retained", "all"),
         ),
     ] = None,
     imperfect: Annotated[bool, typer.Option("--imperfect", help="also tiles that do not divide")] = False,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
+    jobs: JobsOption = None,
     time_limit: Annotated[
         float | None,
         typer.Option(
@@ -116,10 +122,10 @@ def map_command(
     ] = None,
     mapper: Annotated[
         str | None,
-        typer.Option(
+        choice(
+            "fusiest set tileflow tileflow-mcts timeloop",
             metavar="NAME",
             help="fusiest (the default), or a baseline to compare with: set, tileflow, tileflow-mcts, timeloop",
-            autocompletion=one_of("fusiest", "set", "tileflow", "tileflow-mcts", "timeloop"),
         ),
     ] = None,
     seed: Annotated[
@@ -156,7 +162,7 @@ def map_command(
     profile: Annotated[
         str | None, typer.Option(metavar="FILE", help="write where the time went, as CSV: a row per step; - is stdout")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Find every energy-latency-optimal fused mapping."""
     from fusiest.baselines import BaselineOptions
@@ -169,6 +175,7 @@ def map_command(
     require(spec, files, "arch", "workload")
     if dataflow is not None:
         require(spec, (dataflow,), "dataflow")
+    own = mapper in (None, "fusiest")
     options = Options(
         objective=tuple(objective.split(",")),
         usage=usage,
@@ -176,41 +183,38 @@ def map_command(
         max_fused_loops=max_fused_loops,
         max_fused_loops_per_variable=max_fused_loops_per_variable,
         exchange=exchange,
-        windows=windows or (usual_windows(spec, usage, exchange) if mapper in (None, "fusiest") else "none"),
+        windows=windows or (usual_windows(spec, usage, exchange) if own else "none"),
         imperfect=imperfect,
         jobs=jobs,
         time_limit=time_limit,
         memory_limit=read_size(memory_limit) if memory_limit is not None else None,
     )
-    for option, value in (("seed", seed), ("budget", budget)):
-        if value is not None and mapper is None:
-            raise SpecError(f"--{option} is for a baseline; give --mapper")
-    baseline = BaselineOptions(mapper or "fusiest", seed or 0, budget)
-    check_outputs(
-        (*files, *given(dataflow)), json=json_file, csv=csv_file, mapping=mapping, report=report, profile=profile
-    )
-    pictures = Pictures(report, charts, not no_unfused, advise)
-    if advise and (usage is not None or mapper not in (None, "fusiest")):
+    if mapper is None and (seed is not None or budget is not None):
+        raise SpecError(f"--{'seed' if seed is not None else 'budget'} is for a baseline; give --mapper")
+    if advise and (usage is not None or not own):
         raise SpecError("--advise maps again with every change; it does not go with --usage or --mapper")
-    pictures.check()
-    if store is not None and mapper not in (None, "fusiest"):
+    if store is not None and not own:
         raise SpecError("--store keeps results of fusiest alone, not of a baseline")
+    baseline = BaselineOptions(mapper or "fusiest", seed or 0, budget)
+    outputs = MapOutputs(json_file, csv_file, mapping, report, profile)
+    check_outputs((*files, *given(dataflow)), **outputs._asdict())
+    pictures = Pictures(report, charts, not no_unfused, advise)
+    pictures.check()
     with ProgressLine(sys.stderr, quiet) as line:
         progress = Profile(line)
         result = _stored(spec, options, store, progress) or _searched(spec, options, baseline, progress)
         times = progress.to_csv()
     if store is not None:
-        _keep(result, store)
+        from fusiest.sweeps import keep_result
+
+        keep_result(result, store)
     result.provenance = dataclasses.replace(result.provenance, command=command_line())
-    with Deliveries(json_file, csv_file, mapping, report, charts, profile) as deliveries:
+    with Deliveries(*outputs, charts) as deliveries:
         with interrupt.deferred():
-            if STDOUT not in (json_file, csv_file, mapping, report, profile):
+            if STDOUT not in outputs:
                 with deliveries.one():
                     present(result_parts(result, tree))
-            _deliver(result, json_file, csv_file, mapping, deliveries)
-            if profile is not None:
-                with deliveries.one(profile):
-                    write_output(profile, times)
+            _deliver(result, outputs, times, deliveries)
             if interrupt.taken():
                 result.stopped = "interrupt"
         if pictures:
@@ -231,13 +235,6 @@ def _stored(spec: Spec, options: Options, store: str | None, progress: Progress)
 
     progress(Step("looking into the store"))
     return stored_result(spec, options, store)
-
-
-def _keep(result: Result, store: str) -> None:
-    """Keep a result that is proven."""
-    from fusiest.sweeps import keep_result
-
-    keep_result(result, store)
 
 
 def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress: Progress) -> Result:
@@ -261,9 +258,7 @@ def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress:
         raise Interrupted("interrupted before a mapping was known") from None
 
 
-def _deliver(
-    result: Result, json_file: str | None, csv_file: str | None, mapping: str | None, deliveries: Deliveries
-) -> None:
+def _deliver(result: Result, outputs: MapOutputs, times: str, deliveries: Deliveries) -> None:
     """Files that take moments."""
     from fusiest.mapper import json_text
     from fusiest.pmapping import search_notes, spatial_notes
@@ -274,12 +269,7 @@ def _deliver(
     if result.stopped or result.stats.exploring_seconds > LONG_SECONDS:
         note(spatial_notes(result.spec))
     warn(map(str, best.evaluation.warnings))  # the mapping is in no file: its names would point into the workload
-    if json_file is not None:
-        with deliveries.one(json_file):
-            write_output(json_file, json_text(result.to_json()))
-    if csv_file is not None:
-        with deliveries.one(csv_file):
-            write_output(csv_file, result.table().to_csv())
-    if mapping is not None:
-        with deliveries.one(mapping):
-            write_output(mapping, dump_mapping(best.looptree))
+    deliveries.write(outputs.json, lambda: json_text(result.to_json()))
+    deliveries.write(outputs.csv, lambda: result.table().to_csv())
+    deliveries.write(outputs.mapping, lambda: dump_mapping(best.looptree))
+    deliveries.write(outputs.profile, lambda: times)

@@ -95,6 +95,12 @@ class Deliveries:
         if file in self.missing:
             self.missing.remove(file)
 
+    def write(self, file: str | None, text: Callable[[], str]) -> None:
+        """Write a text to a file or, with `-`, to stdout, if that is asked for."""
+        if file is not None:
+            with self.one(file):
+                write_output(file, text())
+
 
 def interruptible(command: Callable[P, None]) -> Callable[P, None]:
     """A command that Ctrl-C ends in one line."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fusiest.cli.arguments import STDOUT, ChartsOption, NoUnfusedOption, check_outputs
+from fusiest.cli.arguments import STDOUT, ChartsOption, NoUnfusedOption, QuietOption, check_outputs
 from fusiest.cli.completion import json_files
 from fusiest.cli.output import Deliveries, echo
 from fusiest.cli.report import Pictures
@@ -34,7 +34,7 @@ def report_command(
     ] = None,
     charts: ChartsOption = None,
     no_unfused: NoUnfusedOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Write the page of a saved result, with all figures and charts; of several, a page each."""
     from fusiest.mapper import load_any

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fusiest import interrupt
-from fusiest.cli.arguments import ReportOption, check_outputs
-from fusiest.cli.completion import complete, one_of
+from fusiest.cli.arguments import JobsOption, QuietOption, ReportOption, check_outputs, choice
+from fusiest.cli.completion import complete
 from fusiest.cli.output import Deliveries, echo, present, write_output
 from fusiest.errors import Interrupted, Source, SpecError, did_you_mean
 from fusiest.files import write_atomically
@@ -42,16 +42,16 @@ def sweep_command(
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(
+        choice(
+            "energy latency edp energy,latency",
             metavar="WHAT",
             help="energy, latency, edp or energy,latency; in place of a sweep file (default: edp)",
-            autocompletion=one_of("energy", "latency", "edp", "energy,latency"),
         ),
     ] = None,
     store: Annotated[
         str | None, typer.Option(metavar="DIR", help="where runs are kept; default: the file's name with .runs")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
+    jobs: JobsOption = None,
     cluster: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS|FILE", help="a Dask scheduler (tcp://…), or a cluster file, in place of --jobs"),
@@ -60,9 +60,7 @@ def sweep_command(
     memory_limit: Annotated[
         float | None, typer.Option(metavar="GIB", help="per run; default: its share of the machine's memory")
     ] = None,
-    retry: Annotated[
-        str | None, typer.Option(metavar="failed", help="do runs again that failed", autocompletion=one_of("failed"))
-    ] = None,
+    retry: Annotated[str | None, choice("failed", help="do runs again that failed")] = None,
     no_reuse: Annotated[
         str | None,
         typer.Option(metavar="KINDS", help="search although it is not needed: known, covered, tables, bounds"),
@@ -82,7 +80,7 @@ def sweep_command(
             metavar="N|all", help="designs whose mappings' reports are written beside the page, the best first"
         ),
     ] = "8",
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Map workloads onto many designs of a chip; what is known or follows from another design is not searched."""
     from fusiest.sweeps import Reuse, Running, Store, Sweep
