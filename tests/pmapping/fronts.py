@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from fusiest.looptree.nodes import Node, Spatial, Temporal
 from fusiest.model.visits import footprint
-from fusiest.pmapping.explore import pmappings
-from fusiest.pmapping.table import Compatibility, FusedLoop, Holding, Rows, Table
+from fusiest.pmapping.explore import Asked, explore
+from fusiest.pmapping.nest import Rules
+from fusiest.pmapping.table import Compatibility, FusedLimits, FusedLoop, Holding, Rows, Table
 from fusiest.reference.exhaustive import exhaustive
 from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.reference.tilings import PlainCompatibility, Pmapping
@@ -16,6 +17,21 @@ from fusiest.spec import bind, computes
 from fusiest.spec.spec import Spec
 
 Fronts = dict[PlainCompatibility, list[tuple[float, ...]]]
+
+
+def pmappings(
+    spec: Spec,
+    einsum: str,
+    *,
+    max_fused_loops: int | None = None,
+    max_fused_loops_per_variable: int = 1,
+    imperfect: bool = False,
+    general: bool = False,
+    rules: Rules | None = None,
+) -> Table:
+    """The table of an Einsum, with rules switched off or by the general search."""
+    limits = FusedLimits(max_fused_loops, max_fused_loops_per_variable)
+    return explore(spec, einsum, Asked(limits, imperfect, general=general, rules=rules or Rules()))
 
 
 def search_fronts(spec: Spec, table: Table) -> Fronts:

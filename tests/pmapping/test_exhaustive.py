@@ -16,7 +16,6 @@ from fusiest.looptree.nodes import LoopTree
 from fusiest.model.evaluate import evaluate_einsum
 from fusiest.model.leakage import bind_all
 from fusiest.model.nest import TreeNode, build_nest
-from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.table import Table
 from fusiest.reference.exhaustive import TooManyTrees, exhaustive
@@ -25,7 +24,7 @@ from fusiest.reference.tilings import Pmapping
 from fusiest.spec.binding import bind
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
-from tests.pmapping.fronts import branch_nodes, differences, equal_table, exhaustive_fronts, search_fronts
+from tests.pmapping.fronts import branch_nodes, differences, equal_table, exhaustive_fronts, pmappings, search_fronts
 from tests.proving import PROVE, TALLY, Decorator, cases, floors
 from tests.values import check_tree
 

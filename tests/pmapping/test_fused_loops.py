@@ -5,14 +5,13 @@ from __future__ import annotations
 from hypothesis import event, given
 
 from fusiest.errors import SpecError
-from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.table import Table
 from fusiest.reference.exhaustive import TooManyTrees, count_trees, exhaustive
 from fusiest.reference.skeletons import ReferenceLimits
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
-from tests.pmapping.fronts import differences, equal_table, exhaustive_fronts, search_fronts
+from tests.pmapping.fronts import differences, equal_table, exhaustive_fronts, pmappings, search_fronts
 from tests.pmapping.test_exhaustive import TREES, run
 from tests.proving import TALLY, floors
 

@@ -15,7 +15,6 @@ from fusiest.model.evaluate import evaluate_einsum
 from fusiest.model.leakage import bind_all
 from fusiest.model.nest import TreeNode, build_nest
 from fusiest.pmapping import general
-from fusiest.pmapping.explore import pmappings
 from fusiest.pmapping.general_chains import tile_options
 from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.table import Table
@@ -25,7 +24,7 @@ from fusiest.spec.binding import bind
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
-from tests.pmapping.fronts import branch_nodes, differences, equal_table, exhaustive_fronts, search_fronts
+from tests.pmapping.fronts import branch_nodes, differences, equal_table, exhaustive_fronts, pmappings, search_fronts
 from tests.proving import PROVE, TALLY, Decorator, cases, floors
 
 TREES = 10_000 if PROVE else 1_500

@@ -10,7 +10,6 @@ from hypothesis import given
 import fusiest
 from fusiest.errors import SpecError
 from fusiest.mapper.mapper import map
-from fusiest.pmapping.explore import pmappings
 from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.report.machine import Machine
 from fusiest.report.mapped import component_rows
@@ -21,7 +20,7 @@ from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import check_front
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.pmapping import test_exhaustive, test_general
-from tests.pmapping.fronts import differences, search_fronts
+from tests.pmapping.fronts import differences, pmappings, search_fronts
 from tests.proving import cases, floors
 from tests.workload_strategies import WorkloadCase, workload_cases
 

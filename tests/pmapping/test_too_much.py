@@ -6,8 +6,8 @@ import pytest
 
 from fusiest.errors import SpecError
 from fusiest.pmapping import placement, spatial
-from fusiest.pmapping.explore import pmappings
 from tests.load_text import load_text
+from tests.pmapping.fronts import pmappings
 
 DUMMY = "component_class: Dummy"
 

@@ -34,7 +34,7 @@ def why_none(spec: Spec, einsum: str, asked: Asked) -> NoMapping:
     """One line that names what to change."""
     start = f"Einsum {einsum} cannot be mapped: "
     paths = [bind_sized(spec, einsum, compute) for compute in computes(spec.require_arch())]
-    enabled = [path for path in paths if path.compute.enabled or path.einsum.is_copy_operation]
+    enabled = [path for path in paths if path.runs]
     if not enabled:
         names = ", ".join(path.compute.name for path in paths)
         return NoMapping(f"{start}no compute is enabled for it ({names})")
@@ -62,12 +62,11 @@ class _Diagnosis:
             names = ", ".join(f"{d.component}.{d.name}" for c in path.components for d in c.dimensions if d.loop_bounds)
             return f"the loop_bounds of {names} cannot all be met"
         more = f"; or it needs more fused loops than {self._allowed()}" if self._any({}, FusedLimits()) else ""
-        for index, component in enumerate(path.components):
-            if component.kind == "memory" and math.isfinite(component.size):
-                need = self._least_need(index)
-                if need is not None:
-                    return f"{component.name} would have to hold {need} than its size of {component.size:,.0f}{more}"
-        memories = [i for i, c in enumerate(path.components) if c.kind == "memory" and math.isfinite(c.size)]
+        memories = [i for i in path.memories if math.isfinite(path.components[i].size)]
+        for index in memories:
+            need, component = self._least_need(index), path.components[index]
+            if need is not None:
+                return f"{component.name} would have to hold {need} than its size of {component.size:,.0f}{more}"
         if self._any(dict.fromkeys(memories, self._everything())):
             names = ", ".join(path.components[i].name for i in memories)
             return f"{names} are all too small: no tiling fits any one of them alone{more}"
@@ -93,13 +92,12 @@ class _Diagnosis:
 
     def _everything(self) -> float:
         """More bits than a memory could need: all tensors, and what it has."""
-        info = self.path.einsum
+        info, memories = self.path.einsum, [self.path.components[i] for i in self.path.memories]
         bits = [
             sum(footprint(access, info.bounds) * c.bits_per_value[t] for t, access in info.accesses.items())
-            for c in self.path.components
-            if c.kind == "memory"
+            for c in memories
         ]
-        finite = [c.size for c in self.path.components if c.kind == "memory" and math.isfinite(c.size)]
+        finite = [c.size for c in memories if math.isfinite(c.size)]
         return 2 * sum([*bits, *finite]) + 1
 
     def _allowed(self) -> str:

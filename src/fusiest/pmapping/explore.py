@@ -94,21 +94,6 @@ class Asked:
         return roomy_memories(spec)
 
 
-def pmappings(
-    spec: Spec,
-    einsum: str,
-    *,
-    max_fused_loops: int | None = None,
-    max_fused_loops_per_variable: int = 1,
-    imperfect: bool = False,
-    general: bool = False,
-    rules: Rules | None = None,
-) -> Table:
-    """Every pmapping of an Einsum that is Pareto-optimal in energy, latency and space, by how it meets other Einsums."""
-    limits = FusedLimits(max_fused_loops, max_fused_loops_per_variable)
-    return explore(spec, einsum, Asked(limits, imperfect, general=general, rules=rules or Rules()))
-
-
 @deferred()
 @collector_paused()
 def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
@@ -137,7 +122,7 @@ def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
 def paths(spec: Spec, einsum: str, ample: frozenset[str] = frozenset()) -> list[Path]:
     """The computes that can run an Einsum, each with what lies above it, of which these memories are ample."""
     found = [bind_limited(spec, einsum, compute, ample) for compute in computes(spec.require_arch())]
-    return [path for path in found if path.compute.enabled or path.einsum.is_copy_operation]
+    return [path for path in found if path.runs]
 
 
 def weight(spec: Spec, einsum: str) -> int:

@@ -115,7 +115,7 @@ class GeneralSearch:
         components = self.path.components
         fanout = next((i for i, c in enumerate(components) if c.dimensions), len(components))
         ordered = all(sets is None or sets.force_memory_hierarchy_order for sets in placement.sets)
-        outermost = next(i for i, c in enumerate(components) if c.kind == "memory")
+        outermost = self.path.memories[0]
         for tensor in self.path.einsum.accesses:
             backing = placement.holders(tensor, self.path)[0]
             if tensor in self.nest.shared and backing >= fanout and (not ordered or outermost >= fanout):

@@ -36,8 +36,7 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
         path = bind(spec, einsum, compute)
         paths.append(path.components)
         # A set: the order in which placements are listed follows the names of tensors.
-        runs = path.compute.enabled or info.is_copy_operation
-        chosen.append(frozenset(_renamed_placements(placements(spec, path) if runs else (), number)))
+        chosen.append(frozenset(_renamed_placements(placements(spec, path) if path.runs else (), number)))
     # Which tensors are shared is among them: they are those that have common loops.
     facts = (
         accesses,
@@ -71,9 +70,7 @@ def _latency_names(spec: Spec, einsum: str, number: Mapping[str, str]) -> object
     for compute in computes(spec.require_arch()):
         for component in bind(spec, einsum, compute).components:
             words = set(re.findall(r"\w+", component.total_latency or ""))
-            if words & (
-                set(number) | {"All", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent", "operation"}
-            ):
+            if not words.isdisjoint([*number, *_OF_EINSUMS]):
                 return einsum
     return None
 
@@ -101,6 +98,8 @@ def _fields(kind: Any) -> tuple[str, ...] | None:
 
 
 H = TypeVar("H", bound=Storage | Toll)
+_OF_EINSUMS = ("All", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent", "operation")
+"""Names that mean something else in each Einsum."""
 
 
 @dataclass(frozen=True)

@@ -50,11 +50,6 @@ class Layer:
         )  # fmt: skip
 
 
-def all_ways(layers: list[Layer]) -> Layer:
-    """All ways to place a holder. One alone is pruned: a holder adds the same to all rows of a shape."""
-    return layers[0] if len(layers) == 1 else union(layers)
-
-
 def union(layers: list[Layer]) -> Layer:
     """All rows of these layers, pruned."""
     shape, criteria, source, row, note = (

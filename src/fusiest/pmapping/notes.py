@@ -63,7 +63,7 @@ def ordered_by_chance(spec: Spec) -> list[tuple[str, ...]]:
 
 def _neighbours(spec: Spec, path: Path) -> Iterator[tuple[tuple[str, str], bool]]:
     """Pairs of memories that hold something at once and whose order counts, and whether that is never the same tensor."""
-    memories = [i for i, c in enumerate(path.components) if c.kind == "memory"][1:]
+    memories = path.memories[1:]
     together = beside(spec, path)
     for outer, inner in zip(memories, memories[1:], strict=False):
         if (outer, inner) in together or are_apart(path, outer, inner):

@@ -50,10 +50,9 @@ def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
     for count, placement in enumerate(choices.placements(architecture_names(spec, path.einsum))):
         check()
         if count * len(path.einsum.accesses) >= MOST_HELD:
-            memories = sum(c.kind == "memory" for c in path.components)
             raise SpecError(
                 f"there are more than {count:,} ways to hold the {len(path.einsum.accesses)} tensors of Einsum "
-                f"{path.einsum.name} in the {memories} memories above {path.compute.name}, too many to search; "
+                f"{path.einsum.name} in the {len(path.memories)} memories above {path.compute.name}, too many to search; "
                 "leave fewer to choose with keep and may_keep",
                 path.einsum.name,
             )
@@ -65,7 +64,7 @@ def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
 def allowed_placement(spec: Spec, einsum: str, compute: str, held: Mapping[str, frozenset[str]]) -> bool:
     """Whether memories may hold just these tensors for an Einsum; for a copy anything goes."""
     path = bind(spec, einsum, compute)
-    memories = [(i, held.get(c.name, frozenset())) for i, c in enumerate(path.components) if c.kind == "memory"]
+    memories = [(i, held.get(path.components[i].name, frozenset())) for i in path.memories]
     found = (all(placement.held[i] == own for i, own in memories) for placement in placements(spec, path))
     return path.einsum.is_copy_operation or any(found)
 

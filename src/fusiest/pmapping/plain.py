@@ -24,7 +24,7 @@ def free_pairs(path: Path, placement: Placement, together: frozenset[tuple[int, 
 
     `together`: those that stand in one `!Parallel`.
     """
-    memories = [i for i, c in enumerate(path.components) if c.kind == "memory"][1:]
+    memories = path.memories[1:]
     loose = {i for i in memories if (sets := placement.sets[i]) is not None and not sets.force_memory_hierarchy_order}
     return together | frozenset((i, j) for i in memories for j in memories if i < j and (i in loose or j in loose))
 
@@ -59,8 +59,7 @@ def near_pairs(path: Path, free: frozenset[tuple[int, int]]) -> frozenset[tuple[
 
 def top_fits(path: Path, placement: Placement) -> bool:
     """Whether memories can hold whole what stands above all loops: the outermost memory's and persistent tensors."""
-    info = path.einsum
-    outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
+    info, outermost = path.einsum, path.memories[0]
     on_top: dict[int, list[str]] = {}
     for tensor in info.accesses:
         backing = placement.holders(tensor, path)[0]
@@ -79,8 +78,7 @@ def top_fits(path: Path, placement: Placement) -> bool:
 
 def shares_outermost(path: Path, placement: Placement, shared: frozenset[str]) -> bool:
     """Whether all that Einsums share is in the outermost memory."""
-    outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
-    return all(placement.holders(tensor, path)[0] == outermost for tensor in shared)
+    return all(placement.holders(tensor, path)[0] == path.memories[0] for tensor in shared)
 
 
 def constrained_variables(spec: Spec, path: Path) -> tuple[frozenset[frozenset[str]], frozenset[str]]:
@@ -92,10 +90,8 @@ def constrained_variables(spec: Spec, path: Path) -> tuple[frozenset[frozenset[s
         comparisons += [c for sets in placement.sets if sets is not None for c in sets.tile_shape]
         wholes |= {sets.no_fused_loops for sets in placement.sets if sets is not None and sets.no_fused_loops}
     for comparison in comparisons:
-        if comparison.operator.startswith("product") or (comparison.operator, comparison.value) in (
-            ("==", 1),
-            ("<=", 1),
-        ):
+        is_one = comparison.operator in ("==", "<=") and comparison.value == 1
+        if comparison.operator.startswith("product") or is_one:
             wholes.add(comparison.variables)
         else:
             single |= comparison.variables

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 
 from fusiest.model import footprint
 from fusiest.pmapping.placement import Placement, placements
+from fusiest.pmapping.sizes import all_paths
 from fusiest.spec import Path, Spec, bind, computes
 
 
@@ -33,33 +33,23 @@ def exchange_memories(spec: Spec) -> dict[str, float] | None:
     """On-chip memories in which Einsums may exchange tensors, with their sizes, if only room could be wanting for whole
     tensors there. None if a constraint may forbid a holder above all loops, or another memory is in between."""
     found: dict[str, float] = {}
-    for path in _paths(spec):
+    paths = [path for path in all_paths(spec) if path.runs]
+    for path in paths:
         shared = [t for t in path.einsum.accesses if t in spec.info.shared]
         for placement in placements(spec, path):
             backing = {placement.holders(t, path)[0] for t in shared}
             if any(not _can_be_on_top(path, placement, memory) for memory in backing):
                 return None
             found.update({path.components[m].name: math.inf for m in backing})
-    for path in _paths(spec):
-        for component in path.components:
-            if component.name in found:
-                found[component.name] = min(found[component.name], component.size)
-    outermost = {next(c.name for c in path.components if c.kind == "memory") for path in _paths(spec)}
+    for component in (component for path in paths for component in path.components if component.name in found):
+        found[component.name] = min(found[component.name], component.size)
+    outermost = {path.components[path.memories[0]].name for path in paths}
     return {m: size for m, size in found.items() if m not in outermost}
-
-
-def _paths(spec: Spec) -> Iterator[Path]:
-    for einsum in spec.info.einsums:
-        for compute in computes(spec.require_arch()):
-            path = bind(spec, einsum, compute)
-            if path.compute.enabled or path.einsum.is_copy_operation:
-                yield path
 
 
 def _can_be_on_top(path: Path, placement: Placement, memory: int) -> bool:
     """Whether holders of a memory may stand above all loops: it is the outermost, or the next, and nothing says otherwise."""
-    memories = [i for i, c in enumerate(path.components) if c.kind == "memory"]
-    sets = placement.sets[memory]
+    memories, sets = path.memories, placement.sets[memory]
     if memory == memories[0]:
         return True
     if memory != memories[1] or any(c.dimensions for c in path.components[: memory + 1]):

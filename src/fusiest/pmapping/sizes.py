@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from fusiest.model import footprint
@@ -43,13 +44,18 @@ def ample_memories(spec: Spec) -> frozenset[str]:
     return frozenset(m for m, own in _sizes(spec).items() if most[m] <= min(own) < math.inf)
 
 
-def _sizes(spec: Spec) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+def all_paths(spec: Spec) -> Iterator[Path]:
+    """Every Einsum on every compute, also on those that cannot run it."""
     for einsum in spec.info.einsums:
         for compute in computes(spec.require_arch()):
-            for c in bind(spec, einsum, compute).components:
-                if c.kind == "memory":
-                    found.setdefault(c.name, []).append(c.size)
+            yield bind(spec, einsum, compute)
+
+
+def _sizes(spec: Spec) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for path in all_paths(spec):
+        for i in path.memories:
+            found.setdefault(path.components[i].name, []).append(path.components[i].size)
     return found
 
 
@@ -59,10 +65,9 @@ def most_bits(spec: Spec) -> dict[str, float]:
     At any time a memory holds of each Einsum each tensor at most once, and no tile is larger than the whole.
     """
     found: dict[str, dict[str, float]] = {}
-    for einsum, info in spec.info.einsums.items():
-        for compute in computes(spec.require_arch()):
-            for c in bind(spec, einsum, compute).components:
-                if c.kind == "memory":
-                    bits = sum(footprint(a, info.bounds) * c.bits_per_value[t] for t, a in info.accesses.items())
-                    found.setdefault(c.name, {})[einsum] = bits * info.n_instances
+    for path in all_paths(spec):
+        info = path.einsum
+        for c in (path.components[i] for i in path.memories):
+            bits = sum(footprint(a, info.bounds) * c.bits_per_value[t] for t, a in info.accesses.items())
+            found.setdefault(c.name, {})[info.name] = bits * info.n_instances
     return {m: sum(own.values()) for m, own in found.items()}

@@ -29,7 +29,7 @@ class Steps:
         self.problem, self.placements, self.lifted = problem, placements, lifted
         self.path: Path = problem.path
         self.names = [t.name for t in problem.tensors]
-        self.outermost = next(i for i, c in enumerate(self.path.components) if c.kind == "memory")
+        self.outermost = self.path.memories[0]
         self._known: dict[tuple[Outers, range], list[tuple[Stretch, Outers]]] = {}
         self._sources: dict[tuple[int, int, int, int], HolderSource] = {}
 
@@ -129,10 +129,9 @@ class Steps:
     def outer_part(self, placement: int, stretch: Stretch) -> Stretch:
         """A stretch together with all that a placement holds further out."""
         outer = self.outer_stretch(placement, stretch.memories.start)
+        start = stretch.memories.start
         sources = {
-            h: own
-            if own.memory >= stretch.memories.start
-            else self.source(placement, h.tensor, stretch.memories.start, 0)
+            h: own if own.memory >= start else self.source(placement, h.tensor, start, 0)
             for h, own in stretch.sources.items()
         }
         return Stretch(
@@ -148,9 +147,8 @@ class Steps:
 def memory_groups(problem: Problem, free: Iterable[tuple[int, int]]) -> list[range]:
     """The memories of the path from the inside out, but for the outermost; those together whose holders may stand in any
     order (`free` pairs of memories), and all between them."""
-    memories = [i for i, c in enumerate(problem.path.components) if c.kind == "memory"][1:]
     found: list[range] = []
-    for m in reversed(memories):
+    for m in reversed(problem.path.memories[1:]):
         if found and any(a <= m and b >= found[-1].start for a, b in free):
             found[-1] = range(m, found[-1].stop)
         else:

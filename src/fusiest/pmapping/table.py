@@ -124,10 +124,6 @@ class Rows:
     def __len__(self) -> int:
         return len(self.energy)
 
-    def in_accounts(self, memories: list[int]) -> Rows:
-        """With space in accounts of these memories."""
-        return replace(self, bits=self.bits[:, memories], persistent=self.persistent[:, memories])
-
     def take(self, which: Ints) -> Rows:
         return Rows(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
 

@@ -100,6 +100,16 @@ class Path:
     def compute(self) -> BoundComponent:
         return self.components[-1]
 
+    @property
+    def runs(self) -> bool:
+        """Whether the Einsum can run here: a copy needs no compute."""
+        return self.compute.enabled or self.einsum.is_copy_operation
+
+    @property
+    def memories(self) -> list[int]:
+        """Indices of the memories, outermost first."""
+        return [i for i, c in enumerate(self.components) if c.kind == "memory"]
+
     def component(self, name: str) -> BoundComponent | None:
         return next((c for c in self.components if c.name == name), None)
 
