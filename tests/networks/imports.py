@@ -18,7 +18,8 @@ from fusiest.networks.options import ImportOptions
 from fusiest.networks.write import workload_yaml
 from fusiest.spec.loading import load_texts
 from fusiest.spec.spec import Spec
-from tests.networks.interpreter import Interpreter, constant_values
+from tests.networks.by_reference import constant_values
+from tests.networks.interpreter import Interpreter
 
 
 @dataclass

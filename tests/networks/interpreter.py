@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from fusiest.networks.extents import Axis, spread
 from fusiest.networks.lowered import Lowered
 from fusiest.networks.names import NetNames
 from fusiest.networks.tensors import RESULT, Apply, Expression, NetAccess, NetEinsum, NetTensor, Position, View
 from fusiest.spec.spec import Spec
+from tests.networks.by_reference import over_axes, run_node
 
 Array = np.ndarray[Any, Any]
 IDENTITY = {"sum": 0.0, "mean": 0.0, "max": -np.inf, "min": np.inf, "prod": 1.0, "argmax": -np.inf, "argmin": np.inf}
@@ -26,27 +25,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt,
     "Reciprocal": np.reciprocal, "Pow": np.power, "Abs": np.abs, "Neg": np.negative, "Tanh": np.tanh,
 }  # fmt: skip
-
-
-def run_node(node: onnx.NodeProto, arrays: Sequence[Array | None], opset: int) -> list[Array]:
-    """One node, by ONNX's reference."""
-    names = [f"i{i}" if array is not None else "" for i, array in enumerate(arrays)]
-    copy = helper.make_node(
-        node.op_type, names, [f"o{i}" if o else "" for i, o in enumerate(node.output)], domain=node.domain
-    )
-    copy.attribute.extend(node.attribute)
-    given = {name: array for name, array in zip(names, arrays, strict=True) if array is not None}
-    inputs = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.asarray(array).dtype), np.shape(array))
-        for name, array in given.items()
-    ]
-    outputs = [onnx.ValueInfoProto(name=name) for name in copy.output if name]
-    graph = helper.make_graph([copy], "one", inputs, outputs)
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
-    )
-    found: list[Array] = ReferenceEvaluator(model).run(None, given)
-    return found
 
 
 _LOGICAL = ("And", "Or", "Xor", "Not", "Where", "Cast")
@@ -327,7 +305,7 @@ class Interpreter:
         if "over" in given:
             sizes = list(self.spec.info.einsums[self.names.einsums[einsum]].bounds.values())
             arguments = [np.broadcast_to(argument, sizes) for argument in arguments]
-            return self._whole(
+            return over_axes(
                 apply, arguments, [variables.index(self.names.variables[einsum, v]) for v in _leaves(given["over"])]
             )
         if kind == "AddMask":
@@ -388,33 +366,6 @@ class Interpreter:
             return run_node(proto, [a if a is None else a.reshape(1) for a in arrays], self.opset)[0].reshape(())
         return run_node(proto, arrays, self.opset)[0]
 
-    def _whole(self, apply: Apply, arguments: list[Any], axes: list[int]) -> Any:
-        x = arguments[0]
-        if apply.operator in ("Softmax", "LogSoftmax"):
-            raised = np.exp(x - x.max(tuple(axes), keepdims=True))
-            found = raised / raised.sum(tuple(axes), keepdims=True)
-            return found if apply.operator == "Softmax" else np.log(found)
-        assert apply.operator == "RotaryEmbedding"
-        x, cos, sin = np.broadcast_arrays(*arguments)
-        order = [i for i in range(x.ndim) if i not in axes] + axes
-        flat = [
-            np.transpose(a, order).reshape(*[a.shape[i] for i in order[: len(order) - len(axes)]], -1)
-            for a in (x, cos, sin)
-        ]
-        found = rotated(*flat, apply.attributes)
-        return np.transpose(found.reshape([x.shape[i] for i in order]), np.argsort(order))
-
-
-def rotated(x: Array, cos: Array, sin: Array, attributes: Mapping[str, Any]) -> Array:
-    """Pairs of elements of the last axis, turned; `cos` and `sin` are given for each element."""
-    half = x.shape[-1] // 2
-    if attributes.get("interleaved"):
-        pairs = np.stack([-x[..., 1::2], x[..., ::2]], -1).reshape(x.shape)
-    else:
-        pairs = np.concatenate([-x[..., half:], x[..., :half]], -1)
-    found: Array = x * cos + pairs * sin
-    return found
-
 
 def _in_band(ahead: Array, band: Sequence[int]) -> Array:
     """Whether keys so far ahead of their query are near enough, backwards and forwards; -1 is any distance."""
@@ -440,19 +391,3 @@ def _shrunk(value: Any, gone: tuple[int, ...]) -> Any:
     """Values that do not vary over what is summed up, at one of its points."""
     array = np.asarray(value)
     return array[tuple(slice(0, 1) if i in gone else slice(None) for i in range(array.ndim))] if array.ndim else array
-
-
-def constant_values(model: onnx.ModelProto, weights: Mapping[str, Array]) -> dict[str, Array]:
-    """All values that depend on no input, by ONNX's reference."""
-    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
-    found = dict(weights)
-    for node in model.graph.node:
-        subgraph = any(a.type in (5, 10) for a in node.attribute)
-        if all(not name or name in found for name in node.input) and not subgraph:
-            arrays = [found[name] if name else None for name in node.input]
-            found.update(zip([o for o in node.output if o], run_node(node, arrays, opset), strict=False))
-    return found
-
-
-def points(einsum: NetEinsum) -> int:
-    return math.prod(v.size for v in einsum.variables)

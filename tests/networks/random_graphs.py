@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
-from tests.networks.interpreter import run_node
+from tests.networks.drawn_graph import Draw, Refused, image
+from tests.networks.drawn_moves import (
+    blocks,
+    concat,
+    expand,
+    heads,
+    pad,
+    parts,
+    reshape,
+    resize,
+    rotary,
+    sizes_of_one,
+    transpose,
+)
 
-Array = np.ndarray[Any, Any]
-OPSET = 23
 UNARY = ["Abs", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Neg", "Relu", "Round",
          "Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Tanh", "Identity", "Dropout", "Celu", "Swish"]  # fmt: skip
 REDUCE = [
@@ -27,87 +35,6 @@ REDUCE = [
     "ReduceSumSquare",
     "ReduceLogSumExp",
 ]
-
-
-class Draw:
-    """A graph that grows; every value is known, so shapes never have to be guessed."""
-
-    def __init__(self, seed: int) -> None:
-        self.dice = random.Random(seed)
-        self.numbers = np.random.default_rng(seed)
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: dict[str, Array] = {}
-        self.inputs: dict[str, Array] = {}
-        self.values: dict[str, Array] = {}
-        self.used: Counter[str] = Counter()
-        self.read: set[str] = set()
-
-    def input(self, shape: list[int]) -> str:
-        name = f"in{len(self.inputs)}"
-        self.inputs[name] = self.values[name] = self.numbers.normal(size=shape)
-        return name
-
-    def weight(self, shape: list[int] | tuple[int, ...], scale: float = 0.7) -> str:
-        return self.constant(self.numbers.normal(size=shape) * scale)
-
-    def constant(self, array: Any) -> str:
-        name = f"w{len(self.weights)}"
-        self.weights[name] = np.asarray(array)
-        return name
-
-    def add(self, kind: str, inputs: list[str], outputs: int = 1, **attributes: Any) -> list[str]:
-        """Add a node, and compute it."""
-        names = [f"v{len(self.nodes)}_{i}" for i in range(outputs)]
-        node = helper.make_node(kind, inputs, names, name=f"{kind}_{len(self.nodes)}", **attributes)
-        arrays = [self.values.get(name, self.weights.get(name)) if name else None for name in inputs]
-        try:
-            results = run_node(node, arrays, OPSET)
-        except (ValueError, NotImplementedError):  # the reference's own limits
-            raise Refused from None
-        if any(
-            not np.isfinite(r).all() or np.abs(r).max(initial=0) > 1e4 or r.size > 4000 or 0 in r.shape for r in results
-        ):
-            raise Refused
-        self.nodes.append(node)
-        self.used[kind] += 1
-        self.read.update(inputs)
-        self.values.update(zip(names, (np.asarray(r) for r in results), strict=True))
-        return names
-
-    def pick(self, fits: Callable[[Array], bool] = lambda a: True) -> str:
-        """A value of the graph, one of the newest more often."""
-        found = [name for name, array in self.values.items() if fits(array) and array.dtype == np.float64]
-        if not found:
-            raise Refused
-        return found[-1] if self.dice.random() < 0.6 else self.dice.choice(found)
-
-    def shape(self, name: str) -> list[int]:
-        return list(self.values[name].shape)
-
-    def model(self) -> onnx.ModelProto:
-        outputs = [name for name in self.values if name not in self.read and name not in self.inputs][:4]
-        infos = [
-            helper.make_tensor_value_info(
-                name, helper.np_dtype_to_tensor_dtype(self.values[name].dtype), self.values[name].shape
-            )
-            for name in outputs
-        ]
-        graph = helper.make_graph(
-            self.nodes,
-            "random",
-            [helper.make_tensor_value_info(n, TensorProto.DOUBLE, a.shape) for n, a in self.inputs.items()],
-            infos,
-            [numpy_helper.from_array(array, name) for name, array in self.weights.items()],
-        )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
-
-
-class Refused(Exception):
-    """What was drawn is no good; nothing was added."""
-
-
-def image(array: Array) -> bool:
-    return array.ndim == 4 and array.size <= 600
 
 
 def conv(d: Draw) -> None:
@@ -346,149 +273,6 @@ def binary(d: Draw) -> None:
 
 def _fits(shape: list[int], other: list[int]) -> bool:
     return all(a in (1, b) for a, b in zip(other[::-1], shape[::-1], strict=False))
-
-
-def reshape(d: Draw) -> None:
-    x = d.pick(lambda a: a.size > 1)
-    size = int(np.prod(d.shape(x)))
-    sizes: list[int] = []
-    while size > 1 and len(sizes) < 4:
-        sizes.append(d.dice.choice([n for n in range(1, size + 1) if size % n == 0]))
-        size //= sizes[-1]
-    sizes.append(size)
-    d.dice.shuffle(sizes)
-    d.add("Reshape", [x, d.constant(np.array(sizes))])
-
-
-def heads(d: Draw) -> None:
-    """Split the last axis, turn it to the front, and back."""
-    x = d.pick(lambda a: a.ndim == 3 and a.shape[2] % 2 == 0)
-    b, m, w = d.shape(x)
-    (y,) = d.add("Reshape", [x, d.constant(np.array([b, m, 2, w // 2]))])
-    d.add("Transpose", [y], perm=[0, 2, 1, 3])
-
-
-def transpose(d: Draw) -> None:
-    x = d.pick(lambda a: a.ndim >= 2)
-    order = list(range(len(d.shape(x))))
-    d.dice.shuffle(order)
-    d.add("Transpose", [x], perm=order)
-
-
-def sizes_of_one(d: Draw) -> None:
-    x = d.pick()
-    shape = d.shape(x)
-    ones = [i for i, size in enumerate(shape) if size == 1]
-    kind = d.dice.choice(["Squeeze", "Unsqueeze", "Flatten"])
-    if kind == "Squeeze" and ones:
-        d.add("Squeeze", [x, d.constant(np.array([d.dice.choice(ones)]))])
-    elif kind == "Unsqueeze" and len(shape) < 4:
-        d.add("Unsqueeze", [x, d.constant(np.array([d.dice.randrange(len(shape) + 1)]))])
-    elif kind == "Flatten" and shape:
-        d.add("Flatten", [x], axis=d.dice.randrange(len(shape) + 1))
-    else:
-        raise Refused
-
-
-def expand(d: Draw) -> None:
-    x = d.pick(lambda a: 1 <= a.ndim <= 4 and a.size <= 300)
-    shape = d.shape(x)
-    if d.dice.random() < 0.4:
-        d.add("Tile", [x, d.constant(np.array([d.dice.choice([1, 1, 2]) for _ in shape]))])
-        return
-    wanted = [d.dice.choice([1, 2, 3]) if size == 1 else size for size in shape]
-    d.add("Expand", [x, d.constant(np.array(([2] if len(shape) < 4 and d.dice.random() < 0.3 else []) + wanted))])
-
-
-def blocks(d: Draw) -> None:
-    x = d.pick(image)
-    shape = d.shape(x)
-    if shape[1] % 4 == 0:
-        d.add("DepthToSpace", [x], blocksize=2, mode=d.dice.choice(["DCR", "CRD"]))
-    elif shape[2] % 2 == shape[3] % 2 == 0:
-        d.add("SpaceToDepth", [x], blocksize=2)
-    else:
-        raise Refused
-
-
-def parts(d: Draw) -> None:
-    x = d.pick(lambda a: a.ndim >= 1 and max(a.shape) > 1)
-    shape = d.shape(x)
-    axis = d.dice.choice([i for i, size in enumerate(shape) if size > 1])
-    kind = d.dice.choice(["Split", "Slice", "Slice", "Gather"])
-    if kind == "Split":
-        if shape[axis] % 2 == 0 and d.dice.random() < 0.7:
-            d.add("Split", [x], 2, axis=axis, num_outputs=2)
-        else:
-            first = d.dice.randrange(1, shape[axis])
-            d.add("Split", [x, d.constant(np.array([first, shape[axis] - first]))], 2, axis=axis)
-    elif kind == "Slice":
-        step = d.dice.choice([1, 1, 1, 2, -1])
-        start = d.dice.randrange(shape[axis])
-        end = d.dice.randrange(start + 1, shape[axis] + 1) if step > 0 else -10_000
-        d.add("Slice", [x, *(d.constant(np.array([n])) for n in (start, end, axis, step))])
-    else:
-        index = d.dice.choice(
-            [np.array(d.dice.randrange(shape[axis])), np.array([0, shape[axis] - 1]), np.arange(shape[axis])[::-1]]
-        )
-        d.add("Gather", [x, d.constant(index)], axis=axis)
-
-
-def concat(d: Draw) -> None:
-    x = d.pick(lambda a: a.ndim >= 1 and a.size <= 300)
-    shape = d.shape(x)
-    axis = d.dice.randrange(len(shape))
-    y = (
-        x
-        if d.dice.random() < 0.3
-        else d.pick(lambda a: a.ndim == len(shape) and all(i == axis or a.shape[i] == s for i, s in enumerate(shape)))
-    )
-    more = [d.weight(shape)] if d.dice.random() < 0.15 else []
-    d.add("Concat", [x, y, *more], axis=axis)
-
-
-def pad(d: Draw) -> None:
-    x = d.pick(lambda a: a.ndim >= 1 and a.size <= 300)
-    rank = len(d.shape(x))
-    pads = [d.dice.choice([0, 0, 1, 2]) for _ in range(2 * rank)]
-    mode = d.dice.choice(["constant", "constant", "constant", "edge"])
-    value = [d.constant(np.array(d.dice.choice([0.0, 1.5])))] if mode == "constant" else []
-    (y,) = d.add("Pad", [x, d.constant(np.array(pads)), *value], mode=mode)
-    if rank == 4 and d.dice.random() < 0.6:
-        c = d.shape(y)[1]
-        d.add("Conv", [y, d.weight([2, c, 2, 2])])
-
-
-def resize(d: Draw) -> None:
-    x = d.pick(lambda a: image(a) and a.size <= 150)
-    times = [1.0, 1.0, d.dice.choice([1.0, 2.0]), d.dice.choice([1.0, 2.0, 3.0])]
-    more = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"} if d.dice.random() < 0.7 else {}
-    mode = "linear" if d.dice.random() < 0.15 else "nearest"
-    d.add("Resize", [x, "", d.constant(np.array(times, np.float32))], mode=mode, **({} if mode == "linear" else more))
-
-
-def rotary(d: Draw) -> None:
-    x = d.pick(lambda a: a.ndim == 4 and a.shape[3] % 2 == 0 and a.size <= 400)
-    b, _, m, e = d.shape(x)
-    turned = d.dice.random() < 0.5
-    if turned:
-        angle = d.numbers.random((b, m, e // 2))
-        d.add(
-            "RotaryEmbedding",
-            [x, d.constant(np.cos(angle)), d.constant(np.sin(angle))],
-            interleaved=d.dice.choice([0, 1]),
-        )
-        return
-    angle = np.tile(d.numbers.random((1, 1, m, e // 2)), 2)
-    end = d.constant(np.array([10_000]))
-    half, zero, axis = d.constant(np.array([e // 2])), d.constant(np.array([0])), d.constant(np.array([3]))
-    (first,) = d.add("Slice", [x, zero, half, axis])
-    (second,) = d.add("Slice", [x, half, end, axis])
-    (minus,) = d.add("Neg", [second])
-    (other,) = d.add("Concat", [minus, first], axis=-1)
-    (a,) = d.add("Mul", [x, d.constant(np.cos(angle))])
-    (c,) = d.add("Mul", [other, d.constant(np.sin(angle))])
-    d.add("Add", [a, c])
 
 
 def quantized(d: Draw) -> None:
