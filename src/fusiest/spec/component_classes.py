@@ -127,7 +127,7 @@ def compiled(written: Iterable[WrittenClass], group: str = "Own") -> dict[str, C
     for one in texts:
         _check_parts(one, by_key, (), checked)
         for part in one.parts.values():
-            find_class(part["class"], own)  # type: ignore[arg-type]
+            find_class(str(part["class"]), own)
     return own
 
 

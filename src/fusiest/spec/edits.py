@@ -15,9 +15,11 @@ from fusiest.spec.workload import Workload, read_einsum
 from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from fusiest.spec.spec import Spec
 
-T = TypeVar("T")
+T = TypeVar("T", bound="DataclassInstance")
 
 
 def with_component(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:
@@ -126,7 +128,7 @@ def _edited(owner: T, name: str, fields: Mapping[str, object]) -> T:
         for field, value in fields.items()
     }
     try:
-        return replace(owner, **values)  # type: ignore[type-var]
+        return replace(owner, **values)
     except FieldError as error:
         raise SpecError(f"{name}: {error.message}") from None
 

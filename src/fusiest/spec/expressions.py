@@ -69,6 +69,11 @@ class VariableError(SpecError):
     """A variable without a value: what uses it has nothing to add."""
 
 
+def chained(*scopes: Mapping[str, object]) -> Mapping[str, object]:
+    """The names of several scopes; of two that have one, the first counts."""
+    return ChainMap(*cast("tuple[dict[str, object], ...]", scopes))
+
+
 def evaluate_expression(value: float | str, names: Mapping[str, object]) -> object:
     """The value of an expression. Numbers and booleans stand for themselves.
 
@@ -283,10 +288,11 @@ class _Evaluation:
             yield self.visit(element)
             return
         first, outer = generators[0], self.names
-        scope = ChainMap[str, object]({}, cast("dict[str, object]", outer))
+        scope: dict[str, object] = {}
+        inner = chained(scope, outer)
         for value in sequence("for", self.visit(first.iter)):
             self.budget.spend()
-            self.names = scope
+            self.names = inner
             scope[cast(ast.Name, first.target).id] = value
             if all(plain_truth(self.visit(condition)) for condition in first.ifs):
                 yield from self.iterate(element, generators[1:])

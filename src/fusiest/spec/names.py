@@ -39,7 +39,11 @@ def repeated(names: Iterable[str]) -> str | None:
     'A'
     """
     seen: set[str] = set()
-    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def circle(open_names: Sequence[str], name: str) -> str:

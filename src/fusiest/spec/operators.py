@@ -49,18 +49,14 @@ def binary(symbol: str, left: Any, right: Any) -> object:
 
 def _list_operator(symbol: str, left: object, right: object) -> tuple[object, ...]:
     """Lists one after the other, or one of them several times: `[1] * 15 + [2]`."""
-    if symbol == "+" and isinstance(left, (tuple, list)) and isinstance(right, (tuple, list)):
-        items, times = (*left, *right), 1
-    else:
-        several, count = (left, right) if isinstance(left, (tuple, list)) else (right, left)
-        if (
-            symbol != "*"
-            or not isinstance(several, (tuple, list))
-            or isinstance(count, bool)
-            or not isinstance(count, int)
-        ):
-            raise SpecError(f"'{symbol}' cannot be applied to {kind_of(left)} and {kind_of(right)}")
+    several, count = (left, right) if isinstance(left, (tuple, list)) else (right, left)
+    assert isinstance(several, (tuple, list))
+    if symbol == "+" and isinstance(count, (tuple, list)):
+        items, times = (*several, *count), 1
+    elif symbol == "*" and isinstance(count, int) and not isinstance(count, bool):
         items, times = tuple(several), count
+    else:
+        raise SpecError(f"'{symbol}' cannot be applied to {kind_of(left)} and {kind_of(right)}")
     if any(isinstance(one, (tuple, list)) for one in items):
         raise SpecError(f"'{symbol}' cannot be applied to lists of lists")
     if len(items) * max(times, 1) > MAX_ITEMS:

@@ -6,13 +6,13 @@ Only boxes can be counted. A space with corners cut off, or too large to count, 
 from __future__ import annotations
 
 import math
-from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Set
 
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import MAX_CONSTANT, Affine, Constraint
 from fusiest.spec.bounds import Box, EmptySpace, bounding_box, bounds_budget
+from fusiest.spec.expressions import chained
 from fusiest.spec.limits import Limits
 from fusiest.spec.operators import kind_of
 from fusiest.spec.variables import Variables
@@ -90,7 +90,7 @@ class Spaces:
 
     def within_ranks(self, einsum: Einsum) -> Iterator[Affine]:
         """Every index is at least 0 and less than the size of its rank, which the Einsum may give for itself."""
-        own = Variables(einsum.rank_sizes, ChainMap(self.sizes, self.values)) if einsum.rank_sizes else self.sizes  # type: ignore[arg-type]
+        own = Variables(einsum.rank_sizes, chained(self.sizes, self.values)) if einsum.rank_sizes else self.sizes
         for access in einsum.tensor_accesses:
             for rank, index in access.projection.items():
                 sizes = own if rank in own else self.sizes

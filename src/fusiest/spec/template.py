@@ -79,21 +79,12 @@ def marked(
         for name in sorted((template.used & known.keys()) - FUNCTIONS.keys() - functions.keys(), key=text.find):
             if not isinstance(known[name], jinja2.Undefined):
                 values.setdefault(name, known[name])
-    except (
-        SpecError,
-        jinja2.TemplateError,
-        ArithmeticError,
-        ValueError,
-        TypeError,
-        RecursionError,
-        MemoryError,
-    ) as error:
+    except (SpecError, jinja2.TemplateError) as error:
         if isinstance(error, SpecError) and error.source is not None:
             raise
-        reason = (
-            str(error) if isinstance(error, (SpecError, jinja2.TemplateError)) else f"it cannot be rendered: {error}"
-        )
-        raise SpecError(reason, _place(template.code, file, error)) from None
+        raise SpecError(str(error), _place(template.code, file, error)) from None
+    except (ArithmeticError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise SpecError(f"it cannot be rendered: {error}", _place(template.code, file, error)) from None
     return "".join(pieces)
 
 
@@ -188,9 +179,8 @@ class _Checked(NodeTransformer):
             raise self.error(
                 node, f"there is no {type(node).__name__.lower()} '{node.name}'{did_you_mean(node.name, known)}"
             )
-        if type(node) not in _SYNTAX or any(
-            getattr(node, unusual, None) for unusual in ("recursive", "dyn_args", "dyn_kwargs")
-        ):
+        unusual = any(getattr(node, name, None) for name in ("recursive", "dyn_args", "dyn_kwargs"))
+        if type(node) not in _SYNTAX or unusual:
             name = _CALLED.get(type(node).__name__, type(node).__name__.lower())
             raise self.error(node, f"'{name}' is not supported in a template of a spec")
         return super().visit(node, *args, **kwargs)

@@ -7,12 +7,19 @@ evaluated for one Einsum, when something there first names them.
 from __future__ import annotations
 
 import re
-from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Annotated, TypeAlias
 
 from fusiest.errors import Located, SpecError
-from fusiest.spec.expressions import CONSTANTS, VariableError, Word, evaluate_expression, names_in, parse_expression
+from fusiest.spec.expressions import (
+    CONSTANTS,
+    VariableError,
+    Word,
+    chained,
+    evaluate_expression,
+    names_in,
+    parse_expression,
+)
 from fusiest.spec.fields import Reader, no_tag, read_condition, read_text
 from fusiest.spec.names import circle
 from fusiest.spec.yamlfile import ListNode, ScalarNode, YamlNode
@@ -73,7 +80,7 @@ class Variables(Mapping[str, object]):
                 raise VariableError(f"variables use each other more than {_MOST_NESTED} deep", self._place(name))
             self._open.append(name)
             try:
-                self._found[name] = value_of(self.texts[name], ChainMap(self, self._names))  # type: ignore[arg-type]
+                self._found[name] = value_of(self.texts[name], chained(self, self._names))
             except VariableError:
                 raise
             except SpecError as error:

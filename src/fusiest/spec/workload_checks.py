@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from fusiest.errors import SpecError, did_you_mean, warn
 from fusiest.spec.affine import Affine
@@ -88,26 +88,11 @@ def _find_cycle(workload: Workload, producers: Mapping[str, Sequence[str]]) -> l
         e.name: [source for a in e.tensor_accesses if not a.output for source in producers.get(a.name, ())]
         for e in workload.einsums
     }
-    waiting = {name: len(sources) for name, sources in reads.items()}
-    readers: dict[str, list[str]] = {name: [] for name in reads}
-    for name, sources in reads.items():
-        for source in sources:
-            readers[source].append(name)
-    ready = deque(name for name, count in waiting.items() if count == 0)
-    while ready:
-        done = ready.popleft()
-        del waiting[done]
-        for reader in readers[done]:
-            waiting[reader] -= 1
-            if waiting[reader] == 0:
-                ready.append(reader)
-    if not waiting:
-        return []
-    path = [next(iter(waiting))]
-    while True:
-        path.append(next(source for source in reads[path[-1]] if source in waiting))
-        if path[-1] in path[:-1]:
-            return path[path.index(path[-1]) :][::-1]
+    try:
+        TopologicalSorter(reads).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def check_names(workload: Workload, renames: tuple[EinsumRenames, ...]) -> None:

@@ -275,13 +275,10 @@ def _both(
     (key, one), (_, other) = first, second
     if deep and isinstance(one, MapNode) and isinstance(other, MapNode):
         pairs = {_identity(pair[0]): pair for pair in other.items}
-        found = {
-            _identity(p[0]): _both(p, pairs[_identity(p[0])], True) if _identity(p[0]) in pairs else p
-            for p in one.items
-        }
-        return key, MapNode(
-            tuple({**found, **{n: p for n, p in pairs.items() if n not in found}}.values()), one.source, one.tag
-        )
+        own = [
+            _both(pair, pairs.pop(name), True) if (name := _identity(pair[0])) in pairs else pair for pair in one.items
+        ]
+        return key, MapNode((*own, *pairs.values()), one.source, one.tag)
     if deep and isinstance(one, ListNode) and isinstance(other, ListNode):
         return key, ListNode((*one.items, *other.items), one.source, one.tag)
     return first
@@ -351,20 +348,19 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, builder: _Builder) -> 
     lines = text.split("\n")
     line = lines[number] if number < len(lines) else ""
     problem = " ".join((error.problem or "it cannot be parsed").split())
-    hint = ""
+    hint = next((f"; {hint}" for part, hint in _HINTS.items() if part in problem), "")
     if "\t" in line[: len(line) - len(line.lstrip())] or (mark and line[mark.column : mark.column + 1] == "\t"):
         hint = "; a tab cannot indent, use spaces"
-    elif "mapping values are not allowed" in problem:
-        hint = "; a ': ' inside a value wants quotes, and a key must be indented as its neighbours are"
-    elif "cannot start any token" in problem:
-        hint = "; put the value in quotes"
-    elif "end of stream" in problem:
-        hint = "; is a quote not closed?"
-    elif "expected" in problem:
-        hint = "; check the indentation and the brackets above"
     return SpecError(f"not valid YAML: {problem}{hint}", at=builder.source(number))
 
 
+_HINTS = {
+    "mapping values are not allowed": "a ': ' inside a value wants quotes, and a key must be indented as its neighbours are",
+    "cannot start any token": "put the value in quotes",
+    "end of stream": "is a quote not closed?",
+    "expected": "check the indentation and the brackets above",
+}
+"""By what PyYAML says is wrong, the likely cure."""
 _WORDS: Mapping[str, Scalar] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
