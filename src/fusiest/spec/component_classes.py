@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeGuard
 
 from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
@@ -23,7 +23,7 @@ from fusiest.spec.variables import SpecVariable, VariableValue, read_variable, v
 from fusiest.spec.yamlfile import MapNode, YamlNode
 
 if TYPE_CHECKING:
-    from fusiest.components import ActionCost, Attribute, Attributes, ComponentClass, Figures
+    from fusiest.components import ActionCost, Attribute, Attributes, AttributeValue, ComponentClass, Figures
 
 MOST_PARTS = 50
 MOST_ESTIMATES = 1_000
@@ -192,7 +192,7 @@ def _cost(one: WrittenClass, own: Mapping[str, ComponentClass], attributes: Attr
         actions = {str(action.name): _action(one, action, scope) for action in one.actions}
         area, leak = (number(getattr(one, name), scope, f"{name} of {one.name}") for name in ("area", "leak_power"))
         chosen = {name: scope[name] for name in one.attributes if name not in attributes}
-        return Figures(actions, area, leak, tuple(scope.notes), {n: v for n, v in chosen.items() if _is_value(v)})  # type: ignore[misc]
+        return Figures(actions, area, leak, tuple(scope.notes), {n: v for n, v in chosen.items() if _is_value(v)})
     finally:
         if token is not None:
             _LEFT.reset(token)
@@ -211,7 +211,7 @@ def _action(one: WrittenClass, action: ClassAction, scope: _Scope) -> ActionCost
     return ActionCost(energy, throughput, 1 / throughput if latency is None and throughput else latency or 0.0)
 
 
-def _is_value(value: object) -> bool:
+def _is_value(value: object) -> TypeGuard[AttributeValue]:
     return isinstance(value, (int, float, str, bool, tuple))
 
 

@@ -69,6 +69,11 @@ def describe(node: YamlNode) -> str:
     return "nothing" if node.value is None else f"'{shown(node.value)}'"
 
 
+def must_be(wanted: str, node: YamlNode, what: str) -> SpecError:
+    """What a value should have been."""
+    return SpecError(f"{what} must be {wanted}, but is {describe(node)}", node.source)
+
+
 def no_tag(node: YamlNode, what: str) -> None:
     """Refuse a tag where none has a meaning."""
     if node.tag is not None:
@@ -79,7 +84,7 @@ def read_text(node: YamlNode, what: str) -> Located:
     """Any text."""
     no_tag(node, what)
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or not node.value.strip():
-        raise SpecError(f"{what} must be text, but is {describe(node)}", node.source)
+        raise must_be("text", node, what)
     # The text of an alias is that of its anchor: a copy for each could fill the memory.
     return node.value if isinstance(node.value, Located) else Located(node.value, node.source)
 
@@ -102,7 +107,7 @@ def read_bool(node: YamlNode, what: str) -> bool:
     """True or false."""
     no_tag(node, what)
     if not isinstance(node, ScalarNode) or not isinstance(node.value, bool):
-        raise SpecError(f"{what} must be true or false, but is {describe(node)}", node.source)
+        raise must_be("true or false", node, what)
     return node.value
 
 
@@ -112,7 +117,7 @@ def read_value(node: YamlNode, what: str) -> int | float | str:
     if isinstance(node, ScalarNode) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
         return node.value
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or not node.value.strip():
-        raise SpecError(f"{what} must be a number or an expression, but is {describe(node)}", node.source)
+        raise must_be("a number or an expression", node, what)
     with_unit = read_quantity(node.value)
     return read_text(node, what) if with_unit is not None and with_unit.unit.per_bit else read_expression(node, what)
 
@@ -129,7 +134,7 @@ def read_int(node: YamlNode, what: str) -> int:
     value = read_value(node, what)
     result = number(value, {}, what) if isinstance(value, str) else value
     if not 1 <= result < math.inf or result != int(result):
-        raise SpecError(f"{what} must be a whole number of at least 1, but is {describe(node)}", node.source)
+        raise must_be("a whole number of at least 1", node, what)
     if result >= 2**62:
         raise SpecError(f"{what} is too large: {result:.3g}" if result < 1e300 else f"{what} is too large", node.source)
     return int(result)
@@ -142,7 +147,7 @@ def read_list(node: YamlNode, what: str, item: Callable[[YamlNode, str], Any]) -
     """A list, item by item."""
     no_tag(node, what)
     if not isinstance(node, ListNode):
-        raise SpecError(f"{what} must be a list, but is {describe(node)}", node.source)
+        raise must_be("a list", node, what)
     return tuple(item(child, what) for child in node.items)
 
 
@@ -152,14 +157,14 @@ def read_map(
     """A table, pair by pair."""
     no_tag(node, what)
     if not isinstance(node, MapNode):
-        raise SpecError(f"{what} must be a mapping, but is {describe(node)}", node.source)
+        raise must_be("a mapping", node, what)
     return FrozenDict([(key(k, what), value(v, what)) for k, v in node.items])
 
 
 def read_fields(node: YamlNode, what: str) -> dict[str, tuple[ScalarNode, YamlNode]]:
     """The fields of a mapping node by name, with the nodes of key and value."""
     if not isinstance(node, MapNode):
-        raise SpecError(f"{what} must be a mapping with named fields, but is {describe(node)}", node.source)
+        raise must_be("a mapping with named fields", node, what)
     return {str(key.value): (key, value) for key, value in node.items}
 
 

@@ -239,9 +239,7 @@ def _read_projection(node: YamlNode, what: str) -> FrozenDict[str, Affine]:
     def affine(child: YamlNode) -> Located:
         value = child.value if isinstance(child, ScalarNode) else None
         if isinstance(value, bool) or not isinstance(value, (str, int)):
-            raise SpecError(
-                f"an index must be an expression such as '2*p + r', but is {f.describe(child)}", child.source
-            )
+            raise f.must_be("an expression such as '2*p + r'", child, "an index")
         return Located(str(value), child.source)
 
     f.no_tag(node, what)
@@ -250,9 +248,7 @@ def _read_projection(node: YamlNode, what: str) -> FrozenDict[str, Affine]:
     elif isinstance(node, ListNode):
         pairs = [projection_index(None, affine(item), affine(item)) for item in node.items]
     else:
-        raise SpecError(
-            f"projection must be a list such as [m, k] or a mapping, but is {f.describe(node)}", node.source
-        )
+        raise f.must_be("a list such as [m, k] or a mapping", node, "projection")
     if len({rank for rank, _ in pairs}) < len(pairs):
         raise SpecError("a projection names a rank twice", node.source)
     return FrozenDict(pairs)
@@ -263,7 +259,7 @@ def _read_shape(node: YamlNode, what: str) -> tuple[Constraint, ...]:
     if isinstance(node, ListNode):
         return tuple(Constraint(f.read_text(item, what)) for item in node.items)
     if not isinstance(node, MapNode):
-        raise SpecError(f"{what} must be a mapping such as m: 0 <= m < 4, but is {f.describe(node)}", node.source)
+        raise f.must_be("a mapping such as m: 0 <= m < 4", node, what)
     found = []
     for key, value in node.items:
         constraint = Constraint(f.read_text(value, f"{what} of {key.value}"))

@@ -168,6 +168,12 @@ class _Builder:
     def at(self, event: Any) -> Source:
         return self.source(event.start_mark.line)
 
+    def check_depth(self, height: int, event: Any) -> Source:
+        """Where we are, unless something so high is too much there."""
+        if len(self.stack) + height > MAX_DEPTH:
+            raise SpecError(f"nested more than {MAX_DEPTH} deep", at=self.at(event))
+        return self.at(event)
+
     def include(self, event: Any) -> None:
         """Put in what a file that was included has at this path."""
         name, *keys = event.value.strip().split(".")
@@ -178,10 +184,8 @@ class _Builder:
             name = f"{name}.{key}"
         if node is None:
             raise SpecError(f"what was included has no '{shown(name)}'", self.at(event))
-        self.at(event)
         count, height = measure(node, MAX_NODES)
-        if len(self.stack) + height > MAX_DEPTH:
-            raise SpecError(f"nested more than {MAX_DEPTH} deep", at=self.at(event))
+        self.check_depth(height, event)
         self.add(node, count, height)
 
     def scalar(self, event: Any) -> None:
@@ -196,9 +200,7 @@ class _Builder:
         return self.add(node, size, 0)
 
     def start(self, event: Any) -> None:
-        source = self.at(event)
-        if len(self.stack) >= MAX_DEPTH:
-            raise SpecError(f"nested more than {MAX_DEPTH} deep", at=source)
+        source = self.check_depth(1, event)
         is_map = isinstance(event, yaml.MappingStartEvent)
         tag = None if event.tag == CORE_TAG + ("map" if is_map else "seq") else _short(event.tag)
         if event.anchor:
@@ -225,9 +227,7 @@ class _Builder:
         if known is None:
             raise SpecError(f"'*{event.anchor}' stands inside what it refers to", at=self.at(event))
         node, size, height = known
-        if len(self.stack) + height > MAX_DEPTH:
-            raise SpecError(f"nested more than {MAX_DEPTH} deep", at=self.at(event))
-        self.at(event)
+        self.check_depth(height, event)
         self.add(node, size, height)
 
     def add(self, node: YamlNode, size: int, height: int) -> None:
