@@ -11,6 +11,8 @@ from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.identical import common_key
 from fusiest.pmapping.meeting import can_fuse
+from fusiest.pmapping.placement import _KNOWN, _placements, placements
+from fusiest.spec import bind, computes
 from fusiest.spec.spec import Spec
 
 TEXT = """
@@ -88,3 +90,31 @@ def test_the_order_of_names_tells_no_einsums_apart() -> None:
     """`T10` comes before `T9`, and so do placements that are listed by name."""
     spec = fusiest.load("tpu_v4i", "matmuls", N_EINSUMS=14, M=64, KN=64)
     assert len(set(keys(spec)[1:-1])) == 1
+
+
+def renamed_placements(spec: Spec) -> int:
+    """How many Einsums have another's placements under their own names; all are as if found by themselves."""
+    paths = [bind(spec, name, compute) for name in spec.info.einsums for compute in computes(spec.require_arch())]
+    for path in paths:
+        assert placements(spec, path) == _placements(spec, path)
+    return len(paths) - len(_KNOWN[spec].first)
+
+
+@pytest.mark.parametrize(
+    ("einsums", "kept", "count"),
+    [
+        (("Z[m] = A[m]", "Y[k] = B[k]"), "Nothing", 1),
+        (("Z[m] = A[m]", "Y[k] = B[k]"), "A", 0),  # is held in DRAM, and B need not be
+        (("Z[m] = A[m]", "Y[k] = B[k]"), "Inputs", 1),
+        (("Z[m] = A[m]", "B[k] = Y[k]"), "Nothing", 0),  # the order of placements follows names
+        (("Z[m] = A[m]", "Y[m] = B[m]", "X[m] = Z[m] * C[m]"), "Intermediates", 0),
+        (("Z[m, k] = A[m] * D[k]", "Y[k, m] = B[k] * C[m]"), "Nothing", 0),  # so it does with names of variables
+    ],
+)
+def test_placements_under_other_names(tmp_path: Path, einsums: tuple[str, ...], kept: str, count: int) -> None:
+    assert renamed_placements(spec_of(tmp_path, *einsums, kept=kept)) == count
+
+
+@pytest.mark.parametrize("arch", ["tpu_v4i", "eyeriss", "simple"])
+def test_placements_of_bundled_networks_under_other_names(arch: str) -> None:
+    assert renamed_placements(fusiest.load(arch, "resnet18")) > 20

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
+import re
 import weakref
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from fusiest.errors import SpecError
 from fusiest.interrupt import check
-from fusiest.spec import EinsumNames, Path, PlacementSets, Spec, architecture_names, bind, path_nodes, placement_sets
+from fusiest.spec import (
+    EinsumNames,
+    NameSet,
+    Path,
+    PlacementSets,
+    Spec,
+    architecture_names,
+    bind,
+    path_nodes,
+    placement_sets,
+)
 from fusiest.spec import architecture as arch
 
 
@@ -30,16 +44,94 @@ class Placement:
 
 MOST_HELD = 1_000_000
 """Tensors of an Einsum, in all its placements."""
-_FOUND: weakref.WeakKeyDictionary[Spec, dict[tuple[str, str], tuple[Placement, ...]]] = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Placements of a spec's Einsums that have been asked for, by Einsum and compute."""
+
+    placements: dict[tuple[str, str], tuple[Placement, ...]] = field(default_factory=dict)
+    first: dict[object, Path] = field(default_factory=dict)
+    """Of Einsums that differ only by names, the first."""
+
+
+_KNOWN: weakref.WeakKeyDictionary[Spec, _Known] = weakref.WeakKeyDictionary()
 
 
 def placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
-    """All placements, each once. They are asked for by many, and found once."""
-    found = _FOUND.setdefault(spec, {})
+    """All placements, each once. They are asked for by many, and found once for Einsums that differ only by names."""
+    known = _KNOWN.setdefault(spec, _Known())
     key = path.einsum.name, path.compute.name
-    if key not in found:
-        found[key] = _placements(spec, path)
-    return found[key]
+    if key not in known.placements:
+        alike = _apart_from_names(spec, path)
+        first = known.first.get(alike)
+        if first is None:
+            known.placements[key] = _placements(spec, path)
+            known.first[alike] = path
+        else:
+            new = dict(zip(_names(first), _names(path), strict=True))
+            known.placements[key] = _renamed(known.placements[first.einsum.name, first.compute.name], new)
+    return known.placements[key]
+
+
+def _names(path: Path) -> list[str]:
+    return [*path.einsum.accesses, *path.einsum.bounds]
+
+
+def _apart_from_names(spec: Spec, path: Path) -> object:
+    """Equal for Einsums that have the same placements in the same order, apart from names.
+
+    Expressions see names that are written somewhere in the architecture: what these mean to both has to be the same. The order
+    of placements follows that of names.
+    """
+    names, universe = path.einsum.names, path.einsum.names.universe
+    number: dict[str, str | int] = {name: i for i, name in enumerate(_names(path))}
+
+    def meant(value: object) -> object:
+        if isinstance(value, NameSet):
+            return value.kind, frozenset(number.get(member, member) for member in value.members)
+        return repr(value)
+
+    words = [word for word in _words(spec) if word in names]
+    tensors = [(number[t], frozenset(number[v] for v in own)) for t, own in universe.tensors.items()]
+    bits = [(number[t], n) for t, n in universe.bits_per_value.items()]
+    return (
+        path.compute.name,
+        tuple((c.name, c.kind, c.enabled) for c in path.components),
+        tuple((word, meant(names[word])) for word in words),
+        (frozenset(tensors), frozenset(number[v] for v in universe.variables), frozenset(bits)),
+        tuple(number[name] for name in sorted(number)),
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _words(spec: Spec) -> tuple[str, ...]:
+    """All that expressions of an architecture may name; what Above holds is a choice."""
+    written = repr((spec.require_arch(), spec.variables, spec.component_classes))
+    return tuple(sorted(set(re.findall(r"\w+", written)) - {"Above"}))
+
+
+def _renamed(found: tuple[Placement, ...], new: Mapping[str, str]) -> tuple[Placement, ...]:
+    """Placements of another Einsum, under other names. They have their sets in common: each is renamed once."""
+    known: dict[int, Any] = {}
+
+    def renamed(value: Any) -> Any:
+        if id(value) not in known:
+            known[id(value)] = _renamed_value(value, renamed, new)
+        return known[id(value)]
+
+    return tuple(Placement(tuple(map(renamed, one.held)), tuple(map(renamed, one.sets))) for one in found)
+
+
+def _renamed_value(value: Any, renamed: Callable[[Any], Any], new: Mapping[str, str]) -> Any:
+    if isinstance(value, frozenset):
+        return frozenset(new[name] for name in value)
+    if isinstance(value, tuple):
+        return tuple(map(renamed, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return dataclasses.replace(value, **{name: renamed(part) for name, part in parts.items()})
+    return value
 
 
 def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
@@ -58,7 +150,12 @@ def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
             )
         if _is_complete(placement, path):
             found.setdefault(placement.held, placement)
-    return tuple(found.values())
+    same: dict[Any, Any] = {}  # most sets are equal: of these, one is kept
+
+    def kept(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(same.setdefault(part, part) for part in parts)
+
+    return tuple(Placement(kept(one.held), kept(one.sets)) for one in found.values())
 
 
 def allowed_placement(spec: Spec, einsum: str, compute: str, held: Mapping[str, frozenset[str]]) -> bool:
