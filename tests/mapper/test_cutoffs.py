@@ -11,9 +11,10 @@ from fusiest.mapper import anytime, mapper
 from fusiest.mapper.cutoffs import make_cutoffs
 from fusiest.mapper.result import Result
 from fusiest.mapper.tables import Explorer
-from fusiest.pmapping import Asked, Table, TooHard, explore
+from fusiest.pmapping import Asked, Table, TooHard, explore, why_none
 from tests.mapper.test_anytime import explorer_of
 from tests.mapper.test_exhaustive_workload import covers, run
+from tests.mapper.test_map import forced
 from tests.workload_strategies import WorkloadCase, workload_cases
 
 CHAIN = fusiest.load("simple", "matmuls", N_EINSUMS=3, M=64, KN=64)
@@ -66,6 +67,11 @@ def test_tables_with_a_cutoff_have_less() -> None:
 def test_what_is_too_hard_says_so() -> None:
     with pytest.raises(TooHard):
         explore(CHAIN, "Matmul1", Asked(patience=3))
+
+
+def test_why_there_is_nothing_is_found_with_patience() -> None:
+    said = str(why_none(forced(64), "Matmul1", Asked(patience=0)))
+    assert "at least 136 bits, 72 more than its size of 64" in said
 
 
 def test_tables_that_others_use_have_all_pmappings(monkeypatch: pytest.MonkeyPatch) -> None:
