@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 
 import fusiest
-from fusiest.pmapping import kernels
+from fusiest.pmapping import Asked, Cutoff, explore, kernels
 from fusiest.pmapping.pareto import Floats, Ints
 
 
@@ -68,3 +69,19 @@ def test_pairs_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "pair", noted)
     fusiest.map(fusiest.load("tpu_v4i", "matmuls", N_EINSUMS=1, M=64, KN=64), "edp", jobs=1)
     assert layouts == {(True, True)}
+
+
+def test_crossing_is_compiled_for_one_kind_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes a second each time: with something to beat or not, with leakage or none, arguments have the same types."""
+    cross, kinds = kernels.cross, set[object]()
+
+    def noted(*arguments: object) -> object:
+        kinds.add(tuple(numba.typeof(argument) for argument in arguments))
+        return cross(*arguments)
+
+    monkeypatch.setattr(kernels, "cross", noted)
+    spec = fusiest.load("tpu_v4i", "matmuls", N_EINSUMS=1, M=64, KN=64)
+    known = Cutoff(np.array([[1.0, 1.0]]))
+    for cutoff in (None, known):
+        assert len(explore(spec, "Matmul0", Asked(cutoff=cutoff, usage=True)))
+    assert len(kinds) == 1

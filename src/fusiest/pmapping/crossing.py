@@ -77,7 +77,8 @@ class Crossing:
         outputs = np.flatnonzero(paid | matrix.any(axis=(0, 1)))
         rest, scale, known = np.zeros((columns.time, len(pairs.shapes))), np.ones(2), np.empty((0, 2))
         if beaten is not None:
-            rest, scale, known = beaten.togo[:, pairs.shapes], beaten.scale, beaten.known
+            # in the order of the arrays above: the kernel would be compiled once more for another
+            rest, scale, known = np.ascontiguousarray(beaten.togo[:, pairs.shapes]), beaten.scale, beaten.known
         lengths, rows, choice, found = kernels.cross(
             pairs.start, pairs.below, pairs.choice, pairs.first, np.ascontiguousarray(self.layer.criteria[:, inputs]),
             np.ascontiguousarray(matrix[:, :, outputs]), rest, scale, known,

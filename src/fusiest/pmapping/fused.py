@@ -132,7 +132,7 @@ class FusedPart:
     @cached_property
     def _scale(self) -> Floats:
         """Watts of leakage, number of instances."""
-        return np.array([self.search.watts(self.seed.key.used), self.problem.info.n_instances])
+        return np.array([self.search.watts(self.seed.key.used), self.problem.info.n_instances], np.float64)
 
     def _piece(self, fused: FusedRows, shapes: Ints, layout: FusedLayout) -> Piece | None:
         """Rows of one structure; None if none fits."""

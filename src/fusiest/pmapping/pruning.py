@@ -61,7 +61,7 @@ class Pruning:
         prospect = self.after_crossing(level, key)
         if self.cutoff is None or prospect.togo is None or any(busy.counts for busy in self.outlook.columns.busy):
             return None
-        scale = np.array([prospect.watts, self.outlook.problem.info.n_instances])
+        scale = np.array([prospect.watts, self.outlook.problem.info.n_instances], np.float64)
         return Beaten(prospect.togo, scale, self.cutoff.beaten())
 
     @property
