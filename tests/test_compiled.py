@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from numba.core.caching import FunctionCache
 
 import fusiest
-from fusiest.compiled import MODULES, compiled
+from fusiest.compiled import MODULES, _Elsewhere, compile_elsewhere, compiled
 
 SOURCE = Path(fusiest.__file__).parent
 PROGRAM = """
@@ -68,6 +70,35 @@ def test_a_full_disk_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     triple = compiled()(lambda n: 3 * n)
     assert triple(14) == 42
     assert tried
+
+
+@pytest.fixture
+def fourfold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """An inner loop of which nothing is kept, while nothing is compiled elsewhere."""
+    for name, value in (("sentinel", None), ("caches", ()), ("process", None)):
+        monkeypatch.setattr(_Elsewhere, name, value)
+    (tmp_path / "little_loops.py").write_text("def fourfold(n):\n    return 4 * n\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield compiled()(importlib.import_module("little_loops").fourfold)
+    del sys.modules["little_loops"]
+
+
+def test_what_another_process_compiles_is_loaded(fourfold: Any) -> None:
+    def use() -> None:
+        fourfold(1)
+
+    compile_elsewhere([fourfold], use)
+    assert fourfold(10) == 40
+    assert sum(fourfold.stats.cache_hits.values()) == (1 if _Elsewhere.process else 0)
+    again = _Elsewhere.process
+    compile_elsewhere([fourfold], use)  # it is kept by now
+    assert _Elsewhere.process is again
+
+
+def test_if_the_other_process_fails_it_is_compiled_here(fourfold: Any) -> None:
+    compile_elsewhere([fourfold], lambda: os._exit(1))
+    assert fourfold(10) == 40
+    assert not fourfold.stats.cache_hits
 
 
 def test_all_inner_loops_are_in_these_modules() -> None:

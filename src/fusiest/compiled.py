@@ -10,13 +10,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Callable
+import multiprocessing.connection
+from collections.abc import Callable, Iterable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
+
+from fusiest import workers
 
 MODULES = ("baselines/*.py", "joining/coarse.py", "joining/kernels.py", "pmapping/*kernels.py")
 
@@ -44,8 +48,14 @@ class _Kept(FunctionCache):
         # Numba reads what it has kept before it looks at that stamp, and that may name a class that is no more.
         self._cache_file._version = f"{numba.__version__} {_stamp()}"
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is kept of the function as it is now."""
+        return not self._cache_file._load_index()  # type: ignore[no-untyped-call]
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was kept needs the runtime, but nothing of all that compiling needs, which takes 0.2 s to load."""
+        _Elsewhere.wait_for(self)
         rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
             overload = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
@@ -56,6 +66,35 @@ class _Kept(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         with contextlib.suppress(OSError):
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+
+class _Elsewhere:
+    """What another process compiles."""
+
+    sentinel: int | None = None
+    """Ready when that process has ended. Processes that are forked meanwhile know it, too."""
+    caches: tuple[_Kept, ...] = ()
+    process: BaseProcess | None = None
+    """Kept: what is forgotten of it would close the sentinel."""
+
+    @classmethod
+    def wait_for(cls, cache: _Kept) -> None:
+        if cls.sentinel is not None and cache in cls.caches:
+            multiprocessing.connection.wait([cls.sentinel])
+            cls.sentinel = None
+
+
+def compile_elsewhere(loops: Iterable[Any], use: Callable[[], None]) -> None:
+    """If nothing is kept of some inner loops, another process compiles and keeps them: it calls `use`, which calls them.
+
+    Here they are waited for when they are needed. If that process fails, they are compiled here.
+    """
+    caches = tuple(cache for loop in loops if isinstance(cache := getattr(loop, "_cache", None), _Kept))
+    if _Elsewhere.caches or not caches or not all(cache.is_empty for cache in caches):
+        return
+    process = workers.begin(use)
+    if process is not None:
+        _Elsewhere.sentinel, _Elsewhere.caches, _Elsewhere.process = process.sentinel, caches, process
 
 
 @functools.cache

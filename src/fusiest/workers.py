@@ -7,9 +7,10 @@ import multiprocessing.connection
 import os
 import queue
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
-from typing import TypeVar
+from multiprocessing.process import BaseProcess
+from typing import Any, TypeVar
 
 from fusiest import interrupt
 
@@ -19,9 +20,27 @@ _LOOK_UP_SECONDS = 0.1
 
 def make_pool(count: int) -> ProcessPoolExecutor:
     """Worker processes that know all that is loaded here, where the system can do that."""
+    return ProcessPoolExecutor(count, mp_context=_context(), initializer=_begin)
+
+
+def _context() -> Any:
     methods = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("fork" if "fork" in methods else None)
-    return ProcessPoolExecutor(count, mp_context=context, initializer=_begin)
+    return multiprocessing.get_context("fork" if "fork" in methods else None)
+
+
+def begin(work: Callable[[], None]) -> BaseProcess | None:
+    """A process of its own that does some work and ends, at the latest with this one. None where that is not quickly started."""
+    if "fork" not in multiprocessing.get_all_start_methods() or multiprocessing.current_process().daemon:
+        return None
+    process: BaseProcess = _context().Process(target=_do, args=(work,), daemon=True)
+    with interrupt.deferred():  # it must not begin with an exception
+        process.start()
+    return process
+
+
+def _do(work: Callable[[], None]) -> None:
+    _begin()
+    work()
 
 
 def in_order_of_completion(futures: Mapping[Future[T], str]) -> Iterator[tuple[str, Future[T]]]:

@@ -8,6 +8,7 @@ import pytest
 
 import fusiest
 from fusiest.pmapping import Asked, Cutoff, explore, kernels
+from fusiest.pmapping.ahead import cross_little
 from fusiest.pmapping.pareto import Floats, Ints
 
 
@@ -84,4 +85,5 @@ def test_crossing_is_compiled_for_one_kind_of_arrays(monkeypatch: pytest.MonkeyP
     known = Cutoff(np.array([[1.0, 1.0]]))
     for cutoff in (None, known):
         assert len(explore(spec, "Matmul0", Asked(cutoff=cutoff, usage=True)))
+    cross_little()  # what is compiled ahead
     assert len(kinds) == 1

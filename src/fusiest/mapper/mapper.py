@@ -32,7 +32,7 @@ from fusiest.mapper.tables import Explorer, asked_of, make_explorer
 from fusiest.mapper.window_bounds import usual_windows
 from fusiest.mapper.windowed import WindowSearches, with_windows, worth_windows
 from fusiest.model import evaluate, fused_sets
-from fusiest.pmapping import NoMapping, Table, large_enough, shared_memories
+from fusiest.pmapping import NoMapping, Table, compile_ahead, large_enough, shared_memories
 from fusiest.spec import Spec
 
 MOST_DOWN_SETS = 10_000
@@ -135,6 +135,8 @@ def run(
                 return depth_first(
                     spec, options, collected_after(lambda part, own: _run(part, own, lambda step: None, executor)), say
                 )
+            if options.processes > 1:
+                compile_ahead()
             with_them = worth_windows(spec, options)
             result = (_run_with_windows if with_them else _run)(spec, options, say, executor, known)
         except MemoryError:

@@ -5,6 +5,7 @@
 `spatial_notes` are for those who wonder what a search leaves out, or what it takes so long for.
 """
 
+from fusiest.pmapping.ahead import compile_ahead
 from fusiest.pmapping.diagnose import NoMapping, why_none
 from fusiest.pmapping.explore import Asked, explore, paths, weight
 from fusiest.pmapping.identical import common_key, renamed_table
@@ -35,7 +36,7 @@ from fusiest.pmapping.table import (
 __all__ = [
     "Asked", "Backing", "Branch", "Compatibility", "Cutoff", "Floats", "FusedLimits", "FusedLoop", "Holding", "Ints",
     "NoMapping", "Origin", "Rows", "Table", "TooHard", "allowed_placement", "bind_sized", "common_key",
-    "exchange_memories", "explore", "group_numbers", "large_enough", "least_costs", "least_of_computing",
+    "compile_ahead", "exchange_memories", "explore", "group_numbers", "large_enough", "least_costs", "least_of_computing",
     "meet_below_fanouts", "meeting_memories", "merge_rows", "pareto_rows", "paths", "pmappings", "renamed_table",
     "roomy_memories", "search_notes", "shared_memories", "spatial_notes", "weight", "why_none",
 ]  # fmt: skip

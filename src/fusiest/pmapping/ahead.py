@@ -1,0 +1,21 @@
+"""On first use: what crossing fanouts needs is compiled by another process, while this one compiles and runs what comes before."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fusiest.compiled import compile_elsewhere
+from fusiest.pmapping import kernels
+
+
+def compile_ahead() -> None:
+    """Begin to compile, if that is not done yet. The search waits for it when it gets there."""
+    compile_elsewhere([kernels.pair, kernels.cross], cross_little)
+
+
+def cross_little() -> None:
+    """One row below one Spatial choice, with arrays as a search has them."""
+    one = np.zeros((1, 1), np.int64)
+    _, start, below, choice = kernels.pair(one, one, 1)
+    rest, known = np.zeros((1, 1)), np.zeros((0, 2))
+    kernels.cross(start, below, choice, np.arange(2), np.ones((1, 1)), np.ones((1, 1, 2)), rest, np.ones(2), known)
