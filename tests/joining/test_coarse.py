@@ -47,7 +47,9 @@ def test_no_more_are_kept_than_allowed(objective: tuple[str, ...]) -> None:
     """And the best for each objective are among them, with their exact values."""
     energy, latency = np.arange(1.0, 1001.0), np.arange(1000.0, 0.0, -1.0)
     rows = replace(start_rows(1, 1000), energy=energy, latency=latency, tiles=np.arange(1000).reshape(-1, 1))
-    (kept,) = thinned([(rows, NOTHING)], Incumbents(objective_of(objective)), Coarse(most=80), joins=2)
+    (kept,) = thinned(
+        [(rows, NOTHING)], Incumbents(objective_of(objective)), Coarse(most=80), joins=2, check=lambda: None
+    )
     assert (50 if len(objective) > 1 else 80 // 3) <= len(kept) <= 80 + 80 // 8
     assert kept.energy.min() == 1
     assert (kept.energy + kept.latency == 1001).all()
@@ -56,7 +58,7 @@ def test_no_more_are_kept_than_allowed(objective: tuple[str, ...]) -> None:
 
 def test_what_is_nearly_as_good_goes_first() -> None:
     rows = replace(start_rows(1, 1000), energy=np.linspace(1.0, 1.1, 1000), latency=np.linspace(1.1, 1.0, 1000))
-    (kept,) = thinned([(rows, NOTHING)], Incumbents(ENERGY), Coarse(most=80), joins=1)
+    (kept,) = thinned([(rows, NOTHING)], Incumbents(ENERGY), Coarse(most=80), joins=1, check=lambda: None)
     assert kept.energy.tolist() == [1.0]
-    (kept,) = thinned([(rows, NOTHING)], Incumbents(ENERGY), Coarse(most=80), joins=4)
+    (kept,) = thinned([(rows, NOTHING)], Incumbents(ENERGY), Coarse(most=80), joins=4, check=lambda: None)
     assert 1 < len(kept) < 10

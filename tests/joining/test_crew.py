@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import pickle
 import signal
 from collections.abc import Iterator
 
@@ -54,12 +55,13 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spy]:
     monkeypatch.setattr(crew, "can_fork", lambda: True)
     monkeypatch.setattr(crew, "WORTH_SECONDS", -1.0)
     monkeypatch.setattr(sharing, "_WORTH_SHARING", 1)
+    monkeypatch.setattr(sharing, "_WORTH_SHARING_ROWS", 0)
     exchange = Crew.exchange
 
     def noted_exchange(self: Crew, head: bytes, message: bytes, check: crew.Check) -> list[bytes]:
         noted.helpers |= {helper.pid for helper in self.helpers}
         found = exchange(self, head, message, check)
-        noted.pieces += [len(opened(parcel).pieces) for parcel in found]
+        noted.pieces += [len(pickle.loads(message)[0]) for message in found]
         return found
 
     monkeypatch.setattr(Crew, "exchange", noted_exchange)
@@ -92,7 +94,7 @@ def test_each_may_do_only_his_own(spy: Spy, monkeypatch: pytest.MonkeyPatch) -> 
         Crew, "share_out", lambda self, pieces: (n for n, own in enumerate(pieces) if own == self.number)
     )
     assert outcome(products("energy,latency", 2)) == alone
-    assert all(spy.pieces)
+    assert sum(spy.pieces) > len(spy.pieces) / 2  # a set of rows may be the only one
 
 
 def test_a_helper_that_is_killed_is_not_missed(spy: Spy, monkeypatch: pytest.MonkeyPatch) -> None:

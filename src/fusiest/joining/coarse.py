@@ -11,8 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fusiest.compiled import compiled
+from fusiest.joining.crew import Check
 from fusiest.joining.incumbents import Incumbents
 from fusiest.joining.rows import PartialRows
+from fusiest.joining.sharing import shared_kept
 from fusiest.objective import CLOSE, Least
 from fusiest.pmapping import Floats, Ints
 
@@ -34,14 +36,21 @@ class Coarse:
 
 
 def thinned(
-    parts: Sequence[tuple[PartialRows, Least]], incumbents: Incumbents, coarse: Coarse, joins: int
+    parts: Sequence[tuple[PartialRows, Least]], incumbents: Incumbents, coarse: Coarse, joins: int, check: Check
 ) -> list[PartialRows]:
     """The rows of each compatibility, with the least that they still need, after coarse pruning.
 
     Epsilon is shared out over all joins: what is lost at one is lost again at the next.
     """
     share, score = (1 + coarse.epsilon) ** (1 / joins), incumbents.objective.score
-    kept = [_without_nearly_dominated(rows, score(rows.energy, rows.latency), share) for rows, _ in parts]
+
+    def distinct(number: int) -> Ints:
+        check()
+        rows, _ = parts[number]
+        return _not_nearly_dominated(rows, score(rows.energy, rows.latency), share)
+
+    chosen = shared_kept([len(rows) for rows, _ in parts], distinct, check)
+    kept = [rows if len(own) == len(rows) else rows.take(own) for (rows, _), own in zip(parts, chosen, strict=True)]
     if sum(len(rows) for rows in kept) <= coarse.most:
         return kept
     return _most_promising(
@@ -49,15 +58,15 @@ def thinned(
     )
 
 
-def _without_nearly_dominated(rows: PartialRows, score: Floats, slack: float) -> PartialRows:
+def _not_nearly_dominated(rows: PartialRows, score: Floats, slack: float) -> Ints:
     if len(rows) < 2:
-        return rows
+        return np.arange(len(rows))
     groups = rows.groups()
     order = np.lexsort((score, groups))
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1, append=-1))
     keep = np.zeros(len(rows), np.bool_)
     prune_within(order, starts, np.ascontiguousarray(rows.criteria()), slack, keep)
-    return rows if keep.all() else rows.take(np.flatnonzero(keep))
+    return np.flatnonzero(keep)
 
 
 @compiled()

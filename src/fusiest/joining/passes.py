@@ -28,14 +28,14 @@ from fusiest.joining.rows import (
     PartialRows,
     RowJoin,
     Trail,
+    all_parts,
     charged_rows,
-    merge_partial,
     start_rows,
 )
 from fusiest.joining.seams import Seam
-from fusiest.joining.sharing import Cut, JoinedPart, run_joins
+from fusiest.joining.sharing import Cut, JoinedPart, run_joins, shared_kept
 from fusiest.objective import NOTHING, Least
-from fusiest.pmapping import Floats
+from fusiest.pmapping import Floats, Ints
 
 
 class Bounds(Protocol):
@@ -180,7 +180,9 @@ def _next_level(problem: JoinProblem, how: JoinPass, check: Check, level: Level)
     run_joins(joins, level.fingerprint, check)
     states = [_merged(problem, how, check, finished, own) for finished, own in reached.items()]
     thin = [how.coarse is not None and len(state) > how.coarse.most for state in states]
-    kept = [_thinned(problem, how, state) if is_thin else state for state, is_thin in zip(states, thin, strict=True)]
+    kept = [
+        _thinned(problem, how, check, state) if is_thin else state for state, is_thin in zip(states, thin, strict=True)
+    ]
     return Level(
         tuple(state for state in kept if len(state)),
         compatible=sum(join.compatible for join in joins),
@@ -284,9 +286,7 @@ def _merged(
         found.setdefault(part.compatibility, []).append(number)
     groups = []
     seam = how.bounds.seam(finished)
-    for compatibility, numbers in found.items():
-        check()
-        rows = merge_partial([parts[number].rows for number in numbers], numbers)
+    for compatibility, rows in zip(found, _pruned(parts, list(found.values()), check), strict=True):
         if seam is not None:
             rows = seam.promising(compatibility, rows, problem.room, how.incumbents)
         groups.append(PartialGroup(compatibility, rows))
@@ -294,10 +294,29 @@ def _merged(
     return State(finished, tuple(groups), sources, tuple(part.pairing for part in parts))
 
 
-def _thinned(problem: JoinProblem, how: JoinPass, state: State) -> State:
+def _pruned(parts: Sequence[JoinedPart], groups: Sequence[list[int]], check: Check) -> Iterator[PartialRows]:
+    """The rows of groups of parts that none of the same group dominates."""
+    mine: dict[int, PartialRows] = {}
+
+    def all_of(group: int) -> PartialRows:
+        check()
+        return all_parts([parts[number].rows for number in groups[group]], groups[group])
+
+    def kept(group: int) -> Ints:
+        rows = all_of(group)
+        best = rows.best()
+        mine[group] = rows.take(best)
+        return best
+
+    sizes = [sum(len(parts[number].rows) for number in group) for group in groups]
+    for group, best in enumerate(shared_kept(sizes, kept, check)):
+        yield mine.pop(group) if group in mine else all_of(group).take(best)
+
+
+def _thinned(problem: JoinProblem, how: JoinPass, check: Check, state: State) -> State:
     """A large set, pruned coarsely."""
     assert how.coarse is not None
     parts = [(rows, least) for (_, rows), least in zip(state.groups, how.least(problem, state), strict=True)]
-    rows = thinned(parts, how.incumbents, how.coarse, how.joins(problem))
+    rows = thinned(parts, how.incumbents, how.coarse, how.joins(problem), check)
     groups = (PartialGroup(group.compatibility, own) for group, own in zip(state.groups, rows, strict=True))
     return replace(state, groups=tuple(groups))

@@ -90,6 +90,10 @@ class PartialRows:
         """Rows with the same number compete with each other."""
         return group_numbers(np.column_stack([self.tiles, self.crossing]))
 
+    def best(self) -> Ints:
+        """Those that none of the same group dominates."""
+        return pareto_rows(self.groups(), self.criteria())
+
     def usage(self) -> Floats:
         """What each account needs at least (rows × accounts)."""
         return fold(self.reserved, self.beside, 0)[1][:, :, 0] + self.persistent
@@ -265,10 +269,9 @@ def charged_rows(rows: Rows, charges: Iterable[Charge]) -> ChargedRows:
     return ChargedRows(arrays, np.array(targets, np.int64).reshape(-1, 3))
 
 
-def merge_partial(parts: Sequence[PartialRows], pairings: Sequence[int]) -> PartialRows:
-    """All parts of one compatibility, pruned group by group. `pairings`: what was joined, by number."""
+def all_parts(parts: Sequence[PartialRows], pairings: Sequence[int]) -> PartialRows:
+    """All parts of one compatibility. `pairings`: what was joined, by number."""
     arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _ARRAYS}
     pairing = np.repeat(np.array(pairings, np.int32), [len(p) for p in parts])
     before, einsum = (np.concatenate([getattr(p.trail, name) for p in parts]) for name in ("before_row", "einsum_row"))
-    rows = PartialRows(trail=Trail(pairing, before, einsum), **arrays)
-    return rows.take(pareto_rows(rows.groups(), rows.criteria()))
+    return PartialRows(trail=Trail(pairing, before, einsum), **arrays)

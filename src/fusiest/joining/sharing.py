@@ -21,6 +21,8 @@ from fusiest.pmapping import Ints
 _PIECES = 64
 _WORTH_SHARING = 8
 """Groups."""
+_WORTH_SHARING_ROWS, _ROWS_OF_A_SET = 20_000, 300
+"""Rows to be pruned; a set takes as long as so many."""
 
 
 class JoinedPart(NamedTuple):
@@ -118,6 +120,22 @@ def _pieces(joins: Sequence[LevelJoin], total: int, processes: int) -> list[_Pie
         for begin in range(0, join.count, size)
         for cut in range(cuts)
     ]
+
+
+def shared_kept(sizes: Sequence[int], kept: Callable[[int], Ints], check: Check) -> list[Ints]:
+    """Which rows are kept of each of many sets, worked out by all processes at work. `sizes`: of the sets, in rows."""
+    crew, count = current(), len(sizes)
+    if crew is None or crew.size == 1 or sum(sizes) + _ROWS_OF_A_SET * count < _WORTH_SHARING_ROWS:
+        return [kept(number) for number in range(count)]
+    load, owners = [0] * crew.size, [0] * count
+    for number in sorted(range(count), key=lambda number: -sizes[number]):
+        owners[number] = load.index(min(load))
+        load[owners[number]] += sizes[number] + _ROWS_OF_A_SET
+    found = {number: kept(number) for number in crew.share_out(owners)}
+    message = pickle.dumps((list(found), list(found.values())), protocol=5)
+    for theirs in crew.exchange(sum(sizes).to_bytes(8, "little"), message, check):
+        found.update(zip(*pickle.loads(theirs), strict=True))
+    return [found[number] if number in found else kept(number) for number in range(count)]
 
 
 class Parcel(NamedTuple):
