@@ -58,7 +58,49 @@ def draw_windows(dice: Dice, wrong: int = 10) -> Case:
 def draw_layers(dice: Dice) -> Spec:
     """A chain of convolutions and a small buffer."""
     layers = _layers(dice, ["H"], most=3, rows=(4, 8))
+    return Spec(arch=_small_buffer(8 * dice.number(5, 16)), workload=_workload(layers, ["H"]))
 
+
+def draw_small_cnn(dice: Dice, kind: str) -> Spec:
+    """Few layers with few rows and a buffer for some of what they exchange. `kind`: pair, triple, four, residual (of three,
+    or four), image (two or three layers with rows and columns)."""
+    ranks = ["H", "W"] if kind == "image" else ["H"]
+    count = {"pair": 2, "triple": 3, "four": 4, "residual": dice.number(3, 4), "image": dice.one_of([2, 2, 3])}[kind]
+    layers = [Layer(i + 1) for i in range(count)]
+    most = 2 if kind == "image" else 3 if count < 4 else 2
+    sizes = {rank: dice.number(2, 3 if kind == "image" else 6 if count == 2 else 4) for rank in ranks}
+    strides: dict[str, list[int]] = {rank: [] for rank in ranks}
+    for layer in reversed(layers):
+        n = layer.number
+        layer.reads[n - 1] = {}
+        plain = dice.chance(35 if count == 2 else 55)  # a pointwise layer
+        along = dice.subset(ranks, 100 if len(ranks) == 1 or n == count == 2 else 50)  # the ranks with windows
+        for rank in ranks:
+            layer.bounds[f"{rank.lower()}{n}"] = sizes[rank]
+            large = sizes[rank] > (4 if kind == "image" else 7)
+            stride = 1 if plain or large else dice.one_of([1, 1, 1, 2, 3] if count == 2 else [1, 1, 1, 2])
+            taps = (
+                1 if plain or rank not in along else dice.number(1, 2 if large else most + (2 if kind == "pair" else 0))
+            )
+            terms = {f"{rank.lower()}{n}": stride}
+            if taps > 1:
+                layer.bounds[f"{rank.lower()}r{n}"] = taps
+                terms[f"{rank.lower()}r{n}"] = 1
+            pad = dice.number(0, taps - 1) if dice.chance(30) else 0
+            layer.reads[n - 1][rank] = Affine(FrozenDict(terms), -pad)
+            strides[rank].append(stride)
+            sizes[rank] = max(1, stride * (sizes[rank] - 1) + taps - pad - (dice.number(0, pad) if pad else 0))
+        taps_of = tuple(v for v in layer.bounds if "r" in v)
+        layer.weights = taps_of if taps_of and dice.chance(70 if len(ranks) == 1 else 15) else ()
+    if kind == "residual":
+        origin = dice.number(1, count - 2)
+        index = {r: Affine(FrozenDict({f"{r.lower()}{count}": math.prod(strides[r][: count - origin])})) for r in ranks}
+        layers[-1].reads[origin] = index
+    whole = sum(math.prod(layer.bounds[f"{r.lower()}{layer.number}"] for r in ranks) for layer in layers[:-1])
+    return Spec(arch=_small_buffer(8 * dice.number(4, max(6, 3 + 2 * whole // 3))), workload=_workload(layers, ranks))
+
+
+def _small_buffer(bits: int) -> arch.Architecture:
     def memory(name: str, size: float, energy: int, keep: str) -> arch.Memory:
         actions = tuple(arch.Action(name=action, energy=energy, throughput=1) for action in ("read", "write"))
         held = arch.Tensors(keep=keep, may_keep="All")
@@ -68,8 +110,8 @@ def draw_layers(dice: Dice) -> Spec:
         name="MAC", component_class="Dummy", actions=(arch.Action(name="compute", energy=1, throughput=1),)
     )
     dram = memory("DRAM", math.inf, 100, "~Intermediates")
-    buffer = memory("GLB", 8 * dice.number(5, 16), 1, "~DRAM")
-    return Spec(arch=arch.Architecture(nodes=(dram, buffer, compute)), workload=_workload(layers, ["H"]))
+    buffer = memory("GLB", bits, 1, "~DRAM")
+    return arch.Architecture(nodes=(dram, buffer, compute))
 
 
 def _layers(dice: Dice, ranks: list[str], most: int = 4, rows: tuple[int, int] = (1, 6)) -> list[Layer]:

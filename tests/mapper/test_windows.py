@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 from hypothesis import given
@@ -15,12 +16,12 @@ from fusiest.mapper.window_bounds import can_be_bounded, least_with_windows, win
 from fusiest.mapper.window_plans import WindowLine, window_plans, window_runs
 from fusiest.mapper.window_specs import rolled, unrolled
 from fusiest.pmapping import NoMapping
-from fusiest.reference.exhaustive_windows import WindowedPair
+from fusiest.reference.exhaustive_windows import ExhaustiveWindows
 from fusiest.reference.simulator import simulate
 from fusiest.spec import Memory, flatten
 from tests import proving
 from tests.drawing.dice import Dice
-from tests.drawing.windows import draw_layers
+from tests.drawing.windows import draw_layers, draw_small_cnn
 from tests.load_text import load_text
 from tests.proving import TALLY
 
@@ -57,7 +58,7 @@ workload:
 
 @pytest.mark.parametrize(
     ("workload", "size", "windows", "proven"),
-    [(PAIR, 160, "retained", False), (PAIR, 160, "all", False), (BLOCK, 1200, "retained", True)],
+    [(PAIR, 160, "retained", True), (PAIR, 96, "all", False), (BLOCK, 1200, "retained", True)],
 )
 def test_windows_beat_the_optimum_without(workload: str, size: int, windows: str, proven: bool) -> None:
     """Where the best costs as much as if there were room for everything, nothing is better."""
@@ -66,10 +67,10 @@ def test_windows_beat_the_optimum_without(workload: str, size: int, windows: str
     result = fusiest.map(spec, "energy", windows=windows, jobs=1)
     best = result.best("energy")
     assert result.optimal == proven
-    assert (0 < result.gap < 0.1) == (not proven)
+    assert (0 < result.gap < 0.5) == (not proven)
     assert best.energy < 0.95 * plain.best("energy").energy
     (least,) = least_with_windows(spec, result.options)
-    assert 0.8 * best.energy < least.energy <= best.energy * (1 + 1e-9)
+    assert 0.5 * best.energy < least.energy <= best.energy * (1 + 1e-9)
     assert "initial_tile_shape" in fusiest.dump_mapping(best.looptree) or "step" in fusiest.dump_mapping(best.looptree)
     assert simulate(spec, best.looptree).wrong_tensors == ()
     (words,) = (words for words in result.domain if "windows" in words)
@@ -189,44 +190,42 @@ def test_windows_are_valid_and_never_worse(spec: fusiest.Spec) -> None:
     TALLY["compared"] += 1
 
 
-STRIDED = """
-workload:
-  bits_per_value: {All: 8}
-  einsums:
-  - {name: A, tensor_accesses: [{name: I, projection: {X: "STRIDE_A * h + r"}}, {name: V, projection: {R: r}},
-     {name: T, projection: {H: h}, output: true}], iteration_space_shape: [0 <= h < ROWS_A, 0 <= r < TAPS_A]}
-  - {name: B, tensor_accesses: [{name: T, projection: {H: "STRIDE_B * p + s"}}, {name: W, projection: {S: s}},
-     {name: O, projection: {P: p}, output: true}], iteration_space_shape: [0 <= p < ROWS_B, 0 <= s < TAPS_B]}
-"""
-
-
 @st.composite
-def pairs(draw: st.DrawFn) -> fusiest.Spec:
-    """Two layers and a buffer for a few values up to about all of them."""
+def small_cnns(draw: st.DrawFn) -> fusiest.Spec:
     dice = Dice(draw)
-    rows, stride = dice.one_of([2, 3] if not proving.PROVE else [2, 3, 4, 6]), dice.one_of([1, 1, 2, 3])
-    taps = dice.number(max(2, stride), max(3, stride))
-    made = stride * (rows - 1) + taps
-    sizes = {"ROWS_A": made, "ROWS_B": rows, "TAPS_A": dice.number(2, 3), "TAPS_B": taps, "STRIDE_B": stride}
-    text = STRIDED
-    for name, value in {**sizes, "STRIDE_A": dice.one_of([1, 1, 2])}.items():
-        text = text.replace(name, str(value))
-    return load_text(ARCH.replace("SIZE", str(8 * dice.number(5, made + 8))), text)
+    return draw_small_cnn(dice, dice.one_of(["pair", "triple", "residual", "image", "four"]))
 
 
-@proving.floors(3, windowed=0.3, no_worse=0.9)
-@proving.cases(3, proving=200)
-@given(pairs())
-def test_no_mapping_with_windows_of_a_pair_is_better(spec: fusiest.Spec) -> None:
-    """Whatever is held where, in whichever loops with tiles that divide, kept or made again; always, if the result is proven."""
-    result = fusiest.map(spec, "energy", jobs=1)
-    best, least = result.best("energy").energy, WindowedPair(spec).search()
-    worse = best > least * (1 + 1e-9)
-    assert not (result.optimal and worse)
-    assert best * (1 - result.gap) <= least * (1 + 1e-9)
+@proving.floors(14, better=0.25, tight=0.25)
+@proving.cases(14, proving=2_000)
+@given(small_cnns())
+def test_no_mapping_with_windows_is_better(spec: fusiest.Spec) -> None:
+    """Two to four layers along one or two ranks, residuals, strides, small buffers: whatever is held where, in whichever loops with
+    tiles that divide, kept or made again, nothing is better. And the gap that is stated is never too small."""
+    oracle = ExhaustiveWindows(spec)
+    least = oracle.search()
     TALLY["compared"] += 1
-    TALLY["no_worse"] += not worse
-    TALLY["windowed"] += best >= least * (1 - 1e-9)
+    try:
+        result = fusiest.map(spec, "energy", jobs=1)
+    except NoMapping:
+        assert least == math.inf
+        return
+    best = result.best("energy").energy
+    assert best <= least * (1 + 1e-9)
+    assert best * (1 - result.gap) <= least * (1 + 1e-9)
+    if oracle.best is not None:
+        assert simulate(spec, oracle.best).wrong_tensors == ()
+        TALLY["tight"] += not windows_save_nothing(spec)
+    plain = _plain_energy(spec)
+    TALLY["better"] += best < plain * (1 - 1e-9)
+    assert best <= plain * (1 + 1e-9)
+
+
+def _plain_energy(spec: fusiest.Spec) -> float:
+    try:
+        return fusiest.map(spec, "energy", jobs=1, windows="none").best("energy").energy
+    except NoMapping:
+        return math.inf
 
 
 def test_windows_are_not_for_everything() -> None:

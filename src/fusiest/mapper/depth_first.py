@@ -28,13 +28,14 @@ from fusiest.mapper.window_parts import (
     in_a_row,
     joined_parts,
     objective_of_parts,
+    off_chip,
     part_mapping,
 )
 from fusiest.mapper.window_plans import window_runs
 from fusiest.mapper.window_specs import window_loop
 from fusiest.mapper.windowed import best_of
 from fusiest.pmapping import NoMapping
-from fusiest.spec import Dataflow, DepthFirst, MemoryConstraints, Spec, constrained, memory_names, part_of
+from fusiest.spec import Dataflow, DepthFirst, MemoryConstraints, Spec, constrained, part_of
 
 MOST_LAYERS = 12
 """Of a stack, where the workload may be cut into several."""
@@ -160,7 +161,7 @@ class _StackSearch:
 def stack_tree(spec: Spec, plan: StackPlan, memory: str, nests: Sequence[LayerNest]) -> LoopTree:
     """The stack's LoopTree: weights that stay, loops over tiles with feature maps above and below, and a branch for each layer."""
     inside = plan.inside(spec)
-    nodes: list[Node] = list(_off_chip(spec, plan, inside))
+    nodes: list[Node] = list(off_chip(spec, plan.einsums, inside))
     resident = dict(pair for nest in nests for pair in nest.resident)
     nodes += [Storage(tensors=(t,), component=m) for t, m in resident.items()]
     for index, loop in enumerate(plan.loops):
@@ -176,21 +177,6 @@ def stack_tree(spec: Spec, plan: StackPlan, memory: str, nests: Sequence[LayerNe
         first = [Storage(tensors=(t,), component=memory) for t in own]
         branches.append(Nested(nodes=(*first, *_cut_first(plan, name), *nest.nodes)))
     return LoopTree(nodes=(*nodes, Sequential(nodes=tuple(branches))))
-
-
-def _off_chip(spec: Spec, plan: StackPlan, inside: set[str]) -> Iterator[Storage]:
-    """What the stack reads and makes, in the outermost memory."""
-    outermost = memory_names(spec.require_arch())[0]
-    held: dict[bool, list[str]] = {}
-    for name in plan.einsums:
-        info = spec.info.einsums[name]
-        for tensor in info.accesses:
-            own = held.setdefault(tensor in info.persistent, [])
-            if tensor not in inside and tensor not in own:
-                own.append(tensor)
-    for persistent, tensors in held.items():
-        if tensors:
-            yield Storage(tensors=tuple(tensors), component=outermost, persistent=persistent)
 
 
 def _held(plan: StackPlan, index: int, inside: set[str], memory: str) -> list[Storage]:

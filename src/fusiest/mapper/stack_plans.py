@@ -102,7 +102,7 @@ def _loops(spec: Spec, run: Sequence[str], variable: str, retained: bool) -> Ite
     bound = spec.info.einsums[run[-1]].bounds[variable]
     inner = frozenset(spec.info.einsums[name].output for name in run[:-1]) if retained else frozenset[str]()
     for tile in spread([t for t in range(1, bound + 1) if bound % t == 0], MOST_TILES):
-        plan = window_plan(spec, run, variable, bound // tile, inner) if tile < bound else None
+        plan = window_plan(spec, run, variable, tile, inner) if tile < bound else None
         if plan is not None or tile == bound:
             yield StackLoop(plan, retained) if plan is not None else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
+from collections.abc import Mapping as TypingMapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -94,10 +95,15 @@ class WindowBounds:
         return LowerBounds(options, self.lower.users, self.lower.order).least_of_all(frozenset())
 
     def of_plan(self, least: Least, plan: WindowPlan) -> Least:
-        """The same of a plan of that run, in which rows that are made again are computed again."""
+        """The same of a plan of that run."""
+        bounds = {name: self.spec.info.einsums[name].bounds[plan.variables[name]] for name in plan.einsums}
+        return self.of_rows(least, {name: plan.rows(name, bound) for name, bound in bounds.items()})
+
+    def of_rows(self, least: Least, rows: TypingMapping[str, float]) -> Least:
+        """The same if Einsums make all their rows so many times: those that are made again are computed again."""
         energy = latency = 0.0
-        for name in plan.einsums:
-            again = plan.rows(name, self.spec.info.einsums[name].bounds[plan.variables[name]]) - 1
+        for name, times in rows.items():
+            again = times - 1
             if again > 0:
                 joules, seconds = least_of_computing(self.spec, name)
                 slowest = max(own.latency for own in self.lower.options[name].values())

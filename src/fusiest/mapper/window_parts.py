@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -79,6 +79,21 @@ def joined_parts(spec: Spec, part: PartMapping) -> Mapping | None:
     tail = branches[0] if len(branches) == 1 else (Sequential(nodes=tuple(Nested(nodes=b) for b in branches)),)
     mapping = evaluated_mapping(spec, LoopTree(nodes=(*nodes, *tail)))
     return mapping if mapping is not None and _is_allowed(spec, mapping.looptree) else None
+
+
+def off_chip(spec: Spec, run: Sequence[str], inside: Set[str]) -> Iterator[Storage]:
+    """What a run of Einsums reads and makes, in the outermost memory; not what it exchanges inside."""
+    outermost = memory_names(spec.require_arch())[0]
+    held: dict[bool, list[str]] = {}
+    for name in run:
+        info = spec.info.einsums[name]
+        for tensor in info.accesses:
+            own = held.setdefault(tensor in info.persistent, [])
+            if tensor not in inside and tensor not in own:
+                own.append(tensor)
+    for persistent, tensors in held.items():
+        if tensors:
+            yield Storage(tensors=tuple(tensors), component=outermost, persistent=persistent)
 
 
 def _on_top(spec: Spec, node: Node) -> bool:

@@ -110,7 +110,7 @@ def window_plans(spec: Spec, run: Sequence[str]) -> Iterator[WindowPlan]:
         for times in (n for n in range(2, bound + 1) if bound % n == 0):
             seen: set[tuple[frozenset[str], ...]] = set()
             for kept in _choices(inner):
-                plan = window_plan(spec, run, variable, times, kept)
+                plan = window_plan(spec, run, variable, bound // times, kept)
                 if plan is not None and any(_is_window(plan, t) for t in inner):
                     overlapping = frozenset(t for t in inner if _overlaps(plan, t))
                     if (key := (kept & overlapping, overlapping)) not in seen:
@@ -134,15 +134,15 @@ def _overlaps(plan: WindowPlan, tensor: str) -> bool:
     return line.length > line.step
 
 
-def window_plan(spec: Spec, run: Sequence[str], variable: str, times: int, kept: frozenset[str]) -> WindowPlan | None:
-    """A run over one variable of its result, in `times` tiles: the windows that follow, or None if they do not all move together.
+def window_plan(spec: Spec, run: Sequence[str], variable: str, tile: int, kept: frozenset[str]) -> WindowPlan | None:
+    """A run over one variable of its result, in tiles of this size: the windows that follow, or None if they do not all move together.
 
     `kept`: tensors that are held above the loop, if their windows overlap.
     """
     variables: dict[str, str] = {}
     made: dict[str, WindowLine] = {}
     needed: dict[str, WindowLine] = {}
-    tile = spec.info.einsums[run[-1]].bounds[variable] // times
+    times = -(-spec.info.einsums[run[-1]].bounds[variable] // tile)
     variables[run[-1]], made[run[-1]] = variable, WindowLine(0, tile, tile)
     for name in reversed(run[:-1]):
         info = spec.info.einsums[name]
@@ -159,7 +159,7 @@ def window_plan(spec: Spec, run: Sequence[str], variable: str, times: int, kept:
         stays = info.output in kept and hull.length > step
         variables[name], needed[info.output] = own, hull
         made[name] = WindowLine(hull.end - step, hull.end, step) if stays else hull
-        if not hull.end >= 1 or made[name].length > info.bounds[own]:
+        if not hull.end >= 1 or made[name].length > max(info.bounds[own], step):
             return None
     overlapping = frozenset(t for t in kept if t in needed and needed[t].length > needed[t].step)
     return WindowPlan(tuple(run), times, FrozenDict(variables), FrozenDict(made), FrozenDict(needed), overlapping)

@@ -55,10 +55,12 @@ from fusiest.mapper.window_plans import (
 )
 from fusiest.mapper.window_specs import FirstCut, rolled, unrolled
 from fusiest.mapper.window_tables import WindowTables
+from fusiest.mapper.window_turns import TurnPlan, TurnSearches, TurnTables, other_common_variables
 from fusiest.objective import NOTHING, Least
 from fusiest.pmapping import (
     NoMapping,
     Table,
+    TooManyCandidates,
     exchange_memories,
     large_enough,
     pareto_rows,
@@ -155,6 +157,7 @@ class _WindowSearch:
             self.say(Step("windows", words))
             return
         attempts, tried = self._attempts(), 0
+        done = self._search_turns()
         worse: dict[object, int] = {}
         if len(attempts) > MOST_ATTEMPTS:
             words = f"of {len(attempts)} plans up to {MOST_ATTEMPTS} are tried, the most promising first"
@@ -163,6 +166,8 @@ class _WindowSearch:
             if tried == MOST_ATTEMPTS or self._over() or self._is_best():
                 break
             plan, run = attempt.plans[0], attempt.run
+            if run in done:
+                continue
             kind = run, plan.variables[run[-1]]
             if worse.get(kind, 0) >= MOST_WORSE or not self._promises(attempt.least):
                 continue
@@ -173,6 +178,35 @@ class _WindowSearch:
             if better or kind in worse:  # as long as nothing fits, more iterations may
                 worse[kind] = 0 if better else worse[kind] + 1
         self._note(self._whole())
+
+    def _search_turns(self) -> set[tuple[str, ...]]:
+        """Search short runs exactly; those for which no plan could add anything."""
+        done: set[tuple[str, ...]] = set()
+        tables = TurnTables()
+        for run in sorted(self.least, key=len, reverse=True):
+            if self._over() or self._is_best():
+                break
+            if not self._promises(self.least[run]):
+                continue
+            self.say(Step("windows", f"{run[0]} to {run[-1]}, exactly"))
+            options = dataclasses.replace(self._inner(len(run) == len(self.names)), windows=self.options.windows)
+            searches, least = TurnSearches(self.spec, options, tables), self.least[run]
+            try:
+                for found in searches.best(run, lambda plan, least=least: self._promises_turns(least, plan)):  # type: ignore[misc]
+                    self._add(run, found)
+                    if self._over() or self._is_best():
+                        return done
+            except TooManyCandidates:
+                continue
+            if not other_common_variables(self.spec, run):
+                done.add(run)
+        return done
+
+    def _promises_turns(self, least: Least, plan: TurnPlan) -> bool:
+        if self.bounds is None:
+            return True
+        infos = (self.spec.info.einsums[name] for name in plan.einsums)
+        return self._promises(self.bounds.of_rows(least, {info.name: plan.rows(info) for info in infos}))
 
     def _tried(self, attempt: WindowAttempt) -> list[PartMapping]:
         try:

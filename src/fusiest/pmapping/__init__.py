@@ -32,11 +32,13 @@ from fusiest.pmapping.table import (
     group_numbers,
     merge_rows,
 )
+from fusiest.pmapping.window_nests import TooManyCandidates, TurnLoop, TurnNest, TurnRows, TurnsAsked, turn_rows
 
 __all__ = [
     "Asked", "Backing", "Branch", "Compatibility", "Cutoff", "Floats", "FusedLimits", "FusedLoop", "Holding", "Ints",
-    "NoMapping", "Origin", "Rows", "Table", "TooHard", "allowed_placement", "bind_sized", "common_key",
-    "compile_ahead", "exchange_memories", "explore", "group_numbers", "large_enough", "least_costs", "least_of_computing",
-    "meet_below_fanouts", "meeting_memories", "merge_rows", "pareto_rows", "paths", "pmappings", "renamed_table",
-    "roomy_memories", "search_notes", "shared_memories", "spatial_notes", "weight", "why_none",
+    "NoMapping", "Origin", "Rows", "Table", "TooHard", "TooManyCandidates", "TurnLoop", "TurnNest", "TurnRows",
+    "TurnsAsked", "allowed_placement", "bind_sized", "common_key", "compile_ahead", "exchange_memories", "explore",
+    "group_numbers", "large_enough", "least_costs", "least_of_computing", "meet_below_fanouts", "meeting_memories",
+    "merge_rows", "pareto_rows", "paths", "pmappings", "renamed_table", "roomy_memories", "search_notes",
+    "shared_memories", "spatial_notes", "turn_rows", "weight", "why_none",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ loop of one iteration on every tile, whole or remainder.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -72,9 +72,8 @@ class Chains:
     def visits(self, query: str) -> tuple[Ints, Ints]:
         """How many tiles are visited, and the sum of their extents: `fusiest.model.visits` for all chains at once."""
         query = query.rstrip(PAST)
-        extents = [np.full(len(self), self.bound)]
-        times = [np.ones(len(self), np.int64)]
-        for slot, what in enumerate(query):
+        extents, times, begin = self._first_extents(query)
+        for slot, what in enumerate(query[begin:], begin):
             tile = self._loop_that_matters(slot, query) if PAST in query else self.tiles[:, slot]
             if what != COUNTED:
                 extents = [np.minimum(e, tile) for e in extents]
@@ -85,6 +84,10 @@ class Chains:
         count = sum(((e > 0) * t for e, t in zip(extents, times, strict=True)), np.zeros(len(self), np.int64))
         extent = sum((e * t for e, t in zip(extents, times, strict=True)), np.zeros(len(self), np.int64))
         return count, extent
+
+    def _first_extents(self, query: str) -> tuple[list[Ints], list[Ints], int]:
+        """Extents and how often each is visited, before the loops from some slot on."""
+        return [np.full(len(self), self.bound)], [np.ones(len(self), np.int64)], 0
 
     def _loop_that_matters(self, slot: int, query: str) -> Ints:
         """A slot's tile; a loop that is past matters only if one below it is not."""
@@ -124,7 +127,7 @@ def make_chains(
     for i, slot in enumerate(slots):
         is_fused = slot.gap <= skeleton.last_fused
         closing = i == len(slots) - 1 and slot.dimension is None and not is_fused
-        rows, tile = _expanded(extent, imperfect, closing)
+        rows, tile = _expanded(extent, lambda own: tile_options(own, imperfect), closing)
         loop = tile < extent[rows]
         keep = np.ones(len(rows), np.bool_)
         if is_fused:
@@ -141,15 +144,33 @@ def make_chains(
     tiles = np.column_stack(columns) if columns else np.empty((len(done), 0), np.int64)
     fused = sum(slot.gap <= skeleton.last_fused for slot in slots)
     chains = Chains(variable, bound, slots, tiles[done], fused)
-    return chains.take(np.flatnonzero(_allowed(skeleton, chains)))
+    return chains.take(np.flatnonzero(allowed_chains(skeleton, chains)))
 
 
-def _expanded(extent: Ints, imperfect: bool, closing: bool) -> tuple[Ints, Ints]:
+def spread_chains(
+    skeleton: Skeleton, variable: str, slots: tuple[Slot, ...], bound: int, options: Callable[[int], tuple[int, ...]]
+) -> Ints:
+    """Tiles of every chain through these slots, from an extent down to 1, with such tiles below each; no loop is fused."""
+    extent = np.full(1, bound)
+    columns: list[Ints] = []
+    for i, slot in enumerate(slots):
+        closing = i == len(slots) - 1 and slot.dimension is None
+        rows, tile = _expanded(extent, options, closing)
+        if slot.dimension is not None:
+            keep = np.flatnonzero(_spread(skeleton, variable, slot.dimension, -(-extent[rows] // tile)))
+            rows, tile = rows[keep], tile[keep]
+        columns = [*(column[rows] for column in columns), tile]
+        extent = tile
+    done = np.flatnonzero(extent == 1)
+    return np.column_stack(columns)[done] if columns else np.empty((len(done), 0), np.int64)
+
+
+def _expanded(extent: Ints, options_of: Callable[[int], tuple[int, ...]], closing: bool) -> tuple[Ints, Ints]:
     """Every row with each tile that its extent allows; the last loop must end at 1."""
     if closing:
         return np.arange(len(extent)), np.ones(len(extent), np.int64)
     values, inverse = np.unique(extent, return_inverse=True)
-    options = [tile_options(int(v), imperfect) for v in values]
+    options = [options_of(int(v)) for v in values]
     counts = np.array([len(o) for o in options], np.int64)
     flat = np.array([tile for o in options for tile in o], np.int64)
     start = np.cumsum(counts) - counts
@@ -180,7 +201,7 @@ def single(comparison: BoundComparison, variable: str, values: Ints) -> np.ndarr
     return np.array([satisfies(comparison, {variable: int(o)}) for o in options], np.bool_)[inverse]
 
 
-def _allowed(skeleton: Skeleton, chains: Chains) -> np.ndarray:
+def allowed_chains(skeleton: Skeleton, chains: Chains) -> np.ndarray:
     """Chains that obey `loop_bounds` where they have no loop, `tile_shape`, and swap no loops."""
     keep = np.ones(len(chains), np.bool_)
     used = {slot.dimension for slot in chains.slots}

@@ -1,0 +1,277 @@
+"""Runs of Einsums that share one or two loops which make windows, and nothing else: searched exactly.
+
+For each choice of these loops and of where exchanged tensors stand among them, each Einsum has a table of all that it can do below them
+(`pmapping/window_nests`). What others see of its space adds up; the rest is there in its own turn alone. So tables are
+combined one by one, and what is worse in everything goes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fusiest.errors import FusiestError
+from fusiest.frozen import FrozenDict
+from fusiest.interrupt import check
+from fusiest.looptree import Compute, LoopTree, Nested, Node, Sequential, Storage, Temporal
+from fusiest.mapper.options import Options
+from fusiest.mapper.search import best_rows
+from fusiest.mapper.window_parts import PartMapping, evaluated_mapping, off_chip, part_mapping
+from fusiest.mapper.window_plans import WindowPlan, window_plan
+from fusiest.mapper.window_specs import window_loop
+from fusiest.model import take_apart
+from fusiest.pmapping import (
+    Floats,
+    Ints,
+    TooManyCandidates,
+    TurnLoop,
+    TurnNest,
+    TurnRows,
+    TurnsAsked,
+    exchange_memories,
+    pareto_rows,
+    turn_rows,
+)
+from fusiest.spec import EinsumInfo, Spec, computes, part_of
+
+MOST_LOOPS = 2
+MOST_CANDIDATES = 200_000
+"""Of one Einsum below given loops; more are left to plans as specs."""
+MOST_IN_ALL = 4_000_000
+"""Of all that are looked at."""
+MOST_PLANS = 400
+"""The same."""
+MOST_ROWS = 2_000_000
+"""Combinations of two tables."""
+
+
+@dataclass(frozen=True)
+class TurnPlan:
+    """The loops that a run shares, outermost first, and how many of them stand above each tensor that it exchanges."""
+
+    einsums: tuple[str, ...]
+    loops: tuple[WindowPlan, ...]
+    levels: FrozenDict[str, int]
+
+    def common_loops(self, spec: Spec) -> Ints:
+        """Einsums × Einsums: in how many of the loops they take turns. Above a tensor that is exchanged, and on as long as
+        windows of it are made."""
+        count = len(self.einsums)
+        cuts = np.zeros(max(count - 1, 0), np.int64)
+        for i, name in enumerate(self.einsums[:-1]):
+            tensor = spec.info.einsums[name].output
+            level = self.levels[tensor]
+            made = itertools.takewhile(lambda plan, name=name: plan.tiling(name).windowed, self.loops[level:])  # type: ignore[misc]
+            last = max(self.einsums.index(user) for user in spec.info.users[tensor])
+            cuts[i:last] = np.maximum(cuts[i:last], level + sum(1 for _ in made))
+        found: Ints = np.full((count, count), len(self.loops))
+        for i, j in itertools.combinations(range(count), 2):
+            found[i, j] = found[j, i] = cuts[i:j].min()
+        return found
+
+    def rows(self, einsum: EinsumInfo) -> float:
+        """How often all rows and columns of an Einsum are made, on average."""
+        return math.prod(plan.rows(einsum.name, einsum.bounds[plan.variables[einsum.name]]) for plan in self.loops)
+
+
+def other_common_variables(spec: Spec, run: Sequence[str]) -> bool:
+    """Whether Einsums of a run could be fused over anything but rows and columns of its result."""
+    leader = spec.info.einsums[run[-1]]
+    rows = leader.accesses[leader.output].fully_relevant
+    plans = [plan for v in rows if (plan := window_plan(spec, run, v, 1, frozenset())) is not None]
+    for name in run[:-1]:
+        info = spec.info.einsums[name]
+        stepped = {plan.variables[name] for plan in plans}
+        if any(info.bounds[v] > 1 for v in info.accesses[info.output].fully_relevant - stepped):
+            return True
+    return False
+
+
+def turn_plans(spec: Spec, run: Sequence[str], options: Options) -> Iterator[TurnPlan]:
+    """All plans of a run with one or two loops."""
+    leader = spec.info.einsums[run[-1]]
+    inner = [spec.info.einsums[name].output for name in run[:-1]]
+    for count in range(1, MOST_LOOPS + 1):
+        for chosen in itertools.permutations(sorted(leader.accesses[leader.output].fully_relevant), count):
+            sizes = [
+                [t for t in range(1, leader.bounds[v]) if options.imperfect or leader.bounds[v] % t == 0]
+                for v in chosen
+            ]
+            for tiles in itertools.product(*sizes):
+                for levels in itertools.product(range(count + 1), repeat=len(inner)):
+                    plan = _turn_plan(
+                        spec, run, list(zip(chosen, tiles, strict=True)), dict(zip(inner, levels, strict=True))
+                    )
+                    if plan is not None and (options.windows == "all" or not _makes_again(plan)):
+                        yield plan
+
+
+def _turn_plan(
+    spec: Spec, run: Sequence[str], chosen: Sequence[tuple[str, int]], levels: dict[str, int]
+) -> TurnPlan | None:
+    loops = []
+    for k, (variable, tile) in enumerate(chosen):
+        kept = frozenset(t for t, level in levels.items() if level <= k)
+        loop = window_plan(spec, run, variable, tile, kept)
+        if loop is None:
+            return None
+        for name in run[:-1]:
+            tensor = spec.info.einsums[name].output
+            needed = loop.needed[tensor]
+            if tensor in kept and needed.length < needed.step:
+                return None  # above a loop nothing can be left out
+        loops.append(loop)
+    return TurnPlan(tuple(run), tuple(loops), FrozenDict(levels))
+
+
+def _makes_again(plan: TurnPlan) -> bool:
+    return any(
+        line.length > line.step and plan.levels[tensor] > k
+        for k, loop in enumerate(plan.loops)
+        for tensor, line in loop.needed.items()
+    )
+
+
+@dataclass
+class TurnTables:
+    """What was found so far, and how much more may be looked at."""
+
+    rows: dict[object, TurnRows] = field(default_factory=dict)
+    left: int = MOST_IN_ALL
+    plans: int = 0
+    """How many were looked at."""
+
+
+@dataclass
+class TurnSearches:
+    """Exact searches of runs. Tables that they have in common are made once."""
+
+    spec: Spec
+    options: Options
+    tables: TurnTables = field(default_factory=TurnTables)
+
+    def best(self, run: Sequence[str], promises: Callable[[TurnPlan], bool]) -> Iterator[list[PartMapping]]:
+        """The best mappings of a run for each plan that promises something. Raises TooManyCandidates."""
+        memories = exchange_memories(self.spec)
+        if memories is None or len(memories) != 1:
+            raise TooManyCandidates
+        ((memory, size),) = memories.items()
+        part = part_of(self.spec, run)
+        for plan in turn_plans(self.spec, run, self.options):
+            check()
+            if not promises(plan):
+                continue
+            self.tables.plans += 1
+            if self.tables.plans > MOST_PLANS:
+                raise TooManyCandidates
+            bits = self._exchanged_bits(part, plan, memory)
+            if bits is not None and max(bits) <= size:
+                yield list(self._planned(part, plan, memory, size, bits))
+
+    def _exchanged_bits(self, part: Spec, plan: TurnPlan, memory: str) -> list[float] | None:
+        """While each Einsum runs, what exchanged tensors take. None if the model says that the plan is wrong."""
+        compute = computes(part.require_arch())[0]
+        nests = {}
+        for name in plan.einsums:
+            own = part.info.einsums[name].bounds
+            loops: list[Node] = [Temporal(rank_variable=v, tile_shape=1) for v, bound in own.items() if bound > 1]
+            nests[name] = TurnNest(((),) * len(plan.loops), (*loops, Compute(einsum=name, component=compute)))
+        try:
+            parts = take_apart(part, turn_tree(part, plan, memory, nests))
+        except FusiestError:
+            return None
+        if parts.warnings:
+            return None
+        return [
+            sum(bits for (m, tensor), bits in held.items() if m == memory and tensor in plan.levels)
+            for held in parts.held.per_einsum
+        ]
+
+    def _planned(
+        self, part: Spec, plan: TurnPlan, memory: str, size: float, bits: Sequence[float]
+    ) -> Iterator[PartMapping]:
+        tables = [self._table(part, plan, name, memory) for name in plan.einsums]
+        together = TurnsTogether(plan.common_loops(part), bits, size)
+        for own in tables:
+            together.add(own.costs)
+        costs, rows = together.costs, together.rows
+        for i in self._chosen(costs):
+            nests = {name: own.nest(int(r)) for name, own, r in zip(plan.einsums, tables, rows[i], strict=True)}
+            mapping = evaluated_mapping(part, turn_tree(part, plan, memory, nests))
+            if mapping is not None:
+                yield part_mapping(mapping, windows=True)
+
+    def _chosen(self, costs: Floats) -> Ints:
+        """The best row, or the front."""
+        minimized = self.options.minimized
+        if minimized.is_front:
+            return pareto_rows(np.zeros(len(costs), np.int64), costs[:, :2])
+        return best_rows(minimized, costs[:, 0], costs[:, 1])[:1]
+
+    def _table(self, part: Spec, plan: TurnPlan, name: str, memory: str) -> TurnRows:
+        loops = tuple(TurnLoop(p.variables[name], p.tiling(name), p.times) for p in plan.loops)
+        accesses = part.info.einsums[name].accesses
+        exchanged = frozenset(t for t in accesses if t in plan.levels)
+        alone = frozenset(t for t in accesses if len(part.info.users[t]) == 1)
+        stops = frozenset(plan.levels[t] for t in exchanged)
+        key = name, loops, exchanged, stops, alone
+        if key not in self.tables.rows:
+            most = min(MOST_CANDIDATES, self.tables.left)
+            asked = TurnsAsked(loops, memory, exchanged, stops, alone, self.options.imperfect, most)
+            found = self.tables.rows[key] = turn_rows(part, name, asked)
+            self.tables.left -= found.explored
+        return self.tables.rows[key]
+
+
+class TurnsTogether:
+    """Rows of tables, one Einsum after the other, as far as they fit; those that nothing is better than."""
+
+    def __init__(self, common: Ints, bits: Sequence[float], size: float) -> None:
+        """`common`: in how many of the loops two Einsums take turns. `bits`: of exchanged tensors while each Einsum runs."""
+        self.common, self.size = common, size
+        self.costs: Floats = np.zeros((1, 2))
+        self.rows: Ints = np.empty((1, 0), np.int64)
+        self.loads: Floats = np.array([bits], np.float64)
+        """Bits while each Einsum runs."""
+
+    def add(self, own: Floats) -> None:
+        """The next Einsum, with each row of its table. Others see what it reserves above loops in which they take turns."""
+        if len(self.costs) * len(own) > MOST_ROWS:
+            raise TooManyCandidates
+        number = self.rows.shape[1]
+        i, j = np.repeat(np.arange(len(self.costs)), len(own)), np.tile(np.arange(len(own)), len(self.costs))
+        seen = np.column_stack([np.zeros(len(own)), own[:, 2:]])
+        depth = self.common[number].copy()
+        depth[number] = seen.shape[1] - 1
+        loads = self.loads[i] + seen[j][:, depth]
+        fits = np.flatnonzero((loads <= self.size).all(axis=1))
+        i, j, loads = i[fits], j[fits], loads[fits]
+        costs = self.costs[i] + own[j, :2]
+        best = pareto_rows(np.zeros(len(i), np.int64), np.column_stack([costs, *self._compared(loads, number)]))
+        self.costs, self.loads = costs[best], loads[best]
+        self.rows = np.column_stack([self.rows[i[best]], j[best]])
+
+    def _compared(self, loads: Floats, last: int) -> list[Floats]:
+        """Loads of Einsums to come, and the most of those before that will see the same."""
+        groups: dict[bytes, Floats] = {}
+        for one in range(len(self.common)):
+            new = self.common[one, last + 1 :] if one <= last else self.common[one, : last + 1]
+            key = bytes([one <= last]) + new.tobytes()
+            groups[key] = np.maximum(groups[key], loads[:, one]) if key in groups else loads[:, one]
+        return list(groups.values())
+
+
+def turn_tree(spec: Spec, plan: TurnPlan, memory: str, nests: dict[str, TurnNest]) -> LoopTree:
+    """The mapping: common loops with holders among them, and a branch for each Einsum."""
+    nodes: list[Node] = list(off_chip(spec, plan.einsums, plan.levels.keys()))
+    for number in range(len(plan.loops) + 1):
+        nodes += [Storage(tensors=(t,), component=memory) for t, level in plan.levels.items() if level == number]
+        if number < len(plan.loops):
+            nodes += [node for nest in nests.values() for node in nest.above[number]]
+            nodes.append(window_loop(plan.loops[number]))
+    branches = tuple(Nested(nodes=nest.inside) for nest in nests.values())
+    return LoopTree(nodes=(*nodes, Sequential(nodes=branches)))

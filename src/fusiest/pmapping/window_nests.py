@@ -1,0 +1,366 @@
+"""What one Einsum can do below loops that make windows and that it shares with others: all that is not worse than something else.
+
+As the general search, with these loops given: they stand in this order in some gap each, above all other loops. A variable that
+such a loop steps has tiles of several lengths below it (`WindowChains`). Tensors that are exchanged stand above all else here, and
+whoever asks counts their space. Of other holders above one of these loops, others that share it see the space, unless it sinks past.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fusiest.looptree import Compute, Node, Temporal, Tiling
+from fusiest.pmapping.explore import leakage, paths
+from fusiest.pmapping.general import GeneralNests, GeneralSearch, Reserved, Total
+from fusiest.pmapping.general_chains import COUNTED, Chains, allowed_chains, make_chains, spread_chains, tile_options
+from fusiest.pmapping.general_limits import limits
+from fusiest.pmapping.general_nest import Skeleton, Slot
+from fusiest.pmapping.general_origin import GeneralOrigin
+from fusiest.pmapping.general_terms import TermFactor, Terms
+from fusiest.pmapping.nest import HeldTensor, Nest, Rules
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.placement import Placement, placements
+from fusiest.pmapping.plain import beside, constrained_variables, top_fits
+from fusiest.pmapping.problem import make_problem
+from fusiest.pmapping.steps import Steps
+from fusiest.pmapping.table import FusedLimits
+from fusiest.spec import Path, Spec
+
+MOST_TILES = 16
+"""With imperfect tiles, a window of so many rows has all of them, a longer one those that make fewer iterations."""
+
+
+@dataclass(frozen=True)
+class TurnLoop:
+    """A loop that an Einsum shares with others: what it steps there, and how."""
+
+    variable: str
+    tiling: Tiling
+    times: int
+    """Iterations."""
+
+
+@dataclass(frozen=True)
+class TurnNest:
+    """What an Einsum does: holders above each of the common loops, and all below them."""
+
+    above: tuple[tuple[Node, ...], ...]
+    inside: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class TurnRows:
+    """All that an Einsum can do, below loops that it shares with others."""
+
+    costs: Floats
+    """Rows × energy, latency, bits that are reserved above each of the loops, and in all; without exchanged tensors."""
+    origins: tuple[tuple[WindowOrigin, int], ...]
+    explored: int
+    """How many candidates there were."""
+
+    def nest(self, row: int) -> TurnNest:
+        """A row as nodes of a mapping."""
+        origin, own = self.origins[row]
+        return origin.nest(own)
+
+
+@dataclass(frozen=True)
+class TurnsAsked:
+    """What is asked about an Einsum: its common loops, the memory that tensors are exchanged in, and these tensors."""
+
+    loops: tuple[TurnLoop, ...]
+    memory: str
+    exchanged: frozenset[str]
+    stops: frozenset[int]
+    """How many of the loops stand above each of these tensors: their holders stand right below that loop."""
+    alone: frozenset[str]
+    """Tensors that no other Einsum below these loops uses: they may be held above them."""
+    imperfect: bool
+    most: int
+    """Candidates; more are too many."""
+
+
+class TooManyCandidates(Exception):
+    """There is more to look at than was asked for."""
+
+
+def turn_rows(spec: Spec, einsum: str, asked: TurnsAsked) -> TurnRows:
+    """All that an Einsum can do in its turns and nothing else is better than, on any compute."""
+    costs: list[Floats] = [np.empty((0, 3 + len(asked.loops)))]
+    origins: list[tuple[WindowOrigin, int]] = []
+    budget = [asked.most]
+    for path in paths(spec, einsum):
+        for origin, own in _path_rows(spec, path, asked, budget):
+            costs.append(own)
+            origins += [(origin, i) for i in range(len(own))]
+    whole = np.concatenate(costs)
+    best = pareto_rows(np.zeros(len(whole), np.int64), whole)
+    return TurnRows(whole[best], tuple(origins[i] for i in best), asked.most - budget[0])
+
+
+def _path_rows(spec: Spec, path: Path, asked: TurnsAsked, budget: list[int]) -> Iterator[tuple[WindowOrigin, Floats]]:
+    names = [c.name for c in path.components]
+    if asked.memory not in names:
+        return
+    problem = make_problem(path, *constrained_variables(spec, path))
+    nest = Nest(problem, frozenset(), {}, Rules(sink=False, hoist=False), frozenset(), beside(spec, path))
+    at = names.index(asked.memory)
+    search = TurnSearch(nest, (at,), FusedLimits(), True, leakage(spec, problem), asked=asked, budget=budget)
+    if search.usages is not None:  # of what is asked of fanouts, windows of several lengths know nothing
+        raise TooManyCandidates
+    outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
+    common = {loop.variable for loop in asked.loops}
+    for placement in placements(spec, path):
+        backing = {t: placement.holders(t, path)[0] for t in path.einsum.accesses}
+        sets = placement.sets[at]
+        barred = sets is not None and bool(sets.no_fused_loops & common)
+        where = all(m == (at if t in asked.exchanged else outermost) for t, m in backing.items())
+        if where and not barred and top_fits(path, placement):
+            yield from search.found(placement)
+
+
+@dataclass
+class TurnSearch(GeneralSearch):
+    """One Einsum on one compute, below common loops."""
+
+    asked: TurnsAsked = dataclasses.field(kw_only=True)
+    budget: list[int] = dataclasses.field(kw_only=True)
+
+    def count(self, candidates: int) -> None:
+        self.budget[0] -= candidates
+        if self.budget[0] < 0:
+            raise TooManyCandidates
+
+    def found(self, placement: Placement) -> Iterator[tuple[WindowOrigin, Floats]]:
+        """For every order of holders, and every place of the common loops among them."""
+        problem, path = self.nest.problem, self.path
+        lifted = frozenset(HeldTensor(self.memories[0], self.nest.number[t]) for t in self.asked.exchanged)
+        whole = Steps(problem, [placement], lifted).outer_stretch(0, len(path.components))
+        for order in self.nest.orders(frozenset(), self.nest.order_options(whole), whole):
+            skeleton = Skeleton(self.nest, placement, whole, tuple(reversed(order)), True)
+            most = next((i for i, h in enumerate(skeleton.holders) if not self._may_be_above(h)), len(order))
+            for gaps in itertools.combinations_with_replacement(range(most + 1), len(self.asked.loops)):
+                if not all(skeleton.may_loop(o.variable, g) for o, g in zip(self.asked.loops, gaps, strict=True)):
+                    continue
+                slots = {v: self._slots(skeleton, v, gaps) for v in path.einsum.bounds}
+                for passed in self._passed(skeleton, slots, gaps):
+                    yield from WindowNests(self, skeleton, slots, passed, gaps).found()
+
+    def _may_be_above(self, holder: HeldTensor) -> bool:
+        return holder.memory == self.memories[0] and self.nest.names[holder.tensor] in self.asked.alone
+
+    def _slots(self, skeleton: Skeleton, variable: str, gaps: Sequence[int]) -> tuple[Slot, ...]:
+        """The common loop over a variable, if there is one, and places for others, all below all common loops."""
+        own = [Slot(gap) for gap, loop in zip(gaps, self.asked.loops, strict=True) if loop.variable == variable]
+        return (*own, *(s for gap in range(gaps[-1], len(skeleton.gaps)) for s in skeleton.gap_slots(variable, gap)))
+
+    def _passed(
+        self, skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], gaps: Sequence[int]
+    ) -> Iterator[PassedSlots]:
+        """Per holder, the loops right below it that its reservation sinks through: as far as they index its tensor fully, and one
+        more that does so partially. The order of common loops is given, that of others free."""
+        options: list[list[frozenset[tuple[str, int]]]] = []
+        for place, holder in enumerate(skeleton.holders):
+            full, partial = skeleton.nest.full[holder.tensor], skeleton.nest.partial[holder.tensor]
+            through: set[tuple[str, int]] = set()
+            ended = False
+            for number, (gap, loop) in enumerate(zip(gaps, self.asked.loops, strict=True), 1):
+                if gap == place + 1 and not ended:
+                    if loop.variable in full or loop.variable in partial:
+                        through.add((loop.variable, 0))
+                    ended = loop.variable not in full or number in self.asked.stops
+            if ended or place + 1 < gaps[-1]:
+                options.append([frozenset(through)])
+                continue
+            common = {loop.variable for loop in self.asked.loops}
+            below = [
+                (v, i)
+                for v, own in slots.items()
+                for i, slot in enumerate(own)
+                if slot == Slot(place + 1) and not (v in common and i == 0)
+            ]
+            through |= {one for one in below if one[0] in full}
+            last = [frozenset({one}) for one in below if one[0] in partial]
+            options.append([frozenset(through) | one for one in last or [frozenset()]])
+        for chosen in itertools.product(*options):
+            yield dict(enumerate(chosen))
+
+
+PassedSlots = Mapping[int, frozenset[tuple[str, int]]]
+"""Per holder, the loops that its reservation sinks through: variable, and number of the slot."""
+
+
+@dataclass(frozen=True)
+class WindowChains(Chains):
+    """Chains of tiles below a loop that makes windows, which is the first slot."""
+
+    lengths: tuple[tuple[int, int], ...]
+    """Of windows, and how many there are."""
+
+    def take(self, which: Ints) -> WindowChains:
+        return WindowChains(self.variable, self.bound, self.slots, self.tiles[which], self.fused, self.lengths)
+
+    def iterations(self, slot: int) -> Ints:
+        if slot == 0:
+            return np.full(len(self), sum(times for _, times in self.lengths))
+        return super().iterations(slot)
+
+    def loop(self, slot: int) -> Ints:
+        return self.tiles[:, 0] if slot == 0 else super().loop(slot)
+
+    def _first_extents(self, query: str) -> tuple[list[Ints], list[Ints], int]:
+        if not query:
+            return super()._first_extents(query)
+        own = self.lengths if query[0] == COUNTED else ((max(length for length, _ in self.lengths), 1),)
+        return [np.full(len(self), length) for length, _ in own], [np.full(len(self), n) for _, n in own], 1
+
+
+def _tile_sizes(length: int, imperfect: bool) -> Sequence[int]:
+    return range(1, length + 1) if imperfect and length <= MOST_TILES else tile_options(length, imperfect)
+
+
+def _window_chains(skeleton: Skeleton, loop: TurnLoop, slots: tuple[Slot, ...], imperfect: bool) -> WindowChains:
+    """All chains below a common loop. Perfect tiles divide some window, and may leave a rest of others."""
+    bound = skeleton.path.einsum.bounds[loop.variable]
+    lengths = loop.tiling.lengths(bound, loop.times)
+    if loop.tiling.windowed:
+        bound = max(loop.tiling.range(i, bound)[1] for i in range(loop.tiling.last(bound, loop.times) + 1))
+    longest = max(lengths)
+    sizes = {t for length in lengths for t in _tile_sizes(length, imperfect)}
+
+    def options(extent: int) -> tuple[int, ...]:
+        return tuple(sorted({t for t in sizes if t <= extent} | set(_tile_sizes(extent, imperfect))))
+
+    tiles = spread_chains(skeleton, loop.variable, slots[1:], longest, options)
+    whole = np.column_stack([np.full(len(tiles), longest), tiles])
+    chains = WindowChains(loop.variable, bound, slots, whole, 0, tuple(lengths.items()))
+    return chains.take(np.flatnonzero(allowed_chains(skeleton, chains)))
+
+
+class WindowNests(GeneralNests):
+    """All tiles of one skeleton with given common loops."""
+
+    search: TurnSearch
+
+    def __init__(
+        self,
+        search: TurnSearch,
+        skeleton: Skeleton,
+        slots: Mapping[str, tuple[Slot, ...]],
+        passed: PassedSlots,
+        gaps: Sequence[int],
+    ) -> None:
+        super().__init__(search, skeleton, slots, {})
+        self.through, self.gaps_of_loops = passed, tuple(gaps)
+
+    def found(self) -> Iterator[tuple[WindowOrigin, Floats]]:
+        """Rows that nothing is better than: energy, latency, bits above each loop, and all."""
+        found = {v: self._chains(v) for v in self.variables}
+        chains = {v: own for v, (own, _) in found.items()}
+        if any(not len(own) for own in chains.values()):
+            return
+        terms = Terms(self.variables)
+        self._charge(terms)
+        self._reserve(terms)
+        known = {v: factors for v, (_, factors) in found.items()}
+        limited = limits(self.skeleton, chains, self.search.usages)
+        state = self._combiner(terms, chains, limited, known).run()
+        if not len(state):
+            return
+        values = state.products @ terms.matrix()
+        energy, latency = self._energy_latency(terms, values, state)
+        bits = np.zeros((len(values), len(self.gaps_of_loops) + 1))
+        for level in range(bits.shape[1]):
+            name = Reserved(self.search.memories[0], (level, 0))
+            if name in terms.criteria:
+                bits[:, level] = values[:, terms.criteria[name]]
+        tiles = {v: chains[v].tiles[state.choice[:, i]] for i, v in enumerate(self.variables)}
+        origin = WindowOrigin(self.skeleton, self.slots, {}, tiles, self.through, self.gaps_of_loops, self.search.asked)
+        yield origin, np.column_stack([energy, latency, np.cumsum(bits, axis=1)])
+
+    def _chains(self, variable: str) -> tuple[Chains, dict[TermFactor, Floats]]:
+        loop = next((one for one in self.search.asked.loops if one.variable == variable), None)
+        slots = self.slots[variable]
+        key = variable, slots, self.skeleton.holders, self.skeleton.placement.held
+        if key not in self.search.chains:
+            if loop is not None:
+                made: Chains = _window_chains(self.skeleton, loop, slots, self.search.asked.imperfect)
+            else:
+                made = make_chains(self.skeleton, variable, slots, frozenset(), 0, self.search.asked.imperfect)
+            self.search.chains[key] = made, {}
+        return self.search.chains[key]
+
+    def _reserve(self, terms: Terms) -> None:
+        components, memory = self.search.path.components, self.search.memories[0]
+        for place, holder in enumerate(self.skeleton.holders):
+            through = self.through[place]
+
+            def counts(v: str, i: int, slot: Slot, place: int = place, holder: HeldTensor = holder) -> bool:
+                if slot.dimension is not None:
+                    return self.skeleton.dimensions[slot.dimension][0] <= holder.memory
+                return slot.gap <= place or (v, i) in self.through[place]
+
+            which = tuple(tuple(i for i, slot in enumerate(own) if counts(v, i, slot)) for v, own in self.slots.items())
+            name = self.search.nest.names[holder.tensor]
+            bits = float(components[holder.memory].bits_per_value[name])
+            products = [(n * bits, key) for n, key in self.search.footprints.products(holder.tensor, which)]
+            weights: dict[object, float] = {}
+            if math.isfinite(components[holder.memory].size):
+                weights[Total(holder.memory)] = 1.0
+            if holder.memory == memory:
+                above = sum(gap <= place for gap in self.gaps_of_loops) + len(through)
+                weights[Reserved(memory, (min(above, len(self.gaps_of_loops)), 0))] = 1.0
+            terms.add(products, weights)
+
+
+@dataclass(frozen=True)
+class WindowOrigin(GeneralOrigin):
+    """Rows found below common loops."""
+
+    through: PassedSlots
+    gaps: tuple[int, ...]
+    asked: TurnsAsked
+
+    def nest(self, row: int) -> TurnNest:
+        skeleton = self.skeleton
+        own = self._own_loops(row)
+        above = []
+        start = 0
+        for gap in self.gaps:
+            nodes: list[Node] = []
+            for place in range(start, gap):
+                nodes += [skeleton.nest.toll(t) for g, t in skeleton.tolls if g == place]
+                nodes.append(skeleton.nest.storage(skeleton.holders[place]))
+            above.append(tuple(nodes))
+            start = gap
+        inside: list[Node] = []
+        for gap in range(start, len(skeleton.gaps)):
+            through = self.through.get(gap - 1, frozenset())
+            full = skeleton.nest.full[skeleton.holders[gap - 1].tensor] if gap else frozenset()
+            here = [(v, i, tile) for v, i, tile in own if self.slots[v][i] == Slot(gap)]
+            here.sort(key=lambda loop: ((loop[0], loop[1]) not in through, loop[0] not in full))
+            inside += [Temporal(rank_variable=v, tile_shape=tile) for v, _, tile in here]
+            inside += self._tail(gap, [(self.slots[v][i], v, tile) for v, i, tile in own])
+            if gap < len(skeleton.holders):
+                inside.append(skeleton.nest.storage(skeleton.holders[gap]))
+        inside.append(Compute(einsum=skeleton.path.einsum.name, component=skeleton.path.compute.name))
+        return TurnNest(tuple(above), tuple(inside))
+
+    def _own_loops(self, row: int) -> list[tuple[str, int, int]]:
+        """Loops with more than one iteration, but for the common ones: variable, slot, tile."""
+        common = {loop.variable for loop in self.asked.loops}
+        found = []
+        for v in self.slots:
+            tiles = self.tiles[v][row].tolist()
+            extent = tiles[0] if v in common else self.skeleton.path.einsum.bounds[v]
+            for i, tile in enumerate(tiles):
+                if tile < extent:
+                    found.append((v, i, tile))
+                extent = tile
+        return found
