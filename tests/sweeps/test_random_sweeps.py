@@ -47,6 +47,7 @@ class Here:
     def submit(self, key: str, task: SweepTask) -> None:
         if isinstance(task, SearchTask) and task.family:
             compared["from tables"] += bool(own_shelf().tables(task.spec, task.options))
+            compared["from a front of sizes"] += own_shelf().result(task.spec, task.options) is not None
             compared["begun with mappings"] += bool(own_shelf().start(task.family))
         self.done.append((key, attempt(task)))
 
@@ -79,7 +80,7 @@ arch:
     actions: [{name: compute, energy: 0.5, throughput: 4}]
 """
 PARAMETERS = {
-    "GLB.size": [256, 600, 1500, 2500, 4000], "DRAM.read.throughput": [2, 9, 40], "DRAM.write.energy": [9, 30],
+    "GLB.size": [256, 500, 600, 800, 1500, 1700, 2500, 4000], "DRAM.read.throughput": [2, 9, 40], "DRAM.write.energy": [9, 30],
     "GLB.read.throughput": [3, 64], "GLB.leak_power": [0, 0.5], "PE.X.fanout": [1, 4], "MAC.compute.energy": [0.5, 2],
 }  # fmt: skip
 SWITCHED = (
@@ -192,13 +193,26 @@ def _points(designs: list[DesignFigures], names: tuple[str, ...]) -> list[tuple[
     return sorted({tuple(float(f"{float(getattr(d, name)):.10g}") for name in names) for d in designs})
 
 
+def test_fronts_of_sizes_equal_map(tmp_path: Path) -> None:
+    """One search answers for smaller sizes whose best costs little more; the others are searched."""
+    before = compared["from a front of sizes"]
+    (tmp_path / "spec.yaml").write_text(CHIP % {"leak": 0.1, "speed": 2, "size": 2000, "latency": "", "fanout": 2})
+    shape = {"N_EINSUMS": 2, "M": 12, "KN": 8}
+    sizes = [*range(400, 1600, 150), 2500]
+    fields = {"arch": str(tmp_path / "spec.yaml"), "workloads": [{"file": "matmuls", "defines": shape}], "objective": "edp",
+              "parameters": {"GLB.size": sizes}}  # fmt: skip
+    for answer in run(fields, Reuse(covered=False), tmp_path / "runs"):
+        check(answer, mapped(tmp_path, answer, "edp", shape))
+    assert compared["from a front of sizes"] > before
+
+
 def test_enough_was_compared() -> None:
     """Runs after the test above, in the same process."""
     tried = compared["sweeps"]
     if compared["searched"]:
         print(dict(compared))
         assert compared["searched"] > 5
-        kinds = ("covered", "pruned", "from tables", "begun with mappings", "between")
+        kinds = ("covered", "pruned", "from tables", "begun with mappings", "between", "from a front of sizes")
         for kind in kinds if tried >= 50 else kinds[: 0 if PROVE else 1]:
             assert compared[kind] > 0, kind
         if tried >= 200:

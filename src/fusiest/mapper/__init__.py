@@ -10,7 +10,8 @@ from fusiest.doors import lazy
 if TYPE_CHECKING:
     from fusiest.mapper.depth_first import stack_tree
     from fusiest.mapper.document import evaluation_json, json_text, result_json, spec_and_hash
-    from fusiest.mapper.mapper import checked_mapping, map, run
+    from fusiest.mapper.mapper import checked_mapping, from_front, map, run
+    from fusiest.mapper.nearby import SizeFront
     from fusiest.mapper.options import Options
     from fusiest.mapper.profile import Profile
     from fusiest.mapper.progress import Progress, Step
@@ -25,10 +26,42 @@ if TYPE_CHECKING:
     from fusiest.mapper.window_plans import has_halos
 
 __all__ = [
-    "GIVEN", "Improvement", "LayerNest", "Mapping", "Options", "Profile", "Progress", "Result", "StackPlan", "Stats",
-    "Step", "Stop", "asked_of", "checked_mapping", "cpu_seconds", "evaluation_json", "explore_all", "features",
-    "given_mapping", "has_halos", "image_variables", "json_text", "load_any", "load_best", "made_now", "map",
-    "mappings_on", "peak_rss_bytes", "plans_of_stack", "result_json", "result_on", "run", "spec_and_hash", "stack_tree",
+    "GIVEN",
+    "Improvement",
+    "LayerNest",
+    "Mapping",
+    "Options",
+    "Profile",
+    "Progress",
+    "Result",
+    "SizeFront",
+    "StackPlan",
+    "Stats",
+    "Step",
+    "Stop",
+    "asked_of",
+    "checked_mapping",
+    "cpu_seconds",
+    "evaluation_json",
+    "explore_all",
+    "features",
+    "from_front",
+    "given_mapping",
+    "has_halos",
+    "image_variables",
+    "json_text",
+    "load_any",
+    "load_best",
+    "made_now",
+    "map",
+    "mappings_on",
+    "peak_rss_bytes",
+    "plans_of_stack",
+    "result_json",
+    "result_on",
+    "run",
+    "spec_and_hash",
+    "stack_tree",
     "usual_windows",
 ]  # fmt: skip
 
@@ -37,7 +70,8 @@ if not TYPE_CHECKING:
         __name__,
         depth_first="stack_tree",
         document="evaluation_json json_text result_json spec_and_hash",
-        mapper="checked_mapping map run",
+        mapper="checked_mapping from_front map run",
+        nearby="SizeFront",
         options="Options",
         profile="Profile",
         progress="Progress Step",

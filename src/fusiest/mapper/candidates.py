@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from fusiest.joining import History, JoinProblem, KnownCosts, Pick, picks
 from fusiest.mapper.result import Mapping
+from fusiest.objective import Objective
 
 
 class Candidate(NamedTuple):
@@ -30,9 +31,15 @@ class KnownMapping(NamedTuple):
     """A complete mapping that was known before the search: of a design that is much like this one."""
 
     costs: KnownCosts
-    mapping: Mapping
+    mapping: Mapping | None
+    """None if it does not fit here. What does cannot be much worse, most likely."""
     einsums: tuple[frozenset[str], ...]
     """Fused sets, in order."""
+
+    def times(self, factor: float, objective: Objective) -> KnownMapping:
+        """With costs that score so much more."""
+        scale = factor**0.5 if objective.is_product else factor
+        return self._replace(costs=KnownCosts(self.costs.energy * scale, self.costs.latency * scale))
 
     def cuts(self) -> frozenset[frozenset[str]]:
         """Sets of finished Einsums after which no loop is open."""

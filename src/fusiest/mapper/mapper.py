@@ -13,7 +13,7 @@ import numpy as np
 
 from fusiest import interrupt
 from fusiest.collector import collected_after, collector_paused
-from fusiest.errors import FusiestError, OutOfMemory, SpecError, did_you_mean
+from fusiest.errors import FusiestError, InvalidMapping, OutOfMemory, SpecError, did_you_mean
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts, Switches, join_problem, trace
 from fusiest.looptree import LoopTree
@@ -21,6 +21,7 @@ from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, explore_alon
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.depth_first import depth_first
 from fusiest.mapper.diagnose import why_not_joined
+from fusiest.mapper.nearby import SizeFront, search_front, search_near
 from fusiest.mapper.notebook import notebook_progress
 from fusiest.mapper.options import Options, hinting
 from fusiest.mapper.progress import Progress
@@ -47,6 +48,8 @@ class Known(NamedTuple):
     start: Sequence[LoopTree] = ()
     shared: bool = False
     """Whether other searches use the tables, too: they must have all pmappings, not only what can beat the best that this one knows."""
+    front: SizeFront | None = None
+    """To be filled in, if it is worth it."""
 
 
 @hinting
@@ -121,16 +124,18 @@ def run(
     executor: concurrent.futures.Executor | None = None,
     tables: dict[str, Table] | None = None,
     start: Sequence[LoopTree] = (),
+    front: SizeFront | None = None,
 ) -> Result:
     """Map with checked options. `tables`: those of Einsums that are known; those that the search explores are added.
     `start`: mappings that may be good, to begin with; those that are not valid do not count.
+    `front`: gets what is best for smaller sizes of a memory, as far as that takes little more time.
 
     Ctrl-C ends the search with what it has found, or with an exception if that is nothing.
     """
     with interrupt.deferred():
         try:
             say: Progress = progress or (lambda step: None)
-            known = Known(tables if tables is not None else {}, start, shared=tables is not None)
+            known = Known(tables if tables is not None else {}, start, tables is not None, front)
             if spec.dataflow is not None and spec.dataflow.depth_first is not None:
                 return depth_first(
                     spec, options, collected_after(lambda part, own: _run(part, own, lambda step: None, executor)), say
@@ -223,18 +228,26 @@ def _run(
     alone_is_all = known and not exploration.fused
     problem = known[0].problem if alone_is_all else grouped(spec, options, exploration.tables)
     deadline = 0.0 if alone_is_all or exploration.stopped == "interrupt" else clock.at(1.0)
+    begun = list(known_mappings(spec, options, given.start))
+    guesses = [one for one in begun if one.mapping is None]
     candidates: list[Candidate | KnownMapping] = [
         *known,
         *exploration.known,
-        *known_mappings(spec, options, given.start),
+        *(one for one in begun if one.mapping is not None),
     ]
     search = Search(problem, options, stats.orders == "all", say, stats, deadline, candidates)
-    proof = _search(search, explorer, exploration)
+    proof = None
+    if exploration.stopped is None:
+        with interrupt.limited(None, options.most_memory, rss_bytes):
+            proof = search_front(search, given.front) if given.front is not None else search_near(search, guesses)
+    proof = proof or _search(search, explorer, exploration)
     if not search.candidates:
         raise why_not_joined(problem)
     mappings = traced(spec, search)
     stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
     stats.peak_rss_bytes = peak_rss_bytes()
+    if given.front is not None:
+        given.front.stats = stats
     return Result(spec, options.objective, mappings, proof.optimal, proof.gap, stats, proof.stopped, options)
 
 
@@ -264,12 +277,28 @@ def traced(spec: Spec, search: Search) -> list[Mapping]:
     with interrupt.finishing():
         for candidate in search.best():
             if isinstance(candidate, KnownMapping):
+                assert candidate.mapping is not None
                 mappings.append(candidate.mapping)
                 continue
             joins, costs = candidate.joins(), candidate.costs
             tree, order = trace(candidate.problem, joins), tuple(pick.einsum for pick in joins)
             mappings.append(checked_mapping(spec, order, tree, costs.energy, costs.latency, search.options.finished))
     return sorted(mappings, key=lambda m: (m.energy, m.latency))
+
+
+def from_front(spec: Spec, options: Options, front: SizeFront, bits: float) -> Result | None:
+    """The result for a smaller size of a memory, if the front that another search has filled in goes so far."""
+    candidate = front.best_within(bits)
+    if candidate is None or front.stats is None:
+        return None
+    begin, cpu = time.perf_counter(), cpu_seconds()
+    joins, costs = candidate.joins(), candidate.costs
+    order = tuple(pick.einsum for pick in joins)
+    tree = trace(candidate.problem, joins)
+    mapping = checked_mapping(spec, order, tree, costs.energy, costs.latency, options.finished)
+    wall, used = time.perf_counter() - begin, cpu_seconds() - cpu
+    stats = replace(front.stats, wall_seconds=wall, cpu_seconds=used, exploring_seconds=0.0)
+    return Result(spec, options.objective, [mapping], True, 0.0, stats, None, options)
 
 
 def _table_stats(spec: Spec, options: Options, tables: TypingMapping[str, Table], seconds: float) -> Stats:
@@ -293,15 +322,22 @@ def grouped(spec: Spec, options: Options, tables: TypingMapping[str, Table]) -> 
 
 
 def known_mappings(spec: Spec, options: Options, trees: Iterable[LoopTree]) -> Iterator[KnownMapping]:
-    """Those that are valid on a spec, and what they cost there. (What a search for all sizes of a memory needs is not known.)"""
-    for tree in trees if options.usage is None and options.windows == "none" else ():
+    """Those that are valid on a spec, and what they cost there; and the first, if it does not fit. (What a search for all sizes
+    of a memory needs is not known.)
+    """
+    for i, tree in enumerate(trees if options.usage is None and options.windows == "none" else ()):
+        fits = True
         try:
             found = evaluate(spec, tree)
+        except InvalidMapping:
+            if i > 0:
+                continue
+            found, fits = evaluate(spec, tree, fits=False), False
         except FusiestError:
             continue
         if not (options.finished and found.warnings):
             sets = tuple(frozenset(one.einsums) for one in fused_sets(spec, tree))
-            mapping = Mapping(tree, einsum_order(tree), found)
+            mapping = Mapping(tree, einsum_order(tree), found) if fits else None
             yield KnownMapping(KnownCosts(found.energy, found.latency), mapping, sets)
 
 

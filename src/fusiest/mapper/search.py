@@ -116,15 +116,11 @@ class Search:
         except MemoryError:
             return Proof(False, 1.0, stopped)
 
-    def look(self) -> None:
-        """Only a first pass."""
-        self._first_pass()
-
     def best_words(self) -> str:
         """The best mapping so far, in words."""
         if not self.candidates:
             return ""
-        energy, latency, _ = self._best_known().costs
+        energy, latency, _ = self.best_known().costs
         return f"best so far: {si(energy, 'J')}, {si(latency, 's')}"
 
     def best(self) -> list[Candidate | KnownMapping]:
@@ -135,7 +131,7 @@ class Search:
         if objective.is_front:
             chosen = pareto_rows(np.zeros(len(energy), np.int64), np.column_stack([energy, latency, usage]))
         elif self.incumbents.watched is not None:
-            chosen = _least_by_usage(score, usage)
+            chosen = least_by_usage(score, usage)
         else:
             chosen = best_rows(objective, energy, latency)[:1]
         return [self.candidates[i] for i in chosen]
@@ -143,22 +139,23 @@ class Search:
     # --- passes -------------------------------------------------------------------------------------------------------
 
     def _passes(self) -> None:
-        if not self._first_pass():
+        if not self.look():
             self.frontier = first_level(self.problem)
             self._reduce()
             self._bound_stretches()
             if not self._join_below():
                 self._join(self.problem, self._pass(all_orders=self.all_orders))
 
-    def _first_pass(self) -> bool:
+    def look(self, first: Coarse = FIRST_PASS) -> bool:
         """A coarse pass for good mappings, finer while it finds none; whether it was exact, so that nothing is left to do.
 
         It takes the listed order: good enough for mappings to beat, and far fewer joins.
         """
-        given = any(isinstance(one, KnownMapping) for one in self.candidates)
-        if given and self._gap() <= _CLOSE_GAP:
+        known_before = [one for one in self.candidates if isinstance(one, KnownMapping)]
+        given = bool(known_before)
+        if given and (any(one.mapping is None for one in known_before) or self._gap() <= _CLOSE_GAP):
             return False
-        coarse, known = FIRST_PASS if self.options.coarse else None, len(self.candidates)
+        coarse, known = first if self.options.coarse else None, len(self.candidates)
         if coarse is not None and self._first_pass_by_layers(coarse):
             return False
         while coarse is not None:
@@ -222,7 +219,7 @@ class Search:
             return False
         with np.errstate(invalid="ignore"):  # what cannot be completed needs infinitely much
             gap, found = self._gap(), len(self.candidates)
-        best = self._best_known().costs
+        best = self.best_known().costs
         for share in _SHARES_OF_GAP if gap > CLOSE else ():
             factor = 1 - gap * (1 - share)
             self.below = self._best_score() * factor
@@ -279,7 +276,7 @@ class Search:
         if len(self.problem.order) < WORTHWHILE_EINSUMS or not self._can_prune():
             return
         self._say(Step("bounding stretches of Einsums", self.best_words()))
-        best = self._best_known()
+        best = self.best_known()
         weights = self._weights_near(best.costs)
         if any(weights):
             self._set_weights(weights)
@@ -354,7 +351,8 @@ class Search:
         """Whether there is something to beat that bounds may be held against."""
         return self.options.bounds and bool(self.candidates) and not self.options.usage
 
-    def _best_known(self) -> Candidate | KnownMapping:
+    def best_known(self) -> Candidate | KnownMapping:
+        """Of all candidates, the one that scores least."""
         energy, latency, _ = self._known()
         return self.candidates[int(np.argmin(self.options.minimized.score(energy, latency)))]
 
@@ -391,7 +389,7 @@ def _ratio(known: Floats, least: Floats) -> Floats:
         return np.where(known <= least, 1.0, known / least)
 
 
-def _least_by_usage(score: Floats, usage: Floats) -> Ints:
+def least_by_usage(score: Floats, usage: Floats) -> Ints:
     """Mappings from the best down, each with less usage than all before it."""
     order = np.lexsort((usage, score))
     least = np.minimum.accumulate(usage[order])

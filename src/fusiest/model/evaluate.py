@@ -26,17 +26,17 @@ MOST_NODES = 10_000_000
 """On all ways from the root to a compute."""
 
 
-def evaluate(spec: Spec, mapping: LoopTree | None = None) -> Evaluation:
+def evaluate(spec: Spec, mapping: LoopTree | None = None, fits: bool = True) -> Evaluation:
     """What a mapping costs. Raises InvalidMapping where the architecture cannot run it.
 
-    Without a mapping, the spec's own is evaluated.
+    Without a mapping, the spec's own is evaluated. If it need not fit, sizes of memories do not count.
     """
     tree = mapping if mapping is not None else spec.mapping
     if tree is None:
         raise SpecError("no file has a section 'mapping:'")
     check_tree(spec, tree)
     try:
-        result = _evaluate(spec, tree)
+        result = _evaluate(spec, tree, fits)
     except OverflowError:
         raise SpecError("the sizes are too large for numbers of 64 bits", _place_of(tree.nodes[0])) from None
     if not math.isfinite(result.edp):
@@ -71,10 +71,10 @@ def take_apart(spec: Spec, tree: LoopTree) -> Anatomy:
     return Anatomy(paths, nests, bound, occupancy(common), out_of_turn(common, spec.info.producers))
 
 
-def _evaluate(spec: Spec, tree: LoopTree) -> Evaluation:
+def _evaluate(spec: Spec, tree: LoopTree, fits: bool) -> Evaluation:
     parts = take_apart(spec, tree)
     bound = parts.bound
-    peaks = _check_capacity(parts.nests, bound, parts.held)
+    peaks = _check_capacity(parts.nests, bound, parts.held, fits)
     shares = {nest.einsum.name: evaluate_einsum(spec, nest, bound[nest.einsum.name]) for nest in parts.nests}
     leak = sum(j for e in shares.values() for (_, _, action), j in e.energies.items() if action == "leak")
     dynamic = sum(j for e in shares.values() for (_, _, action), j in e.energies.items() if action != "leak")
@@ -245,14 +245,14 @@ def _check_fanout(nest: EinsumNest) -> None:
 
 
 def _check_capacity(
-    nests: list[EinsumNest], bound: Mapping[str, Mapping[str, BoundComponent]], held: Occupancy
+    nests: list[EinsumNest], bound: Mapping[str, Mapping[str, BoundComponent]], held: Occupancy, fits: bool
 ) -> dict[str, int | float]:
     peaks: dict[str, int | float] = {}
     for nest, total, parts in zip(nests, held.totals(), held.per_einsum, strict=True):
         for memory, bits in total.items():
             peaks[memory] = max(peaks.get(memory, 0), bits)
             size = bound[nest.einsum.name][memory].size
-            if bits > size:
+            if bits > size and fits:
                 shares = ", ".join(f"{t} {b:,}" for (m, t), b in parts.items() if m == memory)
                 raise InvalidMapping(
                     f"{memory} holds {bits:,} bits while Einsum {nest.einsum.name} runs, {bits - size:,} more than its size "

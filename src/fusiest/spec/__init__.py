@@ -51,6 +51,7 @@ from fusiest.spec.resultfile import (
     text_of,
 )
 from fusiest.spec.scope import EinsumNames
+from fusiest.spec.sharing import bind_everything, with_nodes_of
 from fusiest.spec.spec import Spec
 from fusiest.spec.specfiles import KINDS, find_file
 from fusiest.spec.template import undeclared, written_as_is
@@ -63,11 +64,11 @@ __all__ = [
     "DepthFirst", "EinsumInfo", "EinsumNames", "Included", "Includes", "ListNode", "MapNode", "Memory",
     "MemoryConstraints", "NameSet", "Path", "PlacementSets", "Record", "ScalarNode", "Spec", "SpecOrigin", "Stepping",
     "Value", "WorkloadInfo", "YamlNode", "architecture", "architecture_names", "beside", "best_mapping", "bind",
-    "bind_node", "boolean", "bundled", "bundled_names", "combined", "computes", "constrained", "defines_of", "describe",
+    "bind_everything", "bind_node", "boolean", "bundled", "bundled_names", "combined", "computes", "constrained", "defines_of", "describe",
     "dump", "dump_mapping", "evaluate_expression", "explicit_einsum", "filled", "find_file", "flatten", "known_fields",
     "known_objective", "library_classes", "library_files", "library_text", "list_of", "load", "load_nodes",
     "load_texts", "memory_names", "names_in", "no_tag", "number", "number_of", "objective_of", "parse_einsum",
     "parse_expression", "parse_nodes", "part_of", "path_nodes", "placement_sets", "plain_scalar", "project_folder",
     "read_bool", "read_document", "read_expression", "read_int", "read_list", "read_text", "tag_of", "text_of",
-    "text_of_file", "undeclared", "written_as_is",
+    "text_of_file", "undeclared", "with_nodes_of", "written_as_is",
 ]  # fmt: skip

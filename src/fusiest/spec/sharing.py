@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from fusiest.spec import architecture as arch
+from fusiest.spec.binding import architecture_names, bind_node
 from fusiest.spec.spec import Spec
 
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -33,6 +34,46 @@ def share_bound(spec: Spec, other: Spec) -> None:
     taken = [str(node.name) for node in mine if id(node) in same and not names & _words(node)]
     bound = {einsum: {name: known[name] for name in taken} for einsum, known in other.bound.items()}
     spec.take_bound(bound, len(mine) == len(theirs) and all(map(_placed_alike, mine, theirs)))
+
+
+def with_nodes_of(spec: Spec, other: Spec) -> Spec:
+    """The same spec, in which nodes that are equal to those of another one are those."""
+    known = {str(node.name): node for node in arch.flatten(other.require_arch().nodes)}
+
+    def shared(nodes: tuple[arch.ArchitectureNode, ...]) -> tuple[arch.ArchitectureNode, ...]:
+        found: list[arch.ArchitectureNode] = []
+        for node in nodes:
+            if isinstance(node, (arch.Fork, arch.Parallel)):
+                found.append(dataclasses.replace(node, nodes=shared(node.nodes)))
+            else:
+                mine = known.get(str(node.name))
+                found.append(mine if mine == node else _with_parts_of(node, mine))
+        return tuple(found)
+
+    architecture = spec.require_arch()
+    made = dataclasses.replace(spec, arch=dataclasses.replace(architecture, nodes=shared(architecture.nodes)))
+    return made.came_from(spec.origin) if spec.origin is not None else made
+
+
+def _with_parts_of(node: arch.Container, other: arch.Container | None) -> arch.Container:
+    if type(node) is not type(other):
+        return node
+    same = {f: getattr(other, f) for f in _PLACED if hasattr(node, f) and getattr(node, f) == getattr(other, f)}
+    return dataclasses.replace(node, **same)
+
+
+def bind_everything(spec: Spec) -> None:
+    """Evaluate what was not taken over, so that the next spec can take it over."""
+    nodes = list(arch.flatten(spec.require_arch().nodes))
+    for info in spec.info.einsums.values():
+        shared, names = spec.bound.get(info.name, {}), None
+        found = spec.bound[info.name] = {}
+        for node in nodes:
+            if str(node.name) not in shared:
+                names = names or architecture_names(spec, info)
+                found[str(node.name)] = bind_node(node, info, names)
+            else:
+                found[str(node.name)] = shared[str(node.name)]
 
 
 def _around(spec: Spec) -> tuple[object, ...]:

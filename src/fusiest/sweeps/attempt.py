@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 from fusiest.errors import FusiestError, OutOfMemory, SpecError
 from fusiest.mapper import Options, Result
-from fusiest.spec import Spec, combined
+from fusiest.spec import Spec, bind_everything, combined, with_nodes_of
+from fusiest.sweeps.canonical import RunForm
 
 SAME = 1e-12
 """Costs on two designs that are so close, relatively, are the same: the same sums were rounded."""
@@ -28,11 +29,25 @@ class PackedSpec:
     work: bytes
 
     def unpacked(self) -> Spec:
-        """The spec."""
-        return combined(pickle.loads(self.machine), _unpacked(self.work), checked=True)
+        """The spec. It shares what it can with the one before of the same workload."""
+        before = _LATEST.get(self.work)
+        machine = pickle.loads(self.machine)
+        if before is not None:
+            machine = with_nodes_of(machine, before)
+        spec = combined(machine, _unpacked(self.work), checked=True, like=before)
+        bind_everything(spec)
+        if len(_LATEST) >= _MOST_WORKLOADS:
+            _LATEST.clear()
+        _LATEST[self.work] = spec
+        return spec
 
 
-@functools.lru_cache(4)
+_MOST_WORKLOADS = 4
+_LATEST: dict[bytes, Spec] = {}
+"""The latest spec of each workload."""
+
+
+@functools.lru_cache(_MOST_WORKLOADS)
 def _unpacked(work: bytes) -> Spec:
     return pickle.loads(work)  # type: ignore[no-any-return]
 
@@ -59,6 +74,10 @@ class SearchTask(_OfSpec):
     options: Options
     family: str = ""
     """Runs of a family may share tables: a process that has done one is the best for the next. Empty: none are shared."""
+    watch: str = ""
+    """A memory of which many smaller sizes will be asked for."""
+    form: RunForm | None = None
+    """The spec's, if it is known."""
 
 
 @dataclass(frozen=True)
@@ -120,20 +139,26 @@ def _refused(task: SweepTask, error: FusiestError) -> Outcome:
 
 
 def _search(task: SearchTask) -> Outcome:
-    from fusiest.mapper import result_json, run
+    from fusiest.mapper import SizeFront, result_json, run
     from fusiest.sweeps.shelf import Shelf, own_shelf
     from fusiest.sweeps.store import packed
 
     shelf = own_shelf() if task.family else Shelf()
-    tables = shelf.tables(task.spec, task.options)
-    try:
-        result = run(task.spec, task.options, tables=tables, start=shelf.start(task.family))
-    except (MemoryError, OutOfMemory):
-        if not shelf.kept:
-            raise
-        shelf.kept.clear()  # what is kept for others must not be what is too much
-        return _search(task)
-    shelf.keep(task.spec, task.options, tables)
+    if task.form is not None:
+        shelf.expect(task.spec, task.options, task.form)
+    result = shelf.result(task.spec, task.options)
+    if result is None:
+        tables, front = shelf.tables(task.spec, task.options), SizeFront(task.watch) if task.watch else None
+        try:
+            start = () if shelf.passed else shelf.start(task.family)
+            result = run(task.spec, task.options, tables=tables, start=start, front=front)
+        except (MemoryError, OutOfMemory):
+            if not shelf.kept:
+                raise
+            shelf.clear()  # what is kept for others must not be what is too much
+            return _search(task)
+        shelf.keep(task.spec, task.options, tables)
+        shelf.keep_front(task.spec, task.options, front)
     shelf.keep_mappings(task.family, [mapping.looptree for mapping in result.mappings])
     best = result.best(result.aim)
     status, reason = _judged(result)

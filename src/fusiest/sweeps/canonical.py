@@ -16,7 +16,8 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,14 +57,33 @@ class RunForm:
         """Whether this design is at least as good as the other in every figure, and alike in all else."""
         return self.family == other.family and all(a >= b for a, b in zip(self.figures, other.figures, strict=True))
 
+    def size_to_watch(self, others: Iterable[RunForm]) -> str:
+        """The memory by whose smaller sizes alone others differ from this one, most of them; empty if there is none."""
+        found: Counter[str] = Counter()
+        for other in others:
+            changed = {room for a, b, room in zip(self.figures, other.figures, self.rooms, strict=False) if a != b}
+            if len(changed) == 1 and self.nowhere_worse(other):
+                found.update(changed - {""})
+        return found.most_common(1)[0][0] if found else ""
+
+    def has_room(self, least: RunForm) -> bool:
+        """Whether its memories are at least as large."""
+        sizes = zip(self.figures, least.figures, self.rooms, strict=False)
+        return all(a >= b * (1 - 1e-12) for a, b, room in sizes if room)
+
+    def without_sizes(self, memories: Collection[str]) -> str:
+        """A hash that is the same for runs which differ only in sizes of these memories."""
+        figures = [x for x, room in zip(self.figures, self.rooms, strict=True) if room not in memories]
+        return _sha([self.family, [repr(x) for x in figures]])
+
     def with_sizes(self, needed: Mapping[str, float]) -> RunForm:
         """As it would be with memories of no more than these sizes; no run's form, but to compare with."""
         figures = zip(self.figures, self.rooms or [""] * len(self.figures), strict=True)
         return RunForm("", self.family, tuple(min(x, needed.get(room, x)) for x, room in figures), self.rooms)
 
 
-def run_form(spec: Spec, options: Options, sizeless: frozenset[str] = frozenset()) -> RunForm:
-    """A spec and the options that change the answer. `sizeless`: memories whose sizes do not count."""
+def run_form(spec: Spec, options: Options) -> RunForm:
+    """A spec and the options that change the answer."""
     places: dict[tuple[str, tuple[float, ...]], int] = {}
     einsums = []
     sized: set[str] = set()
@@ -73,8 +93,6 @@ def run_form(spec: Spec, options: Options, sizeless: frozenset[str] = frozenset(
         for node in arch.flatten(spec.require_arch().nodes):
             component = bound[str(node.name)]
             own, rest = _known_split(component)
-            if component.name in sizeless and component.total_latency is None:
-                own = (*own[:-1], 0.0)
             if component.kind == "memory" and component.total_latency is None:
                 sized.add(component.name)
             # A component has the same figures in most Einsums: they are listed once.
@@ -190,7 +208,8 @@ def _known_placement(spec: Spec, node: arch.Container, info: EinsumInfo) -> str 
     if spec.variable_values[1]:  # what these come to may depend on components
         return make()
     # Names that depend neither on choices nor on components are the Einsum's and the variables.
-    return str(_FORMS.get((tensors, info, spec.variables, spec.require_arch().variables), make))
+    variables = [some for some in (spec.variables, spec.require_arch().variables) if some]
+    return str(_FORMS.get((tensors, info, *variables), make))
 
 
 def _placement(node: arch.Container, names: EinsumNames) -> object:

@@ -96,11 +96,10 @@ class Chips:
         fields = tuple((name, values[name]) for name in self.fields)
         return defines, str(values.get(DATAFLOW, FREE)), fields
 
-    def packed(self, design: Design, workload: SweptWorkload) -> Spec | PackedSpec:
+    def packed(self, design: Design, workload: SweptWorkload) -> PackedSpec:
         """The spec of a run that was planned, and so checked, as it is sent to whoever does it."""
-        machine = self._packed.get(self._key(design.values, workload))
-        if machine is None:
-            return self.spec(design, workload)
+        key = self._key(design.values, workload)
+        machine = self._packed.get(key) or pickle.dumps(self._machine(*key))
         return PackedSpec(machine, self._packed_work(workload, self._defines(workload.file, design.values)))
 
     def area(self, design: Design) -> Figure:

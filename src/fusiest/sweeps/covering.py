@@ -25,12 +25,18 @@ class Proofs:
     """What each of them costs at least, by hash."""
     reached: dict[str, list[RunForm]] = field(default_factory=dict)
     """Runs that each of them was seen to cover, by hash."""
+    needs: dict[str, RunForm] = field(default_factory=dict)
+    """What the mappings of each of them need, as far as that is known, by hash."""
 
     def add(self, form: RunForm, costs: LeastCosts) -> None:
         """A run whose result is proven."""
         if form.hash not in self.costs:
             self.costs[form.hash] = costs
             self.known.setdefault(form.family, []).append(form)
+
+    def need(self, form: RunForm, least: RunForm) -> None:
+        """The sizes that a run's mappings need: with less, they are valid nowhere."""
+        self.needs[form.hash] = least
 
     def least(self, form: RunForm, least: LeastCosts) -> LeastCosts:
         """What a run costs at least: no less than on designs that are nowhere worse."""
@@ -58,7 +64,8 @@ class Proofs:
         """
         better = [one for one in self.known.get(form.family, ()) if one.nowhere_worse(form) and one.hash != form.hash]
         closest = [one for one in better if not any(o is not one and one.nowhere_worse(o) for o in better)]
-        return sorted(closest, key=lambda one: one.figures)[:CANDIDATES]
+        fitting = [one for one in closest if one.hash not in self.needs or form.has_room(self.needs[one.hash])]
+        return sorted(fitting, key=lambda one: one.figures)[:CANDIDATES]
 
 
 def in_order(forms: Iterable[RunForm]) -> list[RunForm]:

@@ -214,7 +214,7 @@ class Driver:
                 yield from self._answered(key, Outcome(COVERED, "", source.energy, source.latency, 0.0), source.hash)
                 continue
             self.trying[key] = self.proofs.candidates(form) if self.reuse.covered else []
-            self._begin(key, hands)
+            self._begin(key, hands, waiting)
 
     def _pruned(self, key: str, ties: bool = False) -> Iterator[Answer]:
         """Answers that need no search, because no design that asks for this run can be what the file asks for.
@@ -275,7 +275,7 @@ class Driver:
                 return True
         return False
 
-    def _begin(self, key: str, hands: Hands) -> None:
+    def _begin(self, key: str, hands: Hands, waiting: dict[str, list[str]]) -> None:
         """Try the next proof that may cover this run, or search."""
         number, workload = self.plan.asked[key][0]
         spec = self.chips.packed(self.designs.design(number), workload)
@@ -286,7 +286,13 @@ class Driver:
                 hands.submit(key, CoverTask(spec, self.options, document))
                 return
             self.trying[key].pop(0)
-        hands.submit(key, SearchTask(spec, self.options, self.plan.forms[key].family if self.reuse.tables else ""))
+        form = self.plan.forms[key]
+        if not self.reuse.tables:
+            hands.submit(key, SearchTask(spec, self.options))
+            return
+        others = [self.plan.forms[other] for other in waiting.get(form.family, ())[:_FORESEEN]]
+        watch = form.size_to_watch(others) if self.prospects is None else ""
+        hands.submit(key, SearchTask(spec, self.options, form.family, watch, form))
 
     def _finished(self, key: str, outcome: Outcome, hands: Hands, waiting: dict[str, list[str]]) -> Iterator[Answer]:
         self.counts.cpu_seconds += outcome.cpu_seconds
@@ -299,13 +305,16 @@ class Driver:
                 del self.trying[key]
                 yield from pruned
             else:
-                self._begin(key, hands)
+                self._begin(key, hands, waiting)
             return
         del self.trying[key]
         if source:
             self.proofs.cover(source, self.plan.forms[key])
         elif outcome.needed and self.reuse.covered and self.prospects is None:
-            self._foresee(self.plan.forms[key].with_sizes(outcome.needed), self.plan.forms[key], waiting)
+            form = self.plan.forms[key]
+            least = form.with_sizes(outcome.needed)
+            self.proofs.need(form, least)
+            self._foresee(least, form, waiting)
         yield from self._answered(key, outcome, source)
 
     def _foresee(self, least: RunForm, form: RunForm, waiting: dict[str, list[str]]) -> None:

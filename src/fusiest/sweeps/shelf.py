@@ -16,10 +16,10 @@ import numpy as np
 
 from fusiest.joining import make_charges, memory_sizes
 from fusiest.looptree import LoopTree
-from fusiest.mapper import Options, asked_of
+from fusiest.mapper import Options, Result, SizeFront, asked_of, from_front
 from fusiest.pmapping import Floats, Table, large_enough, meet_below_fanouts, meeting_memories
 from fusiest.spec import Spec
-from fusiest.sweeps.canonical import run_form
+from fusiest.sweeps.canonical import RunForm, run_form
 
 MOST_SETS = 4
 """Of tables, one per workload and design but for sizes."""
@@ -63,6 +63,10 @@ class Shelf:
     kept: OrderedDict[str, KeptTables] = field(default_factory=OrderedDict)
     found: OrderedDict[str, tuple[LoopTree, ...]] = field(default_factory=OrderedDict)
     """The best mappings of the latest searches of a family, by family: good ones to begin with on other designs of it."""
+    fronts: OrderedDict[str, tuple[Spec, SizeFront]] = field(default_factory=OrderedDict)
+    """What is best for smaller sizes of one memory, and the design that has the largest."""
+    passed: bool = False
+    """Whether what is best for the latest size costs much more than for the larger one: no known mapping is near, then."""
     latest: tuple[Spec, Options, str | None] | None = None
     """The spec that was asked for last, and its key, which takes a tenth of a short search."""
 
@@ -89,6 +93,37 @@ class Shelf:
         while len(self.kept) > MOST_SETS:
             self.kept.popitem(last=False)
 
+    def result(self, spec: Spec, options: Options) -> Result | None:
+        """What an earlier search has found for this design, of which only the size of one memory is smaller."""
+        key, self.passed = self._key(spec, options), False
+        if key is None or key not in self.fronts:
+            return None
+        larger, front = self.fronts[key]
+        memories = _memories(spec, options)
+        own, theirs = (np.array(list(memory_sizes(one, memories).values())) for one in (spec, larger))
+        watched = np.array([name == front.memory for name in memories])
+        smaller, size = (own[:, watched] <= theirs[:, watched]).all(), own[:, watched].min()
+        if not smaller or (own[:, watched] != size).any() or (own[:, ~watched] != theirs[:, ~watched]).any():
+            return None
+        found = from_front(spec, options, front, float(size))
+        self.passed = found is None
+        return found
+
+    def keep_front(self, spec: Spec, options: Options, front: SizeFront | None) -> None:
+        """What a search has found for smaller sizes."""
+        key = self._key(spec, options)
+        if key is None or front is None or not front.points:
+            return
+        self.fronts[key] = spec, front
+        self.fronts.move_to_end(key)
+        while len(self.fronts) > MOST_SETS:
+            self.fronts.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all that takes much memory."""
+        self.kept.clear()
+        self.fronts.clear()
+
     def start(self, family: str) -> tuple[LoopTree, ...]:
         """Mappings of other designs of a family: all of them are in the space that is searched, as far as they fit."""
         return self.found.get(family, ())
@@ -100,6 +135,10 @@ class Shelf:
         self.found.move_to_end(family)
         while len(self.found) > MOST_SETS:
             self.found.popitem(last=False)
+
+    def expect(self, spec: Spec, options: Options, form: RunForm) -> None:
+        """Take over the form of a spec that will be asked for."""
+        self.latest = spec, options, table_key(spec, options, form)
 
     def _key(self, spec: Spec, options: Options) -> str | None:
         if self.latest is None or self.latest[0] is not spec or self.latest[1] is not options:
@@ -113,13 +152,13 @@ def own_shelf() -> Shelf:
     return Shelf()
 
 
-def table_key(spec: Spec, options: Options) -> str | None:
+def table_key(spec: Spec, options: Options, form: RunForm | None = None) -> str | None:
     """What specs have in common whose tables differ only by rows that are cut off; None if there may be more between them."""
     memories = _memories(spec, options)
     roomy = asked_of(options).is_roomy(spec)  # then fused loops, which smaller memories need, have been left out
     if not memories or roomy or large_enough(spec) or meet_below_fanouts(spec):
         return None
-    return run_form(spec, options, frozenset(memories)).hash + ",".join(memories)
+    return (form or run_form(spec, options)).without_sizes(memories) + ",".join(memories)
 
 
 def _memories(spec: Spec, options: Options) -> tuple[str, ...]:
