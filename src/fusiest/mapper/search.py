@@ -146,7 +146,7 @@ class Search:
             if not self._join_below():
                 self._join(self.problem, self._pass(all_orders=self.all_orders))
 
-    def look(self, first: Coarse = FIRST_PASS) -> bool:
+    def look(self, first: Coarse | None = None) -> bool:
         """A coarse pass for good mappings, finer while it finds none; whether it was exact, so that nothing is left to do.
 
         It takes the listed order: good enough for mappings to beat, and far fewer joins.
@@ -155,7 +155,7 @@ class Search:
         given = bool(known_before)
         if given and (any(one.mapping is None for one in known_before) or self._gap() <= _CLOSE_GAP):
             return False
-        coarse, known = first if self.options.coarse else None, len(self.candidates)
+        coarse, known = (first or FIRST_PASS) if self.options.coarse else None, len(self.candidates)
         if coarse is not None and self._first_pass_by_layers(coarse):
             return False
         while coarse is not None:
