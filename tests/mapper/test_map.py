@@ -16,6 +16,7 @@ import pytest
 import fusiest
 from fusiest.mapper import mapper, tables
 from fusiest.mapper.mapper import count_down_sets
+from fusiest.pmapping import diagnose
 from fusiest.spec.dumping import dump
 from fusiest.spec.loading import load_texts
 from tests.command_line import run
@@ -111,6 +112,20 @@ def test_how_much_a_memory_lacks_for_tensors_that_einsums_share(size: int) -> No
     said = f"GlobalBuffer would have to hold at least 136 bits, {136 - size} more than its size of {size}"
     with pytest.raises(fusiest.FusiestError, match=said):
         fusiest.map(forced(size), "energy", jobs=1)
+
+
+def test_how_much_a_memory_lacks_is_exact_for_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tensors of 720,720,000,003 bits each."""
+    monkeypatch.setattr(diagnose, "_SECONDS", 1e9)
+    spec = load_text("""
+        arch:
+          nodes:
+          - !Memory {name: DRAM, size: 40, component_class: Dummy}
+          - !Compute {name: MAC, component_class: Dummy}
+        workload: {bits_per_value: {All: 1}, rank_sizes: {M: 720720000003}, einsums: ["Z[m] = A[m]"]}
+    """)
+    with pytest.raises(fusiest.FusiestError, match=r"at least 1,441,440,000,006 bits, 1,441,439,999,966 more"):
+        fusiest.map(spec, "energy", jobs=1)
 
 
 def test_too_few_fused_loops_are_a_reason() -> None:

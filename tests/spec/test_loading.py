@@ -8,6 +8,7 @@ import pytest
 
 import fusiest
 from fusiest.errors import SpecError
+from fusiest.spec import workload
 
 
 def test_a_file_named_twice_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,3 +32,11 @@ def test_errors_name_a_file_by_its_shorter_name(tmp_path: Path, monkeypatch: pyt
     Path("v.yaml").write_text("variabels: {a: 1}")
     with pytest.raises(SpecError, match=r"^v\.yaml:1: "):
         fusiest.load("./v.yaml")
+
+
+def test_a_workload_has_so_many_einsums_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload, "MOST_EINSUMS", 2)
+    (tmp_path / "w.yaml").write_text('workload:\n  rank_sizes: {M: 2}\n  bits_per_value: {All: 8}\n  einsums:\n'
+                                     '  - "B[m] = A[m]"\n  - ["C[m] = B[m]",\n     "D[m] = C[m]"]\n')  # fmt: skip
+    with pytest.raises(SpecError, match=r"w\.yaml:7: a workload may have 2 Einsums at most"):
+        fusiest.load(tmp_path / "w.yaml")

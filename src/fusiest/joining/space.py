@@ -99,10 +99,13 @@ class TensorCharges:
     def _exchanged_bits(self, e: Exchanged, rows: Rows) -> Floats:
         """Of a tensor's tile that is exchanged, in each row: the largest of all users', where they are not stepped alike."""
         stepped = frozenset(stepping.rank for stepping, _ in e.columns)
-        others = (math.prod(n for rank, n in own.items() if rank not in stepped) for own in self.extents[e.tensor])
+        users = [self.workload.einsums[user] for user in self.workload.users[e.tensor]]
+        times = (user.n_instances if e.zones == PERSISTENT else 1 for user in users)
+        others = (
+            count * math.prod(n for rank, n in own.items() if rank not in stepped)
+            for count, own in zip(times, self.extents[e.tensor], strict=True)
+        )
         size = np.full(len(rows), float(max(others)))
-        if e.zones == PERSISTENT:
-            size *= max(self.workload.einsums[u].n_instances for u in self.workload.users[e.tensor])
         for stepping, column in e.columns:
             size = size * (1 + abs(stepping.coefficient) * (rows.tiles[:, column] - 1))
         return size * self.bits[e.memory, e.tensor]

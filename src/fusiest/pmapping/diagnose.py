@@ -114,16 +114,20 @@ class _Diagnosis:
         if not self._any({index: high}):
             return None
         end = time.monotonic() + _SECONDS
-        while not _close(low, high) and time.monotonic() < end:
+        while high - low > 1 and time.monotonic() < end:
             start = max(low, 1.0)
             middle = math.floor(math.sqrt(start * high) if high > 4 * start else (low + high) / 2)
+            if not low < middle < high:  # no number of 64 bits lies between
+                break
             if self._any({index: middle}):
                 high = middle
             else:
                 low = middle
-        if not _close(low, high):
-            return f"more than {low:,.0f} bits, more"
-        return f"at least {high:,.0f} bits, {high - size:,.0f} more"
+        if high - low <= 1:
+            return f"at least {high:,.0f} bits, {high - size:,.0f} more"
+        if high <= low * (1 + 1e-6):
+            return f"about {high:,.0f} bits, {high - size:,.0f} more"
+        return f"more than {low:,.0f} bits, more"
 
     def _constrained(self) -> list[str]:
         """Memories that constrain tiles or loops."""
@@ -133,7 +137,3 @@ class _Diagnosis:
                 if sets is not None and (sets.tile_shape or sets.no_refetch_from_above or sets.no_resend_to_below):
                     found[component.name] = None
         return list(found)
-
-
-def _close(low: float, high: float) -> bool:
-    return high - low <= 1 or high <= low * (1 + 1e-6)

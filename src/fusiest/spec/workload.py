@@ -19,6 +19,7 @@ from fusiest.spec.names import check_name, check_word
 from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
 
 COPY = "copy"
+MOST_EINSUMS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +179,8 @@ def _read_einsums(node: YamlNode, what: str) -> tuple[Einsum, ...]:
             return tuple(einsum for part in f.read_list(child, what, some) for einsum in part)
         einsum = read_einsum(child, what)
         check_new(einsum, seen)
+        if len(seen) > MOST_EINSUMS:
+            raise SpecError(f"a workload may have {MOST_EINSUMS:,} Einsums at most", child.source)
         return (einsum,)
 
     return tuple(einsum for part in f.read_list(node, what, some) for einsum in part)
