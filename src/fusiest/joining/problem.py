@@ -76,6 +76,7 @@ class JoinProblem:
     _fits: dict[object, tuple[Fit, ...]] = field(default_factory=dict, repr=False, compare=False)
     """Which pmappings fit what is seen, and how."""
     _relaxed: dict[str, list[Relaxed]] = field(default_factory=dict, repr=False, compare=False)
+    _distinct: dict[str, tuple[tuple[Relaxed, ...], Ints]] = field(default_factory=dict, repr=False, compare=False)
     _agreeing: dict[object, Mapping[Relaxed, AgreeingGroups]] = field(default_factory=dict, repr=False, compare=False)
     _live: dict[frozenset[str], frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -164,6 +165,14 @@ class JoinProblem:
             view = self.views[einsum]
             self._relaxed[einsum] = [relaxed_own(c, view, view.tensors) for c, _ in self.groups[einsum]]
         return self._relaxed[einsum]
+
+    def distinct_relaxed(self, einsum: str) -> tuple[tuple[Relaxed, ...], Ints]:
+        """What an Einsum's groups say of all tensors that it shares, each once; and of each group, which of these."""
+        if einsum not in self._distinct:
+            numbers: dict[Relaxed, int] = {}
+            which: Ints = np.array([numbers.setdefault(one, len(numbers)) for one in self.relaxed(einsum)], np.int64)
+            self._distinct[einsum] = tuple(numbers), which
+        return self._distinct[einsum]
 
     def agreeing(self, einsum: str, live: LiveTensors) -> Mapping[Relaxed, AgreeingGroups]:
         """An Einsum's groups by what they say of the tensors that are shared."""
@@ -271,7 +280,12 @@ class Potential:
 
 def potential(problem: JoinProblem, weights: Weights = NO_WEIGHTS) -> Potential:
     """Least costs, and those of the sum of both weighted so."""
-    known: dict[int, Least] = {}  # Einsums that differ only by names have their rows in common
+    known: dict[int, Least] = {}
+    leasts: dict[
+        tuple[int, ...], tuple[list[Least], Floats]
+    ] = {}  # Einsums that differ only by names have their rows in common
+    groups: dict[str, list[Least]] = {}
+    options: dict[str, RelaxedLeast] = {}
 
     def least(rows: Rows) -> Least:
         number = id(rows.energy)
@@ -279,15 +293,22 @@ def potential(problem: JoinProblem, weights: Weights = NO_WEIGHTS) -> Potential:
             known[number] = _least(rows, weights)
         return known[number]
 
-    groups = {name: [least(group.rows) for group in own] for name, own in problem.groups.items()}
-    return Potential(weights, groups, {name: _options(problem, name, groups[name]) for name in groups})
+    for name, own in problem.groups.items():
+        numbers = tuple(id(group.rows.energy) for group in own)
+        if numbers not in leasts:
+            found = [least(group.rows) for group in own]
+            leasts[numbers] = found, np.array(found).reshape(-1, 3)
+        groups[name], costs = leasts[numbers]
+        options[name] = _options(problem, name, costs)
+    return Potential(weights, groups, options)
 
 
-def _options(problem: JoinProblem, einsum: str, leasts: Sequence[Least]) -> dict[Relaxed, Least]:
-    found: dict[Relaxed, Least] = {}
-    for key, least in zip(problem.relaxed(einsum), leasts, strict=True):
-        found[key] = found.get(key, IMPOSSIBLE) | least
-    return found
+def _options(problem: JoinProblem, einsum: str, costs: Floats) -> dict[Relaxed, Least]:
+    """The least by relaxed compatibility. `costs`: those of the Einsum's groups."""
+    distinct, which = problem.distinct_relaxed(einsum)
+    found = np.full((len(distinct), 3), np.inf)
+    np.minimum.at(found, which, costs)
+    return {relaxed: Least(*cost) for relaxed, cost in zip(distinct, found.tolist(), strict=True)}
 
 
 def _least(rows: Rows, weights: Weights) -> Least:
