@@ -39,9 +39,9 @@ def move(s, w, r, genes, candidate):
 
 
 @kernel
-def accepted(w, score, current, x):
-    """Whether to go on from a choice with this score after a fraction x of the budget."""
-    temperature = 0.07 * (1 - x) / (1 + 8 * x)
+def accepted(w, score, current, fraction):
+    """Whether to go on from a choice with this score after this fraction of the budget."""
+    temperature = 0.07 * (1 - fraction) / (1 + 8 * fraction)
     return score < current or (
         temperature > 0 and uniform(w) < math.exp(-((score - current) / max(current, 1e-300)) / temperature)
     )
@@ -55,13 +55,13 @@ def anneal(s, w, r, genes, candidate, until):
         if np.isinf(current):
             r.amounts[CURRENT] = draw(s, w, r, genes)
             continue
-        x = min(r.amounts[SPENT] / r.amounts[BUDGET], 1.0)
-        if x >= RETURN_TO_BEST and not r.counts[PHASE]:
+        fraction = min(r.amounts[SPENT] / r.amounts[BUDGET], 1.0)
+        if fraction >= RETURN_TO_BEST and not r.counts[PHASE]:
             r.counts[PHASE] = 1
             copy(genes, r.best)
             current = r.amounts[BEST]
         score = move(s, w, r, genes, candidate)
-        if accepted(w, score, current, x):
+        if accepted(w, score, current, fraction):
             copy(genes, candidate)
             current = score
         r.amounts[CURRENT] = current

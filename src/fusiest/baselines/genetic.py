@@ -26,9 +26,9 @@ def _winner(w, scores):
     """The best of a few at random."""
     best = below(w, len(scores))
     for _ in range(TOURNAMENT - 1):
-        other = below(w, len(scores))
-        if scores[other] < scores[best]:
-            best = other
+        rival = below(w, len(scores))
+        if scores[rival] < scores[best]:
+            best = rival
     return best
 
 
@@ -56,7 +56,7 @@ def choose_parents(w, scores):
 
 
 @kernel
-def _same(a, b):
+def _equal(a, b):
     for i in range(len(a)):  # noqa: SIM110  (compiled)
         if a[i] != b[i]:
             return False
@@ -69,7 +69,7 @@ def _offspring(s, w, r, population, scores, child):
     for _ in range(MOST_TRIES):
         a, b = choose_parents(w, scores)
         if vary(s, w, population[a], population[b], child):
-            if _same(child, population[a]):  # known already
+            if _equal(child, population[a]):  # known already
                 r.amounts[SPENT] += 1.0
                 return scores[a]
             score = judge(s, w, r, child, population[a], False)

@@ -34,12 +34,12 @@ class Work(NamedTuple):
     """Random state and scratch arrays of one run."""
 
     random: npt.NDArray[np.uint64]
-    own: npt.NDArray[np.float64]
-    done: npt.NDArray[np.float64]
-    own_before: npt.NDArray[np.float64]
-    done_before: npt.NDArray[np.float64]
+    reserved: npt.NDArray[np.float64]
+    beside: npt.NDArray[np.float64]
+    reserved_before: npt.NDArray[np.float64]
+    beside_before: npt.NDArray[np.float64]
     leaf: npt.NDArray[np.float64]
-    kept: npt.NDArray[np.float64]
+    persistent: npt.NDArray[np.float64]
     tiles: npt.NDArray[np.int64]
     tiles_before: npt.NDArray[np.int64]
     settled: npt.NDArray[np.int64]
@@ -55,8 +55,8 @@ def make_work(seed: int, einsums: int, memories: int, zones: int, columns: int, 
     space = memories, zones + 2
     return Work(
         random=np.array([seed % (1 << 64)], np.uint64),
-        own=np.zeros(space), done=np.zeros(space), own_before=np.zeros(space), done_before=np.zeros(space),
-        leaf=np.zeros(memories), kept=np.zeros(memories),
+        reserved=np.zeros(space), beside=np.zeros(space), reserved_before=np.zeros(space), beside_before=np.zeros(space),
+        leaf=np.zeros(memories), persistent=np.zeros(memories),
         tiles=np.zeros(columns + 1, np.int64), tiles_before=np.zeros(columns + 1, np.int64),
         settled=np.zeros(tensors + 1, np.int64), order=np.arange(einsums), ranges=np.zeros((choices, 2), np.int64), cost=np.zeros(2),
     )  # fmt: skip
@@ -100,7 +100,7 @@ def edge_for(s, e, state, row, tiles):
                 break
         if fits:
             return edge
-        edge = s.other[edge]
+        edge = s.next_way[edge]
     return -1
 
 
@@ -115,7 +115,7 @@ def open_tiles(s, w, edge, row):
 
 @kernel
 def evaluate(s, w, genes):
-    """Join the chosen rows one after the other, as `joining.rows.join_rows` does; costs go to `w.cost`.
+    """Join the chosen rows one after the other, as `joining.kernels.joined_rows` does; costs go to `w.cost`.
 
     Rows that do not fit together are INCOMPATIBLE, however much space they need.
     """
@@ -124,8 +124,8 @@ def evaluate(s, w, genes):
     fits = True
     energy = latency = 0.0
     for m in range(memories):
-        w.done[m, 0] = 0.0
-        w.kept[m] = 0.0
+        w.beside[m, 0] = 0.0
+        w.persistent[m] = 0.0
     for e in range(len(s.forms)):
         row = genes[e]
         edge = edge_for(s, e, state, row, w.tiles)
@@ -145,38 +145,38 @@ def evaluate(s, w, genes):
 def _reserve(s, w, edge, row, memories):
     """Take space for one more Einsum; whether all memories can give it."""
     zones, still_open = s.zones[edge, 0], s.zones[edge, 1]
-    left, right = s.left[edge, 0], s.right[edge, 0]
+    outside, inside = s.open_boundaries[edge, 0], s.einsum_boundaries[edge, 0]
     for m in range(memories):
-        for z in range(left):
-            w.own_before[m, z] = w.own[m, z]
-            w.done_before[m, z] = w.done[m, z]
+        for z in range(outside):
+            w.reserved_before[m, z] = w.reserved[m, z]
+            w.beside_before[m, z] = w.beside[m, z]
         for z in range(zones + 1):
-            w.own[m, z] = 0.0
-            w.done[m, z] = 0.0
-        for z in range(left - 1):
-            w.own[m, s.left[edge, z + 1]] += w.own_before[m, z]
-        for z in range(left):
-            w.done[m, s.left[edge, z + 1]] = w.done_before[m, z]
-        for z in range(right - 1):
-            w.own[m, s.right[edge, z + 1]] += s.bits[row, m, z]
-        w.leaf[m] = s.bits[row, m, right - 1]
-        w.kept[m] += s.kept[row, m]
-    for x in range(s.charge_start[edge], s.charge_start[edge + 1]):
-        m, at, bits = s.charge_memory[x], s.charge_at[x], s.charged[s.charge_bits[x] + s.in_form[row]]
-        if at < 0:
-            w.kept[m] += bits
-        elif at == zones:
+            w.reserved[m, z] = 0.0
+            w.beside[m, z] = 0.0
+        for z in range(outside - 1):
+            w.reserved[m, s.open_boundaries[edge, z + 1]] += w.reserved_before[m, z]
+        for z in range(outside):
+            w.beside[m, s.open_boundaries[edge, z + 1]] = w.beside_before[m, z]
+        for z in range(inside - 1):
+            w.reserved[m, s.einsum_boundaries[edge, z + 1]] += s.bits[row, m, z]
+        w.leaf[m] = s.bits[row, m, inside - 1]
+        w.persistent[m] += s.persistent[row, m]
+    for charge in range(s.charge_start[edge], s.charge_start[edge + 1]):
+        m, zone, bits = s.charge_memory[charge], s.charge_at[charge], s.charged[s.charge_bits[charge] + s.in_form[row]]
+        if zone < 0:
+            w.persistent[m] += bits
+        elif zone == zones:
             w.leaf[m] += bits
         else:
-            w.own[m, at] += bits
+            w.reserved[m, zone] += bits
     for m in range(memories):
-        w.done[m, zones] = max(w.done[m, zones], w.leaf[m])
-        total = w.done[m, zones]
+        w.beside[m, zones] = max(w.beside[m, zones], w.leaf[m])
+        total = w.beside[m, zones]
         for z in range(zones - 1, -1, -1):
-            total = max(w.done[m, z], w.own[m, z] + total)
+            total = max(w.beside[m, z], w.reserved[m, z] + total)
             if z >= still_open:
-                w.done[m, z] = total
-        if total + w.kept[m] > s.sizes[m]:
+                w.beside[m, z] = total
+        if total + w.persistent[m] > s.sizes[m]:
             return False
     return True
 
@@ -225,12 +225,12 @@ def _fitting_row(s, w, e, state):
         total += w.ranges[k, 1] - w.ranges[k, 0]
     if total == 0:
         return -1
-    which = below(w, total)
+    number = below(w, total)
     for k in range(count):
         length = w.ranges[k, 1] - w.ranges[k, 0]
-        if which < length:
-            return s.by_key[w.ranges[k, 0] + which]
-        which -= length
+        if number < length:
+            return s.by_key[w.ranges[k, 0] + number]
+        number -= length
     return -1
 
 
@@ -245,10 +245,10 @@ def repair(s, w, order, genes):
         must = 0
         agrees = True
         for i in range(s.slots[e]):
-            known = w.settled[s.tensors[e, i]]
-            if known >= 0:
+            interface = w.settled[s.tensors[e, i]]
+            if interface >= 0:
                 must |= 1 << i
-                agrees = agrees and known == s.interface[genes[e], i]
+                agrees = agrees and interface == s.interface[genes[e], i]
         if not agrees:
             row = _equivalent(s, w, e, genes[e], must)
             if row < 0:
@@ -267,8 +267,8 @@ def _equivalent(s, w, e, old, must):
         key = mix(np.uint64(0), np.uint64(e << INDEX_BITS | subset))
         for i in range(s.slots[e]):
             if subset >> i & 1:
-                known = w.settled[s.tensors[e, i]] if must >> i & 1 else s.interface[old, i]
-                key = mix(key, np.uint64(known))
+                interface = w.settled[s.tensors[e, i]] if must >> i & 1 else s.interface[old, i]
+                key = mix(key, np.uint64(interface))
         row = _any_row(s, w, key)
         if row >= 0:
             return row
@@ -305,11 +305,11 @@ def change(s, w, genes):
 
 
 @kernel
-def price(s, genes, known, fresh):
-    """Evaluations for the groups of pmappings that `known` does not have yet; for all if `fresh`; at least one."""
+def price(s, genes, paid, fresh):
+    """Evaluations for the groups of pmappings that `paid` does not have yet; for all if `fresh`; at least one."""
     total = 0.0
     for e in range(len(genes)):
         group = s.group[genes[e]]
-        if fresh or group != s.group[known[e]] or group == UNKNOWN:
+        if fresh or group != s.group[paid[e]] or group == UNKNOWN:
             total += s.price[genes[e]]
     return max(total, 1.0)

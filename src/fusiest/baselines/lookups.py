@@ -18,11 +18,11 @@ class Lookups:
         self.rows: list[Ints] = []
         self.end = 0
 
-    def add(self, kind: int, given: list[Ints], begin: int, count: int) -> None:
+    def add(self, kind: int, columns: list[Ints], begin: int, count: int) -> None:
         """Rows from `begin`, so many, by these values of each."""
         if not count:
             return
-        key = hashed([np.full(count, kind), *given])
+        key = hashed([np.full(count, kind), *columns])
         order = np.argsort(key, kind="stable")
         distinct, first = np.unique(key[order], return_index=True)
         self.keys.append(distinct)

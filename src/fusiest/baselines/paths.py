@@ -36,39 +36,39 @@ class PathLevel:
 
 def listed_order(problem: JoinProblem) -> list[str]:
     """The Einsums as listed, each after those that it depends on."""
-    done: frozenset[str] = frozenset()
+    finished: frozenset[str] = frozenset()
     order: list[str] = []
     while len(order) < len(problem.order):
-        order.append(next(problem.ready(done)))
-        done |= {order[-1]}
+        order.append(next(problem.ready(finished)))
+        finished |= {order[-1]}
     return order
 
 
 def paths(problem: JoinProblem) -> list[PathLevel]:
     """The graph, level by level."""
-    done: frozenset[str] = frozenset()
+    finished: frozenset[str] = frozenset()
     reached: list[OpenCompatibility] = [EMPTY]
     levels = []
     for einsum in listed_order(problem):
-        edges, after = _edges(problem, reached, einsum, done)
+        edges, after = _edges(problem, reached, einsum, finished)
         levels.append(PathLevel(einsum, tuple(reached), tuple(edges)))
         reached = after
-        done |= {einsum}
+        finished |= {einsum}
     return _without_dead_ends(levels)
 
 
 def _edges(
-    problem: JoinProblem, reached: list[OpenCompatibility], einsum: str, done: frozenset[str]
+    problem: JoinProblem, reached: list[OpenCompatibility], einsum: str, finished: frozenset[str]
 ) -> tuple[list[JoinEdge], list[OpenCompatibility]]:
-    view, live = problem.views[einsum], problem.live_around(done, einsum)
+    view, live = problem.views[einsum], problem.live_around(finished, einsum)
     agreeing: dict[object, list[int]] = {}
     for number, (compatibility, _) in enumerate(problem.groups[einsum]):
         agreeing.setdefault(relaxed_own(compatibility, view, live.shared), []).append(number)
     numbers: dict[OpenCompatibility, int] = {}
     edges = []
-    for before, left in enumerate(reached):
-        for number in agreeing.get(relaxed_open(left, live.shared), []):
-            for way, joint in enumerate(problem.joints(left, einsum, number, live)):
+    for before, open_form in enumerate(reached):
+        for number in agreeing.get(relaxed_open(open_form, live.shared), []):
+            for way, joint in enumerate(problem.joints(open_form, einsum, number, live)):
                 after = numbers.setdefault(joint.compatibility, len(numbers))
                 edges.append(JoinEdge(before, number, way, after, joint))
     return edges, list(numbers)
@@ -76,12 +76,12 @@ def _edges(
 
 def _without_dead_ends(levels: list[PathLevel]) -> list[PathLevel]:
     """Keep edges that lead to a complete mapping; number the open forms anew."""
-    kept: list[PathLevel] = []
+    pruned: list[PathLevel] = []
     useful = {edge.after: 0 for edge in levels[-1].edges}
     for level in reversed(levels):
         edges = [edge for edge in level.edges if edge.after in useful]
         before = {number: new for new, number in enumerate(sorted({edge.before for edge in edges}))}
-        kept.append(
+        pruned.append(
             PathLevel(
                 level.einsum,
                 tuple(level.open_forms[number] for number in before),
@@ -89,4 +89,4 @@ def _without_dead_ends(levels: list[PathLevel]) -> list[PathLevel]:
             )
         )
         useful = before
-    return kept[::-1]
+    return pruned[::-1]

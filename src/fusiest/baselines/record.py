@@ -53,15 +53,15 @@ def goes_on(r, until):
 
 
 @kernel
-def judge(s, w, r, genes, known, fresh):
+def judge(s, w, r, genes, paid, fresh):
     """Evaluate, charge and note a choice: its score, inf if it does not fit into memory, nan if it fits no neighbours.
 
-    A choice that is not compatible costs nothing. Groups that `known` has are paid for, unless `fresh`.
+    A choice that is not compatible costs nothing, nor do groups that `paid` has, unless `fresh`.
     """
     status = evaluate(s, w, genes)
     if status == INCOMPATIBLE:
         return np.nan
-    r.amounts[SPENT] += price(s, genes, known, fresh)
+    r.amounts[SPENT] += price(s, genes, paid, fresh)
     if status != VALID:
         r.counts[INVALID_ONES] += 1
         r.counts[INVALID_RUN] += 1

@@ -57,7 +57,7 @@ _SLICES, _LARGEST_SLICE = 50, 20.0
 
 
 @dataclass(frozen=True)
-class BaselineFind:
+class BaselineOutcome:
     """What a run found: genes (None if nothing is valid), evaluations spent, and each improvement."""
 
     genes: Ints | None
@@ -84,16 +84,16 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
     genome = make_genome(spec, tables, options.finished)
     ours = our_evaluations(spec, tables, options.finished)
     end = None if options.time_limit is None else begin + options.time_limit
-    found = search(genome, options.objective, baseline, ours, say, end=end, interruptible=True)
+    outcome = search(genome, options.objective, baseline, ours, say, end=end, interruptible=True)
     stats = Stats(
         pmappings={name: len(table) for name, table in tables.items()},
         explored={name: table.explored for name, table in tables.items()},
-        orders="given", evaluations=found.spent, history=found.history, exploring_seconds=exploring,
+        orders="given", evaluations=outcome.spent, history=outcome.history, exploring_seconds=exploring,
     )  # fmt: skip
-    if found.genes is None:
-        raise NoMapping(f"{baseline.mapper} found no valid mapping in {found.spent:,.0f} evaluations")
+    if outcome.genes is None:
+        raise NoMapping(f"{baseline.mapper} found no valid mapping in {outcome.spent:,.0f} evaluations")
     with finishing():
-        result = to_result(spec, genome, options, found, stats, baseline.mapper)
+        result = to_result(spec, genome, options, outcome, stats, baseline.mapper)
     if taken():
         result.stopped = "interrupt"
     stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
@@ -115,14 +115,14 @@ def search(
     say: Progress | None = None,
     end: float | None = None,
     interruptible: bool = False,
-) -> BaselineFind:
+) -> BaselineOutcome:
     """Run a baseline until its budget is spent, its own rules stop it, or its target is reached.
 
     `end`: when time is up, as `time.perf_counter` counts. `interruptible`: Ctrl-C ends it with what it has.
     """
     space = genome.space
     if not all(np.diff(space.first)):
-        return BaselineFind(None, 0.0, [])
+        return BaselineOutcome(None, 0.0, [])
     budget = float(ours if baseline.budget is None else baseline.budget)
     if all(np.diff(space.first) == 1):  # there is nothing to choose
         budget = 1.0
@@ -154,7 +154,7 @@ def search(
     genes = record.best.copy() if history else None
     tried = int(record.counts[VALID_ONES] + record.counts[INVALID_ONES])
     stopped = float(record.amounts[STOPPED]) or None
-    return BaselineFind(genes, float(record.amounts[SPENT]), history, stopped, tried, interrupted)
+    return BaselineOutcome(genes, float(record.amounts[SPENT]), history, stopped, tried, interrupted)
 
 
 def make_work_for(space: Space, seed: int) -> Work:
@@ -180,18 +180,19 @@ def _stepper(genome: Genome, work: Work, record: SearchRecord, baseline: Baselin
     return structure_search(genome, work, record, population, scores, least_score(genome, record.objective))
 
 
-def to_result(spec: Spec, genome: Genome, options: Options, found: BaselineFind, stats: Stats, mapper: str) -> Result:
+def to_result(
+    spec: Spec, genome: Genome, options: Options, outcome: BaselineOutcome, stats: Stats, mapper: str
+) -> Result:
     """The best mapping as a tree, which the model must cost the same; the gap is to a lower bound of all mappings."""
-    assert found.genes is not None
-    best, joins = found.history[-1], _picks(genome, found.genes)
+    assert outcome.genes is not None
+    best, joins = outcome.history[-1], _picks(genome, outcome.genes)
     tree, order = trace(genome.problem, joins), tuple(pick.einsum for pick in joins)
     mapping = checked_mapping(spec, order, tree, best.energy, best.latency, options.finished)
     kind = OBJECTIVES.get(options.objective, EDP)
     bound, score = least_score(genome, kind), (best.energy, best.latency, best.energy * best.latency)[kind]
     gap = max(0.0, 1 - bound / score) if score else 0.0
-    stopped: Stop | None = "interrupt" if found.interrupted else None
-    made = made_now(spec, mapper)
-    return Result(spec, options.objective, [mapping], False, gap, stats, stopped, options, made)
+    stopped: Stop | None = "interrupt" if outcome.interrupted else None
+    return Result(spec, options.objective, [mapping], False, gap, stats, stopped, options, made_now(spec, mapper))
 
 
 def least_score(genome: Genome, objective: int) -> float:

@@ -38,7 +38,7 @@ class Space(NamedTuple):
     in_form: Ints
     tiles: Ints
     bits: Floats
-    kept: Floats
+    persistent: Floats
     interface: Ints
     group: Ints
     price: Floats
@@ -63,10 +63,10 @@ class Space(NamedTuple):
     choice_first: Ints
     choices: Ints
     after: Ints
-    other: Ints
+    next_way: Ints
     matched: Ints
-    left: Ints
-    right: Ints
+    open_boundaries: Ints
+    einsum_boundaries: Ints
     zones: Ints
     open_tiles: Ints
     charge_start: Ints
@@ -86,18 +86,19 @@ class Genome:
 
     def edges(self, genes: Ints) -> list[JoinEdge]:
         """The path that genes take through the graph of forms: of several ways, the first whose tiles agree."""
-        found: list[JoinEdge] = []
+        path: list[JoinEdge] = []
         node, tiles = 0, list[int]()
         for level, gene in zip(self.levels, genes.tolist(), strict=True):
-            own, form = self.space.tiles[gene].tolist(), int(self.space.form[gene])
+            row_tiles, form = self.space.tiles[gene].tolist(), int(self.space.form[gene])
             edge = next(
                 edge
                 for edge in level.edges
-                if (edge.before, edge.form) == (node, form) and all(tiles[a] == own[b] for a, b in edge.joint.matched)
+                if (edge.before, edge.form) == (node, form)
+                and all(tiles[a] == row_tiles[b] for a, b in edge.joint.matched)
             )
-            found.append(edge)
-            node, tiles = edge.after, [own[c] for c in edge.joint.tiles]
-        return found
+            path.append(edge)
+            node, tiles = edge.after, [row_tiles[c] for c in edge.joint.tiles]
+        return path
 
 
 def make_genome(spec: Spec, tables: Mapping[str, Table], only_finished: bool = True) -> Genome:
@@ -146,11 +147,13 @@ class _Flattening:
         view = self.problem.views[einsum]
         above = [v for zone in form.zones[: backing.zones] for v in zone]
         ranks = sorted((view.stepping(tensor, v.variable) or (), form.loops.index(v)) for v in above)
-        own = tiles[:, [column for _, column in ranks]]
-        _, first, inverse = np.unique(group_numbers(own), return_index=True, return_inverse=True)
+        stepped_tiles = tiles[:, [column for _, column in ranks]]
+        _, first, inverse = np.unique(group_numbers(stepped_tiles), return_index=True, return_inverse=True)
         names = tuple((rank, form.loops[column].place) for rank, column in ranks)
         numbers = [
-            self.interfaces.setdefault((tensor, backing.memory, names, tuple(own[i].tolist())), len(self.interfaces))
+            self.interfaces.setdefault(
+                (tensor, backing.memory, names, tuple(stepped_tiles[i].tolist())), len(self.interfaces)
+            )
             for i in first
         ]
         return np.array(numbers, np.int64)[inverse.reshape(-1)]
@@ -161,8 +164,8 @@ class _Flattening:
             common: dict[str, Ints] = {}
             for rows, slots in zip(self.rows, self.slots, strict=True):
                 for i, tensor in enumerate(slots):
-                    own = np.unique(rows.interface[:, i])
-                    common[tensor] = np.intersect1d(common[tensor], own) if tensor in common else own
+                    interfaces = np.unique(rows.interface[:, i])
+                    common[tensor] = np.intersect1d(common[tensor], interfaces) if tensor in common else interfaces
             dropped = 0
             for rows, slots in zip(self.rows, self.slots, strict=True):
                 keep = np.ones(len(rows.form), np.bool_)
@@ -188,25 +191,26 @@ class _Flattening:
         total = int(first[-1])
         energy, latency = np.zeros(total), np.zeros(total)
         tiles = np.zeros((total, columns), np.int64)
-        bits, kept = np.zeros((total, memories, zones + 1)), np.zeros((total, memories))
+        bits, persistent = np.zeros((total, memories, zones + 1)), np.zeros((total, memories))
         group, price = np.zeros(total, np.int64), np.zeros(total)
         for e, (rows, table) in enumerate(zip(self.rows, tables, strict=True)):
             groups = 0
-            for number, (form, own) in enumerate(table):
+            for number, (form, form_rows) in enumerate(table):
                 where = np.flatnonzero(rows.form == number)
-                at, row = first[e] + where, rows.row[where]
-                energy[at], latency[at] = own.energy[row], own.latency[row]
-                tiles[at, : len(form.loops)] = own.tiles[row]
-                bits[at, :, : own.bits.shape[2]], kept[at] = own.bits[row], own.persistent[row]
-                distinct, inverse = np.unique(group_numbers(own.tiles), return_inverse=True)
-                group[at] = groups + inverse.reshape(-1)[row]
+                target, row = first[e] + where, rows.row[where]
+                energy[target], latency[target] = form_rows.energy[row], form_rows.latency[row]
+                tiles[target, : len(form.loops)] = form_rows.tiles[row]
+                bits[target, :, : form_rows.bits.shape[2]] = form_rows.bits[row]
+                persistent[target] = form_rows.persistent[row]
+                distinct, inverse = np.unique(group_numbers(form_rows.tiles), return_inverse=True)
+                group[target] = groups + inverse.reshape(-1)[row]
                 groups += len(distinct)
-                price[at] = self.candidates[self.order[e]][form][row]
+                price[target] = self.candidates[self.order[e]][form][row]
         return {
             "sizes": self.problem.room.sizes * (1 + 1e-12), "first": first, "energy": energy, "latency": latency,
             "form": np.concatenate([rows.form for rows in self.rows]),
             "in_form": np.concatenate([rows.row for rows in self.rows]),
-            "tiles": tiles, "bits": bits, "kept": kept,
+            "tiles": tiles, "bits": bits, "persistent": persistent,
             "interface": _stacked([rows.interface for rows in self.rows]), "group": group, "price": price,
         }  # fmt: skip
 
@@ -224,32 +228,32 @@ class _Flattening:
 
     def _spread(self, start: int) -> list[int]:
         """The Einsums by how many shared tensors they are away from one of them, nearest first."""
-        found, frontier = [start], [start]
-        while len(found) < len(self.order):
+        nearest, frontier = [start], [start]
+        while len(nearest) < len(self.order):
             near = {t for e in frontier for t in self.slots[e]}
-            frontier = [e for e in range(len(self.order)) if e not in found and not near.isdisjoint(self.slots[e])]
-            frontier = frontier or [next(e for e in range(len(self.order)) if e not in found)]
-            found += frontier
-        return found
+            frontier = [e for e in range(len(self.order)) if e not in nearest and not near.isdisjoint(self.slots[e])]
+            frontier = frontier or [next(e for e in range(len(self.order)) if e not in nearest)]
+            nearest += frontier
+        return nearest
 
     def _indexes(self) -> dict[str, np.ndarray]:
         place, starts, place_first, by_place = [], [], [0], []
         early, lookups = [], Lookups()
         begin = 0
         for e, (rows, slots) in enumerate(zip(self.rows, self.slots, strict=True)):
-            own, start, sorted_rows = self._places(e, rows)
-            place.append(own)
+            row_places, start, sorted_rows = self._places(e, rows)
+            place.append(row_places)
             starts.append(begin + start)
             place_first.append(place_first[-1] + len(start))
             by_place.append(begin + sorted_rows)
             before = {t for earlier in self.slots[:e] for t in earlier}
-            known = [i for i, t in enumerate(slots) if t in before]
-            early.append(sum(1 << i for i in known))
-            given = [rows.form, *(rows.interface[:, i] for i in known)]
-            lookups.add(e << INDEX_BITS | EARLY, given, begin, len(rows.form))
+            early_slots = [i for i, t in enumerate(slots) if t in before]
+            early.append(sum(1 << i for i in early_slots))
+            columns = [rows.form, *(rows.interface[:, i] for i in early_slots)]
+            lookups.add(e << INDEX_BITS | EARLY, columns, begin, len(rows.form))
             for subset in range(1 << len(slots)):
-                given = [rows.interface[:, i] for i in range(len(slots)) if subset >> i & 1]
-                lookups.add(e << INDEX_BITS | subset, given, begin, len(rows.form))
+                columns = [rows.interface[:, i] for i in range(len(slots)) if subset >> i & 1]
+                lookups.add(e << INDEX_BITS | subset, columns, begin, len(rows.form))
             begin += len(rows.form)
         return {
             "place": np.concatenate(place), "place_first": np.array(place_first),
@@ -261,27 +265,27 @@ class _Flattening:
         """Rows by which memory each shared tensor is backed in: number per row, where each number begins, sorted rows."""
         table, slots = self.problem.groups[self.order[e]], self.slots[e]
         memories = [tuple(b.memory for b in form.backings if b.tensor in slots) for form, _ in table]
-        known = {name: i for i, name in enumerate(dict.fromkeys(memories[n] for n in np.unique(rows.form)))}
-        number = np.array([known.get(name, -1) for name in memories], np.int64)
-        own = number[rows.form]
-        order = np.argsort(own, kind="stable")
-        return own, np.searchsorted(own[order], np.arange(len(known))), order
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(memories[n] for n in np.unique(rows.form)))}
+        number = np.array([numbers.get(name, -1) for name in memories], np.int64)
+        row_places = number[rows.form]
+        order = np.argsort(row_places, kind="stable")
+        return row_places, np.searchsorted(row_places[order], np.arange(len(numbers))), order
 
     def _edge_arrays(self) -> dict[str, np.ndarray]:
         forms = [len(self.problem.groups[e]) for e in self.order]
         edge_start = np.cumsum([0] + [f * len(level.open_forms) for f, level in zip(forms, self.levels, strict=True)])
-        edge_of, other = np.full(int(edge_start[-1]), -1), list[int]()
+        edge_of, next_way = np.full(int(edge_start[-1]), -1), list[int]()
         choice_start, choice_first, choices = [0], [0], []
         edges: list[tuple[str, JoinEdge]] = []
         for e, level in enumerate(self.levels):
             ways: dict[int, dict[int, None]] = {}
             for edge in level.edges:
-                at = int(edge_start[e]) + edge.before * forms[e] + edge.form
-                if edge_of[at] < 0:
-                    edge_of[at] = len(edges)
+                index = int(edge_start[e]) + edge.before * forms[e] + edge.form
+                if edge_of[index] < 0:
+                    edge_of[index] = len(edges)
                 else:  # ways to join the same two follow one another
-                    other[-1] = len(edges)
-                other.append(-1)
+                    next_way[-1] = len(edges)
+                next_way.append(-1)
                 edges.append((level.einsum, edge))
                 ways.setdefault(edge.before, {})[edge.form] = None
             for before in range(len(level.open_forms)):
@@ -293,9 +297,10 @@ class _Flattening:
             "forms": np.array(forms), "edge_start": edge_start, "edge_of": edge_of,
             "choice_start": np.array(choice_start), "choice_first": np.array(choice_first),
             "choices": np.array(choices, np.int64),
-            "after": np.array([edge.after for _, edge in edges], np.int64), "other": np.array(other, np.int64),
+            "after": np.array([edge.after for _, edge in edges], np.int64), "next_way": np.array(next_way, np.int64),
             "matched": _padded([[n for pair in joint.matched for n in pair] for joint in joints]),
-            "left": _padded([joint.open_boundaries for joint in joints]), "right": _padded([joint.einsum_boundaries for joint in joints]),
+            "open_boundaries": _padded([joint.open_boundaries for joint in joints]),
+            "einsum_boundaries": _padded([joint.einsum_boundaries for joint in joints]),
             "zones": np.array([(joint.zones, joint.open_zones) for joint in joints]).reshape(-1, 2),
             "open_tiles": _padded([joint.tiles for joint in joints]), **self._charges(edges),
         }  # fmt: skip
@@ -308,19 +313,19 @@ class _Flattening:
         simple = ledger((), self.problem.memories)
         start, memory, zone, offset = [0], [], [], []
         columns: list[Floats] = []
-        known: dict[bytes, int] = {}
+        starts: dict[bytes, int] = {}
         end = 0
         for einsum, edge in edges:
             rows = self.problem.groups[einsum][edge.form][1]
             for (at_memory,), at_zone, bits in self.problem.charges.of(edge.joint, simple, rows):
                 key = bits.tobytes()
-                if key not in known:
-                    known[key] = end
+                if key not in starts:
+                    starts[key] = end
                     columns.append(bits)
                     end += len(bits)
                 memory.append(at_memory)
                 zone.append(at_zone)
-                offset.append(known[key])
+                offset.append(starts[key])
             start.append(len(memory))
         return {
             "charge_start": np.array(start), "charge_memory": np.array(memory, np.int64),
@@ -330,7 +335,7 @@ class _Flattening:
 
 
 _OF_ROWS = (
-    "energy", "latency", "price", "bits", "kept", "form", "in_form", "place", "group", "tiles", "interface",
+    "energy", "latency", "price", "bits", "persistent", "form", "in_form", "place", "group", "tiles", "interface",
 )  # fmt: skip
 
 
@@ -355,11 +360,11 @@ def _narrow(numbers: np.ndarray) -> np.ndarray:
 def _padded(rows: list[list[int]] | list[tuple[int, ...]]) -> Ints:
     """Lists of different lengths as rows of one array; the length stands in front."""
     width = max(map(len, rows), default=0)
-    found = np.zeros((len(rows), width + 1), np.int64)
+    padded = np.zeros((len(rows), width + 1), np.int64)
     for i, row in enumerate(rows):
-        found[i, 0] = len(row)
-        found[i, 1 : len(row) + 1] = row
-    return found
+        padded[i, 0] = len(row)
+        padded[i, 1 : len(row) + 1] = row
+    return padded
 
 
 def _stacked(parts: list[Ints]) -> Ints:

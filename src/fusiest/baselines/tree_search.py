@@ -51,7 +51,7 @@ class Tree(NamedTuple):
     child: Ints
     sibling: Ints
     value: Ints
-    left: Ints
+    ways_left: Ints
     """How many of the ways on from here still lead to something new."""
     visits: Floats
     reward: Floats
@@ -65,18 +65,18 @@ def make_structure(genome: Genome, genes: Ints) -> Structure:
     steps = space.tiles.shape[1] + 1
     open_places: list[int] = []
     for e, edge in enumerate(genome.edges(genes)):
-        own = np.arange(space.first[e], space.first[e + 1])
-        own = own[space.form[own] == edge.form]
+        form_rows = np.arange(space.first[e], space.first[e + 1])
+        form_rows = form_rows[space.form[form_rows] == edge.form]
         matched = {b: open_places[a] for a, b in edge.joint.matched}
         loops = len(genome.problem.groups[genome.levels[e].einsum][edge.form][0].loops)
         order = [*matched, *(c for c in range(loops) if c not in matched)]
         written = {c: matched.get(c, places + i) for i, c in enumerate(order)}
         places += len(order)
-        own = own[np.lexsort([space.tiles[own, c] for c in reversed(order)])] if order else own
-        tries.append(_trie(space.tiles[own][:, order], root[-1], count))
-        rows.append(own)
+        form_rows = form_rows[np.lexsort([space.tiles[form_rows, c] for c in reversed(order)])] if order else form_rows
+        tries.append(_trie(space.tiles[form_rows][:, order], root[-1], count))
+        rows.append(form_rows)
         root.append(root[-1] + len(tries[-1][0]))
-        count += len(own)
+        count += len(form_rows)
         source.append([matched.get(c, -1) for c in order] + [-2] * (steps - loops))
         place.append([written[c] for c in order] + [-1] * (steps - loops))
         open_places = [written[c] for c in edge.joint.tiles]
@@ -95,62 +95,62 @@ def _trie(tiles: Ints, first_node: int, first_row: int) -> tuple[Ints, Ints, Int
         new[1:] |= column[1:] != column[:-1]
         levels.append(np.flatnonzero(new))
     begin, end, tile, after = [], [], [np.zeros(1, np.int64)], first_node
-    for own, lower in zip(levels, levels[1:], strict=False):
-        after += len(own)
-        begin.append(after + np.searchsorted(lower, own))
+    for firsts, lower in zip(levels, levels[1:], strict=False):
+        after += len(firsts)
+        begin.append(after + np.searchsorted(lower, firsts))
         end.append(np.append(begin[-1][1:], after + len(lower)))
     begin.append(first_row + levels[-1])
     end.append(np.append(begin[-1][1:], first_row + len(tiles)))
-    tile += [tiles[own, step] for step, own in enumerate(levels[1:])]
+    tile += [tiles[firsts, step] for step, firsts in enumerate(levels[1:])]
     return np.concatenate(begin), np.concatenate(end), np.concatenate(tile)
 
 
 @kernel
-def _next_decision(t, at, decided, genes):
+def _next_decision(t, position, decided, genes):
     """Go on to where there is something to decide: how many ways there are; 1 at the end, 0 in a dead end.
 
-    `at`: Einsum, step, and node. Where there is one way only, it is taken.
+    `position`: Einsum, step, and node. Where there is one way only, it is taken.
     """
-    while at[0] < len(genes):
-        node, source = at[2], t.source[at[0], at[1]]
+    while position[0] < len(genes):
+        node, source = position[2], t.source[position[0], position[1]]
         if source >= 0:
             child = t.begin[node]
             while child < t.end[node] and t.tile[child] != decided[source]:
                 child += 1
             if child == t.end[node]:
                 return 0
-            at[1], at[2] = at[1] + 1, child
+            position[1], position[2] = position[1] + 1, child
         elif t.end[node] - t.begin[node] > 1:
             return t.end[node] - t.begin[node]
         else:
-            _decide(t, at, decided, genes, 0)
+            _decide(t, position, decided, genes, 0)
     return 1
 
 
 @kernel
-def _decide(t, at, decided, genes, option):
+def _decide(t, position, decided, genes, option):
     """Take one of the ways that `_next_decision` counted."""
-    e, step = at[0], at[1]
-    chosen = t.begin[at[2]] + option
+    e, step = position[0], position[1]
+    chosen = t.begin[position[2]] + option
     if t.source[e, step] == -2:
         genes[e] = t.rows[chosen]
-        at[0], at[1], at[2] = e + 1, 0, t.root[e + 1]
+        position[0], position[1], position[2] = e + 1, 0, t.root[e + 1]
     else:
         decided[t.place[e, step]] = t.tile[chosen]
-        at[1], at[2] = step + 1, chosen
+        position[1], position[2] = step + 1, chosen
 
 
 @kernel
-def _finish(s, w, r, t, at, decided, genes, known, scale):
+def _finish(s, w, r, t, position, decided, genes, paid, scale):
     """Decide the rest at random: reward and score."""
-    count = _next_decision(t, at, decided, genes)
+    count = _next_decision(t, position, decided, genes)
     while count > 1:
-        _decide(t, at, decided, genes, below(w, count))
-        count = _next_decision(t, at, decided, genes)
-    score = judge(s, w, r, genes, known, False) if count else np.inf
+        _decide(t, position, decided, genes, below(w, count))
+        count = _next_decision(t, position, decided, genes)
+    score = judge(s, w, r, genes, paid, False) if count else np.inf
     if not score < np.inf:
         return WORST_REWARD, np.inf
-    copy(known, genes)
+    copy(paid, genes)
     return max(-math.log10(max(score / scale, 1e-300)), WORST_REWARD), score
 
 
@@ -163,7 +163,7 @@ def _chosen_child(tree, node, count):
     while child >= 0:
         tried += 1
         bound = tree.reward[child] / tree.visits[child] + math.sqrt(math.log(tree.visits[node]) / tree.visits[child])
-        if tree.left[child] and bound > best_bound:
+        if tree.ways_left[child] and bound > best_bound:
             best, best_bound = child, bound
         child = tree.sibling[child]
     return best if tried == count else -1
@@ -193,11 +193,11 @@ def _add_child(w, tree, node, number, count):
 @kernel
 def _close(tree, path, depth):
     """What ends here need not be visited again, nor what is above and leads nowhere else."""
-    tree.left[path[depth]] = 0
+    tree.ways_left[path[depth]] = 0
     while depth > 0:
         depth -= 1
-        tree.left[path[depth]] -= 1
-        if tree.left[path[depth]] > 0:
+        tree.ways_left[path[depth]] -= 1
+        if tree.ways_left[path[depth]] > 0:
             break
 
 
@@ -208,42 +208,42 @@ def search_tiles(s, w, r, t, tree, genes, parent, scale, limit):
     Groups that `parent` has are paid for.
     """
     best_score = np.inf
-    best, known, candidate = genes.copy(), parent.copy(), genes.copy()
+    best, paid, candidate = genes.copy(), parent.copy(), genes.copy()
     decided = np.zeros(t.places + 1, np.int64)
-    at, start = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    position, start = np.zeros(3, np.int64), np.zeros(3, np.int64)
     path = np.zeros(t.source.size + 2, np.int64)
     tree.child[0] = -1
     tree.visits[0] = tree.reward[0] = 0.0
-    at[2] = t.root[0]
-    tree.left[0] = _next_decision(t, at, decided, candidate)
+    position[2] = t.root[0]
+    tree.ways_left[0] = _next_decision(t, position, decided, candidate)
     nodes = 1
     for _ in range(MOST_ITERATIONS):
-        if not (goes_on(r, limit) and tree.left[0]):
+        if not (goes_on(r, limit) and tree.ways_left[0]):
             break
-        at[0], at[1], at[2] = 0, 0, t.root[0]
+        position[0], position[1], position[2] = 0, 0, t.root[0]
         depth = 0
-        count = _next_decision(t, at, decided, candidate)
+        count = _next_decision(t, position, decided, candidate)
         while count > 1:
             child = _chosen_child(tree, path[depth], count)
             if child < 0:
                 child = nodes
                 _add_child(w, tree, path[depth], child, count)
-            _decide(t, at, decided, candidate, tree.value[child])
+            _decide(t, position, decided, candidate, tree.value[child])
             depth += 1
             path[depth] = child
-            count = _next_decision(t, at, decided, candidate)
+            count = _next_decision(t, position, decided, candidate)
             if child == nodes:
                 nodes += 1
-                tree.left[child] = count
+                tree.ways_left[child] = count
                 break
         if count <= 1:
             _close(tree, path, depth)
         rollouts = ROLLOUTS if count > 1 else count
-        start[:] = at
+        start[:] = position
         total = 0.0
         for _ in range(rollouts):
-            at[:] = start
-            reward, score = _finish(s, w, r, t, at, decided, candidate, known, scale)
+            position[:] = start
+            reward, score = _finish(s, w, r, t, position, decided, candidate, paid, scale)
             total += reward
             if score < best_score:
                 best_score = score
@@ -257,5 +257,5 @@ def search_tiles(s, w, r, t, tree, genes, parent, scale, limit):
 
 def make_tree() -> Tree:
     count = MOST_ITERATIONS + 2
-    child, sibling, value, left = np.zeros((4, count), np.int64)
-    return Tree(child, sibling, value, left, np.zeros(count), np.zeros(count))
+    child, sibling, value, ways_left = np.zeros((4, count), np.int64)
+    return Tree(child, sibling, value, ways_left, np.zeros(count), np.zeros(count))
