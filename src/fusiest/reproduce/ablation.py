@@ -100,14 +100,14 @@ def _draw(figure: Figure, rows: list[OutputRow]) -> None:
     cases = list(dict.fromkeys(str(row["case"]) for row in rows))
     grid = figure.subplots(len(cases), 2, squeeze=False)
     for (left, right), case in zip(grid, cases, strict=True):
-        own = [row for row in rows if row["case"] == case][::-1]
+        case_rows = [row for row in rows if row["case"] == case][::-1]
         for axes, field, label in (
             (left, "cpu_seconds", "CPU seconds"),
             (right, "peak_survivors", "most surviving partial mappings"),
         ):
-            values = [max(float(str(row[field] or 0)), 1e-9) for row in own]
-            bars = axes.barh([str(row["search"]) for row in own], values, color=SERIES[0])
-            for bar, row, value in zip(bars, own, values, strict=True):
+            values = [max(float(str(row[field] or 0)), 1e-9) for row in case_rows]
+            bars = axes.barh([str(row["search"]) for row in case_rows], values, color=SERIES[0])
+            for bar, row, value in zip(bars, case_rows, values, strict=True):
                 bar.set_color("#222222" if row["search"] == "everything on" else SERIES[0])
                 text = f"{value:,.1f}" if field == "cpu_seconds" else f"{int(value):,}"
                 if not row["finished"]:
@@ -136,7 +136,7 @@ def _summary(rows: list[OutputRow], limit: float) -> str:
     ]
     return f"""
 CPU time, the most partial mappings that survived a join (in any pass), and pairs of rows joined in the last pass.
-The result is the same each time: {_same(rows)}.
+The result is the same each time: {_whether_same(rows)}.
 
 {table(["case", "search", "CPU time", "survivors", "pairs"], lines)}
 
@@ -155,10 +155,10 @@ mappings per set at most: one for each way to tile the exchanged tensors would a
 """
 
 
-def _same(rows: list[OutputRow]) -> str:
+def _whether_same(rows: list[OutputRow]) -> str:
     finished = [row for row in rows if row["finished"] and row["search"] != "given order only"]
     for case in {row["case"] for row in finished}:
-        found = {f"{float(str(row['edp'])):.9g}" for row in finished if row["case"] == case}
-        if len(found) > 1:
-            return f"no, {case} gave {', '.join(sorted(found))} Js"
+        edps = {f"{float(str(row['edp'])):.9g}" for row in finished if row["case"] == case}
+        if len(edps) > 1:
+            return f"no, {case} gave {', '.join(sorted(edps))} Js"
     return "yes, checked for all searches that finished"

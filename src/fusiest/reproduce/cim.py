@@ -72,27 +72,27 @@ class Filled:
 
 def compare(values: Sequence[Published], say: Callable[[Step], None] = lambda step: None) -> list[Compared]:
     """Every value beside the model's; a chip at the same conditions is mapped once."""
-    known: dict[tuple[str, tuple[tuple[str, ChipCondition], ...]], Filled] = {}
-    found: list[Compared] = []
+    filled: dict[tuple[str, tuple[tuple[str, ChipCondition], ...]], Filled] = {}
+    compared: list[Compared] = []
     for value in values:
         chip = _chip(value)
-        defines = {name: given for name, given in value.conditions.items() if name != PARTS}
+        defines = {name: condition for name, condition in value.conditions.items() if name != PARTS}
         key = (value.chip, tuple(sorted(defines.items())))
-        if key not in known:
+        if key not in filled:
             _check_conditions(value, defines)
             say(
                 Step(
                     f"{value.chip} {', '.join(f'{n} {v}' for n, v in defines.items())}",
-                    f"{len(found)} of {len(values)}",
+                    f"{len(compared)} of {len(values)}",
                 )
             )
             try:
-                known[key] = filled_chip(value.chip, defines)
+                filled[key] = filled_chip(value.chip, defines)
             except SpecError as error:  # it is what the conditions make of the chip's file
-                what = f"{value.chip} at {_shown(defines) or 'no conditions'}: {error.message}"
-                raise SpecError(what, at=value.source or error.source) from None
-        found.append(Compared(value, _model(value, chip, known[key]) / value.factor))
-    return found
+                message = f"{value.chip} at {_shown(defines) or 'no conditions'}: {error.message}"
+                raise SpecError(message, at=value.source or error.source) from None
+        compared.append(Compared(value, _model(value, chip, filled[key]) / value.factor))
+    return compared
 
 
 def _chip(value: Published) -> Chip:
@@ -102,15 +102,17 @@ def _chip(value: Published) -> Chip:
 
 
 def _check_conditions(value: Published, defines: dict[str, ChipCondition]) -> None:
-    known = undeclared(library_text(f"arches/cim/{value.chip}.yaml"), value.chip)
-    for name, given in defines.items():
-        if name not in known:
+    names = undeclared(library_text(f"arches/cim/{value.chip}.yaml"), value.chip)
+    for name, condition in defines.items():
+        if name not in names:
             raise SpecError(
-                f"{value.chip} has no condition '{shown(name)}'{did_you_mean(name, [*known, PARTS])}", at=value.source
+                f"{value.chip} has no condition '{shown(name)}'{did_you_mean(name, [*names, PARTS])}", at=value.source
             )
         counts = name.endswith("_bits") or name in ("cores", "phases", "tiles")
-        if counts and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
-            raise SpecError(f"condition {name} must be a whole number from 1, but is {shown(given)}", at=value.source)
+        if counts and (not isinstance(condition, int) or isinstance(condition, bool) or condition < 1):
+            raise SpecError(
+                f"condition {name} must be a whole number from 1, but is {shown(condition)}", at=value.source
+            )
 
 
 def filled_chip(name: str, defines: dict[str, ChipCondition]) -> Filled:
@@ -131,7 +133,7 @@ def peak_spec(name: str, defines: dict[str, ChipCondition]) -> Spec:
     """The chip's file, and work of the size that its fanouts have."""
     chip = CHIPS[name]
     bits = dict(zip(("input_bits", "weight_bits", "output_bits"), chip.bits, strict=True))
-    bits |= {what: given for what, given in defines.items() if what in bits}  # type: ignore[misc]
+    bits |= {key: count for key, count in defines.items() if key in bits}  # type: ignore[misc]
     sizes = {"g": 1, "m": VECTORS, "k": 1, "n": 1}
     small = _with_work(name, chip, sizes | bits, defines)
     for _, dimensions in instances(small, bind_all(small, small.info.einsums["Layer"])):
@@ -151,12 +153,12 @@ def _model(value: Published, chip: Chip, filled: Filled) -> float:
     part = _components(value, chip)
     names, power_per, area_per = part if part else (tuple({**filled.energies, **filled.areas}), 1, 1)
     energy = math.fsum(filled.energies.get(name, 0.0) for name in names)
-    area = math.fsum(filled.areas.get(name, 0.0) for name in names) / _of(value, chip, area_per * chip.area_per)
+    area = math.fsum(filled.areas.get(name, 0.0) for name in names) / _divisor(value, chip, area_per * chip.area_per)
     throughput = 2 * filled.products / filled.seconds
     vectors = VECTORS * filled.arrays
     return {
         "area": lambda: area,
-        "power": lambda: energy / filled.seconds / _of(value, chip, power_per),
+        "power": lambda: energy / filled.seconds / _divisor(value, chip, power_per),
         "latency": lambda: filled.seconds / VECTORS,
         "throughput": lambda: throughput,
         "throughput_per_area": lambda: throughput / area,
@@ -167,7 +169,7 @@ def _model(value: Published, chip: Chip, filled: Filled) -> float:
     }[value.quantity]()
 
 
-def _of(value: Published, chip: Chip, per: int) -> float:
+def _divisor(value: Published, chip: Chip, per: int) -> float:
     """By how many a figure is divided, with as many tiles or cores as the conditions say."""
     define, usual = chip.copies
     return per * float(value.conditions.get(define, usual)) / usual if per > 1 else 1.0
@@ -185,7 +187,7 @@ def _components(value: Published, chip: Chip) -> tuple[tuple[str, ...], int, int
     parts = [chip.parts[name.lower()] for name in names]
     if not parts:
         return None
-    return tuple(one for part in parts for one in part.components), parts[0].power_per, parts[0].area_per
+    return tuple(component for part in parts for component in part.components), parts[0].power_per, parts[0].area_per
 
 
 def run(study: Study) -> Output:
@@ -193,35 +195,37 @@ def run(study: Study) -> Output:
     return cim_output(compare(bundled_values(), study.say))
 
 
-def cim_output(found: Sequence[Compared]) -> Output:
+def cim_output(compared: Sequence[Compared]) -> Output:
     """A table, a figure and a summary of compared values."""
-    rows = [{**one.to_json(), "conditions": _shown(one.published.conditions)} for one in found]
-    return Output(rows, summary(found), lambda figure: _draw(figure, found), (7.0, 3.4))
+    rows = [{**pair.to_json(), "conditions": _shown(pair.published.conditions)} for pair in compared]
+    return Output(rows, summary(compared), lambda figure: _draw(figure, compared), (7.0, 3.4))
 
 
-def summary(found: Sequence[Compared]) -> str:
+def summary(compared: Sequence[Compared]) -> str:
     """How many values are within 10%, chip by chip, those that are not, and all of them."""
-    chips = dict.fromkeys(one.published.chip for one in found)
+    chips = dict.fromkeys(pair.published.chip for pair in compared)
     lines = []
     for chip in chips:
-        own = [one for one in found if one.published.chip == chip]
-        errors = sorted(abs(one.error) for one in own)
+        pairs = [pair for pair in compared if pair.published.chip == chip]
+        errors = sorted(abs(pair.error) for pair in pairs)
         near = sum(error <= WITHIN for error in errors)
-        sets = sum(one.published.sets for one in own)
-        lines.append((chip, len(own), sets, near, f"{100 * errors[len(own) // 2]:.1f}%", f"{100 * errors[-1]:.1f}%"))
+        sets = sum(pair.published.sets for pair in pairs)
+        lines.append(
+            (chip, len(pairs), sets, near, f"{100 * errors[len(pairs) // 2]:.1f}%", f"{100 * errors[-1]:.1f}%")
+        )
     head = ("chip", "values", "set constants", "within 10%", "median error", "largest")
-    far = [one for one in found if abs(one.error) > WITHIN]
-    near = len(found) - len(far)
-    text = [f"{near} of {len(found)} published values are within 10%.", "", table(head, lines), ""]
-    for one in far:
-        p = one.published
-        what = " ".join(word for word in (p.component, p.quantity, _shown(p.conditions)) if word)
-        reason = one.exception or "no reason is known"
-        text.append(f"- {p.chip}, {p.figure}, {what}: {one.model:.4g} against {p.value:.4g} {p.unit}. {reason}")
+    far = [pair for pair in compared if abs(pair.error) > WITHIN]
+    near = len(compared) - len(far)
+    text = [f"{near} of {len(compared)} published values are within 10%.", "", table(head, lines), ""]
+    for pair in far:
+        p = pair.published
+        subject = " ".join(word for word in (p.component, p.quantity, _shown(p.conditions)) if word)
+        reason = pair.exception or "no reason is known"
+        text.append(f"- {p.chip}, {p.figure}, {subject}: {pair.model:.4g} against {p.value:.4g} {p.unit}. {reason}")
     values = [
-        (p.chip, p.figure, p.component or "whole", p.quantity, _shown(p.conditions), f"{p.value:.4g}", f"{one.model:.4g}", p.unit,
-         f"{100 * one.error:+.1f}%", "sets a constant" if p.sets else "predicted")
-        for one in found for p in (one.published,)
+        (p.chip, p.figure, p.component or "whole", p.quantity, _shown(p.conditions), f"{p.value:.4g}", f"{pair.model:.4g}", p.unit,
+         f"{100 * pair.error:+.1f}%", "sets a constant" if p.sets else "predicted")
+        for pair in compared for p in (pair.published,)
     ]  # fmt: skip
     names = ("chip", "figure", "part", "quantity", "conditions", "published", "model", "unit", "error", "role")
     return "\n".join([*text, "", table(names, values)])
@@ -231,17 +235,17 @@ def _shown(conditions: dict[str, ChipCondition]) -> str:
     return ", ".join(f"{name} {value}" for name, value in conditions.items())
 
 
-def _draw(figure: Figure, found: Sequence[Compared]) -> None:
+def _draw(figure: Figure, compared: Sequence[Compared]) -> None:
     """How large the errors are, chip by chip, and their distribution."""
     left, right = figure.subplots(1, 2, width_ratios=(3, 2), sharey=True)
-    chips = list(dict.fromkeys(one.published.chip for one in found))
+    chips = list(dict.fromkeys(pair.published.chip for pair in compared))
     for sets, colour, label in ((True, "#b0b8c4", "sets a constant"), (False, "#1f6fb2", "predicted")):
-        own = [one for one in found if one.published.sets == sets]
-        places = [chips.index(one.published.chip) for one in own]
-        spread = [0.5 * ((i * 0.618) % 1 - 0.5) for i in range(len(own))]
+        pairs = [pair for pair in compared if pair.published.sets == sets]
+        places = [chips.index(pair.published.chip) for pair in pairs]
+        spread = [0.5 * ((i * 0.618) % 1 - 0.5) for i in range(len(pairs))]
         left.plot(
             [p + s for p, s in zip(places, spread, strict=True)],
-            [100 * one.error for one in own],
+            [100 * pair.error for pair in pairs],
             ".",
             color=colour,
             label=label,
@@ -250,5 +254,5 @@ def _draw(figure: Figure, found: Sequence[Compared]) -> None:
     left.set_ylabel("error of the model in %")
     left.axhspan(-100 * WITHIN, 100 * WITHIN, color="#e9f2e4", zorder=0)
     left.legend(loc="upper left")
-    right.hist([100 * one.error for one in found], bins=41, orientation="horizontal", color="#1f6fb2")
+    right.hist([100 * pair.error for pair in compared], bins=41, orientation="horizontal", color="#1f6fb2")
     right.set_xlabel("published values")

@@ -56,12 +56,12 @@ def unit_factor(unit: str, quantity: str, source: Source | None = None) -> float
     """
     expected = QUANTITIES[quantity]
     over, per, under = unit.removesuffix(" per full array").removesuffix(" per array").partition("/")
-    found = re.fullmatch(r"([fpnuµmckMGTP]?)(m\^2|OPS|J|W|s|converts)", over)
+    above = re.fullmatch(r"([fpnuµmckMGTP]?)(m\^2|OPS|J|W|s|converts)", over)
     below = re.fullmatch(r"([fpnuµmck]?)(m\^2|W|MAC)", under) if per else None
-    named = (found[2] if found else "") + (f"/{below[2]}" if below else per)
-    if found is None or named not in (expected, expected.removesuffix("/MAC")):
+    named = (above[2] if above else "") + (f"/{below[2]}" if below else per)
+    if above is None or named not in (expected, expected.removesuffix("/MAC")):
         raise SpecError(f"unit '{shown(unit)}' is none of {quantity}, whose unit is {expected}", at=source)
-    factor = _PREFIXES[found[1]] ** (2 if found[2] == "m^2" else 1)
+    factor = _PREFIXES[above[1]] ** (2 if above[2] == "m^2" else 1)
     if below is not None:
         factor /= _PREFIXES[below[1]] ** (2 if below[2] == "m^2" else 1)
     return float(f"{factor:.12g}")
@@ -104,11 +104,11 @@ def values_of_file(file: str) -> list[Published]:
         if name not in fields:
             raise SpecError(f"{file} needs '{name}:'", at=nodes.source)
     chip = read_text(fields["chip"], "chip")
-    found: tuple[Published, ...] = read_list(
+    values: tuple[Published, ...] = read_list(
         fields["values"], "values", lambda node, what: _published(node, what, str(chip))
     )
-    known = {one.key for one in bundled_values() if one.sets}
-    return [replace(one, sets=one.key in known) for one in found]
+    setting = {value.key for value in bundled_values() if value.sets}
+    return [replace(value, sets=value.key in setting) for value in values]
 
 
 def _published(node: YamlNode, what: str, chip: str) -> Published:
@@ -123,7 +123,7 @@ def _published(node: YamlNode, what: str, chip: str) -> Published:
             at=fields["quantity"].source,
         )
     value = _number(fields["value"])
-    found = Published(
+    published = Published(
         chip=chip,
         figure=_text(fields, "figure"),
         quantity=quantity,
@@ -133,8 +133,8 @@ def _published(node: YamlNode, what: str, chip: str) -> Published:
         unit=_text(fields, "unit"),
         source=node.source,
     )
-    _ = found.factor
-    return found
+    _ = published.factor
+    return published
 
 
 def _text(fields: Mapping[str, YamlNode], name: str) -> str:
@@ -144,12 +144,12 @@ def _text(fields: Mapping[str, YamlNode], name: str) -> str:
 def _number(node: YamlNode) -> float:
     value = node.value if isinstance(node, ScalarNode) else None
     try:
-        found = float(value) if not isinstance(value, bool) else math.nan  # type: ignore[arg-type]
+        number = float(value) if not isinstance(value, bool) else math.nan  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        found = math.nan
-    if not 0 < found < math.inf:
+        number = math.nan
+    if not 0 < number < math.inf:
         raise SpecError("a published value must be a positive number", at=node.source)
-    return found
+    return number
 
 
 def _conditions(node: YamlNode | None) -> dict[str, ChipCondition]:
@@ -157,9 +157,9 @@ def _conditions(node: YamlNode | None) -> dict[str, ChipCondition]:
         return {}
     if not isinstance(node, MapNode):
         raise SpecError("conditions must be a table, {voltage: 0.8, …}", at=node.source)
-    found: dict[str, ChipCondition] = {}
+    conditions: dict[str, ChipCondition] = {}
     for key, value in node.items:
         if not isinstance(value, ScalarNode) or value.value is None:
             raise SpecError(f"condition {shown(key.value)} must be a number, true, false or text", at=key.source)
-        found[str(key.value)] = value.value
-    return found
+        conditions[str(key.value)] = value.value
+    return conditions

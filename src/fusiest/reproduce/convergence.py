@@ -43,30 +43,30 @@ STEPS = 20
 
 
 @dataclass(frozen=True)
-class Found:
+class Curves:
     """All runs so far: by mapper and budget, one per seed, where all seeds are done."""
 
     runs: dict[tuple[str, float], list[Data]]
     optimum: Data
     budgets: list[float]
     seeds: int
-    left: float
+    seconds_left: float
     """Seconds for what is missing, about, with all processes."""
 
     @property
     def complete(self) -> bool:
         return all((mapper, self.budgets[-1]) in self.runs for mapper in NAMES)
 
-    def done(self, mapper: str) -> list[float]:
+    def budgets_of(self, mapper: str) -> list[float]:
         """Budgets that all runs of a mapper went to."""
         return [budget for budget in self.budgets if (mapper, budget) in self.runs]
 
-    def at(self, mapper: str, budget: float, times: float) -> Floats:
+    def excess(self, mapper: str, budget: float, times: float) -> Floats:
         """Per run with this budget, how far above the optimum it was after so many times our evaluations; nan if nowhere."""
         return np.array([above(run, self.optimum, times) for run in self.runs[mapper, budget]])
 
-    def at_end(self, mapper: str, budget: float) -> Floats:
-        return self.at(mapper, budget, np.inf)
+    def final_excess(self, mapper: str, budget: float) -> Floats:
+        return self.excess(mapper, budget, np.inf)
 
 
 def run(
@@ -83,9 +83,9 @@ def run(
     optimum = study.piece("convergence/optimum", case, lambda: _optimum(case))
     case |= {"target": optimum["edp"] * MARGIN}
     charged = _without_free_groups(study, case, budgets_to(most), seeds)
-    found = _all_runs(study, case, optimum, budgets_to(most), seeds)
-    text = summary(found, NAMES, charged)
-    return Output(_rows(found), text, lambda figure: _draw(figure, found), (5.2, 3.3))
+    curves = _all_runs(study, case, optimum, budgets_to(most), seeds)
+    text = summary(curves, NAMES, charged)
+    return Output(_rows(curves), text, lambda figure: _draw(figure, curves), (5.2, 3.3))
 
 
 def budgets_to(most: float) -> list[float]:
@@ -102,13 +102,13 @@ def _optimum(case: Settings) -> Data:
     prepared = prepare(case)
     best = prepared.optimum
     return {
-        "edp": best.edp, "seconds": best.seconds, "evaluations": prepared.ours, "pmappings": prepared.pmappings,
-        "kept": prepared.kept, "random": prepared.random_scores(2_000),
+        "edp": best.edp, "seconds": best.seconds, "evaluations": prepared.evaluations, "pmappings": prepared.pmappings,
+        "kept": prepared.usable, "random": prepared.random_scores(2_000),
         "whole_over_exploring": best.cpu_seconds / max(prepared.cpu_seconds, 1e-9),
     }  # fmt: skip
 
 
-def _all_runs(study: Study, case: Settings, optimum: Data, budgets: list[float], seeds: int) -> Found:
+def _all_runs(study: Study, case: Settings, optimum: Data, budgets: list[float], seeds: int) -> Curves:
     """Budget by budget. A run that found the optimum counts for all larger budgets too: it is not made again.
 
     All mappers but SET would find it again after as many evaluations; for SET, which cools more slowly then, this is
@@ -129,21 +129,22 @@ def _all_runs(study: Study, case: Settings, optimum: Data, budgets: list[float],
             prepare(case, NAMES)
         expected = {name[m, seed]: rates[m] * budget if budget > 1 else 0.0 for m, seed in pairs}
         later = sum(rates[m] * larger for m, _ in pairs for larger in budgets[number + 1 :])
-        found = study.pieces(wanted, _one_run, expected, later)
-        last |= {pair: found[name[pair]] for pair in pairs if name[pair] in found}
+        results = study.pieces(wanted, _one_run, expected, later)
+        last |= {pair: results[name[pair]] for pair in pairs if name[pair] in results}
         for mapper in NAMES:
-            own = [last[mapper, seed] for seed in range(seeds) if (mapper, seed) in last]
-            if len(own) == seeds and all(data["optimal"] or data["budget"] == budget for data in own):
-                runs[mapper, budget] = own
-            measured = [data["seconds"] / data["spent"] for data in own if data["spent"] >= 1]  # small runs tell little
+            mapper_runs = [last[mapper, seed] for seed in range(seeds) if (mapper, seed) in last]
+            if len(mapper_runs) == seeds and all(data["optimal"] or data["budget"] == budget for data in mapper_runs):
+                runs[mapper, budget] = mapper_runs
+            large = [data for data in mapper_runs if data["spent"] >= 1]  # small ones tell little
+            measured = [data["seconds"] / data["spent"] for data in large]
             rates[mapper] = float(np.mean(measured)) if measured else 0.0
-    left = sum(
+    seconds = sum(
         rates[mapper] * budget
         for (mapper, _), data in last.items()
         for budget in budgets
         if budget > data["budget"] and not data["optimal"]
     )
-    return Found(runs, optimum, budgets, seeds, left / study.jobs)
+    return Curves(runs, optimum, budgets, seeds, seconds / study.jobs)
 
 
 def _without_free_groups(study: Study, case: Settings, budgets: list[float], seeds: int) -> dict[float, list[Data]]:
@@ -158,9 +159,9 @@ def _without_free_groups(study: Study, case: Settings, budgets: list[float], see
     }  # fmt: skip
     if study.in_time(0.0) and not study.has(wanted):
         prepare(case, NAMES)
-    found = study.pieces(wanted, _one_run)
-    runs = {b: [found.get(f"convergence/nothing-free-{seed}-{b:g}") for seed in range(seeds)] for b in chosen}
-    return {budget: own for budget, own in runs.items() if None not in own}
+    results = study.pieces(wanted, _one_run)
+    runs = {b: [results.get(f"convergence/nothing-free-{seed}-{b:g}") for seed in range(seeds)] for b in chosen}
+    return {budget: data for budget, data in runs.items() if None not in data}
 
 
 def _one_run(settings: Settings) -> Data:
@@ -170,21 +171,21 @@ def _one_run(settings: Settings) -> Data:
     options = BaselineOptions(
         str(settings["mapper"]),
         int(str(settings["seed"])),
-        max(times * prepared.ours, 1.0),
+        max(times * prepared.evaluations, 1.0),
         stop_rules=False,
         target=target,
     )
     begin = time.perf_counter()
     genome = prepared.genome if settings.get("free", True) else prepared.nothing_free
-    found = search(genome, ("edp",), options, prepared.ours)
-    history = [[h.evaluations / prepared.ours, h.energy * h.latency] for h in found.history]
+    outcome = search(genome, ("edp",), options, prepared.evaluations)
+    history = [[h.evaluations / prepared.evaluations, h.energy * h.latency] for h in outcome.history]
     return {
         "history": history,
         "budget": times,
-        "spent": found.spent / prepared.ours,
+        "spent": outcome.spent / prepared.evaluations,
         "optimal": bool(history) and history[-1][1] <= target,
-        "stopped": found.stopped and found.stopped / prepared.ours,
-        "tried": found.tried,
+        "stopped": outcome.stopped and outcome.stopped / prepared.evaluations,
+        "tried": outcome.tried,
         "seconds": time.perf_counter() - begin,
     }
 
@@ -193,35 +194,36 @@ def _grid(budget: float) -> Floats:
     return np.geomspace(SMALLEST, budget, STEPS * round(np.log10(budget / SMALLEST)) + 1)
 
 
-def _rows(found: Found) -> list[OutputRow]:
+def _rows(curves: Curves) -> list[OutputRow]:
     """Of each budget that all runs went to, the best so far of every run."""
     return [
         {
             "mapper": mapper, "budget": budget, "times": float(times),
-            **{f"run{i}": float(value) for i, value in enumerate(found.at(mapper, budget, float(times)))},
+            **{f"run{i}": float(value) for i, value in enumerate(curves.excess(mapper, budget, float(times)))},
         }
-        for mapper, budget in found.runs
+        for mapper, budget in curves.runs
         for times in _grid(budget)
     ]  # fmt: skip
 
 
-def _draw(figure: Figure, found: Found) -> None:
+def _draw(figure: Figure, curves: Curves) -> None:
     axes = figure.add_subplot()
     for mapper, colour in zip(NAMES, (SERIES[0], SERIES[2], SERIES[1], SERIES[3]), strict=True):
-        done = found.done(mapper)
-        if not done:
+        budgets = curves.budgets_of(mapper)
+        if not budgets:
             continue
-        traced = [float(x) for x in _grid(done[-1])]
-        trace = np.array([found.at(mapper, done[-1], x) for x in traced])
+        traced = [float(times) for times in _grid(budgets[-1])]
+        trace = np.array([curves.excess(mapper, budgets[-1], times) for times in traced])
         if mapper == "set":
-            _line(axes, done, np.array([found.at_end(mapper, b) for b in done]), colour, NAMES[mapper], marker="o")
-            _line(axes, traced, trace, colour, f"SET, cooled over {done[-1]:,g}×", linestyle=(0, (2, 2)))
+            ends = np.array([curves.final_excess(mapper, b) for b in budgets])
+            _line(axes, budgets, ends, colour, NAMES[mapper], marker="o")
+            _line(axes, traced, trace, colour, f"SET, cooled over {budgets[-1]:,g}×", linestyle=(0, (2, 2)))
         else:
             _line(axes, traced, trace, colour, NAMES[mapper])
     axes.axvline(1, color="black", linewidth=1, linestyle=(0, (4, 3)))
     axes.plot([1], [100 * FLOOR], marker="*", markersize=13, color="black", clip_on=False, linestyle="none",
               label="fusiest: optimal, proven")  # fmt: skip
-    furthest = max([budget for _, budget in found.runs], default=1.0)
+    furthest = max([budget for _, budget in curves.runs], default=1.0)
     axes.set(xscale="log", yscale="log", xlim=(SMALLEST, max(furthest, 1.0) * 1.3), ylim=(100 * FLOOR, 1e4))
     axes.set_xlabel("evaluations, relative to fusiest")
     axes.set_ylabel("EDP above the optimum")

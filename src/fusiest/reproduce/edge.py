@@ -34,8 +34,7 @@ def best_mapping(study: Study, tokens: int, dataflow: str, per_bit: bool = False
     settings = {"tokens": tokens, "dataflow": dataflow, "defines": {"MACEnergy": PER_BIT} if per_bit else {}}
     name = f"edge/{tokens}-{dataflow}{'-per-bit' if per_bit else ''}"
     study.say(Step(f"{DATAFLOWS[dataflow]}, {thousands(tokens)} tokens"))
-    found: Data = study.piece(name, settings, lambda: _map(settings))["mapping"]
-    return found
+    return study.piece(name, settings, lambda: _map(settings))["mapping"]
 
 
 def _map(settings: Settings) -> Data:

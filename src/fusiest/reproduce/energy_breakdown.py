@@ -22,10 +22,10 @@ COMPARED = (OURS, "transfusion")
 
 def run(study: Study) -> Output:
     """The mappings of `edge-transformer`, taken apart."""
-    found = {(n, d): best_mapping(study, n, d) for n in lengths(study) for d in COMPARED}
+    mappings = {(n, d): best_mapping(study, n, d) for n in lengths(study) for d in COMPARED}
     rows: list[OutputRow] = [
         {"tokens": tokens, "dataflow": dataflow, **_parts(data, tokens), **_kinds(data, tokens)}
-        for (tokens, dataflow), data in found.items()
+        for (tokens, dataflow), data in mappings.items()
         if data is not None
     ]
     return Output(rows, _summary(rows), lambda figure: _draw(figure, rows), (7.4, 3.0))
@@ -42,20 +42,20 @@ def kind_of(tensor: str) -> str:
 
 def _parts(data: Data, tokens: int) -> dict[str, float]:
     """Joules per token by component."""
-    found = dict.fromkeys(PARTS.values(), 0.0)
+    energies = dict.fromkeys(PARTS.values(), 0.0)
     for key, joules in data["energies"].items():
-        found[PARTS.get(key.partition("/")[0], "compute")] += joules / tokens
-    return found
+        energies[PARTS.get(key.partition("/")[0], "compute")] += joules / tokens
+    return energies
 
 
 def _kinds(data: Data, tokens: int) -> dict[str, float]:
     """Off-chip joules per token by kind of tensor."""
-    found = dict.fromkeys(KINDS, 0.0)
+    energies = dict.fromkeys(KINDS, 0.0)
     for key, joules in data["energies"].items():
         component, _, tensor = key.partition("/")
         if component == MEMORY:
-            found[kind_of(tensor)] += joules / tokens
-    return found
+            energies[kind_of(tensor)] += joules / tokens
+    return energies
 
 
 def _draw(figure: Figure, rows: list[OutputRow]) -> None:
@@ -67,13 +67,13 @@ def _draw(figure: Figure, rows: list[OutputRow]) -> None:
 def _stack(axes: Axes, rows: list[OutputRow], parts: list[str], colours: tuple[str, ...], label: str) -> None:
     """Two bars per length: ours, then TransFusion's."""
     tokens = sorted({int(str(row["tokens"])) for row in rows})
-    at = [3 * tokens.index(int(str(row["tokens"]))) + COMPARED.index(str(row["dataflow"])) for row in rows]
+    places = [3 * tokens.index(int(str(row["tokens"]))) + COMPARED.index(str(row["dataflow"])) for row in rows]
     below = [0.0] * len(rows)
     for part, colour in zip(parts, colours, strict=True):
         heights = [1e6 * float(str(row[part])) for row in rows]
-        axes.bar(at, heights, 0.9, below, color=colour, label=part)
+        axes.bar(places, heights, 0.9, below, color=colour, label=part)
         below = [a + b for a, b in zip(below, heights, strict=True)]
-    for x, top, row in zip(at, below, rows, strict=True):
+    for x, top, row in zip(places, below, rows, strict=True):
         name = "fusiest" if row["dataflow"] == OURS else "TransF."
         axes.annotate(name, (x, top), (0, 2), textcoords="offset points", ha="center", fontsize=6, rotation=90)
     axes.set_xticks([3 * i + 0.5 for i in range(len(tokens))], [thousands(n) for n in tokens])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fusiest.errors import FusiestError
 from fusiest.mapper import Options, Step
 from fusiest.mapper import run as search
+from fusiest.model import Evaluation
 from fusiest.report import SERIES
 from fusiest.reproduce.fused_cnn_counts import StackCount, best_cuts, count_stacks, layers_apart
 from fusiest.reproduce.fused_cnn_summary import summary
@@ -53,21 +54,21 @@ def run(study: Study, cases: dict[str, Settings] | None = None) -> Output:
     study.say(Step("VGGNet-E, five convolutions"))
     sizes: Settings = QUICK_VGG if study.quick else VGG
     vgg = study.piece("fused-cnn/vgg", sizes, functools.partial(_vgg, sizes))
-    found: dict[str, dict[str, Data]] = {}
+    results: dict[str, dict[str, Data]] = {}
     for number, (case, settings) in enumerate(cases.items()):
         for mode, words in NAMES.items():
             study.say(Step(f"{case}: {words}"))
             limit = QUICK_LIMIT if study.quick else LIMIT
             wanted = {**settings, "mode": mode, "limit": limit if mode == "windows" else None}
             name = f"fused-cnn/{number}-{mode.replace(' ', '-')}"
-            found.setdefault(case, {})[mode] = study.piece(name, wanted, functools.partial(_mapped, wanted))
+            results.setdefault(case, {})[mode] = study.piece(name, wanted, functools.partial(_mapped, wanted))
     study.say(Step("MobileNetV2, a block in memories of all sizes"))
     sizes = QUICK_STAGE if study.quick else STAGE
     stage = study.piece("fused-cnn/stage", sizes, functools.partial(_stage, sizes))
     return Output(
-        _rows(vgg, found, stage),
-        summary(vgg, found, stage, NAMES),
-        lambda figure: _draw(figure, vgg, found, stage),
+        _rows(vgg, results, stage),
+        summary(vgg, results, stage, NAMES),
+        lambda figure: _draw(figure, vgg, results, stage),
         (8.6, 6.4),
     )
 
@@ -94,16 +95,17 @@ def _vgg(settings: Settings) -> Data:
         "model apart": sum(c.feature_bytes for c in alone),
         "model operations": sum(c.operations for c in alone),
         "whole": {
-            mode: [dataclasses.asdict(c) for c in own if len(c.einsums) == len(names)] for mode, own in counts.items()
+            mode: [dataclasses.asdict(c) for c in mode_counts if len(c.einsums) == len(names)]
+            for mode, mode_counts in counts.items()
         },
-        "curves": {mode: _curve(own, names, weights=False) for mode, own in counts.items()},
+        "curves": {mode: _curve(mode_counts, names, weights=False) for mode, mode_counts in counts.items()},
     }
 
 
 def _all_counts(spec: Spec, mode: str) -> list[StackCount]:
     names = tuple(spec.info.einsums)
     runs = [names[i:j] for j in range(1, len(names) + 1) for i in range(j)]
-    return [count for own in runs for count in count_stacks(spec, own, _flow(mode), BUFFER)]
+    return [count for stack in runs for count in count_stacks(spec, stack, _flow(mode), BUFFER)]
 
 
 def _curve(counts: Sequence[StackCount], names: Sequence[str], weights: bool) -> list[list[float]]:
@@ -141,10 +143,10 @@ def _mapped(settings: Settings) -> Data:
         raise KeyboardInterrupt
     best = result.best("energy")
     outermost = memory_names(spec.require_arch())[0]
-    actions = [pair for e in best.evaluation.einsums.values() for pair in e.actions.items()]
+    actions = (pair for e in best.evaluation.einsums.values() for pair in e.actions.items())
     return {
         "energy": best.energy, "latency": best.latency, "optimal": result.optimal, "stopped": result.stopped,
-        "traffic": sum(count for (component, _, _), count in actions if component == outermost) / 8,
+        "traffic": _traffic(best.evaluation, outermost),
         "operations": sum(count for (_, tensor, _), count in actions if not tensor),
         "off_chip": best.evaluation.energy_by_component().get(outermost, 0.0),
         "cpu_seconds": result.stats.cpu_seconds, "tree": str(best.looptree),
@@ -160,28 +162,30 @@ def _stage(settings: Settings) -> Data:
     if result.interrupted:
         raise KeyboardInterrupt
     free = sorted(
-        (m.evaluation.peak_occupancy_bits.get(BUFFER, 0) / 8, _off_chip(m.evaluation)) for m in result.mappings
+        (m.evaluation.peak_occupancy_bits.get(BUFFER, 0) / 8, _traffic(m.evaluation, "MainMemory"))
+        for m in result.mappings
     )
     room = load("simple", "mobilenet_v2", defines={**settings, "GlobalBufferSize": "1e15"})
-    part = part_of(room, BLOCK)
-    counts = [count for mode in MODES for count in _all_counts(part, mode)]
+    block = part_of(room, BLOCK)
+    counts = [count for mode in MODES for count in _all_counts(block, mode)]
     return {"free": _falling(free), "windows": _curve(counts, BLOCK, weights=True), "proven": result.optimal}
 
 
-def _off_chip(evaluation: Any) -> float:
+def _traffic(evaluation: Evaluation, memory: str) -> float:
+    """Bytes in and out of a memory whose actions are of a bit."""
     actions = (pair for e in evaluation.einsums.values() for pair in e.actions.items())
-    return float(sum(count for (component, _, _), count in actions if component == "MainMemory")) / 8
+    return sum(count for (component, _, _), count in actions if component == memory) / 8
 
 
 def _falling(points: Sequence[tuple[float, float]]) -> list[list[float]]:
-    kept: list[list[float]] = []
+    curve: list[list[float]] = []
     for room, traffic in points:
-        if not kept or traffic < kept[-1][1]:
-            kept.append([room, traffic])
-    return kept
+        if not curve or traffic < curve[-1][1]:
+            curve.append([room, traffic])
+    return curve
 
 
-def _rows(vgg: Data, found: dict[str, dict[str, Data]], stage: Data) -> list[OutputRow]:
+def _rows(vgg: Data, results: dict[str, dict[str, Data]], stage: Data) -> list[OutputRow]:
     fields = ("part", "case", "mode", "storage_bytes", "traffic_bytes", "operations", "energy", "latency", "optimal")
     empty: OutputRow = dict.fromkeys(fields, "")
     rows: list[OutputRow] = [
@@ -189,11 +193,11 @@ def _rows(vgg: Data, found: dict[str, dict[str, Data]], stage: Data) -> list[Out
         for mode, curve in vgg["curves"].items()
         for r, t, n in curve
     ]
-    for case, modes in found.items():
+    for case, modes in results.items():
         for mode, data in modes.items():
-            own = {field: data.get(field) for field in ("operations", "energy", "latency", "optimal")}
-            own["traffic_bytes"] = data.get("traffic")
-            rows.append({**empty, "part": 2, "case": case, "mode": NAMES[mode], **own})
+            figures = {field: data.get(field) for field in ("operations", "energy", "latency", "optimal")}
+            figures["traffic_bytes"] = data.get("traffic")
+            rows.append({**empty, "part": 2, "case": case, "mode": NAMES[mode], **figures})
     for kind in ("free", "windows"):
         rows += [
             {
@@ -209,9 +213,9 @@ def _rows(vgg: Data, found: dict[str, dict[str, Data]], stage: Data) -> list[Out
     return rows
 
 
-def _draw(figure: Figure, vgg: Data, found: dict[str, dict[str, Data]], stage: Data) -> None:
+def _draw(figure: Figure, vgg: Data, results: dict[str, dict[str, Data]], stage: Data) -> None:
     grid = figure.subplots(2, 2, squeeze=False)
-    grid[1][1].set_visible(len(found) > 1)
+    grid[1][1].set_visible(len(results) > 1)
     _draw_curves(grid[0][0], vgg)
     axes = grid[0][1]
     kinds = {"free": "no windows, optimum", "windows": "stacks with windows"}
@@ -225,20 +229,20 @@ def _draw(figure: Figure, vgg: Data, found: dict[str, dict[str, Data]], stage: D
     _plain_ticks(axes)
     axes.set_title("MobileNetV2, block 3", loc="left")
     axes.legend()
-    for axes, (case, modes) in zip(grid[1], found.items(), strict=False):
-        own = [(NAMES[mode], data) for mode, data in modes.items() if "energy" in data][::-1]
-        off = [data["off_chip"] for _, data in own]
-        unit, scale = ("µJ", 1e6) if max(d["energy"] for _, d in own) < 1e-3 else ("mJ", 1e3)
-        axes.barh([name for name, _ in own], [scale * x for x in off], color=SERIES[0], label="DRAM")
-        axes.barh([name for name, _ in own], [scale * (d["energy"] - x) for (_, d), x in zip(own, off, strict=True)],
-                  left=[scale * x for x in off], color=SERIES[1], label="on chip")  # fmt: skip
-        for i, (_, data) in enumerate(own):
+    for axes, (case, modes) in zip(grid[1], results.items(), strict=False):
+        bars = [(NAMES[mode], data) for mode, data in modes.items() if "energy" in data][::-1]
+        off = [data["off_chip"] for _, data in bars]
+        unit, scale = ("µJ", 1e6) if max(d["energy"] for _, d in bars) < 1e-3 else ("mJ", 1e3)
+        axes.barh([name for name, _ in bars], [scale * joules for joules in off], color=SERIES[0], label="DRAM")
+        axes.barh([name for name, _ in bars], [scale * (d["energy"] - joules) for (_, d), joules in zip(bars, off, strict=True)],
+                  left=[scale * joules for joules in off], color=SERIES[1], label="on chip")  # fmt: skip
+        for i, (_, data) in enumerate(bars):
             axes.annotate(f"{scale * data['energy']:.3g}", (scale * data["energy"], i), (3, 0), textcoords="offset points",
                           va="center", fontsize=7)  # fmt: skip
         axes.set_title(case, loc="left")
         axes.set_xlabel(f"energy ({unit})")
         axes.locator_params(axis="x", nbins=5)
-        axes.set_xlim(0, 1.2 * scale * max(d["energy"] for _, d in own))
+        axes.set_xlim(0, 1.2 * scale * max(d["energy"] for _, d in bars))
         axes.grid(axis="y", visible=False)
         axes.legend(
             loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2, handlelength=1, columnspacing=1

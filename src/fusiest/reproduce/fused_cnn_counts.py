@@ -88,52 +88,56 @@ def _counted(spec: Spec, plan: StackPlan, cost: Evaluation, memory: str) -> Stac
             elif not tensor:
                 operations += count
     weights = {t: name for name in plan.einsums for t in spec.info.einsums[name].accesses if t not in maps}
-    left = [_left(spec, plan, tensor, reader, images[reader]) for tensor, reader in _read(spec, plan).items()]
+    overlaps = [
+        _window_and_overlap(spec, plan, tensor, reader, images[reader]) for tensor, reader in _read(spec, plan).items()
+    ]
     return StackCount(
         plan.einsums, tile_sizes(spec, plan), moved, sum(map_bytes(spec, t, name, ()) for t, name in weights.items()),
         float(cost.peak_occupancy_bits[memory]) / 8,
-        sum(window for window, _ in left), sum(overlap for _, overlap in left), operations,
+        sum(window for window, _ in overlaps), sum(overlap for _, overlap in overlaps), operations,
     )  # fmt: skip
 
 
 def _read(spec: Spec, plan: StackPlan) -> dict[str, str]:
     """Feature maps that the stack makes and reads, or reads from outside in one layer, each with a reader."""
     images = image_variables(spec)
-    found: dict[str, list[str]] = {}
+    readers_of: dict[str, list[str]] = {}
     for name in plan.einsums:
         for tensor in features(spec, images, name):
             if tensor != spec.info.einsums[name].output:
-                found.setdefault(tensor, []).append(name)
-    made = {spec.info.einsums[name].output for name in plan.einsums}
-    return {tensor: readers[0] for tensor, readers in found.items() if tensor in made or len(readers) == 1}
+                readers_of.setdefault(tensor, []).append(name)
+    outputs = {spec.info.einsums[name].output for name in plan.einsums}
+    return {tensor: readers[0] for tensor, readers in readers_of.items() if tensor in outputs or len(readers) == 1}
 
 
-def _left(spec: Spec, plan: StackPlan, tensor: str, reader: str, axes: Sequence[str]) -> tuple[float, float]:
+def _window_and_overlap(
+    spec: Spec, plan: StackPlan, tensor: str, reader: str, axes: Sequence[str]
+) -> tuple[float, float]:
     """Of a feature map whose tiles overlap: a window of rows with all columns, and what tiles leave to their neighbours: rows of the
     whole image to those below, columns of a tile to the one beside it. Without padding.
     """
     info = spec.info.einsums[reader]
     whole, window, common = [], [], []
-    others = 1
+    other_ranks = 1
     for affine in info.accesses[tensor].ranks.values():
-        own = next((v for v in axes if v in affine.variables), None)
-        if own is None:
-            others *= affine.length(info.bounds)
+        axis = next((v for v in axes if v in affine.variables), None)
+        if axis is None:
+            other_ranks *= affine.length(info.bounds)
             continue
-        a = affine.coefficients[own]
-        made = plan.extents(reader).get(own, info.bounds[own])
-        length = affine.length({**info.bounds, own: made})
-        whole.append(a * info.bounds[own])
-        window.append(min(length, a * info.bounds[own]))
-        common.append(length - a * made if made < info.bounds[own] else 0)
-    size = info.bits_per_value[tensor] / 8 * others
-    found = 0.0
+        a = affine.coefficients[axis]
+        tile = plan.extents(reader).get(axis, info.bounds[axis])
+        length = affine.length({**info.bounds, axis: tile})
+        whole.append(a * info.bounds[axis])
+        window.append(min(length, a * info.bounds[axis]))
+        common.append(length - a * tile if tile < info.bounds[axis] else 0)
+    size = info.bits_per_value[tensor] / 8 * other_ranks
+    overlap = 0.0
     for index, shared in enumerate(common):  # rows: of all columns; columns: of the rows of a window
         beside = 1
-        for other in range(len(common)):
-            beside *= shared if other == index else window[other] if other < index else whole[other]
-        found += max(0, beside) * size
-    return (size * math.prod([window[0], *whole[1:]]) if found else 0.0), found
+        for dimension in range(len(common)):
+            beside *= shared if dimension == index else window[dimension] if dimension < index else whole[dimension]
+        overlap += max(0, beside) * size
+    return (size * math.prod([window[0], *whole[1:]]) if overlap else 0.0), overlap
 
 
 def layers_apart(spec: Spec, groups: Sequence[Sequence[str]]) -> float:
@@ -141,8 +145,8 @@ def layers_apart(spec: Spec, groups: Sequence[Sequence[str]]) -> float:
     images = image_variables(spec)
     total = 0.0
     for group in groups:
-        made = {spec.info.einsums[name].output for name in group[:-1]}
-        read = {t: name for name in group for t in features(spec, images, name) if t not in made}
+        outputs = {spec.info.einsums[name].output for name in group[:-1]}
+        read = {t: name for name in group for t in features(spec, images, name) if t not in outputs}
         total += sum(map_bytes(spec, tensor, name, images[name]) for tensor, name in read.items())
     return total
 
@@ -152,8 +156,8 @@ def map_bytes(spec: Spec, tensor: str, einsum: str, axes: Sequence[str]) -> floa
     info = spec.info.einsums[einsum]
     values = 1
     for affine in info.accesses[tensor].ranks.values():
-        own = next((v for v in axes if v in affine.variables), None)
-        values *= affine.length(info.bounds) if own is None else affine.coefficients[own] * info.bounds[own]
+        axis = next((v for v in axes if v in affine.variables), None)
+        values *= affine.length(info.bounds) if axis is None else affine.coefficients[axis] * info.bounds[axis]
     return values * info.bits_per_value[tensor] / 8
 
 
@@ -166,7 +170,7 @@ def best_cuts(counts: Sequence[StackCount], names: Sequence[str], room: float, w
             start = places[count.einsums[0]]
             if places[count.einsums[-1]] == end - 1 and count.room(weights) <= room and start in best:
                 cost, before = best[start]
-                found = cost + count.traffic(weights), (*before, count)
-                if end not in best or found[0] < best[end][0]:
-                    best[end] = found
+                cuts = cost + count.traffic(weights), (*before, count)
+                if end not in best or cuts[0] < best[end][0]:
+                    best[end] = cuts
     return best.get(len(names))

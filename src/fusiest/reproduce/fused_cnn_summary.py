@@ -11,9 +11,9 @@ PAPER_APART, PAPER_FUSED, PAPER_STORAGE = 77.0, 3.6, 362.0
 """Fused-Layer CNN, MICRO 2016, abstract: MB of feature maps per image layer by layer and fused, KB on chip for that."""
 
 
-def summary(vgg: Data, found: Mapping[str, Mapping[str, Data]], stage: Data, names: Mapping[str, str]) -> str:
+def summary(vgg: Data, results: Mapping[str, Mapping[str, Data]], stage: Data, names: Mapping[str, str]) -> str:
     """Markdown, without a title."""
-    return f"{_fused_layer(vgg)}\n\n{_defines(found, names)}\n\n{_stage(stage)}\n"
+    return f"{_fused_layer(vgg)}\n\n{_defines(results, names)}\n\n{_stage(stage)}\n"
 
 
 def _mib(value: float) -> str:
@@ -25,12 +25,12 @@ def _kb(value: float) -> str:
 
 
 def _fused_layer(vgg: Data) -> str:
-    whole = {mode: sorted(own, key=lambda c: c["tiles"][0]) for mode, own in vgg["whole"].items()}
+    whole = {mode: sorted(counts, key=lambda c: c["tiles"][0]) for mode, counts in vgg["whole"].items()}
     first = whole["retained"][0]
     lines = [
         [mode, " x ".join(map(str, c["tiles"])), _mib(c["feature_bytes"]), _kb(c["storage_bytes"]),
          _kb(c["overlap_bytes"]) if mode == "retained" else "-", f"{c['operations'] / vgg['model operations']:.2f}x"]
-        for mode, own in whole.items() for c in own
+        for mode, counts in whole.items() for c in counts
     ]  # fmt: skip
     head = ["overlaps", "tile of the result", "off chip", "on chip", "overlaps alone", "operations"]
     return f"""
@@ -79,9 +79,9 @@ The chart has the least traffic of all ways to cut the layers into stacks, for a
 """
 
 
-def _defines(found: Mapping[str, Mapping[str, Data]], names: Mapping[str, str]) -> str:
+def _defines(results: Mapping[str, Mapping[str, Data]], names: Mapping[str, str]) -> str:
     lines = []
-    for case, modes in found.items():
+    for case, modes in results.items():
         base = modes["unfused"].get("energy")
         for mode, data in modes.items():
             if "error" in data:
@@ -101,37 +101,39 @@ Least energy on `meta_df`, after an architecture of the paper's. The modes are o
 
 {table(head, lines)}
 
-{_best(found, names)}
+{_best(results, names)}
 The paper's own energies are of its cost model and of an architecture with two more buffers, so they are not put beside ours.
 """
 
 
-def _best(found: Mapping[str, Mapping[str, Data]], names: Mapping[str, str]) -> str:
+def _best(results: Mapping[str, Mapping[str, Data]], names: Mapping[str, str]) -> str:
     """Which mode is best, and what the searches make of it."""
-    said = []
-    for case, modes in found.items():
+    lines = []
+    for case, modes in results.items():
         energies = {mode: data["energy"] for mode, data in modes.items() if "energy" in data}
         built = {mode: e for mode, e in energies.items() if mode in ("recomputed", "columns retained", "retained")}
         if built and "free" in energies and "windows" in energies:
             best = min(built, key=lambda mode: built[mode])
-            said.append(
+            lines.append(
                 f"- {case}: of the three, {names[best]} takes least. The optimum without windows takes "
                 f"{energies['free'] / built[best]:.3f} times that, the search with windows {energies['windows'] / built[best]:.3f} times."
             )
-    return "\n".join(said) + "\n" if said else ""
+    return "\n".join(lines) + "\n" if lines else ""
 
 
 def _stage(stage: Data) -> str:
     rooms = [4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
-    def at(points: list[list[float]], kib: float) -> float | None:
+    def traffic(points: list[list[float]], kib: float) -> float | None:
         return min((p[1] for p in points if p[0] <= 1024 * kib), default=None)
 
     lines = []
     for kib in rooms:
-        free, windows = at(stage["free"], kib), at(stage["windows"], kib)
+        free, windows = traffic(stage["free"], kib), traffic(stage["windows"], kib)
         ratio = f"{free / windows:.2f}x" if free and windows else "-"
-        lines.append([f"{kib} KiB", *("none fits" if x is None else _mib(x) for x in (free, windows)), ratio])
+        lines.append(
+            [f"{kib} KiB", *("none fits" if value is None else _mib(value) for value in (free, windows)), ratio]
+        )
     return f"""
 ## A block of MobileNetV2 in memories of all sizes
 

@@ -21,34 +21,34 @@ ALONE = "#222222"
 def run(study: Study) -> Output:
     """The shortest and the longest sequence."""
     tokens = lengths(study)[0], lengths(study)[-1]
-    found = {n: best_mapping(study, n, OURS) for n in tokens}
-    rows: list[OutputRow] = [row for n, data in found.items() for row in _rows(n, data)]
+    mappings = {n: best_mapping(study, n, OURS) for n in tokens}
+    rows: list[OutputRow] = [row for n, data in mappings.items() for row in _rows(n, data)]
     return Output(rows, _summary(rows, tokens), lambda figure: _draw(figure, rows, tokens), (7.4, 2.8))
 
 
 def intensity(tokens: int) -> dict[str, float]:
     """Operations per byte of an Einsum's tensors, each moved once. A copy has none."""
     spec = load("edge_transformer", "gpt3_6.7B", N_TOKENS=tokens, BATCH_SIZE=1)
-    found = {}
+    intensities = {}
     for name, info in spec.info.einsums.items():
         if info.is_copy_operation:
             continue
         values = [
             footprint(access, info.bounds) * info.bits_per_value[tensor] / 8 for tensor, access in info.accesses.items()
         ]
-        found[name] = operations(info) / info.n_instances / sum(values)
-    return found
+        intensities[name] = operations(info) / info.n_instances / sum(values)
+    return intensities
 
 
 def _rows(tokens: int, data: Data) -> list[OutputRow]:
-    of = {einsum: i for i, fused in enumerate(data["fused"]) for einsum in fused}
+    set_of = {einsum: i for i, fused in enumerate(data["fused"]) for einsum in fused}
     sizes = {i: len(fused) for i, fused in enumerate(data["fused"])}
     return [
         {
             "tokens": tokens,
             "einsum": name,
             "operations_per_byte": value,
-            "fused_set": of[name] if sizes[of[name]] > 1 else "",
+            "fused_set": set_of[name] if sizes[set_of[name]] > 1 else "",
         }
         for name, value in intensity(tokens).items()
     ]
@@ -57,13 +57,13 @@ def _rows(tokens: int, data: Data) -> list[OutputRow]:
 def _draw(figure: Figure, rows: list[OutputRow], tokens: tuple[int, ...]) -> None:
     panels = figure.subplots(1, len(tokens), sharey=True)
     for axes, n in zip(panels, tokens, strict=True):
-        own = [row for row in rows if row["tokens"] == n]
-        sets = list(dict.fromkeys(row["fused_set"] for row in own if row["fused_set"] != ""))
-        colours = [ALONE if row["fused_set"] == "" else SETS[sets.index(row["fused_set"])] for row in own]
-        axes.bar(range(len(own)), [float(str(row["operations_per_byte"])) for row in own], color=colours)
+        panel_rows = [row for row in rows if row["tokens"] == n]
+        sets = list(dict.fromkeys(row["fused_set"] for row in panel_rows if row["fused_set"] != ""))
+        colours = [ALONE if row["fused_set"] == "" else SETS[sets.index(row["fused_set"])] for row in panel_rows]
+        axes.bar(range(len(panel_rows)), [float(str(row["operations_per_byte"])) for row in panel_rows], color=colours)
         axes.set_xticks(
-            range(len(own)),
-            [str(row["einsum"]).replace("QK_softmax", "softmax") for row in own],
+            range(len(panel_rows)),
+            [str(row["einsum"]).replace("QK_softmax", "softmax") for row in panel_rows],
             rotation=45,
             ha="right",
         )
@@ -71,10 +71,10 @@ def _draw(figure: Figure, rows: list[OutputRow], tokens: tuple[int, ...]) -> Non
         axes.grid(axis="x", visible=False)
         for i, name in enumerate(sets):
             members = ", ".join(
-                str(r["einsum"]).replace("QK_softmax", "softmax") for r in own if r["fused_set"] == name
+                str(r["einsum"]).replace("QK_softmax", "softmax") for r in panel_rows if r["fused_set"] == name
             )
             axes.bar([0], [0], color=SETS[i], label=f"fused: {members}")
-        if any(row["fused_set"] == "" for row in own):
+        if any(row["fused_set"] == "" for row in panel_rows):
             axes.bar([0], [0], color=ALONE, label="not fused")
         legend = axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2, handlelength=1)
         legend.set_title(f"{thousands(n)} tokens", {"size": 9, "weight": "bold"})
@@ -114,22 +114,23 @@ def _claims(rows: list[OutputRow], tokens: tuple[int, ...]) -> list[tuple[str, b
     def together(n: int, a: str, b: str) -> bool:
         return sets(n)[a] == sets(n)[b] != ""
 
-    found = []
+    claims = []
     for n in tokens:
-        own = sorted(
+        by_intensity = sorted(
             (row for row in rows if row["tokens"] == n), key=lambda row: float(str(row["operations_per_byte"]))
         )
-        fused = [row["fused_set"] != "" for row in own]
-        found.append(
-            (f"at {thousands(n)} tokens, the Einsum of least intensity ({own[0]['einsum']}) is fused", fused[0])
-        )
+        fused = [row["fused_set"] != "" for row in by_intensity]
+        least = by_intensity[0]["einsum"]
+        claims.append((f"at {thousands(n)} tokens, the Einsum of least intensity ({least}) is fused", fused[0]))
         first = fused == sorted(fused, reverse=True)
-        found.append((f"at {thousands(n)} tokens, every fused Einsum has less intensity than every unfused one", first))
-    found.append((f"AV and Z are fused at {thousands(tokens[0])} tokens", together(tokens[0], "AV", "Z")))
-    found.append((f"AV and Z are not fused at {thousands(tokens[-1])} tokens", not together(tokens[-1], "AV", "Z")))
+        claims.append(
+            (f"at {thousands(n)} tokens, every fused Einsum has less intensity than every unfused one", first)
+        )
+    claims.append((f"AV and Z are fused at {thousands(tokens[0])} tokens", together(tokens[0], "AV", "Z")))
+    claims.append((f"AV and Z are not fused at {thousands(tokens[-1])} tokens", not together(tokens[-1], "AV", "Z")))
     changes = set(map(tuple, _partition(sets(tokens[0])))) != set(map(tuple, _partition(sets(tokens[-1]))))
-    found.append(("the best fusion depends on the length", changes))
-    return found
+    claims.append(("the best fusion depends on the length", changes))
+    return claims
 
 
 def _partition(sets: dict[str, object]) -> list[list[str]]:

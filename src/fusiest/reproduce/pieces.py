@@ -48,8 +48,8 @@ class Study:
 
     def piece(self, name: str, settings: Settings, compute: Callable[[], Data]) -> Data:
         """A result by name: from its file if it was made with the same settings, else computed and written."""
-        known = self._known(name, settings)
-        return known if known is not None else self._keep(name, settings, compute())
+        saved = self._saved(name, settings)
+        return saved if saved is not None else self._keep(name, settings, compute())
 
     def pieces(
         self,
@@ -63,18 +63,19 @@ class Study:
         `seconds`: how long each will take, about; those that would not be done in time are left out. `later`: seconds for
         what comes after these.
         """
-        known = {name: self._known(name, settings) for name, settings in wanted.items()}
-        found = {name: data for name, data in known.items() if data is not None}
-        expected = {name: (seconds or {}).get(name, 0.0) for name in wanted if name not in found}
+        saved = {name: self._saved(name, settings) for name, settings in wanted.items()}
+        results = {name: data for name, data in saved.items() if data is not None}
+        expected = {name: (seconds or {}).get(name, 0.0) for name in wanted if name not in results}
         for name, data in self._computed({name: wanted[name] for name in expected}, compute, expected):
-            found[name] = self._keep(name, wanted[name], data)
-            left = (later + sum(own for other, own in expected.items() if other not in found)) / self.jobs
-            self.say(Step(name, f"{len(found)} of {len(wanted)} done" + (f", {duration(left)} left" if left else "")))
-        return found
+            results[name] = self._keep(name, wanted[name], data)
+            seconds_left = (later + sum(expected[n] for n in expected if n not in results)) / self.jobs
+            left = f", {duration(seconds_left)} left" if seconds_left else ""
+            self.say(Step(name, f"{len(results)} of {len(wanted)} done{left}"))
+        return results
 
     def has(self, wanted: Mapping[str, Settings]) -> bool:
         """Whether all of these results are there already."""
-        return all(self._known(name, settings) is not None for name, settings in wanted.items())
+        return all(self._saved(name, settings) is not None for name, settings in wanted.items())
 
     def _computed(
         self, wanted: Mapping[str, Settings], compute: Callable[[Settings], Data], seconds: Mapping[str, float]
@@ -94,18 +95,18 @@ class Study:
                     if self.in_time(seconds[name]):
                         with interrupt.deferred():
                             running[pool.submit(compute, wanted[name])] = name
-                done, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
-                for future in done:
+                finished, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+                for future in finished:
                     yield running.pop(future), future.result()
         finally:
             workers.end(pool)
 
-    def _known(self, name: str, settings: Settings) -> Data:
+    def _saved(self, name: str, settings: Settings) -> Data:
         try:
-            kept = json.loads(self._file(name).read_text(encoding="utf-8"))
+            document = json.loads(self._file(name).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return kept["data"] if kept.get("settings") == _stamped(settings) else None
+        return document["data"] if document.get("settings") == _stamped(settings) else None
 
     def _keep(self, name: str, settings: Settings, data: Data) -> Data:
         file = self._file(name)
@@ -137,10 +138,10 @@ def duration(seconds: float) -> str:
 def _code() -> str:
     """The package's own files in one number: what other code has computed is not taken for this one's."""
     folder = Path(fusiest.__file__).parent
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".yaml")):
-        found.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
-    return found.hexdigest()[:16]
+        digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _stamped(settings: Settings) -> dict[str, object]:

@@ -42,7 +42,7 @@ class Prepared:
         begin = cpu_seconds()
         self.tables = explore_all(spec, Options(), None, lambda *_: None, counted=True)
         self.cpu_seconds = cpu_seconds() - begin
-        self.ours = our_evaluations(spec, self.tables)
+        self.evaluations = our_evaluations(spec, self.tables)
         self.pmappings = sum(map(len, self.tables.values()))
         self.loaded = set[str]()
 
@@ -52,8 +52,8 @@ class Prepared:
 
     @cached_property
     def optimum(self) -> Optimum:
-        found = searched(self.spec, Options(objective=("edp",)))
-        return Optimum(found.best("edp").edp, found.stats.wall_seconds, found.stats.cpu_seconds)
+        result = searched(self.spec, Options(objective=("edp",)))
+        return Optimum(result.best("edp").edp, result.stats.wall_seconds, result.stats.cpu_seconds)
 
     @property
     def nothing_free(self) -> Genome:
@@ -65,7 +65,7 @@ class Prepared:
         return replace(self.genome, space=space._replace(group=unknown))
 
     @property
-    def kept(self) -> int:
+    def usable(self) -> int:
         """Rows that can be part of a mapping, as far as neighbours can tell."""
         return len(self.genome.space.energy)
 
@@ -73,7 +73,7 @@ class Prepared:
         """Compile a baseline, or load it, so that it is not counted as time of the first run."""
         if mapper not in self.loaded:
             self.loaded.add(mapper)
-            search(self.genome, ("edp",), BaselineOptions(mapper, budget=self.ours), self.ours)
+            search(self.genome, ("edp",), BaselineOptions(mapper, budget=self.evaluations), self.evaluations)
 
     def random_scores(self, count: int) -> list[float]:
         """Energy-delay products of random valid mappings."""

@@ -34,30 +34,30 @@ def run(study: Study, shape: Settings | None = None) -> Output:
     shape = {"PATTERN": "paper"} if shape is None else shape
     rows: list[OutputRow] = []
     load_compiled()
-    lost: set[str] = set()
+    given_up: set[str] = set()
     slowest = dict.fromkeys(NAMES, 0.0)
     for count in QUICK_COUNTS if study.quick else COUNTS:
         case = {"architecture": "tpu_v4i", "workload": "matmuls", "defines": {**shape, "N_EINSUMS": count}}
         study.say(Step(f"chain of {count}"))
-        ours = study.piece(f"scaling/{count}-{OURS}", case, lambda: _ours(case))  # noqa: B023  (called at once)
+        ours = study.piece(f"scaling/{count}-{OURS}", case, lambda: _our_run(case))  # noqa: B023  (called at once)
         rows.append(_row(count, OURS, ours["seconds"], 0, runs))
         for mapper in NAMES:
-            if mapper in lost:
+            if mapper in given_up:
                 continue
-            own: Settings = {
+            baseline: Settings = {
                 "mapper": mapper, "times": times * ours["seconds"] / ours["exploring"], "target": NEAR * ours["edp"]
             }  # fmt: skip
-            done = _runs(study, f"scaling/{count}-{mapper}", case, own, runs, GROWTH * slowest[mapper])
-            found = [data["times"] for data in done]
-            late = sum(data is None for data in found)
-            if len(found) < runs and 2 * late <= runs:  # no time left
-                lost.add(mapper)
+            results = _runs(study, f"scaling/{count}-{mapper}", case, baseline, runs, GROWTH * slowest[mapper])
+            multiples = [data["times"] for data in results]
+            late = sum(data is None for data in multiples)
+            if len(multiples) < runs and 2 * late <= runs:  # no time left
+                given_up.add(mapper)
                 continue
-            slowest[mapper] = max(data["seconds"] for data in done)
-            row = _row(count, mapper, _seconds(found, late, ours, runs), late, runs)
+            slowest[mapper] = max(data["seconds"] for data in results)
+            row = _row(count, mapper, _seconds(multiples, late, ours, runs), late, runs)
             rows.append(row)
             if row["seconds"] is None:
-                lost.add(mapper)
+                given_up.add(mapper)
     return Output(rows, _summary(rows, times, runs), lambda figure: _draw(figure, rows, times), (5.2, 3.3))
 
 
@@ -69,7 +69,7 @@ def _row(count: int, mapper: str, seconds: float | None, late: int, runs: int) -
     }  # fmt: skip
 
 
-def _ours(case: Settings) -> Data:
+def _our_run(case: Settings) -> Data:
     """The whole energy-latency front, as the paper times it."""
     spec = load(str(case["architecture"]), str(case["workload"]), defines=case["defines"])  # type: ignore[arg-type]
     begin = time.perf_counter()
@@ -81,61 +81,61 @@ def _ours(case: Settings) -> Data:
     }
 
 
-def _runs(study: Study, name: str, case: Settings, own: Settings, runs: int, expected: float) -> list[Data]:
+def _runs(study: Study, name: str, case: Settings, baseline: Settings, runs: int, expected: float) -> list[Data]:
     """How many times fusiest's evaluations each run took; None where it timed out. Ends when most have, or at the deadline.
 
     `expected`: how many seconds one may take.
     """
-    found: list[Data] = []
+    results: list[Data] = []
     for first in range(0, runs, study.jobs):
-        if 2 * sum(data["times"] is None for data in found) > runs:
+        if 2 * sum(data["times"] is None for data in results) > runs:
             break
         wanted: dict[str, Settings] = {
-            f"{name}-{seed}": {**case, **own, "seed": seed} for seed in range(first, min(first + study.jobs, runs))
+            f"{name}-{seed}": {**case, **baseline, "seed": seed} for seed in range(first, min(first + study.jobs, runs))
         }
         if study.in_time(expected) and not study.has(wanted):
             prepare(case, NAMES)
-        found += study.pieces(wanted, _one_run, dict.fromkeys(wanted, expected)).values()
-    return found
+        results += study.pieces(wanted, _one_run, dict.fromkeys(wanted, expected)).values()
+    return results
 
 
 def _one_run(settings: Settings) -> Data:
     prepared = prepare(settings)
     target = float(str(settings["target"]))
-    budget = float(str(settings["times"])) * prepared.ours
+    budget = float(str(settings["times"])) * prepared.evaluations
     options = BaselineOptions(
         str(settings["mapper"]), int(str(settings["seed"])), budget, stop_rules=False, target=target
     )
     begin = time.perf_counter()
-    found = search(prepared.genome, ("edp",), options, prepared.ours)
-    done = bool(found.history) and found.history[-1].energy * found.history[-1].latency <= target
+    outcome = search(prepared.genome, ("edp",), options, prepared.evaluations)
+    near = bool(outcome.history) and outcome.history[-1].energy * outcome.history[-1].latency <= target
     return {
-        "times": found.history[-1].evaluations / prepared.ours if done else None,
+        "times": outcome.history[-1].evaluations / prepared.evaluations if near else None,
         "seconds": time.perf_counter() - begin,
     }
 
 
-def _seconds(found: list[float | None], late: int, ours: Data, runs: int) -> float | None:
+def _seconds(multiples: list[float | None], late: int, ours: Data, runs: int) -> float | None:
     """As in the paper: None if more than half timed out, else those count as fast as fusiest.
 
     An evaluation takes as long as it takes fusiest when it explores.
     """
     if 2 * late > runs:
         return None
-    return float(statistics.mean(ours["seconds"] if t is None else t * ours["exploring"] for t in found))
+    return float(statistics.mean(ours["seconds"] if t is None else t * ours["exploring"] for t in multiples))
 
 
 def _draw(figure: Figure, rows: list[OutputRow], times: float) -> None:
     axes = figure.add_subplot()
     colours = dict(zip((OURS, *NAMES), ("black", SERIES[0], SERIES[2], SERIES[1]), strict=True))
     for mapper, name in {OURS: OURS, **NAMES}.items():
-        own = [row for row in rows if row["mapper"] == mapper]
-        done = [row for row in own if row["seconds"] is not None]
+        mapper_rows = [row for row in rows if row["mapper"] == mapper]
+        finished = [row for row in mapper_rows if row["seconds"] is not None]
         axes.plot(
-            [int(str(row["einsums"])) for row in done], [float(str(row["seconds_per_einsum"])) for row in done],
+            [int(str(row["einsums"])) for row in finished], [float(str(row["seconds_per_einsum"])) for row in finished],
             color=colours[mapper], marker="o", markersize=4, label=name,
         )  # fmt: skip
-        for row in own:
+        for row in mapper_rows:
             if row["seconds"] is None:
                 ours = next(r for r in rows if (r["mapper"], r["einsums"]) == (OURS, row["einsums"]))
                 limit = times * float(str(ours["seconds_per_einsum"]))
@@ -157,12 +157,12 @@ def _summary(rows: list[OutputRow], times: float, runs: int) -> str:
         return "×" if row["seconds"] is None else f"{float(str(row['seconds_per_einsum'])):.3g} s"
 
     lines = [[count, *(cell(count, mapper) for mapper in (OURS, *NAMES))] for count in counts]
-    own = [float(str(row["seconds_per_einsum"])) for row in rows if row["mapper"] == OURS]
+    ours = [float(str(row["seconds_per_einsum"])) for row in rows if row["mapper"] == OURS]
     ends = {
         n: next((r["einsums"] for r in rows if r["mapper"] == m and r["seconds"] is None), None)
         for m, n in NAMES.items()
     }
-    said = ", ".join(f"{name} times out at {n}" if n else f"{name} never times out" for name, n in ends.items())
+    timeouts = ", ".join(f"{name} times out at {n}" if n else f"{name} never times out" for name, n in ends.items())
     return f"""
 Seconds per Einsum: fusiest to the whole energy-latency front; baselines to an EDP within 5% of the optimum, mean of {runs} runs.
 A baseline's time is that of its evaluations, each as long as it takes fusiest to evaluate a pmapping. ×: more than half of the runs
@@ -173,10 +173,10 @@ count as fusiest's time, as in the paper.
 
 ## Beside the paper
 
-- The paper's time per Einsum is about constant. Ours is {own[0]:.3g} s for 1 Einsum, at most {max(own):.3g} s, and {own[-1]:.3g} s for
+- The paper's time per Einsum is about constant. Ours is {ours[0]:.3g} s for 1 Einsum, at most {max(ours):.3g} s, and {ours[-1]:.3g} s for
   {counts[-1]}. It falls where Einsums repeat: those that differ only by names are explored once.
 - In the paper, baselines take longer than its mapper and time out (1,000×) as chains grow; it gives no numbers. Here, by that
-  rule at {times:g}×: {said}. To within 5% of the optimum of the
+  rule at {times:g}×: {timeouts}. To within 5% of the optimum of the
   longest chain that they finished, they took {_listed(rows)} of fusiest's time.
   fusiest's time includes the proof and the whole front.
 """
@@ -185,12 +185,12 @@ count as fusiest's time, as in the paper.
 def _listed(rows: list[OutputRow]) -> str:
     """Each baseline's time relative to fusiest's, for the longest chain that it finished."""
     seconds = {(row["mapper"], row["einsums"]): row["seconds"] for row in rows}
-    found = []
+    ratios = []
     for mapper, name in NAMES.items():
-        done = [row for row in rows if row["mapper"] == mapper and row["seconds"] is not None]
-        if done:
-            ours = float(str(seconds[OURS, done[-1]["einsums"]]))
-            times = float(str(done[-1]["seconds"])) / ours
-            found.append(f"{times:,.0f}× " if times >= 10 else f"{times:.2g}× ")
-            found[-1] += f"({name}, {done[-1]['einsums']})"
-    return ", ".join(found)
+        finished = [row for row in rows if row["mapper"] == mapper and row["seconds"] is not None]
+        if finished:
+            ours = float(str(seconds[OURS, finished[-1]["einsums"]]))
+            times = float(str(finished[-1]["seconds"])) / ours
+            ratios.append(f"{times:,.0f}× " if times >= 10 else f"{times:.2g}× ")
+            ratios[-1] += f"({name}, {finished[-1]['einsums']})"
+    return ", ".join(ratios)
