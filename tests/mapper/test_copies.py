@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fusiest import load, map
+from fusiest import FusiestError, load, map
 from fusiest.mapper.result import Mapping
+from tests.load_text import load_text
 
 FOUND = Path(__file__).parent / "found_cases"
 
@@ -49,3 +50,23 @@ def test_a_copy_is_spread_where_it_does_not_fit_at_once() -> None:
     copy = best("copy_below_a_fanout.yaml").evaluation.einsums["E0"]
     assert copy.occupancy_bits["GLB", "W0"] == 24
     assert copy.latency == 24
+
+
+def test_a_persistent_tensor_that_only_its_copy_uses_is_refused() -> None:
+    """A stays with 3 × 2 × 8 bits, and T, which E1 reads, lies in the same space: joining would count T alone."""
+    spec = load_text("""
+        arch:
+          nodes:
+          - !Memory {name: DRAM, size: 36, tensors: {keep: All}, component_class: Dummy}
+          - !Compute {name: MAC, component_class: Dummy}
+        workload:
+          bits_per_value: {All: 8}
+          rank_sizes: {K: 3}
+          n_instances: 2
+          persistent_tensors: A
+          einsums:
+          - {einsum: "T[k] = A[k]", is_copy_operation: true}
+          - "Z[k] = T[k]"
+    """)
+    with pytest.raises(FusiestError, match=r"persistent tensor A, .* may share its space in DRAM .* not supported yet"):
+        map(spec, "energy", jobs=1)

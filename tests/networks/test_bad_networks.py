@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import resource
 import zipfile
@@ -14,7 +15,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import fusiest
-from fusiest.networks import ImportOptions, network_spec
+from fusiest.errors import SpecError
+from fusiest.networks import ImportOptions, import_network, network_spec
 from fusiest.networks.importing import import_graph
 from fusiest.networks.onnx_reader import parse_onnx, read_onnx
 from tests.command_line import run
@@ -194,3 +196,14 @@ def test_programs_of_torch_with_changes(tmp_path: Path, capsys: pytest.CaptureFi
             file.writestr("net/archive_format", "pt2")
         status, _, err = run(capsys, "import", str(tmp_path / "net.pt2"))
         assert (status, err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("name", ["pipe.onnx", "pipe.pt2", "folder.onnx", "/dev/zero"])
+def test_only_regular_files_are_read(name: str, tmp_path: Path) -> None:
+    """A pipe without a writer would wait for ever; a device would fill the memory."""
+    (tmp_path / "folder.onnx").mkdir()
+    for pipe in ("pipe.onnx", "pipe.pt2"):
+        os.mkfifo(tmp_path / pipe)
+    kind = "a directory" if "folder" in name else "not a regular file"
+    with pytest.raises(SpecError, match=f"{name}: this is {kind}"):
+        import_network(tmp_path / name)

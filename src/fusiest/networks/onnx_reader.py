@@ -22,6 +22,7 @@ from fusiest.networks.graph import MAX_KEPT, ONNX_FLOATING, GraphNode, GraphValu
 from fusiest.networks.onnx_functions import inlined
 from fusiest.networks.options import MAX_SIZE, ImportOptions
 from fusiest.networks.shapes import INFER, Operator, ShapeOf, UnknownShape, checked, same, together
+from fusiest.spec import check_regular
 
 if TYPE_CHECKING:
     import onnx
@@ -57,6 +58,7 @@ _SCOPE = re.compile(r"'([^']*)'")
 def load_onnx(path: str) -> onnx.ModelProto:
     """Parse a file, without its external data."""
     try:
+        check_regular(path, os.stat(path))
         if os.path.getsize(path) >= MAX_FILE:
             raise SpecError(f"{path}: larger than 2 GiB, the most that protobuf can read")
         with open(path, "rb") as file:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import os
 import re
 import zipfile
 import zlib
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.networks.graph import equal_share
 from fusiest.networks.options import MAX_SIZE
+from fusiest.spec import check_regular
 
 if TYPE_CHECKING:
     import torch
@@ -96,6 +98,7 @@ def open_symbols(path: str) -> frozenset[str]:
 def _described(path: str) -> bytes:
     """The description of the graph in a file."""
     try:
+        check_regular(path, os.stat(path))
         with zipfile.ZipFile(path) as archive:
             names = [
                 name for name in archive.namelist() if name.split("/")[-2:-1] == ["models"] and name.endswith(".json")

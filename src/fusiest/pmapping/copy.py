@@ -77,6 +77,13 @@ def _check(nest: Nest, placement: Placement) -> None:
                 "fanout, as is every memory: not supported yet"
             )
     if len(set(backing.values())) == 1:
+        alone = next((t for t in backing if t in path.einsum.persistent and t not in nest.shared), None)
+        if alone is not None and any(t in nest.shared for t in backing):
+            raise SpecError(
+                f"copy Einsum {path.einsum.name}: persistent tensor {alone}, which no other Einsum uses, may share its space in "
+                f"{path.components[backing[alone]].name} with a copy that others use: not supported yet",
+                alone,
+            )
         bits = path.components[next(iter(backing.values()))].bits_per_value
         if len({bits[tensor] for tensor in backing}) > 1:
             raise SpecError(

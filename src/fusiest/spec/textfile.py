@@ -39,11 +39,16 @@ def _read_bytes(name: str, most: int) -> bytes:
         raise SpecError(f"{name!r} is not the name of a file") from None
 
 
-def _read_regular(name: str, descriptor: int, most: int) -> bytes:
-    status = os.fstat(descriptor)
+def check_regular(name: str, status: os.stat_result) -> None:
+    """Refuse what is no regular file: reading from a device or a pipe may never end."""
     if not stat.S_ISREG(status.st_mode):
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise SpecError(f"{name}: this is {kind}")
+
+
+def _read_regular(name: str, descriptor: int, most: int) -> bytes:
+    status = os.fstat(descriptor)
+    check_regular(name, status)
     if status.st_size > most:
         raise SpecError(f"{name}: the file is larger than {most // 1_000_000} MB")
     with open(descriptor, "rb", closefd=False) as file:
