@@ -57,7 +57,7 @@ def test_a_persistent_tensor_that_only_its_copy_uses_is_refused() -> None:
     spec = load_text("""
         arch:
           nodes:
-          - !Memory {name: DRAM, size: 36, tensors: {keep: All}, component_class: Dummy}
+          - !Memory {name: DRAM, size: 60, tensors: {keep: All}, component_class: Dummy}
           - !Compute {name: MAC, component_class: Dummy}
         workload:
           bits_per_value: {All: 8}
