@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import fusiest
 from fusiest.errors import SpecError
+from fusiest.mapper import Options, run
 from fusiest.mapper import window_plans as plans
 from fusiest.mapper.window_bounds import can_be_bounded, least_with_windows, windows_save_nothing
 from fusiest.mapper.window_plans import WindowLine, window_plans, window_runs
@@ -102,6 +103,16 @@ def test_a_workload_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = fusiest.map(spec, "energy", jobs=1)
     assert usual.optimal
     assert any(one.startswith("no windows: not tried") for one in usual.domain)
+
+
+def test_a_known_mapping_with_windows_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the best that is known before any other is looked for; not if none with windows are asked for."""
+    spec = load_text(ARCH.replace("SIZE", "160"), PAIR)
+    tree = fusiest.map(spec, "energy", jobs=1).best("energy").looptree
+    monkeypatch.setattr(plans, "LONGEST_WORKLOAD", 1)
+    for windows, known in (("all", True), ("none", False)):
+        result = run(spec, Options(objective=("energy",), windows=windows, jobs=1), start=[tree])
+        assert (result.best("energy").looptree == tree) == known
 
 
 def test_rows_that_nobody_reads() -> None:

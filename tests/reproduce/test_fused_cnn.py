@@ -87,5 +87,12 @@ def test_the_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert len(energy) == len(fused_cnn.NAMES)
     assert energy["optimum without windows"] <= energy["layer by layer"] * (1 + 1e-9)
     assert energy["fusiest with windows"] <= energy["optimum without windows"] * (1 + 1e-9)
+    assert all(energy["fusiest with windows"] <= energy[fused_cnn.NAMES[mode]] * (1 + 1e-9) for mode in fused_cnn.MODES)
+    curves = {
+        kind: [(float(row["storage_bytes"]), float(row["traffic_bytes"])) for row in rows if row["mode"] == kind]
+        for kind in ("free", "windows")
+    }
+    for room, traffic in curves["free"]:
+        assert min(t for r, t in curves["windows"] if r <= room) <= traffic
     assert "| overlaps kept on chip for that" in text
     assert "of the three," in text

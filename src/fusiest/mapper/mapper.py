@@ -16,7 +16,7 @@ from fusiest.collector import collected_after, collector_paused
 from fusiest.errors import FusiestError, InvalidMapping, OutOfMemory, SpecError, did_you_mean
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts, Switches, join_problem, trace
-from fusiest.looptree import LoopTree
+from fusiest.looptree import LoopTree, Temporal
 from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, explore_alone, explore_in_time, looked_at
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.depth_first import depth_first
@@ -31,7 +31,7 @@ from fusiest.mapper.saved import einsum_order
 from fusiest.mapper.search import Proof, Search, judged
 from fusiest.mapper.tables import Explorer, asked_of, make_explorer
 from fusiest.mapper.window_bounds import usual_windows
-from fusiest.mapper.windowed import WindowSearches, with_windows, worth_windows
+from fusiest.mapper.windowed import WindowSearches, best_of, with_windows, worth_windows
 from fusiest.model import evaluate, fused_sets
 from fusiest.pmapping import NoMapping, Table, compile_ahead, large_enough, shared_memories
 from fusiest.spec import Spec
@@ -169,6 +169,9 @@ def _run_with_windows(
     except NoMapping as error:
         why, result = error, Result(spec, options.objective, [], False, 1.0, Stats())
     result.options = options
+    if options.windows == "all":  # what to begin with may have windows
+        begun = (known.mapping for known in known_mappings(spec, options, given.start))
+        result.mappings = best_of([*result.mappings, *(one for one in begun if one is not None)], options)
     if interrupt.taken():
         return result
 
@@ -228,7 +231,7 @@ def _run(
     alone_is_all = known and not exploration.fused
     problem = known[0].problem if alone_is_all else grouped(spec, options, exploration.tables)
     deadline = 0.0 if alone_is_all or exploration.stopped == "interrupt" else clock.at(1.0)
-    begun = list(known_mappings(spec, options, given.start))
+    begun = list(known_mappings(spec, options, given.start)) if options.windows == "none" else []
     guesses = [one for one in begun if one.mapping is None]
     candidates: list[Candidate | KnownMapping] = [
         *known,
@@ -325,7 +328,9 @@ def known_mappings(spec: Spec, options: Options, trees: Iterable[LoopTree]) -> I
     """Those that are valid on a spec, and what they cost there; and the first, if it does not fit. (What a search for all sizes
     of a memory needs is not known.)
     """
-    for i, tree in enumerate(trees if options.usage is None and options.windows == "none" else ()):
+    for i, tree in enumerate(trees if options.usage is None else ()):
+        if options.windows != "all" and _makes_windows(tree):
+            continue
         fits = True
         try:
             found = evaluate(spec, tree)
@@ -339,6 +344,11 @@ def known_mappings(spec: Spec, options: Options, trees: Iterable[LoopTree]) -> I
             sets = tuple(frozenset(one.einsums) for one in fused_sets(spec, tree))
             mapping = Mapping(tree, einsum_order(tree), found) if fits else None
             yield KnownMapping(KnownCosts(found.energy, found.latency), mapping, sets)
+
+
+def _makes_windows(tree: LoopTree) -> bool:
+    loops = (node for path in tree.paths() for node in path if isinstance(node, Temporal))
+    return any(node.initial_tile_shape or node.step or not isinstance(node.tile_shape, int) for node in loops)
 
 
 def checked_mapping(

@@ -16,7 +16,7 @@ from fusiest.reproduce.fused_cnn_counts import StackCount, best_cuts, count_stac
 from fusiest.reproduce.fused_cnn_summary import summary
 from fusiest.reproduce.output import Output, OutputRow
 from fusiest.reproduce.pieces import Data, Settings, Study
-from fusiest.spec import Dataflow, DepthFirst, Spec, load, memory_names, part_of
+from fusiest.spec import Dataflow, DepthFirst, Spec, dump_mapping, load, load_texts, memory_names, part_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,7 +61,9 @@ def run(study: Study, cases: dict[str, Settings] | None = None) -> Output:
             limit = QUICK_LIMIT if study.quick else LIMIT
             wanted = {**settings, "mode": mode, "limit": limit if mode == "windows" else None}
             name = f"fused-cnn/{number}-{mode.replace(' ', '-')}"
-            results.setdefault(case, {})[mode] = study.piece(name, wanted, functools.partial(_mapped, wanted))
+            own = results.setdefault(case, {})
+            built = tuple(str(own[m]["mapping"]) for m in MODES if "mapping" in own.get(m, {}))
+            own[mode] = study.piece(name, wanted, functools.partial(_mapped, wanted, built))
     study.say(Step("MobileNetV2, a block in memories of all sizes"))
     sizes = QUICK_STAGE if study.quick else STAGE
     stage = study.piece("fused-cnn/stage", sizes, functools.partial(_stage, sizes))
@@ -118,8 +120,9 @@ def _curve(counts: Sequence[StackCount], names: Sequence[str], weights: bool) ->
     return curve
 
 
-def _mapped(settings: Settings) -> Data:
-    """A workload on the architecture after DeFiNES in one of its modes, by least energy."""
+def _mapped(settings: Settings, built: Sequence[str]) -> Data:
+    """A workload on the architecture after DeFiNES in one of its modes, by least energy. What is built in the modes is in the
+    mapspace of the search with windows, which begins with it."""
     mode, defines = str(settings["mode"]), settings["defines"]
     assert isinstance(defines, dict)
     files = ("meta_df", str(settings["workload"]), *(["unfused"] if mode == "unfused" else []))
@@ -135,8 +138,9 @@ def _mapped(settings: Settings) -> Data:
         jobs=1,
         time_limit=limit,  # type: ignore[arg-type]
     )
+    trees = [load_texts({"built": text}, {}).mapping for text in built] if mode == "windows" else []
     try:
-        result = search(spec, options)
+        result = search(spec, options, start=[tree for tree in trees if tree is not None])
     except FusiestError as error:
         return {"error": str(error)}
     if result.interrupted:
@@ -149,12 +153,12 @@ def _mapped(settings: Settings) -> Data:
         "traffic": _traffic(best.evaluation, outermost),
         "operations": sum(count for (_, tensor, _), count in actions if not tensor),
         "off_chip": best.evaluation.energy_by_component().get(outermost, 0.0),
-        "cpu_seconds": result.stats.cpu_seconds, "tree": str(best.looptree),
+        "cpu_seconds": result.stats.cpu_seconds, "tree": str(best.looptree), "mapping": dump_mapping(best.looptree),
     }  # fmt: skip
 
 
 def _stage(settings: Settings) -> Data:
-    """Least off-chip traffic of a block in memories of all sizes: the optimum without windows, and stacks with them."""
+    """Least off-chip traffic of a block in memories of all sizes: the optimum without windows, and what stacks with them add."""
     figures = {"MainMemoryEnergy": "1", "GlobalBufferSize": "8 * 2**24"}  # traffic alone counts
     whole = load("simple", "mobilenet_v2", defines={**settings, **figures})
     spec = part_of(whole, BLOCK)
@@ -168,7 +172,8 @@ def _stage(settings: Settings) -> Data:
     room = load("simple", "mobilenet_v2", defines={**settings, "GlobalBufferSize": "1e15"})
     block = part_of(room, BLOCK)
     counts = [count for mode in MODES for count in _all_counts(block, mode)]
-    return {"free": _falling(free), "windows": _curve(counts, BLOCK, weights=True), "proven": result.optimal}
+    stacks = [(size, traffic) for size, traffic, _ in _curve(counts, BLOCK, weights=True)]
+    return {"free": _falling(free), "windows": _falling(sorted([*free, *stacks])), "proven": result.optimal}
 
 
 def _traffic(evaluation: Evaluation, memory: str) -> float:
@@ -218,8 +223,8 @@ def _draw(figure: Figure, vgg: Data, results: dict[str, dict[str, Data]], stage:
     grid[1][1].set_visible(len(results) > 1)
     _draw_curves(grid[0][0], vgg)
     axes = grid[0][1]
-    kinds = {"free": "no windows, optimum", "windows": "stacks with windows"}
-    for (kind, label), colour in zip(kinds.items(), SERIES, strict=False):
+    kinds = {"windows": "also stacks with windows", "free": "no windows, optimum"}  # the latter over the former
+    for (kind, label), colour in zip(kinds.items(), SERIES[1::-1], strict=False):
         points = stage[kind]
         points = [p for p in points if p[0]]
         axes.step(

@@ -138,7 +138,8 @@ def _stage(stage: Data) -> str:
 ## A block of MobileNetV2 in memories of all sizes
 
 Least off-chip traffic, weights included, of block 3 (expand, depthwise, project, add). Without windows: the proven optimum of all
-mappings. With windows: the best cut into stacks of square tiles, overlaps kept or made again; the residual input is read twice there.
+mappings. With windows: that, or the best cut into stacks of square tiles, overlaps kept or made again, if it is less; the residual
+input is read twice there.
 
 {table(["memory", "no windows", "windows", "less"], lines)}
 """
