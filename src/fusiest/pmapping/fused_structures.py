@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from fusiest.pmapping.nest import HeldTensor, Nest, Stretch
+from fusiest.pmapping.nest import HeldTensor, Nest, Stretch, sinkings
 from fusiest.pmapping.table import FusedLoop
 
 LoopSet = int
@@ -182,32 +182,9 @@ class Structures:
         yield from itertools.product(*(self._sunk(holder, zone) for holder, zone in zip(order, zones, strict=True)))
 
     def _sunk(self, holder: HeldTensor, zone: LoopSet) -> list[LoopSet]:
-        """What a holder's space can sink through, depending on the order of the loops right below it.
-
-        Fully relevant loops, of which the first is one that rule 1 does not move the holder itself below; then one
-        partially relevant loop or whatever stops it: an irrelevant loop, or the next holder.
-        """
+        """What a holder's space can sink through, depending on the order of the loops right below it."""
         if not zone or self.situation.stretch.is_backing(holder) or holder.memory not in self.situation.tracked:
             return [0]
         full, partial = zone & self.full[holder.tensor], zone & self.partial[holder.tensor]
-        staying = self._staying(holder, zone)
-        runs = [run for run in subsets(full) if not run or run & staying]
-        stopped = [run for run in runs if run == zone or zone & ~full & ~partial]
-        return [*stopped, *(run | last for run in runs for last in _single(partial))]
-
-
-def subsets(mask: int) -> list[int]:
-    """All subsets of a bit mask.
-
-    >>> subsets(0b101)
-    [0, 1, 4, 5]
-    """
-    found, subset = [0], mask & -mask
-    while subset:
-        found.append(subset)
-        subset = (subset - mask) & mask
-    return found
-
-
-def _single(mask: int) -> list[int]:
-    return [1 << i for i in range(mask.bit_length()) if mask >> i & 1]
+        irrelevant = zone & ~full & ~partial
+        return sinkings(full, partial, self._staying(holder, zone), zone if not irrelevant else None)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fusiest.pmapping.general_nest import Skeleton, Slot
-from fusiest.pmapping.nest import HeldTensor, Nest, OrderOptions
+from fusiest.pmapping.nest import HeldTensor, Nest, OrderOptions, sinkings
 from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.steps import Steps
 
@@ -63,20 +63,23 @@ def lowerings(
     for place, holder in enumerate(skeleton.holders):
         own = [v for v in slots if Slot(place + 1) in slots[v]]
         full = [v for v in own if v in skeleton.nest.full[holder.tensor]]
-        partial = [frozenset([v]) for v in own if v in skeleton.nest.partial[holder.tensor]]
+        partial = [v for v in own if v in skeleton.nest.partial[holder.tensor]]
         limited = math.isfinite(skeleton.path.components[holder.memory].size)
         if skeleton.is_backing(holder) or (not limited and place + 1 <= skeleton.last_fused):
             options.append([frozenset()])
         elif place + 1 > skeleton.last_fused:
-            options.append([frozenset(full) | last for last in partial or [frozenset[str]()]])
+            options.append([frozenset([*full, v]) for v in partial] or [frozenset(full)])
         else:
-            moved = skeleton.sinks(place) and skeleton.nest.names[holder.tensor] not in skeleton.nest.agreed
-            if moved and per_variable == 1 and place not in skeleton.dimension_gaps:
-                full = []
-            runs = [frozenset(c) for n in range(len(full) + 1) for c in itertools.combinations(full, n)]
-            options.append([run | last for run in runs for last in [frozenset[str](), *partial]])
+            alone = per_variable == 1 and place not in skeleton.dimension_gaps
+            moved = alone and skeleton.sinks(place) and skeleton.nest.names[holder.tensor] not in skeleton.nest.agreed
+            masks = sinkings(_mask(full, own), _mask(partial, own), staying=0 if moved else _mask(full, own))
+            options.append([frozenset(v for i, v in enumerate(own) if mask >> i & 1) for mask in masks])
     for chosen in itertools.product(*options):
         passed = dict(enumerate(chosen))
         fused = Counter(v for place in range(skeleton.last_fused) for v in passed[place])
         if all(count <= per_variable for count in fused.values()):
             yield passed
+
+
+def _mask(some: Iterable[str], variables: Sequence[str]) -> int:
+    return sum(1 << variables.index(v) for v in some)

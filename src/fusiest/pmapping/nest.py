@@ -343,3 +343,36 @@ class Nest:
                 }
                 allowed[shape] = all(satisfies(c, extents) for c in comparisons)
         return allowed
+
+
+# --- space ------------------------------------------------------------------------------------------------------------
+
+
+def sinkings(full: int, partial: int, staying: int, everything: int | None = None) -> list[int]:
+    """Which of the loops right below a holder its reservation can sink through, depending on their order. Sets of loops are
+    bit masks: those that index the tensor fully, those that do so partially.
+
+    [A] for m … for p …     where m indexes A fully, p partially
+    Loops over m, none or some with one that rule 1 does not move the holder itself below (`staying`); then one over p, or
+    what stops it before: a loop that does not index A, or the next holder, which stands below `everything`, if that is given.
+
+    >>> sinkings(0b001, 0b110, 0b001), sinkings(0b001, 0b010, 0b001, everything=0b011), sinkings(0b001, 0, 0)
+    ([0, 1, 2, 4, 3, 5], [2, 3], [0])
+    """
+    runs = [run for run in _subsets(full) if not run or run & staying]
+    stopped = runs if everything is None else [run for run in runs if run == everything]
+    singles = [1 << i for i in range(partial.bit_length()) if partial >> i & 1]
+    return [*stopped, *(run | last for run in runs for last in singles)]
+
+
+def _subsets(mask: int) -> list[int]:
+    """All subsets of a bit mask.
+
+    >>> _subsets(0b101)
+    [0, 1, 4, 5]
+    """
+    found, subset = [0], mask & -mask
+    while subset:
+        found.append(subset)
+        subset = (subset - mask) & mask
+    return found
