@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from fusiest.interrupt import OutOfTime
 from fusiest.joining import Level, crew, is_helper, sharing
 from fusiest.joining.crew import Crew
 from fusiest.joining.sharing import Parcel, opened
-from fusiest.mapper import search
+from fusiest.mapper import resources, search
 from fusiest.mapper.mapper import grouped
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Stats
@@ -145,3 +146,16 @@ def test_no_helpers_without_room(spy: Spy, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_parcel_is_what_was_packed() -> None:
     assert opened(Parcel([3, 5], [7, 0], [[], []]).to_bytes()) == Parcel([3, 5], [7, 0], [[], []])
+
+
+@pytest.mark.parametrize(("share", "cores"), [("150000 100000", 2), ("50000 100000", 1), ("max 100000", 3), (None, 3)])
+def test_as_many_processes_as_cores_that_may_be_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, share: str | None, cores: int
+) -> None:
+    file = tmp_path / "cpu.max"
+    if share is not None:
+        file.write_text(share)
+    monkeypatch.setattr(resources, "_SHARE_OF_CORES", str(file))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 2, 5}, raising=False)
+    assert Options().processes == cores
+    assert Options(jobs=7).processes == 7

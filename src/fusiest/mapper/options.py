@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from fusiest.errors import SpecError, did_you_mean
-from fusiest.mapper.resources import machine_memory
+from fusiest.mapper.resources import machine_cores, machine_memory
 from fusiest.objective import OBJECTIVES, Objective, objective_of
 
 _SHARE_OF_MEMORY = 0.75
@@ -54,7 +53,7 @@ class Options:
     @property
     def processes(self) -> int:
         """How many may be at work."""
-        return self.jobs if self.jobs is not None else os.cpu_count() or 1
+        return self.jobs if self.jobs is not None else machine_cores()
 
     @property
     def most_memory(self) -> float:

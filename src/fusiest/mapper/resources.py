@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import time
@@ -40,6 +41,15 @@ def rss_bytes() -> float:
         return 0.0
 
 
+def machine_cores() -> int:
+    """Cores that this process may use: those of the machine, or what a container is given."""
+    found = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
+    with contextlib.suppress(OSError, ValueError):  # there is no limit, or it is "max"
+        quota, period = map(float, Path(_SHARE_OF_CORES).read_text().split())
+        found.append(math.ceil(quota / period))
+    return max(1, min(found))
+
+
 def machine_memory() -> float:
     """Bytes that processes can have in use here: what the machine has, or a container is given; inf if that is not known."""
     found = [float("inf")]
@@ -53,4 +63,5 @@ def machine_memory() -> float:
     return min(found)
 
 
+_SHARE_OF_CORES = "/sys/fs/cgroup/cpu.max"
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
