@@ -6,6 +6,7 @@ element is read once and written once; within one memory nothing is, and both te
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -78,7 +79,8 @@ def _check(nest: Nest, placement: Placement) -> None:
             )
     if len(set(backing.values())) == 1:
         alone = next((t for t in backing if t in path.einsum.persistent and t not in nest.shared), None)
-        if alone is not None and any(t in nest.shared for t in backing):
+        limited = math.isfinite(path.components[next(iter(backing.values()))].size)
+        if alone is not None and limited and any(t in nest.shared for t in backing):
             raise SpecError(
                 f"copy Einsum {path.einsum.name}: persistent tensor {alone}, which no other Einsum uses, may share its space in "
                 f"{path.components[backing[alone]].name} with a copy that others use: not supported yet",
