@@ -9,7 +9,9 @@ import pytest
 
 import fusiest
 from fusiest.errors import SpecError
+from fusiest.spec import flatten
 from fusiest.sweeps.chips import Chips
+from fusiest.sweeps.componentfields import with_field
 from fusiest.sweeps.designs import Designs, RuledOut
 from fusiest.sweeps.sweepfile import SweepFile, label_of, load_sweep, make_sweep
 from tests.command_line import run
@@ -174,3 +176,13 @@ def test_windows_are_an_option() -> None:
     assert make_sweep({**fields, "windows": "all"}).options.windows == "all"
     with pytest.raises(SpecError, match="windows 'al' is not known; did you mean 'all'"):
         make_sweep({**fields, "windows": "al"})
+
+
+def test_an_action_that_only_its_class_gives_can_be_set() -> None:
+    """`edge_npu` lists no actions of its main memory; a bandwidth of it can be swept all the same."""
+    machine = fusiest.load("edge_npu")
+    faster = with_field(machine, "MainMemory.read.throughput", 1e12)
+    actions = next(node for node in flatten(faster.require_arch().nodes) if node.name == "MainMemory").actions  # type: ignore[attr-defined]
+    assert [(action.name, action.throughput) for action in actions] == [("read", 1e12)]
+    with pytest.raises(SpecError, match="has no action or dimension reads; did you mean 'read'"):
+        with_field(machine, "MainMemory.reads.throughput", 1e12)

@@ -209,6 +209,8 @@ def _say_plan(sweep: Sweep) -> None:
         families[form.family] = families.get(form.family, 0) + 1
     if left:
         echo(f"in {len(families):,} families, inside each of which the proof of one run may cover others")
+    if left and driver.prospects is not None:
+        echo(f"bounds leave {driver.left_by_bounds():,} of them, by what is known before a search")
 
 
 def _most_reports(text: str) -> int | None:
@@ -226,6 +228,10 @@ def _deliver(sweep: Sweep, table: str | None, report: str | None, most: int | No
         designs = sweep.designs()
         with deliveries.one():
             present(sweep_parts(sweep.counts, sweep.answers, designs, sweep.best(), sweep.wanted.words))
+            if names := sweep.without_windows():
+                echo(
+                    f"{', '.join(names)}: without windows, as fusiest map --windows none; see windows in the sweep file"
+                )
         if table is not None:
             with deliveries.one(table):
                 _write_table(sweep, table)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from fusiest.spec import architecture
+from fusiest.spec.actions import Action
 from fusiest.spec.affine import Affine
 from fusiest.spec.analysis import Access, EinsumInfo, Stepping, WorkloadInfo
 from fusiest.spec.architecture import Memory, beside, computes, flatten, memory_names, path_nodes
@@ -69,6 +70,7 @@ __all__ = [
     "RESULT",
     "WRITERS",
     "Access",
+    "Action",
     "Affine",
     "Attributed",
     "BoundComparison",

@@ -7,9 +7,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fusiest.errors import Source, SpecError, did_you_mean
-from fusiest.spec import Spec, plain_scalar
+from fusiest.spec import Action, Spec, plain_scalar
 from fusiest.spec import architecture as arch
 from fusiest.sweeps.parameters import ParameterValue
 
@@ -31,12 +32,18 @@ def _owner(machine: Spec, name: str) -> arch.Container:
     return nodes[component]
 
 
-def _inner(owner: arch.Container, name: str) -> tuple[str, int]:
-    """The list (actions or dimensions) that a name of three parts is about, and the place in it."""
+def _inner(owner: arch.Container, name: str) -> tuple[str, list[Any], int]:
+    """The list (actions or dimensions) that a name of three parts is about, and the place in it. What its class says of an action
+    may be left out of the list.
+    """
     inner = _parts(name)[1]
-    actions = getattr(owner, "actions", ())
-    known = {str(one.name): ("actions", i) for i, one in enumerate(actions)}
-    known |= {str(one.name): ("spatial", i) for i, one in enumerate(owner.spatial)}
+    given = list(getattr(owner, "actions", ()))
+    more = [one for one in getattr(owner, "ACTIONS", ()) if one not in {str(action.name) for action in given}]
+    actions = given + [Action(name=one) for one in more]
+    known: dict[str, tuple[str, list[Any], int]] = {
+        str(one.name): ("actions", actions, i) for i, one in enumerate(actions)
+    }
+    known |= {str(one.name): ("spatial", list(owner.spatial), i) for i, one in enumerate(owner.spatial)}
     if inner not in known:
         raise SpecError(
             f"parameter {name}: {owner.name} has no action or dimension {inner}{did_you_mean(inner, known)}", name
@@ -49,8 +56,8 @@ def field_of(machine: Spec, name: str) -> object:
     owner: object = _owner(machine, name)
     *_, last = parts = _parts(name)
     if len(parts) == 3:
-        place, index = _inner(owner, name)  # type: ignore[arg-type]
-        owner = getattr(owner, place)[index]
+        _, items, index = _inner(owner, name)  # type: ignore[arg-type]
+        owner = items[index]
     known = [f.name for f in dataclasses.fields(owner)]  # type: ignore[arg-type]
     if last not in known:
         raise SpecError(f"parameter {name}: there is no field {last}{did_you_mean(last, known)}", name)
@@ -63,13 +70,13 @@ def with_field(machine: Spec, name: str, value: ParameterValue) -> Spec:
     owner, parts = _owner(machine, name), _parts(name)
     if len(parts) == 2:
         return machine.with_component(parts[0], **{parts[1]: value})
-    place, index = _inner(owner, name)
-    items = list(getattr(owner, place))
+    place, items, index = _inner(owner, name)
     try:
         items[index] = dataclasses.replace(items[index], **{parts[2]: value})
     except Exception as error:
         raise SpecError(f"parameter {name}: {getattr(error, 'message', error)}", name) from None
-    return machine.with_component(parts[0], **{place: tuple(items)})
+    kept = [one for one in items if place == "spatial" or one is items[index] or one in owner.actions]  # type: ignore[attr-defined]
+    return machine.with_component(parts[0], **{place: tuple(kept)})
 
 
 # --- defines that stand for fields ----------------------------------------------------------------------------------

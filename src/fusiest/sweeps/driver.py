@@ -133,6 +133,12 @@ class Driver:
             self.plan.keys[design.number, workload.label] = form.hash
         return None
 
+    def left_by_bounds(self) -> int:
+        """Of the runs that are planned, those of designs that can still be what the file asks for."""
+        assert self.prospects is not None
+        reasons = ([self.prospects.reason(number) for number, _ in asked] for asked in self.plan.asked.values())
+        return sum(None in given for given in reasons)
+
     def _counts_as_known(self, row: RunRow) -> bool:
         if row.status in (DONE, COVERED):
             return not self.missing(row)

@@ -220,6 +220,15 @@ class Sweep:
         objective = self.file.options.objective
         return self.file.best or Wanted(objective[0] if len(objective) == 1 else "edp")
 
+    def without_windows(self) -> list[str]:
+        """Workloads whose convolutions might cost less if they were fused through their halos, which was not looked for."""
+        from fusiest.mapper import has_halos
+
+        first = next((answer.design for answer in self.answers if answer.row.family), None)
+        if self.file.options.windows != "none" or first is None:
+            return []
+        return [w.label for w in self.file.workloads if has_halos(self.driver.chips.spec(first, w))]
+
     def result(self, design: Design | int | Mapping[str, object], workload: str | None = None) -> Result:
         """The result of one run, as `fusiest.map` gives it: each of its mappings is evaluated on that design."""
         from fusiest.mapper import made_now, result_on
