@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import event, given
 
 from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.roomy import alive_bits, roomy_memories
+from fusiest.spec import Spec
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import check_front
 from tests.pmapping.test_sizes import TWO_MEMORIES
@@ -91,3 +94,26 @@ def test_copies_live_as_long_as_any() -> None:
 def test_a_memory_that_is_just_roomy(case: WorkloadCase) -> None:
     """As large as what can be alive: the mapper fuses nothing by loops, the exhaustive mapper does as it likes."""
     check_front(WorkloadCase(case.spec.with_component("GLB", size=alive_bits(case.spec, "GLB")), case.orders))
+
+
+def costs_by_form(spec: Spec, einsum: str, parts: float) -> dict[object, list[tuple[float, float]]]:
+    """Energy and latency of pmappings, with room for all that Einsums exchange; searched by parts after so many rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[explore.__module__], "_WORTH_PARTS", parts)
+        table = explore(spec, einsum, Asked(needed=True, unlimited=True))
+    return {form: sorted(zip(rows.energy, rows.latency, strict=True)) for form, rows in table.groups.items()}
+
+
+@cases(20, proving=400)
+@given(case=workload_cases())
+def test_by_parts_the_same_is_found(case: WorkloadCase) -> None:
+    """Each way to hold what Einsums exchange for itself, with something to beat."""
+    roomy = Asked(needed=True, unlimited=True).is_roomy(case.spec)
+    event("roomy" if roomy else "not roomy")
+    for einsum, info in case.spec.info.einsums.items() if roomy else ():
+        if info.is_copy_operation:
+            continue
+        whole, parts = (costs_by_form(case.spec, einsum, rows) for rows in (math.inf, -1))
+        assert whole.keys() == parts.keys()
+        for form, rows in whole.items():
+            assert np.array(parts[form]) == pytest.approx(np.array(rows), rel=1e-9)

@@ -16,7 +16,7 @@ from fusiest.pmapping.copy import CopySearch, copy_placements
 from fusiest.pmapping.costs import Leakage, finish
 from fusiest.pmapping.factors import divisors
 from fusiest.pmapping.general import GeneralSearch
-from fusiest.pmapping.lattice import Lattice, LatticeSpace
+from fusiest.pmapping.lattice import Lattice, LatticeSpace, TooHard
 from fusiest.pmapping.meeting import can_fuse, meeting_memories
 from fusiest.pmapping.nest import HeldTensor, Nest, Rules
 from fusiest.pmapping.outlook import Cutoff
@@ -40,6 +40,8 @@ from fusiest.spec import Path, Spec, computes
 
 NOT_ON_PATH = -1
 _FIRST_LOOK = 2_000
+_WORTH_PARTS = 4
+"""Rows of a search, for each tile shape and placement, after which it is worth to search by parts, which share nothing."""
 
 
 @dataclass(frozen=True)
@@ -166,9 +168,7 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
         space = lattice_space(nest, plain, frozenset(tracked), leaks)
         if asked.is_roomy(spec):
             space = replace(space, lifted=_lifted(asked.roomy(spec), nest))
-        alone = not asked.usage and not can_fuse(spec) and asked.beam is None
-        for search in _explore_alone(space) if alone else [Lattice(space, asked.cutoff, asked.beam, asked.patience)]:
-            search.run()
+        for search in _runs(space, asked, not asked.usage and not can_fuse(spec), not tracked and asked.is_roomy(spec)):
             yield from searched(search, tracked, asked.limits, asked.counted)
 
 
@@ -178,18 +178,48 @@ def _general(search: GeneralSearch, placements: Iterable[Placement]) -> Iterator
             yield TablePiece(*piece, explored=len(piece[1]))
 
 
+def _runs(space: LatticeSpace, asked: Asked, alone: bool, roomy: bool) -> Iterator[Lattice]:
+    """Searches that have run. `alone`: the Einsum shares nothing on chip. `roomy`: there is room for all that it shares; then only
+    energy and latency matter, given where that is held, and if it takes long, each way is searched as if the Einsum were alone.
+    """
+    if alone and asked.beam is None:
+        yield from _explore_alone(space)
+        return
+    parted = roomy and asked.beam is None and asked.cutoff is None and not asked.counted
+    many = _WORTH_PARTS * space.nest.problem.shapes * len(space.placements)
+    patience = min(asked.patience, many) if parted else asked.patience
+    search = Lattice(space, asked.cutoff, asked.beam, patience)
+    try:
+        search.run()
+    except TooHard:
+        if not parted:
+            raise
+    else:
+        yield search
+        return
+    parts: dict[object, list[Placement]] = {}
+    for placement in space.placements:
+        way = tuple(placement.holders(t, space.nest.path)[0] for t in sorted(space.nest.shared))
+        parts.setdefault(way, []).append(placement)
+    for own in parts.values():
+        yield from _explore_alone(replace(space, placements=own))
+
+
 def _explore_alone(space: LatticeSpace) -> Iterator[Lattice]:
-    """An Einsum that shares nothing on chip: only its energy and latency matter, so known pmappings bound the search.
+    """Only energy and latency matter, so known pmappings bound the search.
 
     First a quick look for good pmappings, then an exact search for those that beat them.
     """
     first = Lattice(space, beam=_FIRST_LOOK)
+    first.run()
     yield first
     known = Cutoff(np.empty((0, 2)))
     for key, layer in first.finals:
         criteria = first.layers[layer].criteria
         known = known.with_points(*finish(first.problem, first.columns, criteria, first.watts(key.used)))
-    yield Lattice(space, known)
+    exact = Lattice(space, known)
+    exact.run()
+    yield exact
 
 
 def lattice_space(nest: Nest, plain: list[Placement], tracked: frozenset[int], leakage: Leakage) -> LatticeSpace:
