@@ -233,7 +233,7 @@ def _draw(figure: Figure, vgg: Data, results: dict[str, dict[str, Data]], stage:
     axes.set(xscale="log", yscale="log", xlabel="on-chip memory (KiB)", ylabel="off-chip traffic (MiB)")
     _plain_ticks(axes)
     axes.set_title("MobileNetV2, block 3", loc="left")
-    axes.legend()
+    axes.legend(loc="upper right")
     for axes, (case, modes) in zip(grid[1], results.items(), strict=False):
         bars = [(NAMES[mode], data) for mode, data in modes.items() if "energy" in data][::-1]
         off = [data["off_chip"] for _, data in bars]
