@@ -30,7 +30,7 @@ def searched(case: WorkloadCase, objective: str, patience: float) -> Result | No
             return None
 
 
-@run(10)
+@run(6)
 @given(case=workload_cases())
 @pytest.mark.parametrize("objective", ["energy,latency", "edp", "energy", "latency"])
 def test_without_patience_the_best_is_the_same(objective: str, case: WorkloadCase) -> None:

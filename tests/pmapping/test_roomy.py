@@ -104,7 +104,7 @@ def costs_by_form(spec: Spec, einsum: str, parts: float) -> dict[object, list[tu
     return {form: sorted(zip(rows.energy, rows.latency, strict=True)) for form, rows in table.groups.items()}
 
 
-@cases(20, proving=400)
+@cases(12, proving=400)
 @given(case=workload_cases())
 def test_by_parts_the_same_is_found(case: WorkloadCase) -> None:
     """Each way to hold what Einsums exchange for itself, with something to beat."""
