@@ -65,8 +65,8 @@ def test_a_gap_of_nothing_leaves_ties_open(objective: str, words: str, monkeypat
         raise MemoryError
 
     monkeypatch.setattr(search.Search, "_bound_stretches", fails_at_once)
-    first_pass = search.Search._first_pass
-    monkeypatch.setattr(search.Search, "_first_pass", lambda self: first_pass(self) and False)
+    look = search.Search.look
+    monkeypatch.setattr(search.Search, "look", lambda self: look(self) and False)
     monkeypatch.setattr(search.Search, "_gap", lambda self: 1e-12)
     result = fusiest.map(fusiest.load("simple", "matmuls", defines=DEFINES), objective, jobs=1)
     assert (result.optimal, result.gap, result.proof) == (True, 0.0, words)
