@@ -32,6 +32,8 @@ _BLOCKED = 64
 """Runs of a family that are looked at for one that need not wait."""
 _FORESEEN = 5_000
 """Runs of a family among which one is looked for that a new proof should cover."""
+_AHEAD = 16
+"""Runs of a family that come next, among which sizes are looked for that one search may answer for."""
 PRUNED = "pruned"
 
 
@@ -296,7 +298,7 @@ class Driver:
         if not self.reuse.tables:
             hands.submit(key, SearchTask(spec, self.options))
             return
-        others = [self.plan.forms[other] for other in waiting.get(form.family, ())[:_FORESEEN]]
+        others = [self.plan.forms[other] for other in waiting.get(form.family, ())[:_AHEAD]]
         watch = form.size_to_watch(others) if self.prospects is None else ""
         hands.submit(key, SearchTask(spec, self.options, form.family, watch, form))
 
