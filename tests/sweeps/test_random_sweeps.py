@@ -195,7 +195,7 @@ def _points(designs: list[DesignFigures], names: tuple[str, ...]) -> list[tuple[
 
 def test_fronts_of_sizes_equal_map(tmp_path: Path) -> None:
     """One search answers for smaller sizes whose best costs little more; the others are searched."""
-    before = compared["from a front of sizes"]
+    before = compared.copy()
     (tmp_path / "spec.yaml").write_text(CHIP % {"leak": 0.1, "speed": 2, "size": 2000, "latency": "", "fanout": 2})
     shape = {"N_EINSUMS": 2, "M": 12, "KN": 8}
     sizes = [*range(400, 1600, 150), 2500]
@@ -203,13 +203,15 @@ def test_fronts_of_sizes_equal_map(tmp_path: Path) -> None:
               "parameters": {"GLB.size": sizes}}  # fmt: skip
     for answer in run(fields, Reuse(covered=False), tmp_path / "runs"):
         check(answer, mapped(tmp_path, answer, "edp", shape))
-    assert compared["from a front of sizes"] > before
+    assert compared["from a front of sizes"] > before["from a front of sizes"]
+    compared.clear()  # the test below counts those of the random one, wherever that ran
+    compared.update(before)
 
 
 def test_enough_was_compared() -> None:
     """Runs after the test above, in the same process."""
     tried = compared["sweeps"]
-    if compared["searched"]:
+    if tried:
         print(dict(compared))
         assert compared["searched"] > 5
         kinds = ("covered", "pruned", "from tables", "begun with mappings", "between", "from a front of sizes")
