@@ -171,7 +171,7 @@ class _CopyNests(GeneralNests):
         info, path = self.search.path.einsum, self.search.path
         # A `total_latency` may say that a component is busy even if it does nothing.
         idle = max(c.latency({}) for c in path.components if c.kind != "container")
-        energy, latency = 0.0, np.full(len(values), idle)
+        energy, latency = 0.0, np.full(len(values), float(idle))
         names = self.search.nest.names
         source = names[self.backing[False][1].tensor]
         for output, action in () if self.in_one else ((False, "read"), (True, "write")):
