@@ -47,9 +47,9 @@ MUTANTS = (
     Mutant("pmapping/general.py", "self.persistent[self.search.memories.index(holder.memory)] +=", "_ =",
            ("tests/pmapping/test_by_hand.py::test_a_persistent_source_of_a_copy_takes_its_space_throughout",)),
     # --- joining
-    Mutant("joining/fits.py", "elif made is None or made == APART or not keeps_behind(", "elif made is None or not keeps_behind(", _JOINTS),
-    Mutant("joining/fits.py", " or not keeps_behind(self.view.info, tensor, v.variable, made)", "", _JOINTS),
-    Mutant("joining/fits.py", "own.get(b.tensor, self.open_boundaries[b.zones]) ==", "self.open_boundaries[b.zones] ==", _JOINTS),
+    Mutant("joining/fits.py", "elif step is None or step == APART or not keeps_behind(", "elif step is None or not keeps_behind(", _JOINTS),
+    Mutant("joining/fits.py", " or not keeps_behind(self.view.info, tensor, v.variable, step)", "", _JOINTS),
+    Mutant("joining/fits.py", "boundary.get(b.tensor, self.open_boundaries[b.zones]) ==", "self.open_boundaries[b.zones] ==", _JOINTS),
     Mutant("joining/space.py", "-self._largest(s.unsunk, s.place, rows)", "0 * self._largest(s.unsunk, s.place, rows)", _SPACE),
     Mutant("joining/space.py", "bits - np.max(before, axis=0) if before else bits", "bits", _SPACE),
     Mutant("joining/space.py", "np.maximum(self._largest((h.user,), h.place, rows) - before, 0.0)",

@@ -53,7 +53,7 @@ def test_rows_with_equal_tiles_are_joined(grouped: bool) -> None:
         **arrays([[7, 4], [1 << 40, 3], [5, 3]], [10.0, 20.0, 30.0], 1),
         bits=np.array([[[5.0, 6.0, 7.0]]] * 3), persistent=np.full((3, 1), 0.25), charges=np.array([[8.0] * 3, [16.0] * 3, [32.0] * 3]),
     )  # fmt: skip
-    nothing = Incumbents(FRONT).known
+    nothing = Incumbents(FRONT).arrays
     pairs, reserved, beside, persistent, inside = joined_rows(before, einsum, joint(grouped), nothing, np.zeros(3))
     assert pairs.tolist() == [[0, 1], [1, 0], [2, 0]]
     # Above the second zone 1 + 5; below it 2 + 6 + 8 in the zone itself, and inside it the Einsum's 7 + 32 (not the other's 4).
@@ -66,7 +66,7 @@ def test_rows_with_equal_tiles_are_joined(grouped: bool) -> None:
     need = 6.0 + 55.0 + 16.75
     for size, count in ((need, 3), (need - 0.01, 0)):
         assert len(joined_rows(before, einsum, joint(grouped, size), nothing, np.zeros(3))[0]) == count
-    energies = Incumbents(ENERGY).with_point(KnownCosts(12.5, 0.0)).known
+    energies = Incumbents(ENERGY).with_point(KnownCosts(12.5, 0.0)).arrays
     assert joined_rows(before, einsum, joint(grouped), energies, np.zeros(3))[0].tolist() == [[1, 0]]
     assert joined_rows(before, einsum, joint(grouped), energies, np.array([1.0, 0.0, 0.0]))[0].tolist() == []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fusiest.joining import EMPTY, JoinProblem, Joint, OpenCompatibility, relaxed_open, relaxed_own
+from fusiest.joining import EMPTY, JoinProblem, Joint, OpenCompatibility, relaxed_einsum, relaxed_open
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def _edges(
     view, live = problem.views[einsum], problem.live_around(finished, einsum)
     agreeing: dict[object, list[int]] = {}
     for number, (compatibility, _) in enumerate(problem.groups[einsum]):
-        agreeing.setdefault(relaxed_own(compatibility, view, live.shared), []).append(number)
+        agreeing.setdefault(relaxed_einsum(compatibility, view, live.shared), []).append(number)
     numbers: dict[OpenCompatibility, int] = {}
     edges = []
     for before, open_form in enumerate(reached):

@@ -7,7 +7,7 @@ is still to come at least, `Incumbents` what a partial mapping has to beat.
 
 from fusiest.joining.bounds import LowerBounds
 from fusiest.joining.coarse import Coarse
-from fusiest.joining.compatibility import EMPTY, EinsumView, OpenCompatibility, relaxed_open, relaxed_own
+from fusiest.joining.compatibility import EMPTY, EinsumView, OpenCompatibility, relaxed_einsum, relaxed_open
 from fusiest.joining.crew import is_helper, together
 from fusiest.joining.holders import ledger
 from fusiest.joining.incumbents import Incumbents, KnownCosts
@@ -54,8 +54,8 @@ __all__ = [
     "picks",
     "potential",
     "reduced",
+    "relaxed_einsum",
     "relaxed_open",
-    "relaxed_own",
     "seam_bounds",
     "together",
     "trace",

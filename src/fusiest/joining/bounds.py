@@ -43,10 +43,10 @@ class LowerBounds:
 
     def least_of_all(self, finished: frozenset[str]) -> Least:
         """The same, whatever the live tensors' compatibility."""
-        found = IMPOSSIBLE
+        lowest = IMPOSSIBLE
         for least in self.table(finished).values():
-            found |= least
-        return found
+            lowest |= least
+        return lowest
 
     def table(self, finished: frozenset[str]) -> RelaxedLeast:
         """The same, by the live tensors' compatibility."""
@@ -57,12 +57,12 @@ class LowerBounds:
         while finished not in self._tables and remaining:
             steps.append((finished, remaining[0]))
             finished = finished | {remaining.pop(0)}
-        found = self._tables.setdefault(finished, self.end)
+        table = self._tables.setdefault(finished, self.end)
         for before, einsum in reversed(steps):
-            found = self._tables[before] = self._eliminate(before, einsum, found)
-        return found
+            table = self._tables[before] = self._eliminate(before, einsum, table)
+        return table
 
-    def others(self, begin: frozenset[str] = frozenset()) -> Iterator[tuple[str, RelaxedLeast]]:
+    def least_of_others(self, begin: frozenset[str] = frozenset()) -> Iterator[tuple[str, RelaxedLeast]]:
         """For each Einsum that comes after `begin`, by its own compatibility: what all others that do so need at least.
 
         The same elimination, forwards: what comes before an Einsum and what comes after it meet at the tensors that pass by.
@@ -70,74 +70,80 @@ class LowerBounds:
         finished = begin
         ahead: RelaxedLeast = dict.fromkeys(self.table(begin), NOTHING)
         for einsum in (e for e in self.order if e not in begin):
-            after, before, kept = self._around(finished, einsum)
-            behind, rest = _by_shared(ahead, before), _by_shared(self.table(after), kept)
-            found: dict[Relaxed, Least] = {}
+            after, before, later = self._around(finished, einsum)
+            behind, following = _by_shared(ahead, before), _by_shared(self.table(after), later)
+            leasts: dict[Relaxed, Least] = {}
             further: list[_Alternatives] = []
-            coming = {shared: _spread(costs, rest.others, behind.others) for shared, costs in rest.parts.items()}
+            coming = {
+                shared: _spread(costs, following.numbers, behind.numbers) for shared, costs in following.costs.items()
+            }
             for relaxed, cost in self.options[einsum].items():
-                lasting, passing = only(relaxed, kept), behind.parts.get(only(relaxed, before))
-                found[relaxed] = IMPOSSIBLE
+                lasting, passing = only(relaxed, later), behind.costs.get(only(relaxed, before))
+                leasts[relaxed] = IMPOSSIBLE
                 if passing is not None:
                     further.append(_Alternatives(lasting, cost, passing))
                     if lasting in coming:
-                        found[relaxed] = Least(*(passing.costs + coming[lasting][passing.which]).min(axis=0).tolist())
-            yield einsum, found
-            finished, ahead = after, _least(further, behind.others)
+                        leasts[relaxed] = Least(
+                            *(passing.costs + coming[lasting][passing.numbers]).min(axis=0).tolist()
+                        )
+            yield einsum, leasts
+            finished, ahead = after, _least(further, behind.numbers)
 
     def _around(self, finished: frozenset[str], einsum: str) -> tuple[frozenset[str], set[str], set[str]]:
         """What is finished with the Einsum, and which of its tensors were used before and will be used after it."""
         after = finished | {einsum}
-        mine = {t for relaxed in self.options[einsum] for t, _ in relaxed}
-        before = {t for t in mine if any(u in finished for u in self.users.get(t, ()))}
-        return after, before, {t for t in mine if any(u not in after for u in self.users.get(t, ()))}
+        tensors = {t for relaxed in self.options[einsum] for t, _ in relaxed}
+        before = {t for t in tensors if any(u in finished for u in self.users.get(t, ()))}
+        return after, before, {t for t in tensors if any(u not in after for u in self.users.get(t, ()))}
 
     def _eliminate(self, finished: frozenset[str], einsum: str, rest: RelaxedLeast) -> dict[Relaxed, Least]:
         """Join the first remaining Einsum's options to the table of the rest."""
-        _, before, kept = self._around(finished, einsum)
-        by_shared = _by_shared(rest, kept)
-        options = ((only(own, before), cost, only(own, kept)) for own, cost in self.options[einsum].items())
-        found = [
-            _Alternatives(visible, cost, by_shared.parts[lasting])
+        _, before, later = self._around(finished, einsum)
+        by_shared = _by_shared(rest, later)
+        options = (
+            (only(relaxed, before), cost, only(relaxed, later)) for relaxed, cost in self.options[einsum].items()
+        )
+        alternatives = [
+            _Alternatives(visible, cost, by_shared.costs[lasting])
             for visible, cost, lasting in options
-            if lasting in by_shared.parts
+            if lasting in by_shared.costs
         ]
-        return _least(found, by_shared.others)
+        return _least(alternatives, by_shared.numbers)
 
 
 class _Costs(NamedTuple):
-    """What others cost, by what they say of tensors of their own."""
+    """What others cost, by the number of what they say of tensors of their own."""
 
-    which: Ints
+    numbers: Ints
     costs: Floats
 
 
 class _ByShared(NamedTuple):
     """A table by what it says of some tensors, then by what it says of others."""
 
-    parts: Mapping[Relaxed, _Costs]
-    others: Mapping[Relaxed, int]
-    """By number."""
+    costs: Mapping[Relaxed, _Costs]
+    numbers: Mapping[Relaxed, int]
+    """Of what it says of the others."""
 
 
 def _by_shared(table: RelaxedLeast, tensors: Container[str]) -> _ByShared:
-    found: dict[Relaxed, tuple[list[int], list[Least]]] = {}
+    lists: dict[Relaxed, tuple[list[int], list[Least]]] = {}
     numbers: dict[Relaxed, int] = {}
     for relaxed, least in table.items():
-        others = tuple(item for item in relaxed if item[0] not in tensors)
-        which, costs = found.setdefault(only(relaxed, tensors), ([], []))
-        which.append(numbers.setdefault(others, len(numbers)))
+        hidden = tuple(item for item in relaxed if item[0] not in tensors)
+        listed, costs = lists.setdefault(only(relaxed, tensors), ([], []))
+        listed.append(numbers.setdefault(hidden, len(numbers)))
         costs.append(least)
-    parts = {shared: _Costs(np.array(which), np.array(costs)) for shared, (which, costs) in found.items()}
-    return _ByShared(parts, numbers)
+    by_shared = {shared: _Costs(np.array(listed), np.array(costs)) for shared, (listed, costs) in lists.items()}
+    return _ByShared(by_shared, numbers)
 
 
-def _spread(costs: _Costs, own: Mapping[Relaxed, int], numbers: Mapping[Relaxed, int]) -> Floats:
+def _spread(costs: _Costs, old: Mapping[Relaxed, int], new: Mapping[Relaxed, int]) -> Floats:
     """The costs in the order of other numbers; infinite where there are none."""
-    number = np.array([numbers.get(others, len(numbers)) for others in own])
-    found = np.full((len(numbers) + 1, 3), np.inf)
-    found[number[costs.which]] = costs.costs
-    return found[:-1]
+    place = np.array([new.get(hidden, len(new)) for hidden in old])
+    spread = np.full((len(new) + 1, 3), np.inf)
+    spread[place[costs.numbers]] = costs.costs
+    return spread[:-1]
 
 
 class _Alternatives(NamedTuple):
@@ -145,25 +151,27 @@ class _Alternatives(NamedTuple):
 
     visible: Relaxed
     cost: Least
-    others: _Costs
+    partners: _Costs
 
 
-def _least(found: Sequence[_Alternatives], others: Mapping[Relaxed, int]) -> dict[Relaxed, Least]:
+def _least(alternatives: Sequence[_Alternatives], hidden: Mapping[Relaxed, int]) -> dict[Relaxed, Least]:
     """The least of all alternatives, by what both sides say: never of the same tensor."""
-    if not found:
+    if not alternatives:
         return {}
-    numbers: dict[Relaxed, int] = {}
-    heads = [numbers.setdefault(one.visible, len(numbers)) for one in found]
-    counts = [len(one.others.which) for one in found]
-    keys = np.repeat(heads, counts) * len(others) + np.concatenate([one.others.which for one in found])
-    costs = np.repeat([one.cost for one in found], counts, axis=0)
-    costs += np.concatenate([one.others.costs for one in found])
+    visible: dict[Relaxed, int] = {}
+    heads = [visible.setdefault(option.visible, len(visible)) for option in alternatives]
+    counts = [len(option.partners.numbers) for option in alternatives]
+    keys = np.repeat(heads, counts) * len(hidden) + np.concatenate([option.partners.numbers for option in alternatives])
+    costs = np.repeat([option.cost for option in alternatives], counts, axis=0)
+    costs += np.concatenate([option.partners.costs for option in alternatives])
     order = np.argsort(keys, kind="stable")
     starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
     least = np.minimum.reduceat(costs[order], starts)
-    visible, hidden = list(numbers), list(others)
+    visible_keys, hidden_keys = list(visible), list(hidden)
     return {
-        tuple(sorted((*visible[key // len(hidden)], *hidden[key % len(hidden)]), key=_tensor)): Least(*cost)
+        tuple(
+            sorted((*visible_keys[key // len(hidden_keys)], *hidden_keys[key % len(hidden_keys)]), key=_tensor)
+        ): Least(*cost)
         for key, cost in zip(keys[order][starts].tolist(), least.tolist(), strict=True)
     }
 

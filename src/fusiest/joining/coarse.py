@@ -36,7 +36,7 @@ class Coarse:
 
 
 def thinned(
-    parts: Sequence[tuple[PartialRows, Least]], incumbents: Incumbents, coarse: Coarse, joins: int, check: Check
+    groups: Sequence[tuple[PartialRows, Least]], incumbents: Incumbents, coarse: Coarse, joins: int, check: Check
 ) -> list[PartialRows]:
     """The rows of each compatibility, with the least that they still need, after coarse pruning.
 
@@ -46,15 +46,18 @@ def thinned(
 
     def distinct(number: int) -> Ints:
         check()
-        rows, _ = parts[number]
+        rows, _ = groups[number]
         return _not_nearly_dominated(rows, score(rows.energy, rows.latency), share)
 
-    chosen = shared_kept([len(rows) for rows, _ in parts], distinct, check)
-    kept = [rows if len(own) == len(rows) else rows.take(own) for (rows, _), own in zip(parts, chosen, strict=True)]
-    if sum(len(rows) for rows in kept) <= coarse.most:
-        return kept
+    chosen = shared_kept([len(rows) for rows, _ in groups], distinct, check)
+    pruned = [
+        rows if len(numbers) == len(rows) else rows.take(numbers)
+        for (rows, _), numbers in zip(groups, chosen, strict=True)
+    ]
+    if sum(len(rows) for rows in pruned) <= coarse.most:
+        return pruned
     return _most_promising(
-        [(rows, least) for rows, (_, least) in zip(kept, parts, strict=True)], incumbents, coarse.most
+        [(rows, least) for rows, (_, least) in zip(pruned, groups, strict=True)], incumbents, coarse.most
     )
 
 
@@ -96,12 +99,14 @@ def prune_within(order, starts, criteria, slack, keep):  # type: ignore[no-untyp
                 keep[row] = True
 
 
-def _most_promising(parts: Sequence[tuple[PartialRows, Least]], incumbents: Incumbents, most: int) -> list[PartialRows]:
+def _most_promising(
+    groups: Sequence[tuple[PartialRows, Least]], incumbents: Incumbents, most: int
+) -> list[PartialRows]:
     """The best by the objective's bound, and some that take little space."""
-    energy = np.concatenate([rows.energy + least.energy for rows, least in parts])
-    latency = np.concatenate([rows.latency + least.latency for rows, least in parts])
-    usage = np.concatenate([rows.usage().sum(axis=1) for rows, _ in parts])
-    measures = [np.concatenate([incumbents.least_score(rows.energy, rows.latency, least) for rows, least in parts])]
+    energy = np.concatenate([rows.energy + least.energy for rows, least in groups])
+    latency = np.concatenate([rows.latency + least.latency for rows, least in groups])
+    usage = np.concatenate([rows.usage().sum(axis=1) for rows, _ in groups])
+    measures = [np.concatenate([incumbents.least_score(rows.energy, rows.latency, least) for rows, least in groups])]
     deciding = usage
     if incumbents.objective.is_front:
         measures += [energy, latency]
@@ -112,7 +117,7 @@ def _most_promising(parts: Sequence[tuple[PartialRows, Least]], incumbents: Incu
     for measure in measures:
         chosen[np.lexsort((usage, deciding, measure))[: max(1, most // _MEASURES)]] = True
     chosen[np.argsort(usage)[: most // 8]] = True
-    ends: Ints = np.cumsum([len(rows) for rows, _ in parts])
+    ends: Ints = np.cumsum([len(rows) for rows, _ in groups])
     return [
-        rows.take(np.flatnonzero(chosen[end - len(rows) : end])) for (rows, _), end in zip(parts, ends, strict=True)
+        rows.take(np.flatnonzero(chosen[end - len(rows) : end])) for (rows, _), end in zip(groups, ends, strict=True)
     ]

@@ -122,24 +122,24 @@ Relaxed = tuple[tuple[str, TensorCompatibility], ...]
 
 def relaxed_open(compatibility: OpenCompatibility, tensors: frozenset[str]) -> Relaxed:
     """Of a partial mapping, what the users of these tensors must agree on."""
-    found = []
+    items = []
     for b in compatibility.backings:
         if b.tensor in tensors:
             above = [loop for zone in compatibility.zones[: b.zones] for loop in zone]
             steps: frozenset[Stepping | None] = frozenset(s for loop in above for t, s in loop.ranks if t == b.tensor)
-            found.append((b.tensor, TensorCompatibility(b.memory, steps)))
-    return tuple(sorted(found, key=lambda item: item[0]))
+            items.append((b.tensor, TensorCompatibility(b.memory, steps)))
+    return tuple(sorted(items, key=lambda item: item[0]))
 
 
-def relaxed_own(compatibility: Compatibility, view: EinsumView, tensors: frozenset[str]) -> Relaxed:
+def relaxed_einsum(compatibility: Compatibility, view: EinsumView, tensors: frozenset[str]) -> Relaxed:
     """The same of an Einsum's pmappings."""
-    found = []
+    items = []
     for b in compatibility.backings:
         if b.tensor in tensors:
             above = (loop for zone in compatibility.zones[: b.zones] for loop in zone)
             steps = frozenset(view.stepping(b.tensor, loop.variable) for loop in above)
-            found.append((b.tensor, TensorCompatibility(b.memory, steps)))
-    return tuple(sorted(found, key=lambda item: item[0]))
+            items.append((b.tensor, TensorCompatibility(b.memory, steps)))
+    return tuple(sorted(items, key=lambda item: item[0]))
 
 
 def only(relaxed: Relaxed, tensors: Container[str]) -> Relaxed:

@@ -70,14 +70,14 @@ class Crew:
         yield
         self.busy += time.perf_counter() - begin
 
-    def share_out(self, pieces: Sequence[int]) -> Iterator[int]:
-        """Numbers of pieces for this process to do: each goes to one of all. `pieces`: of each piece, whose it is at first.
+    def share_out(self, owners: Sequence[int]) -> Iterator[int]:
+        """Numbers of pieces for this process to do: each goes to one of all. `owners`: of each piece, whose it is at first.
 
         Who has done all his own goes on with those of others.
         """
         if self.leader is None:
             for owner, (_, sink) in enumerate(self.tokens):
-                numbers = [n for n, own in enumerate(pieces) if own == owner] + [_NO_MORE] * self.size
+                numbers = [n for n, first in enumerate(owners) if first == owner] + [_NO_MORE] * self.size
                 os.write(sink, b"".join(n.to_bytes(_TOKEN, "little") for n in numbers))
         for source, _ in [*self.tokens[self.number :], *self.tokens[: self.number]]:
             while (number := int.from_bytes(_read(source), "little")) != _NO_MORE:
@@ -90,7 +90,7 @@ class Crew:
         """
         if self.leader is not None:
             return _told_and_heard(self.leader[1], head, message)
-        found: list[bytes] = []
+        messages: list[bytes] = []
         try:
             for _, line in self.helpers:
                 while not line.poll(_SECONDS_BETWEEN_CHECKS):
@@ -98,12 +98,12 @@ class Crew:
                 if line.recv_bytes() != head:
                     self.dismiss()
                     return []
-                found.append(line.recv_bytes())
+                messages.append(line.recv_bytes())
             for i, (_, line) in enumerate(self.helpers):
-                line.send([message, *found[:i], *found[i + 1 :]])
+                line.send([message, *messages[:i], *messages[i + 1 :]])
         except (EOFError, OSError):
             self.dismiss()
-        return found
+        return messages
 
     def dismiss(self) -> None:
         """End all helpers, whatever they are at."""
@@ -123,19 +123,19 @@ class Crew:
         parent = os.getpid()
         try:
             for number in range(1, self.size):
-                ours, theirs = Pipe()
+                leader_end, helper_end = Pipe()
                 with warnings.catch_warnings():  # of threads of libraries that joining does not use
                     warnings.simplefilter("ignore", DeprecationWarning)
                     pid = os.fork()
                 if pid == 0:
-                    self.helpers, self.leader, self.number = [], (parent, theirs), number
-                    ours.close()
+                    self.helpers, self.leader, self.number = [], (parent, helper_end), number
+                    leader_end.close()
                     for _, sink in self.tokens:
                         os.close(sink)
                     interrupt.ignore()
                     return
-                theirs.close()
-                self.helpers.append(_Helper(pid, ours))
+                helper_end.close()
+                self.helpers.append(_Helper(pid, leader_end))
         except OSError:  # no room for more
             self.dismiss()
 

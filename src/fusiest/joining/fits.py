@@ -154,9 +154,9 @@ class Fit:
     # --- what both share ----------------------------------------------------------------------------------------------
 
     def _backings_agree(self) -> bool:
-        own = {b.tensor: self.einsum_boundaries[b.zones] for b in self.einsum.backings}
+        boundary = {b.tensor: self.einsum_boundaries[b.zones] for b in self.einsum.backings}
         return all(
-            own.get(b.tensor, self.open_boundaries[b.zones]) == self.open_boundaries[b.zones]
+            boundary.get(b.tensor, self.open_boundaries[b.zones]) == self.open_boundaries[b.zones]
             for b in self.before.backings
         )
 
@@ -164,13 +164,13 @@ class Fit:
         """Whether every tensor that the Einsum uses is finished by then, or piece by piece in the loops it shares."""
         for i, loop in enumerate(self.before.loops):
             v = self.match[i]
-            for tensor, made in loop.produced:
+            for tensor, step in loop.produced:
                 if tensor not in self.view.tensors:
                     continue
                 if tensor == self.view.info.output:
-                    if made == APART:  # who makes another part holds it elsewhere above the loop
+                    if step == APART:  # who makes another part holds it elsewhere above the loop
                         return False
-                elif made is None or made == APART or not keeps_behind(self.view.info, tensor, v.variable, made):
+                elif step is None or step == APART or not keeps_behind(self.view.info, tensor, v.variable, step):
                     return False
                 if any(h.tensor == tensor and h.zones <= self.zone[v] for h in self.einsum.holdings):
                     return False
@@ -205,5 +205,5 @@ def fits(
     before: OpenCompatibility, einsum: Compatibility, view: EinsumView, shared: frozenset[str], rules: JoinRules
 ) -> tuple[Fit, ...]:
     """All ways in which both can meet, if they agree relaxed; none if their loops cannot be put in one order."""
-    found = (Fit(before, einsum, view, match, rules) for match in matches(before, einsum, view, shared))
-    return tuple(fit for fit in found if fit.fits())
+    candidates = (Fit(before, einsum, view, match, rules) for match in matches(before, einsum, view, shared))
+    return tuple(fit for fit in candidates if fit.fits())

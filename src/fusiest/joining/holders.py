@@ -77,14 +77,14 @@ def moved(held: Holding, boundaries: tuple[int, ...]) -> Holding:
 
 def orders(holdings: Iterable[Holding]) -> dict[HolderPlace, set[HolderPlace]] | None:
     """Of each holder, those that must stand above it in the same place; None if they cannot all do so."""
-    found: dict[HolderPlace, set[HolderPlace]] = {}
+    above: dict[HolderPlace, set[HolderPlace]] = {}
     for h in holdings:
         if h.over:
-            found.setdefault(place_of(h), set()).update(HolderPlace(t, m, h.zones) for t, m in h.over)
-    for _ in found:
-        for own in found.values():
-            own.update(*(found.get(p, ()) for p in tuple(own)))
-    return None if any(place in own for place, own in found.items()) else found
+            above.setdefault(place_of(h), set()).update(HolderPlace(t, m, h.zones) for t, m in h.over)
+    for _ in above:
+        for places in above.values():
+            places.update(*(above.get(p, ()) for p in tuple(places)))
+    return None if any(place in places for place, places in above.items()) else above
 
 
 def agree(
@@ -93,11 +93,11 @@ def agree(
     """Whether both sides hold the same above every common loop, of each of the Einsum's tensors that both use."""
     for tensor in tensors:
         if tensor in inside:
-            one, other = (
+            open_places, einsum_places = (
                 {place_of(h) for h in side if h.tensor == tensor and h.zones < inside[tensor]}
                 for side in (open_side, einsum_side)
             )
-            if one != other:
+            if open_places != einsum_places:
                 return False
     return True
 
@@ -106,14 +106,14 @@ def still_held(
     users: Iterable[OpenHolding], above: Mapping[HolderPlace, set[HolderPlace]], live: frozenset[str], open_zones: int
 ) -> tuple[OpenHolding, ...]:
     """Holders that a later Einsum can share, with the Einsums that have them. `above`: as `orders` says."""
-    found = set()
+    held = set()
     for h, user in users:
         if h.tensor in live and h.zones < open_zones:
             over = sorted((p.tensor, p.memory) for p in above.get(place_of(h), ()) if p.tensor in live)
             closed = h.depth >= open_zones
             sunk = replace(h, depth=CLOSED if closed else h.depth, over=tuple(over))
-            found.add(OpenHolding(sunk if h.depth != h.zones else h, "" if closed else user))
-    return tuple(sorted(found, key=lambda item: (place_of(item.holding), item.holding.depth, item.user)))
+            held.add(OpenHolding(sunk if h.depth != h.zones else h, "" if closed else user))
+    return tuple(sorted(held, key=lambda item: (place_of(item.holding), item.holding.depth, item.user)))
 
 
 def spread_holders(
@@ -126,16 +126,16 @@ def spread_holders(
     """Holders with space at several depths. `users`: those before the join, by place and depth."""
     shared = {place_of(h) for h, _ in (*open_side, *after)}
     sunk = {place_of(h) for h in (*(h for h, _ in open_side), *einsum_side) if h.depth != h.zones} & shared
-    found = []
+    spread = []
     for place in sorted(sunk):
         before = {h.depth for h, _ in open_side if place_of(h) == place}
         depths = sorted({place.zones} | before | {h.depth for h in einsum_side if place_of(h) == place})
         stays = any(place_of(h) == place for h, _ in after)
-        known = sorted({place.zones} | before) if before - {place.zones} else [place.zones]
+        depths_before = sorted({place.zones} | before) if before - {place.zones} else [place.zones]
         later = [d if d < open_zones else CLOSED for d in depths] if stays else []
         unsunk = users.get((place, place.zones), ())
-        found.append(SpreadHolder(place, tuple(depths), tuple(known), tuple(later), unsunk))
-    return tuple(found)
+        spread.append(SpreadHolder(place, tuple(depths), tuple(depths_before), tuple(later), unsunk))
+    return tuple(spread)
 
 
 def with_copy(copies: tuple[frozenset[str], ...], backings: Sequence[Backing]) -> tuple[frozenset[str], ...]:
@@ -188,33 +188,33 @@ class Ledger:
     @cached_property
     def before(self) -> list[int]:
         """Of each account, that of the partial mapping from which it begins."""
-        known = [s for s in self.spread if len(s.before) > 1]
-        numbers = _numbered([(s.place.memory, s.before) for s in known], self.memories)
-        found = []
+        spread_before = [s for s in self.spread if len(s.before) > 1]
+        numbers = _numbered([(s.place.memory, s.before) for s in spread_before], self.memories)
+        begins = []
         for account in self.accounts:
-            depths = tuple(d if d in s.before else s.before[0] for s, d in self._counted(account) if s in known)
-            found.append(numbers[Account(account.memory, depths)])
-        return found
+            depths = tuple(d if d in s.before else s.before[0] for s, d in self._counted(account) if s in spread_before)
+            begins.append(numbers[Account(account.memory, depths)])
+        return begins
 
     @cached_property
     def after(self) -> list[int]:
         """Of each account, that of the joined mapping which it becomes a part of."""
         lasting = [s for s in self.spread if s.after]
         numbers = _numbered([(s.place.memory, tuple(dict.fromkeys(s.after))) for s in lasting], self.memories)
-        found = []
+        becomes = []
         for account in self.accounts:
             depths = tuple(s.after[s.depths.index(d)] for s, d in self._counted(account) if s in lasting)
-            found.append(numbers[Account(account.memory, depths)])
-        return found
+            becomes.append(numbers[Account(account.memory, depths)])
+        return becomes
 
     def counting(self, place: HolderPlace, depth: int) -> list[int]:
         """Accounts in which a holder counts at this depth."""
-        found = []
+        numbers = []
         for i, account in enumerate(self.accounts):
             chosen = {s.place: d for s, d in self._counted(account)}
             if account.memory == place.memory and chosen.get(place, depth) == depth:
-                found.append(i)
-        return found
+                numbers.append(i)
+        return numbers
 
     def opened(self, holder: SpreadHolder) -> list[int]:
         """Accounts that begin with this join, of a depth at which the holder had no space before."""

@@ -15,7 +15,7 @@ from fusiest.joining.kernels import (
     LATENCY_KNOWN,
     NOTHING_KNOWN,
     PRODUCT_KNOWN,
-    KnownArrays,
+    IncumbentArrays,
     promising_groups,
     promising_rows,
 )
@@ -72,23 +72,25 @@ class Incumbents:
         if not self.points or (self.watched is not None and usage is None):
             return np.ones(len(energy), np.bool_)
         used = np.full(len(energy), -1.0) if usage is None else usage
-        return np.asarray(promising_rows(self.known, energy, latency, np.array(more), used))
+        return np.asarray(promising_rows(self.arrays, energy, latency, np.array(more), used))
 
     def promising_groups(self, energy: Floats, latency: Floats, least: Floats) -> Flags:
         """Of groups of pmappings: whether one of these costs is promising, if the group and all after it need at least so much."""
         if not self.points:
             return np.isfinite(least[:, 0])
-        return np.asarray(promising_groups(self.known, energy, latency, least))
+        return np.asarray(promising_groups(self.arrays, energy, latency, least))
 
     @cached_property
-    def known(self) -> KnownArrays:
+    def arrays(self) -> IncumbentArrays:
         """The same for compiled loops."""
         watched = -1 if self.watched is None else self.watched
         if not self.points:
-            return KnownArrays(NOTHING_KNOWN, np.empty((0, 4)), np.zeros(2), 0.0, -1.0, watched)
+            return IncumbentArrays(NOTHING_KNOWN, np.empty((0, 4)), np.zeros(2), 0.0, -1.0, watched)
         points = np.column_stack([np.array(self.points), self._scores])
-        other = self._least_other if self.objective.follows_ties else -1.0
-        return KnownArrays(_KINDS[self.objective.names], points, np.array(self.weights), self._best, other, watched)
+        tie_break = self._least_tie_break if self.objective.follows_ties else -1.0
+        return IncumbentArrays(
+            _KINDS[self.objective.names], points, np.array(self.weights), self._best, tie_break, watched
+        )
 
     @cached_property
     def _scores(self) -> Floats:
@@ -99,10 +101,10 @@ class Incumbents:
         return float(self._scores.min())
 
     @cached_property
-    def _least_other(self) -> float:
+    def _least_tie_break(self) -> float:
         """Of the best incumbents, the least of the cost that decides between equal scores."""
-        others = self.objective.tie_break(*np.array([point[:2] for point in self.points]).T)
-        return float(others[self._scores <= self._best * (1 + CLOSE)].min())
+        tie_breaks = self.objective.tie_break(*np.array([point[:2] for point in self.points]).T)
+        return float(tie_breaks[self._scores <= self._best * (1 + CLOSE)].min())
 
 
 def _covers(a: KnownCosts, b: KnownCosts) -> bool:

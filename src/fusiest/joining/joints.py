@@ -127,8 +127,8 @@ class Meeting:
     @cached_property
     def depth(self) -> dict[str, BackingDepth]:
         """Where each tensor of either side is exchanged."""
-        found = {b.tensor: BackingDepth(b.memory, self.fit.open_boundaries[b.zones]) for b in self.before.backings}
-        return found | {
+        before = {b.tensor: BackingDepth(b.memory, self.fit.open_boundaries[b.zones]) for b in self.before.backings}
+        return before | {
             b.tensor: BackingDepth(b.memory, self.fit.einsum_boundaries[b.zones]) for b in self.fit.einsum.backings
         }
 
@@ -142,8 +142,8 @@ class Meeting:
     def alive(self) -> dict[str, BackingDepth]:
         """Tensors that are live after the join, and those that share their space with one but need more of it."""
         partners = frozenset[str]().union(*(group for group in self.copies if group & self.live))
-        kept = self.live | (partners & self.fit.rules.uneven_copies)
-        return {t: depth for t, depth in self.depth.items() if t in kept}
+        tensors = self.live | (partners & self.fit.rules.uneven_copies)
+        return {t: depth for t, depth in self.depth.items() if t in tensors}
 
     @cached_property
     def open_zones(self) -> int:
@@ -187,14 +187,14 @@ class Meeting:
 
     def _users(self) -> dict[tuple[HolderPlace, int], tuple[HolderUser, ...]]:
         """Einsums in the open loops that hold a tensor, by place and depth, with the tiles above that depth."""
-        found: dict[tuple[HolderPlace, int], tuple[HolderUser, ...]] = {}
+        users: dict[tuple[HolderPlace, int], tuple[HolderUser, ...]] = {}
         for held, user in self.open_holdings:
             above = set(self.fit.above(held.depth))
             loops = ((self.before.loops[i], self.fit.column[v]) for i, v in self.fit.match.items() if v in above)
             names = sorted((v, column) for loop, column in loops for einsum, v in loop.names if einsum == user)
             key = place_of(held), held.depth
-            found[key] = (*found.get(key, ()), HolderUser(user, tuple(names)))
-        return found
+            users[key] = (*users.get(key, ()), HolderUser(user, tuple(names)))
+        return users
 
     def _shared_holders(
         self, users: Mapping[tuple[HolderPlace, int], tuple[HolderUser, ...]]

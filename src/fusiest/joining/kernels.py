@@ -19,7 +19,7 @@ _SLACK = 1 - CLOSE
 _FITTING = 1 + 1e-12
 
 
-class KnownArrays(NamedTuple):
+class IncumbentArrays(NamedTuple):
     """What is to be beaten."""
 
     kind: int
@@ -30,7 +30,7 @@ class KnownArrays(NamedTuple):
     """Of energy and latency in their sum."""
     best: float
     """The best score."""
-    other: float
+    tie_break: float
     """Of the best, the least of the cost that decides between equal scores; -1 if ties are not followed."""
     watched: int
     """The memory whose usage is an objective, too, or -1."""
@@ -82,56 +82,58 @@ class JointArrays(NamedTuple):
 
 
 @compiled()
-def promises(known, energy, latency, more, usage):  # type: ignore[no-untyped-def]
+def promises(incumbents, energy, latency, more, usage):  # type: ignore[no-untyped-def]
     """Whether a completion of this cost, which needs at least `more`, could be better than all that is known.
 
     `usage`: of the memory that is watched; -1 if it is not to be considered.
     """
     total_energy, total_latency = energy + more[0], latency + more[1]
-    if known.kind == FRONT_KNOWN:
-        for p in range(len(known.points)):
-            better = total_energy < known.points[p, 0] * _SLACK or total_latency < known.points[p, 1] * _SLACK
-            if not better and not (0 <= usage < known.points[p, 2] * _SLACK):
+    if incumbents.kind == FRONT_KNOWN:
+        for p in range(len(incumbents.points)):
+            better = total_energy < incumbents.points[p, 0] * _SLACK or total_latency < incumbents.points[p, 1] * _SLACK
+            if not better and not (0 <= usage < incumbents.points[p, 2] * _SLACK):
                 return False
         return True
-    score, other = total_energy, total_latency
-    if known.kind == LATENCY_KNOWN:
-        score, other = total_latency, total_energy
-    elif known.kind == PRODUCT_KNOWN:  # as `Objective.least_score`
+    score, tie_break = total_energy, total_latency
+    if incumbents.kind == LATENCY_KNOWN:
+        score, tie_break = total_latency, total_energy
+    elif incumbents.kind == PRODUCT_KNOWN:  # as `Objective.least_score`
         score = total_energy * total_latency
-        if known.weights[0] and known.weights[1]:
-            both = known.weights[0] * energy + known.weights[1] * latency + more[2]
-            slowest = max(total_latency, (both - known.weights[0] * total_energy) / known.weights[1])
-            costliest = max(total_energy, (both - known.weights[1] * total_latency) / known.weights[0])
+        if incumbents.weights[0] and incumbents.weights[1]:
+            weighted = incumbents.weights[0] * energy + incumbents.weights[1] * latency + more[2]
+            slowest = max(total_latency, (weighted - incumbents.weights[0] * total_energy) / incumbents.weights[1])
+            costliest = max(total_energy, (weighted - incumbents.weights[1] * total_latency) / incumbents.weights[0])
             score = min(total_energy * slowest, costliest * total_latency)
     if usage < 0:
-        return score < known.best * _SLACK or (score <= known.best * (1 + CLOSE) and other < known.other * _SLACK)
-    for p in range(len(known.points)):  # noqa: SIM110
-        if not (score < known.points[p, 3] * _SLACK or usage < known.points[p, 2] * _SLACK):
+        return score < incumbents.best * _SLACK or (
+            score <= incumbents.best * (1 + CLOSE) and tie_break < incumbents.tie_break * _SLACK
+        )
+    for p in range(len(incumbents.points)):  # noqa: SIM110
+        if not (score < incumbents.points[p, 3] * _SLACK or usage < incumbents.points[p, 2] * _SLACK):
             return False
     return True
 
 
 @compiled()
-def promising_rows(known, energy, latency, more, usage):  # type: ignore[no-untyped-def]
+def promising_rows(incumbents, energy, latency, more, usage):  # type: ignore[no-untyped-def]
     """The same, row by row."""
     keep = np.ones(len(energy), np.bool_)
     for row in range(len(energy)):
-        keep[row] = promises(known, energy[row], latency[row], more, usage[row])
+        keep[row] = promises(incumbents, energy[row], latency[row], more, usage[row])
     return keep
 
 
 @compiled()
-def promising_groups(known, energy, latency, least):  # type: ignore[no-untyped-def]
+def promising_groups(incumbents, energy, latency, least):  # type: ignore[no-untyped-def]
     """Of each group of pmappings, with what it and all after it need at least: whether that is promising for any row."""
     keep = np.zeros(len(least), np.bool_)
     for g in range(len(least)):
         if np.isfinite(least[g, 0]):
             for row in range(len(energy)):
                 if (
-                    known.kind == NOTHING_KNOWN
-                    or known.watched >= 0
-                    or promises(known, energy[row], latency[row], least[g], -1.0)
+                    incumbents.kind == NOTHING_KNOWN
+                    or incumbents.watched >= 0
+                    or promises(incumbents, energy[row], latency[row], least[g], -1.0)
                 ):
                     keep[g] = True
                     break
@@ -162,16 +164,16 @@ def _chains(tiles, joint, hope):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _hopeful(known, energy, latency, other_energy, other_latency, more):  # type: ignore[no-untyped-def]
+def _hopeful(incumbents, energy, latency, other_energy, other_latency, more):  # type: ignore[no-untyped-def]
     """Rows of one side that are promising, if those of the other were as good as the best of them."""
     hope = np.ones(len(energy), np.bool_)
-    if known.kind != NOTHING_KNOWN and known.watched < 0:
+    if incumbents.kind != NOTHING_KNOWN and incumbents.watched < 0:
         least_energy, least_latency = np.inf, np.inf
         for i in range(len(other_energy)):
             least_energy = min(least_energy, other_energy[i])
             least_latency = min(least_latency, other_latency[i])
         for j in range(len(energy)):
-            hope[j] = promises(known, least_energy + energy[j], least_latency + latency[j], more, -1.0)
+            hope[j] = promises(incumbents, least_energy + energy[j], least_latency + latency[j], more, -1.0)
     return hope
 
 
@@ -184,31 +186,33 @@ def _matching(left, i, right, j, matched):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def matching_pairs(before, einsum, joint, known, more):  # type: ignore[no-untyped-def]
+def matching_pairs(before, einsum, joint, incumbents, more):  # type: ignore[no-untyped-def]
     """All (i, j) of rows with equal tiles that are promising."""
     left, left_energy, left_latency = before.tiles, before.energy, before.latency
     right, right_energy, right_latency = einsum.tiles, einsum.energy, einsum.latency
-    matched, all_promise = joint.matched, known.kind == NOTHING_KNOWN or known.watched >= 0
-    hope = _hopeful(known, right_energy, right_latency, left_energy, left_latency, more)
+    matched, all_promise = joint.matched, incumbents.kind == NOTHING_KNOWN or incumbents.watched >= 0
+    hope = _hopeful(incumbents, right_energy, right_latency, left_energy, left_latency, more)
     head, following = _chains(right, joint, hope)
-    hope = _hopeful(known, left_energy, left_latency, right_energy, right_latency, more)
-    found, pairs = 0, np.empty((max(64, len(left_energy)), 2), np.int64)
+    hope = _hopeful(incumbents, left_energy, left_latency, right_energy, right_latency, more)
+    count, pairs = 0, np.empty((max(64, len(left_energy)), 2), np.int64)
     for i in range(len(left_energy)):
         j = head[_hash(left, i, matched, 0) & (len(head) - 1)] if hope[i] else -1
         while j >= 0:
             if _matching(left, i, right, j, matched) and (
                 all_promise
-                or promises(known, left_energy[i] + right_energy[j], left_latency[i] + right_latency[j], more, -1.0)
+                or promises(
+                    incumbents, left_energy[i] + right_energy[j], left_latency[i] + right_latency[j], more, -1.0
+                )
             ):
-                if found == len(pairs):
-                    larger = np.empty((2 * found, 2), np.int64)
-                    for p in range(found):
+                if count == len(pairs):
+                    larger = np.empty((2 * count, 2), np.int64)
+                    for p in range(count):
                         larger[p, 0], larger[p, 1] = pairs[p, 0], pairs[p, 1]
                     pairs = larger
-                pairs[found, 0], pairs[found, 1] = i, j
-                found += 1
+                pairs[count, 0], pairs[count, 1] = i, j
+                count += 1
             j = following[j]
-    return pairs[:found]
+    return pairs[:count]
 
 
 @compiled()
@@ -242,20 +246,20 @@ def _reserve(before, einsum, joint, i, j, reserved, beside, persistent):  # type
 
 
 @compiled()
-def joined_rows(before, einsum, joint, known, more):  # type: ignore[no-untyped-def]
+def joined_rows(before, einsum, joint, incumbents, more):  # type: ignore[no-untyped-def]
     """Every promising pair that the memories can hold: i and j, and per account what is reserved, beside, persistent, inside all."""
-    pairs = matching_pairs(before, einsum, joint, known, more)
+    pairs = matching_pairs(before, einsum, joint, incumbents, more)
     accounts, zones, last = len(joint.before), joint.zones, joint.open_zones
     kept_reserved, kept_beside = np.empty((len(pairs), accounts, last)), np.empty((len(pairs), accounts, last + 1))
     kept_persistent, kept_inside = np.empty((len(pairs), accounts)), np.empty((len(pairs), accounts))
     reserved, beside, persistent = np.empty((accounts, zones)), np.empty((accounts, zones + 1)), np.empty(accounts)
-    before_beside, boundaries, found = before.beside, joint.open_boundaries, 0
+    before_beside, boundaries, count = before.beside, joint.open_boundaries, 0
     for p in range(len(pairs)):
         i, j = pairs[p, 0], pairs[p, 1]
         _reserve(before, einsum, joint, i, j, reserved, beside, persistent)
         fits, usage = True, -1.0
         for a in range(accounts):
-            kept_inside[found, a], kept_persistent[found, a] = beside[a, zones], persistent[a]
+            kept_inside[count, a], kept_persistent[count, a] = beside[a, zones], persistent[a]
             if boundaries[len(boundaries) - 1] == zones:  # branches beside it, inside all loops
                 finished = before_beside[i, joint.before[a], len(boundaries) - 1]
                 beside[a, zones] = max(beside[a, zones], finished)
@@ -264,18 +268,18 @@ def joined_rows(before, einsum, joint, known, more):  # type: ignore[no-untyped-
                     beside[a, k] = max(beside[a, k], reserved[a, k] + beside[a, k + 1])
                 if k == last:
                     for z in range(last):
-                        kept_reserved[found, a, z], kept_beside[found, a, z] = reserved[a, z], beside[a, z]
-                    kept_beside[found, a, last] = beside[a, last]
+                        kept_reserved[count, a, z], kept_beside[count, a, z] = reserved[a, z], beside[a, z]
+                    kept_beside[count, a, last] = beside[a, last]
             if joint.settles[a]:
-                kept_beside[found, a, 0] = 0.0
+                kept_beside[count, a, 0] = 0.0
             need = beside[a, 0] + persistent[a]
             fits = fits and need <= joint.sizes[a] * _FITTING
-            if joint.memory[a] == known.watched:
+            if joint.memory[a] == incumbents.watched:
                 usage = max(usage, need)
-        if fits and usage >= 0 and known.kind != NOTHING_KNOWN:
+        if fits and usage >= 0 and incumbents.kind != NOTHING_KNOWN:
             energy, latency = before.energy[i] + einsum.energy[j], before.latency[i] + einsum.latency[j]
-            fits = promises(known, energy, latency, more, usage)
+            fits = promises(incumbents, energy, latency, more, usage)
         if fits:
-            pairs[found, 0], pairs[found, 1] = i, j
-            found += 1
-    return pairs[:found], kept_reserved[:found], kept_beside[:found], kept_persistent[:found], kept_inside[:found]
+            pairs[count, 0], pairs[count, 1] = i, j
+            count += 1
+    return pairs[:count], kept_reserved[:count], kept_beside[:count], kept_persistent[:count], kept_inside[:count]

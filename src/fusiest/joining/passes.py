@@ -121,9 +121,9 @@ class Level:
 
     def fingerprint(self) -> bytes:
         """Equal for the same partial mappings in the same order, in this process and its forks."""
-        found = [hash(c) for state in self.states for c, _ in state.groups]
+        hashes = [hash(c) for state in self.states for c, _ in state.groups]
         costs = (rows.energy.tobytes() for state in self.states for _, rows in state.groups)
-        return hash((tuple(found), *costs)).to_bytes(8, "little", signed=True)
+        return hash((tuple(hashes), *costs)).to_bytes(8, "little", signed=True)
 
 
 @dataclass(frozen=True)
@@ -174,17 +174,17 @@ def _next_level(problem: JoinProblem, how: JoinPass, check: Check, level: Level)
     charged: dict[object, ChargedRows] = {}
     for state in level.states:
         for einsum in how.next_einsums(problem, state.finished):
-            own = reached.setdefault(state.finished | {einsum}, [])
-            own.append(_Join(problem, how, check, state, einsum, len(own), charged))
-    joins = [join for own in reached.values() for join in own]
+            siblings = reached.setdefault(state.finished | {einsum}, [])
+            siblings.append(_Join(problem, how, check, state, einsum, len(siblings), charged))
+    joins = [join for siblings in reached.values() for join in siblings]
     run_joins(joins, level.fingerprint, check)
-    states = [_merged(problem, how, check, finished, own) for finished, own in reached.items()]
+    states = [_merged(problem, how, check, finished, siblings) for finished, siblings in reached.items()]
     thin = [how.coarse is not None and len(state) > how.coarse.most for state in states]
-    kept = [
+    pruned = [
         _thinned(problem, how, check, state) if is_thin else state for state, is_thin in zip(states, thin, strict=True)
     ]
     return Level(
-        tuple(state for state in kept if len(state)),
+        tuple(state for state in pruned if len(state)),
         compatible=sum(join.compatible for join in joins),
         pairs=sum(len(part.rows) for join in joins for part in join.parts),
         exact=level.exact and not any(thin),
@@ -204,7 +204,7 @@ class _Join:
     """Of all joins that lead to the same set of finished Einsums, which one."""
     charged: dict[object, ChargedRows]
     """Of all Einsums of this level: their groups, by how they are joined."""
-    known: dict[tuple[Relaxed, Relaxed], Least] = field(default_factory=dict)
+    leasts: dict[tuple[Relaxed, Relaxed], Least] = field(default_factory=dict)
     """What is still to come at least, as far as it was asked."""
     parts: list[JoinedPart] = field(default_factory=list)
     """What has been joined."""
@@ -220,15 +220,15 @@ class _Join:
         return self.problem.live_around(self.state.finished, self.einsum)
 
     @cached_property
-    def _leasts(self) -> Floats:
+    def _group_leasts(self) -> Floats:
         """Of each of the Einsum's groups."""
         return np.array(self.how.potential.groups[self.einsum])
 
     def run(self, number: int, cut: Cut) -> None:
         """Join to the group of this number all that agree and can lead to something better, of those in this cut."""
-        for n, least, seen in self._ways(number):
+        for n, least, outline in self._ways(number):
             compatibility = self.state.groups[number].compatibility
-            if n % cut.of == cut.number and self.problem.fits(compatibility, seen, self.einsum, n, self.live):
+            if n % cut.of == cut.number and self.problem.fits(compatibility, outline, self.einsum, n, self.live):
                 self._pair(number, n, Least(*least))
 
     def _ways(self, number: int) -> Iterator[tuple[int, list[float], int]]:
@@ -236,29 +236,29 @@ class _Join:
         problem, live, incumbents = self.problem, self.live, self.how.incumbents
         compatibility, rows = self.state.groups[number]
         agreeing = problem.agreeing(self.einsum, live)
-        found = self._lookup(agreeing, relaxed_open(compatibility, live.shared)) if len(rows) else None
-        if found is None:
+        groups = self._lookup(agreeing, relaxed_open(compatibility, live.shared)) if len(rows) else None
+        if groups is None:
             return
         self.check()
         lasting = relaxed_open(compatibility, live.after)
-        more: Floats = np.array([self._least(lasting, way) for way in found.ways])[found.way]
-        promising = incumbents.promising_groups(rows.energy, rows.latency, more + self._leasts[found.numbers])
-        seen = problem.outline(compatibility, self.einsum, live)
-        for n, least in zip(found.numbers[promising].tolist(), more[promising].tolist(), strict=True):
-            yield n, least, seen
+        more: Floats = np.array([self._least(lasting, way) for way in groups.ways])[groups.way]
+        promising = incumbents.promising_groups(rows.energy, rows.latency, more + self._group_leasts[groups.numbers])
+        outline = problem.outline(compatibility, self.einsum, live)
+        for n, least in zip(groups.numbers[promising].tolist(), more[promising].tolist(), strict=True):
+            yield n, least, outline
 
     def _least(self, lasting: Relaxed, way: Relaxed) -> Least:
         """What is still to come at least, by what both sides say of the tensors that stay live."""
         key = lasting, way
-        if key not in self.known:
-            self.known[key] = self.how.bounds.least(self.state.finished | {self.einsum}, merged(lasting, way))
-        return self.known[key]
+        if key not in self.leasts:
+            self.leasts[key] = self.how.bounds.least(self.state.finished | {self.einsum}, merged(lasting, way))
+        return self.leasts[key]
 
-    def _lookup(self, agreeing: Mapping[Relaxed, AgreeingGroups], wanted: Relaxed) -> AgreeingGroups | None:
+    def _lookup(self, agreeing: Mapping[Relaxed, AgreeingGroups], shared: Relaxed) -> AgreeingGroups | None:
         """Groups that agree, looked up, or without grouping compared one by one."""
         if self.problem.switches.grouping:
-            return agreeing.get(wanted)
-        return next((groups for relaxed, groups in agreeing.items() if relaxed == wanted), None)
+            return agreeing.get(shared)
+        return next((groups for relaxed, groups in agreeing.items() if relaxed == shared), None)
 
     def _pair(self, number: int, n: int, least: Least) -> None:
         """Join a group of the state and one of the Einsum, in every way that there is."""
@@ -281,12 +281,14 @@ def _merged(
 ) -> State:
     """All that was joined, pruned group by group. Whoever has joined what: the order of parts is the same."""
     parts = sorted((part for join in joins for part in join.parts), key=lambda part: part.pairing)
-    found: dict[OpenCompatibility, list[int]] = {}
+    by_compatibility: dict[OpenCompatibility, list[int]] = {}
     for number, part in enumerate(parts):
-        found.setdefault(part.compatibility, []).append(number)
+        by_compatibility.setdefault(part.compatibility, []).append(number)
     groups = []
     seam = how.bounds.seam(finished)
-    for compatibility, rows in zip(found, _pruned(parts, list(found.values()), check), strict=True):
+    for compatibility, rows in zip(
+        by_compatibility, _pruned(parts, list(by_compatibility.values()), check), strict=True
+    ):
         if seam is not None:
             rows = seam.promising(compatibility, rows, problem.room, how.incumbents)
         groups.append(PartialGroup(compatibility, rows))
@@ -296,27 +298,27 @@ def _merged(
 
 def _pruned(parts: Sequence[JoinedPart], groups: Sequence[list[int]], check: Check) -> Iterator[PartialRows]:
     """The rows of groups of parts that none of the same group dominates."""
-    mine: dict[int, PartialRows] = {}
+    pruned: dict[int, PartialRows] = {}
 
     def all_of(group: int) -> PartialRows:
         check()
         return all_parts([parts[number].rows for number in groups[group]], groups[group])
 
-    def kept(group: int) -> Ints:
+    def best_of(group: int) -> Ints:
         rows = all_of(group)
         best = rows.best()
-        mine[group] = rows.take(best)
+        pruned[group] = rows.take(best)
         return best
 
     sizes = [sum(len(parts[number].rows) for number in group) for group in groups]
-    for group, best in enumerate(shared_kept(sizes, kept, check)):
-        yield mine.pop(group) if group in mine else all_of(group).take(best)
+    for group, best in enumerate(shared_kept(sizes, best_of, check)):
+        yield pruned.pop(group) if group in pruned else all_of(group).take(best)
 
 
 def _thinned(problem: JoinProblem, how: JoinPass, check: Check, state: State) -> State:
     """A large set, pruned coarsely."""
     assert how.coarse is not None
-    parts = [(rows, least) for (_, rows), least in zip(state.groups, how.least(problem, state), strict=True)]
-    rows = thinned(parts, how.incumbents, how.coarse, how.joins(problem), check)
-    groups = (PartialGroup(group.compatibility, own) for group, own in zip(state.groups, rows, strict=True))
+    bounded = [(rows, least) for (_, rows), least in zip(state.groups, how.least(problem, state), strict=True)]
+    thin = thinned(bounded, how.incumbents, how.coarse, how.joins(problem), check)
+    groups = (PartialGroup(group.compatibility, rows) for group, rows in zip(state.groups, thin, strict=True))
     return replace(state, groups=tuple(groups))

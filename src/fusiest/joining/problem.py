@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fusiest.joining.bounds import LowerBounds, RelaxedLeast
-from fusiest.joining.compatibility import EinsumView, OpenCompatibility, Relaxed, only, relaxed_own
+from fusiest.joining.compatibility import EinsumView, OpenCompatibility, Relaxed, only, relaxed_einsum
 from fusiest.joining.fits import Fit, JoinRules, fits, outline
 from fusiest.joining.joints import Joint, LiveTensors, Meeting
 from fusiest.joining.rows import ALL_PARTS, Room, Switches
@@ -48,8 +48,8 @@ class AgreeingGroups(NamedTuple):
 
 
 def _agreeing_groups(by_way: Mapping[Relaxed, Sequence[int]]) -> AgreeingGroups:
-    numbers: Ints = np.array([n for own in by_way.values() for n in own], np.int64)
-    way: Ints = np.repeat(np.arange(len(by_way)), [len(own) for own in by_way.values()])
+    numbers: Ints = np.array([n for group_numbers in by_way.values() for n in group_numbers], np.int64)
+    way: Ints = np.repeat(np.arange(len(by_way)), [len(group_numbers) for group_numbers in by_way.values()])
     order = np.argsort(numbers)
     return AgreeingGroups(numbers[order], tuple(by_way), way[order])
 
@@ -99,11 +99,11 @@ class JoinProblem:
 
     def live(self, finished: frozenset[str]) -> frozenset[str]:
         """Tensors used by an Einsum of the set and by one outside it."""
-        known = self._live.get(finished)
-        if known is None:
+        tensors = self._live.get(finished)
+        if tensors is None:
             used = {t for e in finished for t in self.workload.einsums[e].accesses}
-            known = self._live[finished] = self._unfinished(used, finished)
-        return known
+            tensors = self._live[finished] = self._unfinished(used, finished)
+        return tensors
 
     def _unfinished(self, tensors: Iterable[str], finished: frozenset[str]) -> frozenset[str]:
         users = self.workload.users
@@ -111,10 +111,10 @@ class JoinProblem:
 
     def live_around(self, finished: frozenset[str], einsum: str) -> LiveTensors:
         """Tensors that matter when an Einsum is joined to these."""
-        before, after, own = self.live(finished), finished | {einsum}, self.views[einsum].tensors
+        before, after, tensors = self.live(finished), finished | {einsum}, self.views[einsum].tensors
         if after not in self._live:
-            self._live[after] = self._unfinished(before | own, after)
-        return LiveTensors(before & own, self._live[after])
+            self._live[after] = self._unfinished(before | tensors, after)
+        return LiveTensors(before & tensors, self._live[after])
 
     @cached_property
     def _needs(self) -> list[tuple[str, frozenset[str]]]:
@@ -139,15 +139,15 @@ class JoinProblem:
         return self._outlines.setdefault(key, len(self._outlines))
 
     def fits(
-        self, before: OpenCompatibility, seen: int, einsum: str, number: int, live: LiveTensors
+        self, before: OpenCompatibility, outline: int, einsum: str, number: int, live: LiveTensors
     ) -> tuple[Fit, ...]:
         """The ways in which the Einsum's group of this number fits, given what it sees."""
-        key = seen, number
-        found = self._fits.get(key)
-        if found is None:
+        key = outline, number
+        ways = self._fits.get(key)
+        if ways is None:
             compatibility = self.groups[einsum][number].compatibility
-            found = self._fits[key] = fits(before, compatibility, self.views[einsum], live.shared, self.rules)
-        return found
+            ways = self._fits[key] = fits(before, compatibility, self.views[einsum], live.shared, self.rules)
+        return ways
 
     def joints(self, before: OpenCompatibility, einsum: str, number: int, live: LiveTensors) -> tuple[Joint, ...]:
         """The ways to join an Einsum's group of this number."""
@@ -155,22 +155,24 @@ class JoinProblem:
         if key not in self._joints:
             if len(self._joints) >= _MOST_JOINTS:
                 self._joints.clear()
-            found = self.fits(before, self.outline(before, einsum, live), einsum, number, live)
-            self._joints[key] = tuple(Meeting(fit, before, live.after).joint() for fit in found)
+            ways = self.fits(before, self.outline(before, einsum, live), einsum, number, live)
+            self._joints[key] = tuple(Meeting(fit, before, live.after).joint() for fit in ways)
         return self._joints[key]
 
     def relaxed(self, einsum: str) -> list[Relaxed]:
         """What each of an Einsum's groups says of all tensors that it shares."""
         if einsum not in self._relaxed:
             view = self.views[einsum]
-            self._relaxed[einsum] = [relaxed_own(c, view, view.tensors) for c, _ in self.groups[einsum]]
+            self._relaxed[einsum] = [relaxed_einsum(c, view, view.tensors) for c, _ in self.groups[einsum]]
         return self._relaxed[einsum]
 
     def distinct_relaxed(self, einsum: str) -> tuple[tuple[Relaxed, ...], Ints]:
         """What an Einsum's groups say of all tensors that it shares, each once; and of each group, which of these."""
         if einsum not in self._distinct:
             numbers: dict[Relaxed, int] = {}
-            which: Ints = np.array([numbers.setdefault(one, len(numbers)) for one in self.relaxed(einsum)], np.int64)
+            which: Ints = np.array(
+                [numbers.setdefault(relaxed, len(numbers)) for relaxed in self.relaxed(einsum)], np.int64
+            )
             self._distinct[einsum] = tuple(numbers), which
         return self._distinct[einsum]
 
@@ -180,9 +182,9 @@ class JoinProblem:
         key = einsum, live.shared, lasting
         if key not in self._agreeing:
             numbers: dict[Relaxed, dict[Relaxed, list[int]]] = {}
-            for n, whole in enumerate(self.relaxed(einsum)):
-                by_shared = numbers.setdefault(only(whole, live.shared), {})
-                by_shared.setdefault(only(whole, lasting), []).append(n)
+            for n, relaxed in enumerate(self.relaxed(einsum)):
+                by_shared = numbers.setdefault(only(relaxed, live.shared), {})
+                by_shared.setdefault(only(relaxed, lasting), []).append(n)
             self._agreeing[key] = {shared: _agreeing_groups(ways) for shared, ways in numbers.items()}
         return self._agreeing[key]
 
@@ -237,7 +239,7 @@ def _settled(
 ) -> npt.NDArray[np.bool_]:
     """Memories that hold nothing persistent."""
     settled = np.ones(len(memories), np.bool_)
-    for group in (group for own in groups.values() for group in own):
+    for group in (group for einsum_groups in groups.values() for group in einsum_groups):
         settled &= ~(group.rows.persistent > 0).any(axis=0)
         backed = {b.memory for b in group.compatibility.backings if b.tensor in persistent}
         settled &= np.array([m not in backed for m in memories], np.bool_)
@@ -250,14 +252,14 @@ def uneven_copies(workload: WorkloadInfo) -> frozenset[str]:
     If all users of both touch equally many elements, each by variables with coefficient ±1, then so they do below any loops:
     a loop divides both by the same number.
     """
-    found: set[str] = set()
+    uneven: set[str] = set()
     for copy in (info for info in workload.einsums.values() if info.is_copy_operation):
         accesses = [(workload.einsums[user], t) for t in copy.accesses for user in workload.users[t]]
         ranks = (affine for info, t in accesses for affine in info.accesses[t].ranks.values())
         plain = all(abs(a) == 1 for affine in ranks for a in affine.coefficients.values())
         if not plain or len({footprint(info.accesses[t], info.bounds) for info, t in accesses}) > 1:
-            found |= copy.accesses.keys()
-    return frozenset(found)
+            uneven |= copy.accesses.keys()
+    return frozenset(uneven)
 
 
 @dataclass(frozen=True)
@@ -280,7 +282,7 @@ class Potential:
 
 def potential(problem: JoinProblem, weights: Weights = NO_WEIGHTS) -> Potential:
     """Least costs, and those of the sum of both weighted so."""
-    known: dict[int, Least] = {}
+    remembered: dict[int, Least] = {}
     leasts: dict[
         tuple[int, ...], tuple[list[Least], Floats]
     ] = {}  # Einsums that differ only by names have their rows in common
@@ -289,15 +291,15 @@ def potential(problem: JoinProblem, weights: Weights = NO_WEIGHTS) -> Potential:
 
     def least(rows: Rows) -> Least:
         number = id(rows.energy)
-        if number not in known:
-            known[number] = _least(rows, weights)
-        return known[number]
+        if number not in remembered:
+            remembered[number] = _least(rows, weights)
+        return remembered[number]
 
-    for name, own in problem.groups.items():
-        numbers = tuple(id(group.rows.energy) for group in own)
+    for name, einsum_groups in problem.groups.items():
+        numbers = tuple(id(group.rows.energy) for group in einsum_groups)
         if numbers not in leasts:
-            found = [least(group.rows) for group in own]
-            leasts[numbers] = found, np.array(found).reshape(-1, 3)
+            group_leasts = [least(group.rows) for group in einsum_groups]
+            leasts[numbers] = group_leasts, np.array(group_leasts).reshape(-1, 3)
         groups[name], costs = leasts[numbers]
         options[name] = _options(problem, name, costs)
     return Potential(weights, groups, options)
@@ -306,13 +308,13 @@ def potential(problem: JoinProblem, weights: Weights = NO_WEIGHTS) -> Potential:
 def _options(problem: JoinProblem, einsum: str, costs: Floats) -> dict[Relaxed, Least]:
     """The least by relaxed compatibility. `costs`: those of the Einsum's groups."""
     distinct, which = problem.distinct_relaxed(einsum)
-    found = np.full((len(distinct), 3), np.inf)
-    np.minimum.at(found, which, costs)
-    return {relaxed: Least(*cost) for relaxed, cost in zip(distinct, found.tolist(), strict=True)}
+    leasts = np.full((len(distinct), 3), np.inf)
+    np.minimum.at(leasts, which, costs)
+    return {relaxed: Least(*cost) for relaxed, cost in zip(distinct, leasts.tolist(), strict=True)}
 
 
 def _least(rows: Rows, weights: Weights) -> Least:
     if not len(rows):
         return IMPOSSIBLE
-    both = weights.energy * rows.energy + weights.latency * rows.latency
-    return Least(float(rows.energy.min()), float(rows.latency.min()), float(both.min()))
+    weighted = weights.energy * rows.energy + weights.latency * rows.latency
+    return Least(float(rows.energy.min()), float(rows.latency.min()), float(weighted.min()))

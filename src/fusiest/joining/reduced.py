@@ -25,21 +25,23 @@ def reduced(
     Einsums that differ only by names have their rows in common, and still do so: what one of them can use, all keep.
     """
     keep: dict[int, Flags] = {}
-    for einsum, rest in bounds.others(begin):
+    for einsum, leasts in bounds.least_of_others(begin):
         for relaxed, (_, rows) in zip(problem.relaxed(einsum), problem.groups[einsum], strict=True):
-            least = rest.get(relaxed, IMPOSSIBLE)
+            least = leasts.get(relaxed, IMPOSSIBLE)
             flags = keep.setdefault(id(rows.energy), np.zeros(len(rows), np.bool_))
             if np.isfinite(least.energy) and not flags.all():
                 flags |= incumbents.promising(rows.energy, rows.latency, least)
-    parts: dict[int, Rows] = {}
+    reduced_rows: dict[int, Rows] = {}
 
-    def kept(rows: Rows) -> Rows:
+    def promising(rows: Rows) -> Rows:
         number = id(rows.energy)
         if number not in keep or keep[number].all():
             return rows
-        if number not in parts:
-            parts[number] = rows.take(np.flatnonzero(keep[number]))
-        return parts[number]
+        if number not in reduced_rows:
+            reduced_rows[number] = rows.take(np.flatnonzero(keep[number]))
+        return reduced_rows[number]
 
-    groups = {e: [Group(c, kept(rows)) for c, rows in own] for e, own in problem.groups.items()}
+    groups = {
+        e: [Group(c, promising(rows)) for c, rows in einsum_groups] for e, einsum_groups in problem.groups.items()
+    }
     return replace(problem, groups=groups)

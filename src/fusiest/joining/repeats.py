@@ -25,10 +25,10 @@ _OTHERS = 8
 def first_layers(problem: JoinProblem) -> frozenset[str] | None:
     """The Einsums, in listed order, by which each that comes again has come twice; None if these are most of them, or not like most."""
     kinds = [problem.kind(einsum) for einsum in problem.order]
-    left = {kind: 2 for kind, count in Counter(kinds).items() if count > 1}
+    missing = {kind: 2 for kind, count in Counter(kinds).items() if count > 1}
     for number, kind in enumerate(kinds[: len(kinds) // _SHARE], 1):
-        left[kind] = left.get(kind, 0) - 1
-        if all(count <= 0 for count in left.values()):
+        missing[kind] = missing.get(kind, 0) - 1
+        if all(count <= 0 for count in missing.values()):
             others = sum(1 for other in kinds if other not in kinds[:number])
             return frozenset(problem.order[:number]) if others * _OTHERS <= len(kinds) else None
     return None
@@ -37,34 +37,35 @@ def first_layers(problem: JoinProblem) -> frozenset[str] | None:
 def as_used(problem: JoinProblem, history: History, end: Level) -> JoinProblem:
     """The same problem with such pmappings alone as partial mappings of `end` have; of Einsums that are none of these, with all."""
     used: dict[int, dict[int, Ints]] = defaultdict(dict)
-    for (einsum, group), which in _used(history, end).items():
-        own = used[problem.kind(einsum)]
-        own[group] = np.union1d(own[group], which) if group in own else which
-    parts: dict[tuple[int, int], Rows] = {}
+    for (einsum, group), row_numbers in _used(history, end).items():
+        by_group = used[problem.kind(einsum)]
+        by_group[group] = np.union1d(by_group[group], row_numbers) if group in by_group else row_numbers
+    rows_used: dict[tuple[int, int], Rows] = {}
     for kind, einsum in {problem.kind(e): e for e in problem.order}.items():
         for n, (_, rows) in enumerate(problem.groups[einsum]):
-            parts[kind, n] = rows.take(used[kind].get(n, np.empty(0, np.int64))) if kind in used else rows
+            rows_used[kind, n] = rows.take(used[kind].get(n, np.empty(0, np.int64))) if kind in used else rows
     groups = {
-        e: [Group(c, parts[problem.kind(e), n]) for n, (c, _) in enumerate(own)] for e, own in problem.groups.items()
+        e: [Group(c, rows_used[problem.kind(e), n]) for n, (c, _) in enumerate(einsum_groups)]
+        for e, einsum_groups in problem.groups.items()
     }
     return replace(problem, groups=groups)
 
 
 def _used(history: History, end: Level) -> Mapping[tuple[str, int], Ints]:
     """By Einsum and group, the rows from which the partial mappings of `end` are made."""
-    found: dict[tuple[str, int], list[Ints]] = defaultdict(list)
-    wanted: dict[frozenset[str], dict[int, list[Ints]]] = {
+    used: dict[tuple[str, int], list[Ints]] = defaultdict(list)
+    to_trace: dict[frozenset[str], dict[int, list[Ints]]] = {
         state.finished: {n: [np.arange(len(rows))] for n, (_, rows) in enumerate(state.groups)} for state in end.states
     }
-    while finished := max(wanted, key=len, default=frozenset()):
+    while finished := max(to_trace, key=len, default=frozenset()):
         trails = history[finished]
-        for n, parts in wanted.pop(finished).items():
-            trail = trails.rows[n].take(np.unique(np.concatenate(parts)))
+        for n, row_numbers in to_trace.pop(finished).items():
+            trail = trails.rows[n].take(np.unique(np.concatenate(row_numbers)))
             for number in np.unique(trail.pairing).tolist():
-                pairing, mine = trails.pairings[number], trail.pairing == number
+                pairing, paired = trails.pairings[number], trail.pairing == number
                 source = trails.sources[pairing.source]
-                found[source.einsum, pairing.einsum_group].append(trail.einsum_row[mine])
-                wanted.setdefault(source.finished, {}).setdefault(pairing.before_group, []).append(
-                    trail.before_row[mine]
+                used[source.einsum, pairing.einsum_group].append(trail.einsum_row[paired])
+                to_trace.setdefault(source.finished, {}).setdefault(pairing.before_group, []).append(
+                    trail.before_row[paired]
                 )
-    return {key: np.unique(np.concatenate(parts)).astype(np.int64) for key, parts in found.items()}
+    return {key: np.unique(np.concatenate(row_numbers)).astype(np.int64) for key, row_numbers in used.items()}

@@ -69,7 +69,7 @@ class PartialRows:
     def is_start(self) -> bool:
         """Whether it is nothing, in one row: what the first Einsum is joined to."""
         empty = len(self) == 1 and self.beside.shape[2] == 1 and not self.tiles.shape[1]
-        return empty and not any(x.any() for x in (self.energy, self.latency, self.beside, self.persistent))
+        return empty and not any(array.any() for array in (self.energy, self.latency, self.beside, self.persistent))
 
     def take(self, which: Ints) -> PartialRows:
         return replace(self, trail=self.trail.take(which), **{name: getattr(self, name)[which] for name in _ARRAYS})
@@ -180,7 +180,7 @@ class RowJoin:
             pairs, reserved, beside, persistent, inside = self._first(einsum, joint)
         else:
             pairs, reserved, beside, persistent, inside = joined_rows(
-                _before_arrays(before), einsum, joint, self.incumbents.known, np.array(self.least)
+                _before_arrays(before), einsum, joint, self.incumbents.arrays, np.array(self.least)
             )
         if not len(pairs):
             return None

@@ -97,11 +97,11 @@ def _run_shared(
     for number in crew.share_out([piece.cut.number % crew.size for piece in pieces]):
         pieces[number].run()
         missing.remove(number)
-    done = [number for number in range(len(pieces)) if number not in missing]
-    mine = Parcel(done, [join.compatible for join in joins], [join.parts for join in joins])
-    for theirs in map(opened, crew.exchange(fingerprint(), mine.to_bytes(), check)):
-        missing -= set(theirs.pieces)
-        for join, compatible, parts in zip(joins, theirs.compatible, theirs.parts, strict=True):
+    pieces_run = [number for number in range(len(pieces)) if number not in missing]
+    sent = Parcel(pieces_run, [join.compatible for join in joins], [join.parts for join in joins])
+    for received in map(opened, crew.exchange(fingerprint(), sent.to_bytes(), check)):
+        missing -= set(received.pieces)
+        for join, compatible, parts in zip(joins, received.compatible, received.parts, strict=True):
             join.compatible += compatible
             join.parts = join.parts + parts
     for number in sorted(missing):  # of a helper that is gone
@@ -131,11 +131,11 @@ def shared_kept(sizes: Sequence[int], kept: Callable[[int], Ints], check: Check)
     for number in sorted(range(count), key=lambda number: -sizes[number]):
         owners[number] = load.index(min(load))
         load[owners[number]] += sizes[number] + _ROWS_OF_A_SET
-    found = {number: kept(number) for number in crew.share_out(owners)}
-    message = pickle.dumps((list(found), list(found.values())), protocol=5)
-    for theirs in crew.exchange(sum(sizes).to_bytes(8, "little"), message, check):
-        found.update(zip(*pickle.loads(theirs), strict=True))
-    return [found[number] if number in found else kept(number) for number in range(count)]
+    kept_rows = {number: kept(number) for number in crew.share_out(owners)}
+    message = pickle.dumps((list(kept_rows), list(kept_rows.values())), protocol=5)
+    for received in crew.exchange(sum(sizes).to_bytes(8, "little"), message, check):
+        kept_rows.update(zip(*pickle.loads(received), strict=True))
+    return [kept_rows[number] if number in kept_rows else kept(number) for number in range(count)]
 
 
 class Parcel(NamedTuple):
@@ -150,22 +150,22 @@ class Parcel(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """All of it, for other processes."""
-        parts = [part for own in self.parts for part in own]
+        parts = [part for join_parts in self.parts for part in join_parts]
         number: dict[OpenCompatibility, int] = {}
         which = [number.setdefault(part.compatibility, len(number)) for part in parts]
         numbers: Ints = np.array([(*part.pairing, *_shape(part.rows)) for part in parts], np.int64).reshape(-1, 9)
         arrays = zip(*(_arrays(part.rows) for part in parts), strict=True)
-        columns = [b"".join(array.tobytes() for array in own) for own in arrays]
-        lengths = [len(own) for own in self.parts]
+        columns = [b"".join(array.tobytes() for array in column) for column in arrays]
+        lengths = [len(join_parts) for join_parts in self.parts]
         return pickle.dumps((self.pieces, self.compatible, lengths, list(number), which, numbers, columns), protocol=5)
 
 
 def opened(parcel: bytes) -> Parcel:
     """What another process has joined: a fork of this one, or this one is a fork of it."""
     pieces, compatible, lengths, compatibilities, which, numbers, columns = pickle.loads(parcel)
-    rows = _unpacked(numbers[:, 4:], columns)
+    unpacked = _unpacked(numbers[:, 4:], columns)
     pairings = (Pairing(*row) for row in numbers[:, :4].tolist())
-    parts = (JoinedPart(p, compatibilities[c], own) for p, c, own in zip(pairings, which, rows, strict=True))
+    parts = (JoinedPart(p, compatibilities[c], rows) for p, c, rows in zip(pairings, which, unpacked, strict=True))
     return Parcel(pieces, compatible, [list(itertools.islice(parts, length)) for length in lengths])
 
 

@@ -18,12 +18,12 @@ from fusiest.spec import Spec, WorkloadInfo, bind, computes
 
 def memory_sizes(spec: Spec, memories: tuple[str, ...]) -> dict[str, Floats]:
     """Per Einsum, the size of each memory while it runs."""
-    found: dict[str, Floats] = {}
+    sizes: dict[str, Floats] = {}
     for einsum in spec.info.einsums:
         paths = (bind_sized(spec, einsum, compute) for compute in computes(spec.require_arch()))
         components = {c.name: c for path in paths for c in path.components}
-        found[einsum] = np.array([components[m].size for m in memories], np.float64)
-    return found
+        sizes[einsum] = np.array([components[m].size for m in memories], np.float64)
+    return sizes
 
 
 def make_charges(spec: Spec, memories: tuple[str, ...]) -> TensorCharges:
@@ -101,11 +101,11 @@ class TensorCharges:
         stepped = frozenset(stepping.rank for stepping, _ in e.columns)
         users = [self.workload.einsums[user] for user in self.workload.users[e.tensor]]
         times = (user.n_instances if e.zones == PERSISTENT else 1 for user in users)
-        others = (
-            count * math.prod(n for rank, n in own.items() if rank not in stepped)
-            for count, own in zip(times, self.extents[e.tensor], strict=True)
+        unstepped = (
+            count * math.prod(n for rank, n in extents.items() if rank not in stepped)
+            for count, extents in zip(times, self.extents[e.tensor], strict=True)
         )
-        size = np.full(len(rows), float(max(others)))
+        size = np.full(len(rows), float(max(unstepped)))
         for stepping, column in e.columns:
             size = size * (1 + abs(stepping.coefficient) * (rows.tiles[:, column] - 1))
         return size * self.bits[e.memory, e.tensor]

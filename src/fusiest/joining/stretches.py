@@ -70,17 +70,19 @@ class _Transitions:
     def least(self, first: TensorCrossing, taken: int, after: Seam | None, name: str) -> float:
         """The least cost of the stretch and all that comes after it."""
         if after is None:
-            others = [self.most]
+            totals = [self.most]
         else:
-            rest = {how: getattr(least, name) for how, least in after.relaxed.items()}
-            others = [max(0.0, self.most - self.potentials.get(how, self.most)) + cost for how, cost in rest.items()]
+            following = {how: getattr(least, name) for how, least in after.relaxed.items()}
+            totals = [
+                max(0.0, self.most - self.potentials.get(how, self.most)) + cost for how, cost in following.items()
+            ]
         for transition, cost in self.costs.items():
             if transition.first == first and transition.taken >= taken:
                 last, more = transition.last, 0.0
                 if after is not None and last is not None:
                     more = getattr(after.after(last, transition.bucket), name)
-                others.append(cost + more)
-        return min(others, default=np.inf)
+                totals.append(cost + more)
+        return min(totals, default=np.inf)
 
 
 class _Range(NamedTuple):
@@ -102,7 +104,7 @@ def seam_bounds(
 
     Seams are best put there: little is decided by what both sides have in common.
     """
-    known: dict[object, _Transitions | None] = {}
+    transitions: dict[object, _Transitions | None] = {}
     stretches: list[SeamStretch] = []
     after: Seam | None = None
     for span in reversed(_ranges(problem, all_orders, unfused)):
@@ -114,9 +116,9 @@ def seam_bounds(
             seam = Seam(span.finished, tensor, relaxed)
             for name in searched:
                 key = name, _key(problem, span)
-                if key not in known:
-                    known[key] = _StretchSearch(problem, costs, name, span, after, check, all_orders).run()
-                seam = _improved(seam, known[key], after, name)
+                if key not in transitions:
+                    transitions[key] = _StretchSearch(problem, costs, name, span, after, check, all_orders).run()
+                seam = _improved(seam, transitions[key], after, name)
         stretches.append(SeamStretch(seam, frozenset(span.einsums), bounds))
         after = seam
     return SeamBounds(costs.bounds(problem), stretches[::-1])
@@ -124,7 +126,7 @@ def seam_bounds(
 
 def _ranges(problem: JoinProblem, all_orders: bool, unfused: Container[frozenset[str]]) -> list[_Range]:
     """The stretches. Where orders may differ, all Einsums after a seam need all before it."""
-    found: list[_Range] = []
+    ranges: list[_Range] = []
     needs = _all_needs(problem) if all_orders else None
     finished: frozenset[str] = frozenset()
     begin, einsums = finished, list[str]()
@@ -138,18 +140,18 @@ def _ranges(problem: JoinProblem, all_orders: bool, unfused: Container[frozenset
             and alone
             and (needs is None or all(finished <= needs[e] for e in problem.order if e not in finished))
         ):
-            found.append(_Range(begin, einsums))
+            ranges.append(_Range(begin, einsums))
             begin, einsums = finished, []
-    return [*found, _Range(begin, einsums)] if einsums else found
+    return [*ranges, _Range(begin, einsums)] if einsums else ranges
 
 
 def _all_needs(problem: JoinProblem) -> dict[str, frozenset[str]]:
     """What each Einsum needs, one through the other."""
-    found: dict[str, frozenset[str]] = {}
+    needs: dict[str, frozenset[str]] = {}
     for einsum in problem.order:
         direct = problem.workload.needs(einsum)
-        found[einsum] = direct.union(*(found[e] for e in direct))
-    return found
+        needs[einsum] = direct.union(*(needs[e] for e in direct))
+    return needs
 
 
 def _span_bounds(
@@ -187,7 +189,7 @@ def _improved(seam: Seam, transitions: _Transitions | None, after: Seam | None, 
 def _key(problem: JoinProblem, span: _Range) -> object:
     """Equal for stretches that differ only by names."""
     number: dict[str, int] = {}
-    parts = []
+    einsums = []
     for einsum in span.einsums:
         info = problem.workload.einsums[einsum]
         variables = {v: i for i, v in enumerate(info.bounds)}
@@ -195,9 +197,9 @@ def _key(problem: JoinProblem, span: _Range) -> object:
             (number.setdefault(t, len(number)), tuple((rank, _index(a, variables)) for rank, a in access.ranks.items()))
             for t, access in info.accesses.items()
         )
-        parts.append((tensors, problem.kind(einsum)))
+        einsums.append((tensors, problem.kind(einsum)))
     live = problem.live(span.finished), problem.live(span.finished | frozenset(span.einsums))
-    return tuple(parts), tuple(frozenset(number[t] for t in side if t in number) for side in live)
+    return tuple(einsums), tuple(frozenset(number[t] for t in side if t in number) for side in live)
 
 
 def _index(affine: Affine, number: Mapping[str, int]) -> object:
@@ -221,37 +223,37 @@ class _StretchSearch:
 
     def run(self) -> _Transitions | None:
         """All transitions up to a little above the best; None if that is too large a search."""
-        alone = self._with_one_cost()
-        costs = potential(alone)
+        problem = self._with_one_cost()
+        costs = potential(problem)
         usual = _SLACK * sum(min(least.energy for least in costs.options[e].values()) for e in self.span.einsums)
         potentials = self._potentials(usual)
         end: dict[Relaxed, Least] | None = None
         if self.after is not None:
             end = {((self.after.tensor, how),): Least(cost, 0.0, 0.0) for how, cost in potentials.items()}
-        bounds = _span_bounds(alone, costs, self.span, end)
-        start = _start(alone, self.span)
+        bounds = _span_bounds(problem, costs, self.span, end)
+        start = _start(problem, self.span)
         if start is None:
             return None
-        (tensor,) = alone.live(self.span.finished)
+        (tensor,) = problem.live(self.span.finished)
         beginnings = [crossing(c, tensor) for c, _ in start.groups]
         least = bounds.least_of_all(self.span.finished).energy
-        found: dict[_Transition, float] = {}
+        transitions: dict[_Transition, float] = {}
         most = least
         stretch = frozenset(self.span.einsums)
         for more in _STEPS:
-            totals = (cost + (potentials[t.last.relaxed] if t.last else 0.0) for t, cost in found.items())
+            totals = (cost + (potentials[t.last.relaxed] if t.last else 0.0) for t, cost in transitions.items())
             best = min(totals, default=np.inf)
             if best * (1 + _SLACK) <= most:
                 break
             most = min(least * (1 + more), best * (1 + _SLACK))
             incumbents = Incumbents(ENERGY, (KnownCosts(most, 0.0),))
             how = JoinPass(costs, bounds, incumbents, all_orders=self.all_orders, stretch=stretch)
-            left = reduced(alone, bounds, incumbents, self.span.finished)
+            reduced_problem = reduced(problem, bounds, incumbents, self.span.finished)
             try:
-                found = _transitions(alone, _end(left, how, start, self.check), beginnings)
+                transitions = _transitions(problem, _end(reduced_problem, how, start, self.check), beginnings)
             except _TooLarge:
                 return None
-        return _Transitions(found, beginnings, most * (1 - 2e-9), potentials)
+        return _Transitions(transitions, beginnings, most * (1 - 2e-9), potentials)
 
     def _potentials(self, usual: float) -> dict[TensorCompatibility, float]:
         """What comes after costs so much more than at best, by how the last tensor crosses, relaxed."""
@@ -288,21 +290,23 @@ def _end(problem: JoinProblem, how: JoinPass, start: State, check: Check) -> Sta
 
 
 def _transitions(problem: JoinProblem, end: State | None, beginnings: list[TensorCrossing]) -> dict[_Transition, float]:
-    found: dict[_Transition, float] = {}
+    costs: dict[_Transition, float] = {}
     if end is None:
-        return found
+        return costs
     live = problem.live(end.finished)
     for compatibility, rows in end.groups:
-        last, left = None, np.zeros(len(rows), np.int64)
+        last, last_buckets = None, np.zeros(len(rows), np.int64)
         for tensor in live:
-            last, left = crossing(compatibility, tensor), buckets(compatibility, rows, problem.room)
-        kinds, which = np.unique(np.column_stack([rows.crossing, rows.taken, left]), axis=0, return_inverse=True)
+            last, last_buckets = crossing(compatibility, tensor), buckets(compatibility, rows, problem.room)
+        kinds, which = np.unique(
+            np.column_stack([rows.crossing, rows.taken, last_buckets]), axis=0, return_inverse=True
+        )
         least = np.full(len(kinds), np.inf)
         np.minimum.at(least, which.reshape(-1), rows.energy)
         for (first, taken, bucket), cost in zip(kinds.tolist(), least.tolist(), strict=True):
             key = _Transition(beginnings[first], taken, last, bucket)
-            found[key] = min(found.get(key, np.inf), cost)
-    return found
+            costs[key] = min(costs.get(key, np.inf), cost)
+    return costs
 
 
 def _start(problem: JoinProblem, span: _Range) -> State | None:
@@ -324,8 +328,8 @@ def _start(problem: JoinProblem, span: _Range) -> State | None:
         columns = [column for _, column in loops]
         tiles.setdefault((backing.memory, tuple(loop for loop, _ in loops)), []).append(rows.tiles[:, columns])
     groups: list[PartialGroup] = []
-    for (memory, open_loops), parts in tiles.items():
-        combinations = np.unique(np.concatenate(parts), axis=0)
+    for (memory, open_loops), tile_rows in tiles.items():
+        combinations = np.unique(np.concatenate(tile_rows), axis=0)
         for zones in _in_zones(open_loops):
             columns = [open_loops.index(loop) for zone in zones for loop in zone]
             begun = OpenCompatibility(zones, (Backing(tensor, memory, len(zones)),))

@@ -30,16 +30,16 @@ class Pick(NamedTuple):
 def picks(problem: JoinProblem, history: History, row: int) -> list[Pick]:
     """The joins that led to one complete row."""
     finished, group = problem.everything, 0
-    found: list[Pick] = []
+    joins: list[Pick] = []
     while finished:
         trails = history[finished]
         trail = trails.rows[group]
         pairing = trails.pairings[int(trail.pairing[row])]
         finished, einsum = trails.sources[pairing.source]
-        own = pairing.einsum_group, int(trail.einsum_row[row]), pairing.joint
+        pmapping = pairing.einsum_group, int(trail.einsum_row[row])
         group, row = pairing.before_group, int(trail.before_row[row])
-        found.append(Pick(finished, history[finished].compatibilities[group], einsum, *own))
-    return found[::-1]
+        joins.append(Pick(finished, history[finished].compatibilities[group], einsum, *pmapping, pairing.joint))
+    return joins[::-1]
 
 
 def trace(problem: JoinProblem, picks: list[Pick]) -> LoopTree:

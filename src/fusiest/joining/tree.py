@@ -61,40 +61,40 @@ def build_tree(branches: Sequence[JoinedBranch]) -> LoopTree:
     """One tree of all."""
     loops: dict[int, _TreeLoop] = {}
     before: dict[int, set[int]] = {}
-    for one in branches:
-        for v, n in one.numbers.items():
-            loops.setdefault(n, _TreeLoop({}, one.tiles[v], v.place)).names[one.einsum] = v.variable
+    for joined in branches:
+        for v, n in joined.numbers.items():
+            loops.setdefault(n, _TreeLoop({}, joined.tiles[v], v.place)).names[joined.einsum] = v.variable
             before.setdefault(n, set())
-        groups = [[one.numbers[v] for v in zone] for zone in one.compatibility.zones]
+        groups = [[joined.numbers[v] for v in zone] for zone in joined.compatibility.zones]
         for outer, inner in itertools.pairwise(groups):
             for n in inner:
                 before[n].update(outer)
-        shared = {one.numbers[v] for v in one.shared}
-        for n in set(one.numbers.values()) - shared:
+        shared = {joined.numbers[v] for v in joined.shared}
+        for n in set(joined.numbers.values()) - shared:
             before[n].update(shared)
     rank = {n: i for i, n in enumerate(TopologicalSorter(before).static_order())}
-    order = [sorted(one.numbers.values(), key=lambda n: rank[n]) for one in branches]
-    top = _merge_storage([s for one in branches for s in one.branch.top])
+    order = [sorted(joined.numbers.values(), key=lambda n: rank[n]) for joined in branches]
+    top = _merge_storage([s for joined in branches for s in joined.branch.top])
     writer = _TreeWriter(branches, order, loops, _exchange_places(branches))
     return LoopTree(nodes=(*top, *writer.node(0, range(len(branches)))))
 
 
 def _exchange_places(branches: Sequence[JoinedBranch]) -> dict[str, ExchangePlace]:
-    found = {}
-    for one in branches:
-        for b in one.compatibility.backings:
-            above = frozenset(one.numbers[v] for zone in one.compatibility.zones[: b.zones] for v in zone)
-            found[b.tensor] = ExchangePlace(b.memory, above)
-    return found
+    places = {}
+    for joined in branches:
+        for b in joined.compatibility.backings:
+            above = frozenset(joined.numbers[v] for zone in joined.compatibility.zones[: b.zones] for v in zone)
+            places[b.tensor] = ExchangePlace(b.memory, above)
+    return places
 
 
 def _merge_storage(holders: Sequence[Storage]) -> list[Storage]:
     """One node per memory for holders that stand side by side."""
-    found: dict[tuple[str, bool], list[str]] = {}
+    merged: dict[tuple[str, bool], list[str]] = {}
     for holder in holders:
-        tensors = found.setdefault((holder.component, holder.persistent), [])
+        tensors = merged.setdefault((holder.component, holder.persistent), [])
         tensors += [t for t in holder.tensors if t not in tensors]
-    return [Storage(tensors=tuple(t), component=c, persistent=p) for (c, p), t in found.items()]
+    return [Storage(tensors=tuple(t), component=c, persistent=p) for (c, p), t in merged.items()]
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class _TreeWriter:
                 waits.setdefault(holder, set()).update(holders[:n] if sinks or not shared else ())
         nodes: list[Storage | Toll] = []
         while len(nodes) < len(waits):
-            nodes.append(next(h for h, others in waits.items() if h not in nodes and others <= set(nodes)))
+            nodes.append(next(h for h, awaited in waits.items() if h not in nodes and awaited <= set(nodes)))
         return nodes
 
     def _held_at(self, i: int, above: frozenset[int]) -> list[Storage | Toll]:
