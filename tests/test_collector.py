@@ -43,7 +43,12 @@ def test_searches_pause_it() -> None:
 
 def test_loading_pauses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
-    monkeypatch.setattr(loading, "check", lambda spec: seen.append(gc.isenabled()))
+
+    def check(spec: fusiest.Spec) -> fusiest.Spec:
+        seen.append(gc.isenabled())
+        return spec
+
+    monkeypatch.setattr(loading, "check", check)
     fusiest.load("simple")
     assert seen == [False]
     assert gc.isenabled()
