@@ -76,7 +76,7 @@ def test_all_tiles_of_two_layers_by_hand(overlap: str) -> None:
     for plan in plans_of_stack(spec, ("A", "B"), flow, image_variables(spec)):
         if plan.loops:
             line = plan.loops[0].plan.tiling("A")
-            tile = plan.loops[0].plan.made["B"].length
+            tile = plan.loops[0].plan.tiles["B"].length
             lengths = line.lengths(8, 8 // tile)
             found[tile] = (sum(n * length for length, n in lengths.items()), plan.above["A"])
     again = {1: 2 + 6 * 3 + 2, 2: 3 + 4 + 4 + 3, 4: 5 + 5}

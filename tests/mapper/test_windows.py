@@ -146,8 +146,8 @@ def test_the_plans_of_two_layers() -> None:
     assert plans.keys() == set(itertools.product((2, 4, 8, 16, 32), (True, False)))
     for (times, kept), plan in plans.items():
         rows = 32 // times
-        assert dict(plan.needed) == {"T": WindowLine(0, rows + 2, rows)}
-        assert plan.made["A"] == (WindowLine(2, rows + 2, rows) if kept else WindowLine(0, rows + 2, rows))
+        assert dict(plan.windows) == {"T": WindowLine(0, rows + 2, rows)}
+        assert plan.tiles["A"] == (WindowLine(2, rows + 2, rows) if kept else WindowLine(0, rows + 2, rows))
         assert tuple(plan.tiling("A")) == ((rows + 2, rows, rows) if kept else (rows + 2, rows + 2, rows))
 
 

@@ -60,14 +60,14 @@ class Exploration:
     stopped: Stop | None = None
     fused: bool = True
     """Whether more is known than what is there without fusing."""
-    known: Sequence[Candidate] = ()
+    candidates: Sequence[Candidate] = ()
     """Mappings that tables may leave out: what is in them can be better."""
 
     def least(self, explorer: Explorer, weights: Weights) -> Least:
         """What all Einsums cost at least: in exact tables what is there, else what computing and moving data takes."""
-        own = least_of_each(explorer, {name: self.tables[name] for name in explorer.distinct if name in self.exact})
-        energy = sum(own[first][0] for first in explorer.representative.values())
-        latency = sum(own[first][1] for first in explorer.representative.values())
+        leasts = least_of_each(explorer, {name: self.tables[name] for name in explorer.distinct if name in self.exact})
+        energy = sum(leasts[first][0] for first in explorer.representative.values())
+        latency = sum(leasts[first][1] for first in explorer.representative.values())
         return Least(energy, latency, weights.energy * energy + weights.latency * latency)
 
 
@@ -80,7 +80,7 @@ def explore_in_time(
     `whole`: tables must have all pmappings, not only those that can be part of a better mapping than is known by then.
     None if there is no table of some Einsum.
     """
-    asked, known = asked_of(explorer.options), list[Candidate]()
+    asked, candidates = asked_of(explorer.options), list[Candidate]()
     stopped: Stop
     try:
         if clock.is_past(_EXPLORING):
@@ -89,9 +89,9 @@ def explore_in_time(
             patience = PATIENCE * len(explorer.representative)
             explorer.explore(exact, replace(asked, patience=patience), clock.at(_EXPLORING))
             if len(exact) < len(explorer.distinct):
-                known += _explore_hard(explorer, clock, exact)
+                candidates += _explore_hard(explorer, clock, exact)
         explorer.explore(exact, asked, clock.at(_EXPLORING))
-        return Exploration(explorer.named(exact), frozenset(explorer.representative), known=known)
+        return Exploration(explorer.named(exact), frozenset(explorer.representative), candidates=candidates)
     except OutOfTime:
         stopped = "time limit"
     except MemoryError:
@@ -100,22 +100,22 @@ def explore_in_time(
         if not alone:
             raise
         stopped = "interrupt"
-    found = dict(exact)
+    tables = dict(exact)
     if stopped == "memory":
         gc.collect()  # what a search had in hand when it was stopped may be in cycles
     if stopped != "interrupt" and not clock.is_past(_COARSELY):
-        explorer.say(Step("exploring", "coarsely", len(found), len(explorer.distinct)))
+        explorer.say(Step("exploring", "coarsely", len(tables), len(explorer.distinct)))
         with contextlib.suppress(OutOfTime, MemoryError):
-            explorer.explore(found, replace(asked, beam=COARSE_LOOK), clock.at(_COARSELY))
+            explorer.explore(tables, replace(asked, beam=COARSE_LOOK), clock.at(_COARSELY))
     if stopped == "memory":
         gc.collect()
-    fused = bool(found)
-    if len(found) < len(explorer.distinct):
-        found = {**(alone or explore_alone(explorer)), **found}
-    if len(found) < len(explorer.distinct):
+    fused = bool(tables)
+    if len(tables) < len(explorer.distinct):
+        tables = {**(alone or explore_alone(explorer)), **tables}
+    if len(tables) < len(explorer.distinct):
         return None
     certain = frozenset(name for name, first in explorer.representative.items() if first in exact)
-    return Exploration(explorer.named(found), certain, stopped, fused, known)
+    return Exploration(explorer.named(tables), certain, stopped, fused, candidates)
 
 
 def _explore_hard(explorer: Explorer, clock: Clock, exact: dict[str, Table]) -> list[Candidate]:
@@ -126,24 +126,24 @@ def _explore_hard(explorer: Explorer, clock: Clock, exact: dict[str, Table]) -> 
     asked, rough = asked_of(explorer.options), dict(exact)
     explorer.say(Step("exploring", "hard Einsums coarsely", len(exact), len(explorer.distinct)))
     explorer.explore(rough, replace(asked, beam=COARSE_LOOK), clock.at(_EXPLORING))
-    known = looked_at(explorer, rough)
-    if known:
-        cutoffs = make_cutoffs(explorer, exact, [one.costs for one in known])
+    candidates = looked_at(explorer, rough)
+    if candidates:
+        cutoffs = make_cutoffs(explorer, exact, [candidate.costs for candidate in candidates])
         explorer.explore(exact, asked, clock.at(_EXPLORING), cutoffs)
         for name in explorer.distinct:
             exact.setdefault(name, rough[name])  # nothing of it can be better
-    return known
+    return candidates
 
 
 def explore_alone(explorer: Explorer) -> dict[str, Table]:
     """Good pmappings of each Einsum that share nothing on chip with others; where some Einsum has none, of all that there are."""
-    found: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
     asked = replace(asked_of(explorer.options), beam=FIRST_LOOK)
-    explorer.explore(found, replace(asked, apart=True))
-    if len(found) < len(explorer.distinct):
-        found.clear()
-        explorer.explore(found, asked)
-    return found
+    explorer.explore(tables, replace(asked, apart=True))
+    if len(tables) < len(explorer.distinct):
+        tables.clear()
+        explorer.explore(tables, asked)
+    return tables
 
 
 def looked_at(explorer: Explorer, tables: Mapping[str, Table]) -> list[Candidate]:
@@ -158,4 +158,4 @@ def looked_at(explorer: Explorer, tables: Mapping[str, Table]) -> list[Candidate
     search = Search(problem, options, False, lambda step: None, Stats())
     search.look()
     explorer.say(Step("first look", search.best_words() or "there is no mapping"))
-    return [one for one in search.candidates if isinstance(one, Candidate)]
+    return [candidate for candidate in search.candidates if isinstance(candidate, Candidate)]

@@ -34,26 +34,26 @@ def make_cutoffs(explorer: Explorer, exact: Mapping[str, Table], known: Sequence
 
 def least_of_each(explorer: Explorer, exact: Mapping[str, Table]) -> dict[str, tuple[float, float]]:
     """Least energy and latency of each distinct Einsum: in its exact table, or of computing and moving data."""
-    found, asked = {}, asked_of(explorer.options)
+    leasts, asked = {}, asked_of(explorer.options)
     for name in explorer.distinct:
         if name in exact:
             groups = exact[name].groups.values()
             energy = min(float(rows.energy.min()) for rows in groups)
-            found[name] = energy, min(float(rows.latency.min()) for rows in groups)
+            leasts[name] = energy, min(float(rows.latency.min()) for rows in groups)
         else:
-            found[name] = least_costs(explorer.spec, name, asked)
-    return found
+            leasts[name] = least_costs(explorer.spec, name, asked)
+    return leasts
 
 
 def _points(objective: Objective, known: Sequence[KnownCosts], least: Floats) -> Floats:
     """Energies and latencies: a mapping that costs no less than both of one of them is no better than what is known."""
-    costs: Floats = np.array([(one.energy, one.latency) for one in known])
+    costs: Floats = np.array([(mapping.energy, mapping.latency) for mapping in known])
     if objective.is_front:
         return costs
     best: Floats = costs[np.argmin(objective.score(costs[:, 0], costs[:, 1]))]
     if not objective.is_product:
-        asked = np.array([name in objective.names for name in ("energy", "latency")])
-        points: Floats = np.where(asked, best, -np.inf)[None]
+        minimized = np.array([name in objective.names for name in ("energy", "latency")])
+        points: Floats = np.where(minimized, best, -np.inf)[None]
         return points
     if not best.all():
         return best[None]

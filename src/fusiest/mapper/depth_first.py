@@ -53,15 +53,15 @@ def depth_first(spec: Spec, options: Options, run: Run, say: Progress) -> Result
     search = _StackSearch(spec, flow, options, run, say)
     result = Result(spec, options.objective, [], False, 1.0, Stats(orders="given"), options=options)
     try:
-        parts = search.one() if flow.stacks == "one" else search.any()
+        parts = search.one_stack() if flow.stacks == "one" else search.any_stacks()
     except KeyboardInterrupt:
         raise Interrupted("interrupted before a mapping was known") from None
-    found = [mapping for part in parts if (mapping := joined_parts(spec, part)) is not None]
-    if not found:
+    mappings = [mapping for part in parts if (mapping := joined_parts(spec, part)) is not None]
+    if not mappings:
         raise NoMapping(
             "no tile of this dataflow fits: its layers' feature maps must be held together in a memory on chip"
         )
-    result.mappings = best_of(found, options)
+    result.mappings = best_of(mappings, options)
     result.stopped = search.stopped
     result.stats.wall_seconds, result.stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
     return result
@@ -75,7 +75,7 @@ class _StackSearch:
         self.stopped: Stop | None = None
         self.end = None if options.time_limit is None else time.perf_counter() + options.time_limit
 
-    def one(self) -> list[PartMapping]:
+    def one_stack(self) -> list[PartMapping]:
         """All layers in one stack."""
         names = tuple(self.spec.info.einsums)
         if names not in set(window_runs(self.spec)) or not all(self.images.values()):
@@ -85,21 +85,21 @@ class _StackSearch:
             )
         return self._stack(names)
 
-    def any(self) -> list[PartMapping]:
+    def any_stacks(self) -> list[PartMapping]:
         """The best ways to cut the workload, in the order given, into stacks and single layers."""
         names = list(self.spec.info.einsums)
         best: dict[int, list[PartMapping]] = {0: [NO_PART]}
         runs = set(window_runs(self.spec))
         for end in range(1, len(names) + 1):
-            found: list[PartMapping] = []
+            joined: list[PartMapping] = []
             for start in range(max(0, end - MOST_LAYERS), end):
                 run = tuple(names[start:end])
                 if start not in best or (len(run) > 1 and run not in runs):
                     continue
                 parts = self._stack(run) if len(run) > 1 else self._single(run)
-                found += [in_a_row(one, two) for one in best[start] for two in parts]
-            if found:
-                best[end] = best_parts(found)
+                joined += [in_a_row(before, after) for before in best[start] for after in parts]
+            if joined:
+                best[end] = best_parts(joined)
         return best.get(len(names), [])
 
     def _single(self, run: Sequence[str]) -> list[PartMapping]:
@@ -111,23 +111,23 @@ class _StackSearch:
             self.options, objective=objective_of_parts(self.options), windows="none", time_limit=None, jobs=1
         )
         try:
-            found = self.run(part, options).mappings
+            mappings = self.run(part, options).mappings
         except NoMapping:
             return []
-        return [part_mapping(m, windows=False) for m in found]
+        return [part_mapping(m, windows=False) for m in mappings]
 
     def _stack(self, run: Sequence[str]) -> list[PartMapping]:
         """The best tiles of a stack."""
         part = part_of(self.spec, run)
-        found: list[PartMapping] = []
+        mappings: list[PartMapping] = []
         for plan in plans_of_stack(self.spec, run, self.flow, self.images):
             if self._over():
                 break
-            tiles = " x ".join(str(loop.plan.made[run[-1]].length) for loop in plan.loops) or "all"
+            tiles = " x ".join(str(loop.plan.tiles[run[-1]].length) for loop in plan.loops) or "all"
             self.say(Step(f"stack of {', '.join(run)}: tiles of {tiles}"))
             for memory in self.nests.memories:
-                found += self._planned(part, plan, memory)
-        return best_parts(found)
+                mappings += self._planned(part, plan, memory)
+        return best_parts(mappings)
 
     def _planned(self, part: Spec, plan: StackPlan, memory: str) -> list[PartMapping]:
         """With weights that stay, if they fit, or else with weights that are fetched for each tile."""
@@ -140,14 +140,14 @@ class _StackSearch:
             nests = [self.nests.find(name, plan.extents(name), memory, weights) for name in plan.einsums]
             if not all(nests):
                 continue
-            found = []
+            mappings = []
             for aim in self.nests.aims:
-                tree = stack_tree(self.spec, plan, memory, [own[aim] for own in nests])
+                tree = stack_tree(self.spec, plan, memory, [by_aim[aim] for by_aim in nests])
                 cost = evaluated_mapping(part, tree)
                 if cost is not None:
-                    found.append(part_mapping(cost, windows=True))
-            if found:
-                return found
+                    mappings.append(part_mapping(cost, windows=True))
+            if mappings:
+                return mappings
         return []
 
     def _over(self) -> bool:
@@ -172,17 +172,17 @@ def stack_tree(spec: Spec, plan: StackPlan, memory: str, nests: Sequence[LayerNe
     branches = []
     for name, nest in zip(plan.einsums, nests, strict=True):
         info = spec.info.einsums[name]
-        own = [t for t in info.accesses if plan.above.get(t) == count and t not in inside]
-        own.sort(key=lambda t: t != info.output)  # an input's space sinks past loops right below it
-        first = [Storage(tensors=(t,), component=memory) for t in own]
+        held = [t for t in info.accesses if plan.above.get(t) == count and t not in inside]
+        held.sort(key=lambda t: t != info.output)  # an input's space sinks past loops right below it
+        first = [Storage(tensors=(t,), component=memory) for t in held]
         branches.append(Nested(nodes=(*first, *_cut_first(plan, name), *nest.nodes)))
     return LoopTree(nodes=(*nodes, Sequential(nodes=tuple(branches))))
 
 
 def _held(plan: StackPlan, index: int, inside: set[str], memory: str) -> list[Storage]:
     """Feature maps that are held right above a loop. One from outside is last: its space sinks past that loop only then."""
-    own = [t for t, above in plan.above.items() if above == index]
-    return [Storage(tensors=(t,), component=memory) for t in sorted(own, key=lambda t: t not in inside)]
+    held = [t for t, above in plan.above.items() if above == index]
+    return [Storage(tensors=(t,), component=memory) for t in sorted(held, key=lambda t: t not in inside)]
 
 
 def _cut_first(plan: StackPlan, einsum: str) -> Iterator[Temporal]:

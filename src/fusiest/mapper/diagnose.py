@@ -42,9 +42,9 @@ def why_not_joined(problem: JoinProblem) -> NoMapping:
         names = ", ".join(problem.memories)
         return NoMapping(f"no valid mapping: {names} are all too small for what the Einsums hold in them together")
     finished = _farthest(unlimited, NoBounds()).states[0].finished
-    done = ", ".join(e for e in problem.order if e in finished)
+    joined = ", ".join(e for e in problem.order if e in finished)
     blocked = next(problem.ready(finished))
-    return NoMapping(f"no valid mapping: after Einsums {done}, no pmapping of {blocked} agrees with any of theirs")
+    return NoMapping(f"no valid mapping: after Einsums {joined}, no pmapping of {blocked} agrees with any of theirs")
 
 
 def _is_complete(problem: JoinProblem, level: Level) -> bool:

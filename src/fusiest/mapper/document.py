@@ -50,14 +50,14 @@ def evaluation_json(spec: Spec, tree: LoopTree, evaluation: Evaluation, provenan
     }
 
 
-def _provenance(made: Provenance) -> dict[str, object]:
+def _provenance(provenance: Provenance) -> dict[str, object]:
     return {
-        "version": made.version,
-        "created": made.created,
-        "command": list(made.command),
-        "files": list(made.files),
-        "defines": {name: _plain(value) for name, value in made.defines.items()},
-        "mapper": made.mapper,
+        "version": provenance.version,
+        "created": provenance.created,
+        "command": list(provenance.command),
+        "files": list(provenance.files),
+        "defines": {name: _plain(value) for name, value in provenance.defines.items()},
+        "mapper": provenance.mapper,
     }
 
 
@@ -98,27 +98,27 @@ def _spec(spec: Spec) -> dict[str, object]:
 
 
 def _mapping(spec: Spec, mapping: Mapping, area: float | None) -> dict[str, object]:
-    found = mapping.evaluation
-    document = found.to_json()
+    evaluation = mapping.evaluation
+    document = evaluation.to_json()
     return {
-        "energy": found.energy,
-        "latency": found.latency,
-        "edp": found.edp,
-        "dynamic_energy": found.dynamic_energy,
-        "leak_energy": found.leak_energy,
-        **efficiency(spec, found, area),
+        "energy": evaluation.energy,
+        "latency": evaluation.latency,
+        "edp": evaluation.edp,
+        "dynamic_energy": evaluation.dynamic_energy,
+        "leak_energy": evaluation.leak_energy,
+        **efficiency(spec, evaluation, area),
         "einsum_order": list(mapping.einsum_order),
         "mapping": dump_mapping(mapping.looptree),
-        "peak_occupancy_bits": dict(found.peak_occupancy_bits),
-        "energy_by_component": found.energy_by_component(),
+        "peak_occupancy_bits": dict(evaluation.peak_occupancy_bits),
+        "energy_by_component": evaluation.energy_by_component(),
         "fused_sets": [list(fused.einsums) for fused in fused_sets(spec, mapping.looptree)],
         "einsums": document["einsums"],
-        "warnings": list(found.warnings),
+        "warnings": list(evaluation.warnings),
     }
 
 
 def _stats(stats: Stats) -> dict[str, object]:
-    found = dataclasses.asdict(stats)
+    document = dataclasses.asdict(stats)
     if stats.evaluations is None:
-        del found["evaluations"], found["history"]
-    return found
+        del document["evaluations"], document["history"]
+    return document

@@ -47,13 +47,13 @@ def _hierarchy(spec: Spec) -> str:
 
 def _least_usage(spec: Spec) -> Iterator[str]:
     """Spatial dimensions that must be used at least so far."""
-    found: dict[str, None] = {}
+    dimensions: dict[str, None] = {}
     for name in spec.info.einsums:
         for compute in computes(spec.require_arch()):
             for component in bind(spec, name, compute).components:
-                found.update({f"{d.component} {d.name}": None for d in component.dimensions if d.min_usage > 0})
-    if found:
-        yield f"`min_usage` of {_names(list(found))}"
+                dimensions.update({f"{d.component} {d.name}": None for d in component.dimensions if d.min_usage > 0})
+    if dimensions:
+        yield f"`min_usage` of {_names(list(dimensions))}"
 
 
 def _fused_loops(options: Options) -> Iterator[str]:
@@ -70,9 +70,9 @@ def _windows(spec: Spec, options: Options, optimal: bool) -> Iterator[str]:
     if options.windows == "none":
         yield "no windows" + (f": not tried in more than {LONGEST_WORKLOAD} Einsums" if is_too_long(spec) else "")
     else:
-        kept = "kept" if options.windows == "retained" else "kept or made again"
+        overlap = "kept" if options.windows == "retained" else "kept or made again"
         few = f"not tried in more than {LONGEST_WORKLOAD} Einsums" if is_too_long(spec) else "as far as they were tried"
-        yield f"windows of such tiles, {kept}{'' if optimal else f', {few}'}"
+        yield f"windows of such tiles, {overlap}{'' if optimal else f', {few}'}"
 
 
 def _names(names: list[str]) -> str:

@@ -41,7 +41,7 @@ _SHARE_WITHOUT_WINDOWS = 0.5
 """Of the time, before mappings with windows are looked for."""
 
 
-class Known(NamedTuple):
+class Prior(NamedTuple):
     """What other searches have found: tables of Einsums, and mappings to begin with."""
 
     tables: dict[str, Table]
@@ -135,15 +135,14 @@ def run(
     with interrupt.deferred():
         try:
             say: Progress = progress or (lambda step: None)
-            known = Known(tables if tables is not None else {}, start, tables is not None, front)
+            prior = Prior(tables if tables is not None else {}, start, tables is not None, front)
             if spec.dataflow is not None and spec.dataflow.depth_first is not None:
-                return depth_first(
-                    spec, options, collected_after(lambda part, own: _run(part, own, lambda step: None, executor)), say
-                )
+                run_part = collected_after(lambda part, options: _run(part, options, lambda step: None, executor))
+                return depth_first(spec, options, run_part, say)
             if options.processes > 1:
                 compile_ahead()
-            with_them = worth_windows(spec, options)
-            result = (_run_with_windows if with_them else _run)(spec, options, say, executor, known)
+            has_windows = worth_windows(spec, options)
+            result = (_run_with_windows if has_windows else _run)(spec, options, say, executor, prior)
         except MemoryError:
             raise OutOfMemory(
                 "out of memory before a mapping was known; --jobs 1, --orders given or a limit of --max-fused-loops takes less"
@@ -158,53 +157,54 @@ def _run_with_windows(
     options: Options,
     say: Progress,
     executor: concurrent.futures.Executor | None,
-    given: Known,
+    prior: Prior,
 ) -> Result:
     """First without windows, for a part of the time, then with them."""
     begin, limit = time.perf_counter(), options.time_limit
     first = options if limit is None else replace(options, time_limit=_SHARE_WITHOUT_WINDOWS * limit)
-    why: NoMapping | None = None
+    no_mapping: NoMapping | None = None
     try:
-        result = _run(spec, first, say, executor, given)
+        result = _run(spec, first, say, executor, prior)
     except NoMapping as error:
-        why, result = error, Result(spec, options.objective, [], False, 1.0, Stats())
+        no_mapping, result = error, Result(spec, options.objective, [], False, 1.0, Stats())
     result.options = options
     if options.windows == "all":  # what to begin with may have windows
-        begun = (known.mapping for known in known_mappings(spec, options, given.start))
-        result.mappings = best_of([*result.mappings, *(one for one in begun if one is not None)], options)
+        start = (known.mapping for known in known_mappings(spec, options, prior.start))
+        result.mappings = best_of([*result.mappings, *(mapping for mapping in start if mapping is not None)], options)
     if interrupt.taken():
         return result
 
     @collected_after
-    def exact(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
-        return _run(part, own, lambda step: None, executor, Known(known, shared=True)).mappings
+    def exact(part: Spec, part_options: Options, tables: dict[str, Table]) -> list[Mapping]:
+        return _run(part, part_options, lambda step: None, executor, Prior(tables, shared=True)).mappings
 
     @collected_after
-    def quick(part: Spec, own: Options, known: dict[str, Table]) -> list[Mapping]:
+    def quick(part: Spec, part_options: Options, tables: dict[str, Table]) -> list[Mapping]:
         """What a look at few rows finds."""
-        explorer = make_explorer(part, own, executor, lambda step: None)
-        explorer.explore(known, replace(asked_of(own), beam=COARSE_LOOK))
-        if len(known) < len(explorer.distinct):
+        explorer = make_explorer(part, part_options, executor, lambda step: None)
+        explorer.explore(tables, replace(asked_of(part_options), beam=COARSE_LOOK))
+        if len(tables) < len(explorer.distinct):
             return []
-        search = Search(grouped(part, own, explorer.named(known)), own, False, lambda step: None, Stats())
+        problem = grouped(part, part_options, explorer.named(tables))
+        search = Search(problem, part_options, False, lambda step: None, Stats())
         search.run()
         return traced(part, search) if search.candidates else []
 
-    def relaxed(part: Spec, own: Options) -> tuple[JoinProblem, list[KnownCosts]]:
+    def relaxed(part: Spec, part_options: Options) -> tuple[JoinProblem, list[KnownCosts]]:
         deadline = None if limit is None else begin + limit
         if deadline is not None and time.perf_counter() > deadline:
             raise OutOfTime
-        explorer = make_explorer(part, own, executor, lambda step: None)
-        found: dict[str, Table] = {}
-        explorer.explore(found, replace(asked_of(own), unlimited=True), deadline)
-        problem = grouped(part, own, explorer.named(found))
-        search = Search(problem, own, False, lambda step: None, Stats(), deadline)
+        explorer = make_explorer(part, part_options, executor, lambda step: None)
+        tables: dict[str, Table] = {}
+        explorer.explore(tables, replace(asked_of(part_options), unlimited=True), deadline)
+        problem = grouped(part, part_options, explorer.named(tables))
+        search = Search(problem, part_options, False, lambda step: None, Stats(), deadline)
         search.run()
         return problem, [candidate.costs for candidate in search.best()]
 
     result = with_windows(result, WindowSearches(exact, quick, relaxed), say)
-    if why is not None and not result.mappings:
-        raise why
+    if no_mapping is not None and not result.mappings:
+        raise no_mapping
     return result
 
 
@@ -213,7 +213,7 @@ def _run(
     options: Options,
     say: Progress,
     executor: concurrent.futures.Executor | None,
-    given: Known | None = None,
+    prior: Prior | None = None,
 ) -> Result:
     """The chain. With a time limit it begins with mappings that are not fused, which can be had at once."""
     begin, cpu = time.perf_counter(), cpu_seconds()
@@ -221,36 +221,36 @@ def _run(
         check_usage(spec, options.usage)
     explorer = make_explorer(spec, options, executor, say)
     alone = explore_alone(explorer) if options.time_limit is not None else {}
-    known = looked_at(explorer, alone) if alone else []
-    clock = Clock(begin, options.time_limit if known else None)
-    given = given or Known({})
-    exploration = explore_in_time(explorer, clock, alone if known else {}, given.tables, given.shared)
+    unfused = looked_at(explorer, alone) if alone else []
+    clock = Clock(begin, options.time_limit if unfused else None)
+    prior = prior or Prior({})
+    exploration = explore_in_time(explorer, clock, alone if unfused else {}, prior.tables, prior.shared)
     if exploration is None:
         raise MemoryError
     stats = _table_stats(spec, options, exploration.tables, time.perf_counter() - begin)
-    alone_is_all = known and not exploration.fused
-    problem = known[0].problem if alone_is_all else grouped(spec, options, exploration.tables)
+    alone_is_all = unfused and not exploration.fused
+    problem = unfused[0].problem if alone_is_all else grouped(spec, options, exploration.tables)
     deadline = 0.0 if alone_is_all or exploration.stopped == "interrupt" else clock.at(1.0)
-    begun = list(known_mappings(spec, options, given.start)) if options.windows == "none" else []
-    guesses = [one for one in begun if one.mapping is None]
+    start = list(known_mappings(spec, options, prior.start)) if options.windows == "none" else []
+    guesses = [known for known in start if known.mapping is None]
     candidates: list[Candidate | KnownMapping] = [
-        *known,
-        *exploration.known,
-        *(one for one in begun if one.mapping is not None),
+        *unfused,
+        *exploration.candidates,
+        *(known for known in start if known.mapping is not None),
     ]
     search = Search(problem, options, stats.orders == "all", say, stats, deadline, candidates)
     proof = None
     if exploration.stopped is None:
         with interrupt.limited(None, options.most_memory, rss_bytes):
-            proof = search_front(search, given.front) if given.front is not None else search_near(search, guesses)
+            proof = search_front(search, prior.front) if prior.front is not None else search_near(search, guesses)
     proof = proof or _search(search, explorer, exploration)
     if not search.candidates:
         raise why_not_joined(problem)
     mappings = traced(spec, search)
     stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
     stats.peak_rss_bytes = peak_rss_bytes()
-    if given.front is not None:
-        given.front.stats = stats
+    if prior.front is not None:
+        prior.front.stats = stats
     return Result(spec, options.objective, mappings, proof.optimal, proof.gap, stats, proof.stopped, options)
 
 
@@ -270,8 +270,8 @@ def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Pro
     if not search.candidates:
         raise MemoryError
     proof = judged(search.gap_above(exploration.least(explorer, search.incumbents.weights)))
-    done = proof.optimal and not search.options.minimized.decides_ties
-    return proof if done else proof._replace(stopped=stopped)
+    nothing_left = proof.optimal and not search.options.minimized.decides_ties
+    return proof if nothing_left else proof._replace(stopped=stopped)
 
 
 def traced(spec: Spec, search: Search) -> list[Mapping]:
@@ -333,17 +333,17 @@ def known_mappings(spec: Spec, options: Options, trees: Iterable[LoopTree]) -> I
             continue
         fits = True
         try:
-            found = evaluate(spec, tree)
+            evaluation = evaluate(spec, tree)
         except InvalidMapping:
             if i > 0:
                 continue
-            found, fits = evaluate(spec, tree, fits=False), False
+            evaluation, fits = evaluate(spec, tree, fits=False), False
         except FusiestError:
             continue
-        if not (options.finished and found.warnings):
-            sets = tuple(frozenset(one.einsums) for one in fused_sets(spec, tree))
-            mapping = Mapping(tree, einsum_order(tree), found) if fits else None
-            yield KnownMapping(KnownCosts(found.energy, found.latency), mapping, sets)
+        if not (options.finished and evaluation.warnings):
+            sets = tuple(frozenset(fused.einsums) for fused in fused_sets(spec, tree))
+            mapping = Mapping(tree, einsum_order(tree), evaluation) if fits else None
+            yield KnownMapping(KnownCosts(evaluation.energy, evaluation.latency), mapping, sets)
 
 
 def _makes_windows(tree: LoopTree) -> bool:
@@ -374,11 +374,11 @@ def checked_mapping(
 
 def check_usage(spec: Spec, memory: str) -> None:
     """Raise if a memory's usage cannot be an objective."""
-    known = shared_memories(spec)
-    if memory not in known:
+    memories = shared_memories(spec)
+    if memory not in memories:
         raise SpecError(
             f"the usage of {memory} cannot be an objective: it is below a fanout, unlimited, or no memory"
-            f"{did_you_mean(memory, known)}"
+            f"{did_you_mean(memory, memories)}"
         )
     if memory in large_enough(spec):
         raise SpecError(f"the usage of {memory} cannot be an objective: it is unlimited for some Einsums")
@@ -390,7 +390,7 @@ def count_down_sets(spec: Spec, most: int) -> int:
     level = {frozenset[str]()}
     count = 1
     while level and count <= most:
-        level = {done | {e} for done in level for e in needs if e not in done and needs[e] <= done}
+        level = {finished | {e} for finished in level for e in needs if e not in finished and needs[e] <= finished}
         count += len(level)
     return count
 

@@ -48,7 +48,7 @@ class SizeFront:
 
     def best_within(self, bits: float) -> Candidate | None:
         """The best mapping that needs no more; None if none was looked at."""
-        return next((one.candidate for one in self.points if one.bits <= bits * (1 + 1e-12)), None)
+        return next((point.candidate for point in self.points if point.bits <= bits * (1 + 1e-12)), None)
 
 
 def search_near(search: Search, guesses: Sequence[KnownMapping]) -> Proof | None:
@@ -58,21 +58,21 @@ def search_near(search: Search, guesses: Sequence[KnownMapping]) -> Proof | None
         return None
     before = search.candidates
     for factor in _FACTORS:
-        given = guesses[0].times(factor, objective)
-        near = replace(search, candidates=[*before, given])
-        if near.best_known() is not given:
+        guess = guesses[0].times(factor, objective)
+        near = replace(search, candidates=[*before, guess])
+        if near.best_known() is not guess:
             return None
         try:
             proof = near.run()
         except MemoryError:
             return None
-        found = [one for one in near.candidates if one is not given]
-        if proof.stopped == "interrupt" and not found:
+        candidates = [candidate for candidate in near.candidates if candidate is not guess]
+        if proof.stopped == "interrupt" and not candidates:
             raise KeyboardInterrupt
         if proof.stopped is not None:
             return None
-        if len(found) > len(before):
-            search.candidates = found
+        if len(candidates) > len(before):
+            search.candidates = candidates
             return proof
     return None
 
@@ -89,19 +89,19 @@ def search_front(search: Search, front: SizeFront) -> Proof | None:
         if not first.candidates:
             return None
         best = first.best_known()
-        given = KnownMapping(best.costs, None, tuple(sorted(best.cuts(), key=len)))
-        same = {f.name: getattr(search, f.name) for f in fields(Search)}
-        same |= {
+        known = KnownMapping(best.costs, None, tuple(sorted(best.cuts(), key=len)))
+        arguments = {f.name: getattr(search, f.name) for f in fields(Search)}
+        arguments |= {
             "problem": problem.watching(front.memory),
-            "candidates": [given.times(_FRONT_FACTOR, options.minimized)],
+            "candidates": [known.times(_FRONT_FACTOR, options.minimized)],
         }
-        found = FrontSearch(**same).all_below(problem.memories.index(front.memory))
+        candidates = FrontSearch(**arguments).all_below(problem.memories.index(front.memory))
     except (MemoryError, OutOfTime, _TooManyError):
         return None
-    energy, latency, bits = np.array([one.costs for one in found]).T
+    energy, latency, bits = np.array([candidate.costs for candidate in candidates]).T
     score = options.minimized.score(energy, latency)
-    front.points = [FrontPoint(float(score[i]), float(bits[i]), found[i]) for i in least_by_usage(score, bits)]
-    search.candidates = [*found]
+    front.points = [FrontPoint(float(score[i]), float(bits[i]), candidates[i]) for i in least_by_usage(score, bits)]
+    search.candidates = [*candidates]
     return Proof(True, 0.0)
 
 
@@ -118,13 +118,13 @@ class FrontSearch(Search):
         if len(self.problem.order) >= LONG_EINSUMS:  # else they do not pay so near the optimum
             self._bound_stretches()
         history, end = self._levels(self.problem, self._pass(all_orders=self.all_orders))
-        found = []
+        candidates = []
         for state in end.states:
             rows = state.groups[0].rows
             costs = np.column_stack([rows.energy, rows.latency, rows.usage()[:, memory]])
             for row in pareto_rows(np.zeros(len(rows), np.int64), costs):
-                found.append(Candidate(KnownCosts(*costs[row].tolist()), self.problem, history, int(row)))
-        return found
+                candidates.append(Candidate(KnownCosts(*costs[row].tolist()), self.problem, history, int(row)))
+        return candidates
 
     def _report(self, level: Level, phase: str) -> None:
         super()._report(level, phase)

@@ -69,5 +69,5 @@ def _display() -> Callable[..., Any] | None:
         return None
     from IPython.display import display
 
-    found: Callable[..., Any] = display
-    return found
+    function: Callable[..., Any] = display
+    return function

@@ -83,13 +83,13 @@ class Options:
 
 def hinting(function: Callable[P, R]) -> Callable[P, R]:
     """The same function; an option that it does not have is an error that says which one was meant."""
-    known = inspect.signature(function).parameters
+    parameters = inspect.signature(function).parameters
 
     @functools.wraps(function)
     def hinted(*arguments: P.args, **options: P.kwargs) -> R:
         for name in options:
-            if name not in known:
-                raise TypeError(f"{function.__name__}() has no option '{name}'{did_you_mean(name, known)}")
+            if name not in parameters:
+                raise TypeError(f"{function.__name__}() has no option '{name}'{did_you_mean(name, parameters)}")
         return function(*arguments, **options)
 
     return hinted

@@ -43,24 +43,24 @@ def rss_bytes() -> float:
 
 def machine_cores() -> int:
     """Cores that this process may use: those of the machine, or what a container is given."""
-    found = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
+    counts = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
     with contextlib.suppress(OSError, ValueError):  # there is no limit, or it is "max"
         quota, period = map(float, Path(_SHARE_OF_CORES).read_text().split())
-        found.append(math.ceil(quota / period))
-    return max(1, min(found))
+        counts.append(math.ceil(quota / period))
+    return max(1, min(counts))
 
 
 def machine_memory() -> float:
     """Bytes that processes can have in use here: what the machine has, or a container is given; inf if that is not known."""
-    found = [float("inf")]
+    sizes = [float("inf")]
     for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
-            found.append(float(Path(limit).read_text()))
+            sizes.append(float(Path(limit).read_text()))
         except (OSError, ValueError):  # there is none, or it is "max"
             continue
     with contextlib.suppress(AttributeError, OSError, ValueError):  # Windows
-        found.append(float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE"))
-    return min(found)
+        sizes.append(float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE"))
+    return min(sizes)
 
 
 _SHARE_OF_CORES = "/sys/fs/cgroup/cpu.max"

@@ -146,8 +146,8 @@ class Result:
         if not self.searched:
             return "given, not searched for"
         if self.optimal:
-            other = self.options.minimized.decides_ties if self.stopped is not None else ""
-            return f"proven optimal in {self.aim}, not in {other}" if other else "proven optimal"
+            unproven = self.options.minimized.decides_ties if self.stopped is not None else ""
+            return f"proven optimal in {self.aim}, not in {unproven}" if unproven else "proven optimal"
         return f"not proven optimal: at most {self.gap:.2%} better is possible"
 
     @property
@@ -223,10 +223,10 @@ class Result:
             memories = list(dict.fromkeys(name for m in self.mappings for name in m.evaluation.peak_occupancy_bits))
             figures = ("energy", "latency", "edp", "dynamic_energy", "leak_energy")
             columns = ("mapping", *figures, *(f"{name}_peak_bits" for name in memories))
-            found = [m.evaluation for m in self.mappings]
-            costs = [tuple(getattr(e, name) for name in figures) for e in found]
-            sizes = [tuple(e.peak_occupancy_bits.get(name, 0) for name in memories) for e in found]
-            return DataTable(columns, [(i, *costs[i - 1], *sizes[i - 1]) for i in range(1, len(found) + 1)])
+            evaluations = [m.evaluation for m in self.mappings]
+            costs = [tuple(getattr(e, name) for name in figures) for e in evaluations]
+            sizes = [tuple(e.peak_occupancy_bits.get(name, 0) for name in memories) for e in evaluations]
+            return DataTable(columns, [(i, *costs[i - 1], *sizes[i - 1]) for i in range(1, len(evaluations) + 1)])
         tables = [m.evaluation.table(by) for m in self.mappings]
         rows = [(i, *row) for i, table in enumerate(tables, start=1) for row in table.rows]
         return DataTable(("mapping", *tables[0].columns), rows)

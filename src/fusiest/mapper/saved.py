@@ -90,17 +90,19 @@ def _result(file: str, document: dict[str, Any], chosen: list[Any]) -> Result:
 
 def _evaluation(file: str, document: dict[str, Any]) -> Result:
     spec = _spec(file, document)
-    found = _mapping(file, spec, document)
-    made = dataclasses.replace(_provenance(document), mapper=GIVEN)
-    return given_mapping(dataclasses.replace(spec, mapping=found.looptree), found.evaluation, made)
+    mapping = _mapping(file, spec, document)
+    provenance = dataclasses.replace(_provenance(document), mapper=GIVEN)
+    return given_mapping(dataclasses.replace(spec, mapping=mapping.looptree), mapping.evaluation, provenance)
 
 
-def given_mapping(spec: Spec, evaluation: Evaluation, made: Provenance) -> Result:
+def given_mapping(spec: Spec, evaluation: Evaluation, provenance: Provenance) -> Result:
     """The spec's own mapping as a result, about which nothing is proven."""
     if spec.mapping is None:
         raise SpecError("no file has a section 'mapping:'")
     mapping = Mapping(spec.mapping, einsum_order(spec.mapping), evaluation)
-    return Result(spec, ("edp",), [mapping], False, 1.0, Stats(), options=Options(objective=("edp",)), provenance=made)
+    return Result(
+        spec, ("edp",), [mapping], False, 1.0, Stats(), options=Options(objective=("edp",)), provenance=provenance
+    )
 
 
 def mappings_on(spec: Spec, document: dict[str, Any]) -> Iterator[tuple[Mapping, dict[str, float]]]:
@@ -109,17 +111,17 @@ def mappings_on(spec: Spec, document: dict[str, Any]) -> Iterator[tuple[Mapping,
         tree = load_texts({"mapping": text_of("result", saved, "mapping")}, {}).mapping
         if tree is None:
             raise SpecError("a mapping is empty")
-        said = {name: number_of("result", saved, name) for name in ("energy", "latency")}
-        yield Mapping(tree, einsum_order(tree), evaluate(spec, tree)), said
+        costs = {name: number_of("result", saved, name) for name in ("energy", "latency")}
+        yield Mapping(tree, einsum_order(tree), evaluate(spec, tree)), costs
 
 
-def result_on(spec: Spec, document: dict[str, Any], made: Provenance) -> Result:
+def result_on(spec: Spec, document: dict[str, Any], provenance: Provenance) -> Result:
     """A result whose mappings are optimal on this spec, too, as a result of its own."""
     mappings = [mapping for mapping, _ in mappings_on(spec, document)]
     name = "result"
     return Result(
         spec, objective_of(name, document), mappings, document.get("optimal") is True, number_of(name, document, "gap"),
-        _stats(name, document.get("stats")), _stopped(document.get("stopped")), _options(name, document), made,
+        _stats(name, document.get("stats")), _stopped(document.get("stopped")), _options(name, document), provenance,
     )  # fmt: skip
 
 
@@ -127,8 +129,8 @@ def _spec(file: str, document: dict[str, Any]) -> Spec:
     spec = load_texts({f"{file} (spec)": text_of(file, document, "spec")}, {})
     if spec.workload is None or spec.arch is None:
         raise SpecError(f"{file}: its spec lacks an architecture or a workload")
-    made = _provenance(document)
-    return spec.came_from(SpecOrigin(made.files, made.defines))
+    provenance = _provenance(document)
+    return spec.came_from(SpecOrigin(provenance.files, provenance.defines))
 
 
 def _mapping(file: str, spec: Spec, saved: Any) -> Mapping:
@@ -137,15 +139,15 @@ def _mapping(file: str, spec: Spec, saved: Any) -> Mapping:
     tree = load_texts({f"{file} (mapping)": text_of(file, saved, "mapping")}, {}).mapping
     if tree is None:
         raise SpecError(f"{file}: a mapping in it is empty")
-    found = evaluate(spec, tree)
+    evaluation = evaluate(spec, tree)
     for name in OBJECTIVES:
-        said = number_of(file, saved, name)
-        if not math.isclose(getattr(found, name), said, rel_tol=CLOSE):
+        cost = number_of(file, saved, name)
+        if not math.isclose(getattr(evaluation, name), cost, rel_tol=CLOSE):
             raise FusiestError(
-                f"{file}: says {name} {said}, but the mapping in it costs {getattr(found, name)}; "
+                f"{file}: says {name} {cost}, but the mapping in it costs {getattr(evaluation, name)}; "
                 "it was changed, or written by another version: make it again"
             )
-    return Mapping(tree, einsum_order(tree), found)
+    return Mapping(tree, einsum_order(tree), evaluation)
 
 
 def einsum_order(tree: LoopTree) -> tuple[str, ...]:
@@ -159,11 +161,11 @@ def _stopped(value: object) -> Stop | None:
 
 def _options(file: str, document: dict[str, Any]) -> Options:
     """What it says of the options that there are in this version; results of older ones say nothing."""
-    said = document.get("options")
+    saved = document.get("options")
     names = {f.name for f in dataclasses.fields(Options)} - {"objective"}
-    known = {name: value for name, value in said.items() if name in names} if isinstance(said, dict) else {}
+    options = {name: value for name, value in saved.items() if name in names} if isinstance(saved, dict) else {}
     try:
-        return Options(objective=objective_of(file, document), **known)
+        return Options(objective=objective_of(file, document), **options)
     except (SpecError, TypeError, ValueError) as error:
         raise FusiestError(f"{file}: 'options': {error}") from None
 
@@ -195,18 +197,18 @@ def _value(value: Any) -> object:
     return tuple(_value(item) for item in value) if isinstance(value, list) else value
 
 
-def _stats(file: str, said: object) -> Stats:
+def _stats(file: str, saved: object) -> Stats:
     """How the search went, as far as the file says so in the way that it should."""
     stats = Stats()
-    if not isinstance(said, dict):
+    if not isinstance(saved, dict):
         return stats
     for f in dataclasses.fields(Stats):
-        value, default = said.get(f.name), getattr(stats, f.name)
+        value, default = saved.get(f.name), getattr(stats, f.name)
         if f.name in ("funnel", "history"):
             kind: type[Any] = FunnelStep if f.name == "funnel" else Improvement
             setattr(stats, f.name, [_row(file, f.name, kind, row) for row in value] if isinstance(value, list) else [])
         elif f.name == "evaluations":
-            stats.evaluations = number_of(file, said, f.name) if value is not None else None
+            stats.evaluations = number_of(file, saved, f.name) if value is not None else None
         elif isinstance(default, dict) and isinstance(value, dict):
             setattr(stats, f.name, {str(key): int(number_of(file, value, key)) for key in value})
         elif isinstance(default, list) and isinstance(value, list):
@@ -214,7 +216,7 @@ def _stats(file: str, said: object) -> Stats:
         elif isinstance(default, str) and isinstance(value, str):
             setattr(stats, f.name, shown(value))
         elif isinstance(default, (int, float)) and value is not None:
-            setattr(stats, f.name, type(default)(number_of(file, said, f.name)))
+            setattr(stats, f.name, type(default)(number_of(file, saved, f.name)))
     return stats
 
 

@@ -111,8 +111,8 @@ class Search:
         # The exception is gone here, and with it all that the search had in hand: there is memory again.
         try:
             proof = judged(self._gap())
-            done = proof.optimal and stopped != "interrupt" and not self.options.minimized.decides_ties
-            return proof if done else proof._replace(stopped=stopped)
+            nothing_left = proof.optimal and stopped != "interrupt" and not self.options.minimized.decides_ties
+            return proof if nothing_left else proof._replace(stopped=stopped)
         except MemoryError:
             return Proof(False, 1.0, stopped)
 
@@ -126,7 +126,7 @@ class Search:
     def best(self) -> list[Candidate | KnownMapping]:
         """The candidates that a result is made of: all of a front, else the best one."""
         objective = self.options.minimized
-        energy, latency, usage = self._known()
+        energy, latency, usage = self._candidate_costs()
         score = objective.score(energy, latency)
         if objective.is_front:
             chosen = pareto_rows(np.zeros(len(energy), np.int64), np.column_stack([energy, latency, usage]))
@@ -151,33 +151,33 @@ class Search:
 
         It takes the listed order: good enough for mappings to beat, and far fewer joins.
         """
-        known_before = [one for one in self.candidates if isinstance(one, KnownMapping)]
-        given = bool(known_before)
-        if given and (any(one.mapping is None for one in known_before) or self._gap() <= _CLOSE_GAP):
+        known_mappings = [known for known in self.candidates if isinstance(known, KnownMapping)]
+        has_known = bool(known_mappings)
+        if has_known and (any(known.mapping is None for known in known_mappings) or self._gap() <= _CLOSE_GAP):
             return False
-        coarse, known = (first or FIRST_PASS) if self.options.coarse else None, len(self.candidates)
+        coarse, count = (first or FIRST_PASS) if self.options.coarse else None, len(self.candidates)
         if coarse is not None and self._first_pass_by_layers(coarse):
             return False
         while coarse is not None:
             cut_nothing = self._join(self.problem, self._pass(coarse))
-            if len(self.candidates) > known or cut_nothing or given:
+            if len(self.candidates) > count or cut_nothing or has_known:
                 return cut_nothing and not self.all_orders
             coarse = coarse.finer()
         return False
 
     def _first_pass_by_layers(self, coarse: Coarse) -> bool:
         """A first pass of many equal layers, with pmappings that are good in the first of them; whether it found a mapping."""
-        layers, known = first_layers(self.problem), len(self.candidates)
+        layers, count = first_layers(self.problem), len(self.candidates)
         if layers is None:
             return False
         how = self._pass(coarse)
         history, end = self._levels(self.problem, replace(how, stretch=layers))
         if end.exact:  # so is the whole, most likely
             return False
-        few = as_used(self.problem, history, end)
-        costs = potential(few, self.costs.weights)
-        self._join(few, replace(how, potential=costs, bounds=costs.bounds(few)))
-        return len(self.candidates) > known
+        problem = as_used(self.problem, history, end)
+        costs = potential(problem, self.costs.weights)
+        self._join(problem, replace(how, potential=costs, bounds=costs.bounds(problem)))
+        return len(self.candidates) > count
 
     def _pass(self, coarse: Coarse | None = None, all_orders: bool = False) -> JoinPass:
         incumbents = self.incumbents if self.options.bounds else self.incumbents.without_points()
@@ -218,7 +218,7 @@ class Search:
         if len(self.problem.order) < LONG_EINSUMS or not self._can_prune() or objective.is_front:
             return False
         with np.errstate(invalid="ignore"):  # what cannot be completed needs infinitely much
-            gap, found = self._gap(), len(self.candidates)
+            gap, count = self._gap(), len(self.candidates)
         best = self.best_known().costs
         for share in _SHARES_OF_GAP if gap > CLOSE else ():
             factor = 1 - gap * (1 - share)
@@ -228,7 +228,7 @@ class Search:
             how = self._pass(all_orders=self.all_orders)
             self._join(self.problem, replace(how, incumbents=replace(how.incumbents, points=(point,))))
             self.below = None
-            if len(self.candidates) > found:
+            if len(self.candidates) > count:
                 return True
         return False
 
@@ -237,8 +237,8 @@ class Search:
         step = FunnelStep(finished, level.compatible, level.pairs, len(level), level.groups())
         self.stats.funnel.append(step)
         self.stats.most_survivors = max(self.stats.most_survivors, step.kept)
-        left = f"{step.kept:,} partial mappings" if step.kept or not self.candidates else "nothing better is left"
-        self._say(Step(phase, "; ".join(filter(None, (left, self.best_words()))), finished, total))
+        words = f"{step.kept:,} partial mappings" if step.kept or not self.candidates else "nothing better is left"
+        self._say(Step(phase, "; ".join(filter(None, (words, self.best_words()))), finished, total))
 
     def _say(self, step: Step) -> None:
         if not is_helper():
@@ -303,7 +303,7 @@ class Search:
 
     def _proven(self) -> set[str]:
         """Costs that a known mapping has at their relaxed bound."""
-        energy, latency, _ = self._known().min(axis=1)
+        energy, latency, _ = self._candidate_costs().min(axis=1)
         least = self.costs.bounds(self.problem).least_of_all(frozenset())
         costs = ("energy", energy, least.energy), ("latency", latency, least.latency)
         return {name for name, cost, bound in costs if cost <= bound * (1 + CLOSE)}
@@ -328,24 +328,24 @@ class Search:
 
         With g as the gap, for every mapping there is a known one of which 1 - g times every cost is not more.
         """
-        energy, latency, usage = self._known()
-        known, worst = self._compared(energy, latency, usage), 1.0
+        energy, latency, usage = self._candidate_costs()
+        costs, worst = self._compared(energy, latency, usage), 1.0
         how, watched = self._pass(), self.incumbents.watched
         for state in self.frontier.states:
             for (_, rows), least in zip(state.groups, how.least(self.problem, state), strict=True):
                 usage = np.zeros(len(rows)) if watched is None else rows.usage()[:, watched]
                 bounds = self._compared(rows.energy, rows.latency, usage, least)
                 for bound in bounds[pareto_rows(np.zeros(len(bounds), np.int64), bounds)]:
-                    worst = max(worst, float(_ratio(known, bound).max(axis=1).min()))
+                    worst = max(worst, float(_ratio(costs, bound).max(axis=1).min()))
         if self.below is not None:  # what costs more was left out
             worst = max(worst, self._best_score() / self.below)
         return 1 - 1 / worst
 
     def gap_above(self, least: Least) -> float:
         """The same, if all that is known of mappings is what they cost at least."""
-        known, nothing = self._compared(*self._known()), np.zeros(1)
+        costs, nothing = self._compared(*self._candidate_costs()), np.zeros(1)
         bound = self._compared(nothing, nothing, nothing, least)[0]
-        return 1 - 1 / max(1.0, float(_ratio(known, bound).max(axis=1).min()))
+        return 1 - 1 / max(1.0, float(_ratio(costs, bound).max(axis=1).min()))
 
     def _can_prune(self) -> bool:
         """Whether there is something to beat that bounds may be held against."""
@@ -353,14 +353,14 @@ class Search:
 
     def best_known(self) -> Candidate | KnownMapping:
         """Of all candidates, the one that scores least."""
-        energy, latency, _ = self._known()
+        energy, latency, _ = self._candidate_costs()
         return self.candidates[int(np.argmin(self.options.minimized.score(energy, latency)))]
 
     def _best_score(self) -> float:
-        energy, latency, _ = self._known()
+        energy, latency, _ = self._candidate_costs()
         return float(self.options.minimized.score(energy, latency).min())
 
-    def _known(self) -> Floats:
+    def _candidate_costs(self) -> Floats:
         """Energy, latency and usage of all candidates, one row each."""
         return np.array([candidate.costs for candidate in self.candidates]).T
 
@@ -383,10 +383,10 @@ def judged(gap: float) -> Proof:
     return Proof(True, 0.0) if gap <= CLOSE else Proof(False, gap)
 
 
-def _ratio(known: Floats, least: Floats) -> Floats:
+def _ratio(costs: Floats, least: Floats) -> Floats:
     """How many times the least costs known ones are; what is free is no more than anything."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        return np.where(known <= least, 1.0, known / least)
+        return np.where(costs <= least, 1.0, costs / least)
 
 
 def least_by_usage(score: Floats, usage: Floats) -> Ints:

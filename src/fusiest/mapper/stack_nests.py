@@ -44,7 +44,7 @@ class LayerNests:
     def __post_init__(self) -> None:
         self.outermost = memory_names(self.spec.require_arch())[0]
         self.memories = [m for m in shared_memories(self.spec) if m != self.outermost]
-        self._known: dict[object, dict[str, LayerNest]] = {}
+        self._nests: dict[object, dict[str, LayerNest]] = {}
 
     @property
     def aims(self) -> Sequence[str]:
@@ -54,9 +54,9 @@ class LayerNests:
     def find(self, einsum: str, extents: Mapping[str, int], memory: str, weights: WeightPlace) -> dict[str, LayerNest]:
         """The best nests by what they are best for; none if the architecture does not allow it."""
         key = einsum, tuple(sorted(extents.items())), memory, weights
-        if key not in self._known:
-            self._known[key] = self._search(einsum, extents, memory, weights)
-        return self._known[key]
+        if key not in self._nests:
+            self._nests[key] = self._search(einsum, extents, memory, weights)
+        return self._nests[key]
 
     def have_room(self, einsum: str, extents: Mapping[str, int], memory: str, tensors: Sequence[str]) -> bool:
         """Whether a memory can hold these tensors of a layer in one tile together."""
@@ -74,14 +74,14 @@ class LayerNests:
     ) -> dict[str, LayerNest]:
         info = self.spec.info.einsums[einsum]
         maps = features(self.spec, self.images, einsum)
-        others = [t for t in info.accesses if t not in maps]
+        weight_tensors = [t for t in info.accesses if t not in maps]
         if weights != "resident":
-            away = {} if weights == "through" else {memory: others}
+            away = {} if weights == "through" else {memory: weight_tensors}
             return self._alone(einsum, extents, dict.fromkeys(maps, memory), away)
         for place in self.memories:
-            found = self._alone(einsum, extents, dict.fromkeys(maps, memory) | dict.fromkeys(others, place), {})
-            if found:
-                return found
+            nests = self._alone(einsum, extents, dict.fromkeys(maps, memory) | dict.fromkeys(weight_tensors, place), {})
+            if nests:
+                return nests
         return {}
 
     def _alone(
@@ -119,22 +119,22 @@ def _with_places(
     order = memory_names(architecture)
 
     def changed(nodes: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(one(node) for node in nodes)
+        return tuple(changed_node(node) for node in nodes)
 
-    def one(node: Any) -> Any:
+    def changed_node(node: Any) -> Any:
         if isinstance(node, arch.Fork | arch.Parallel):
             return dataclasses.replace(node, nodes=changed(node.nodes))
         if not isinstance(node, arch.Memory):
             return node
         name = str(node.name)
         out = [t for t, m in places.items() if order.index(name) < order.index(m)] + list(away.get(name, ()))
-        here = [t for t, m in places.items() if m == name]
-        return dataclasses.replace(node, tensors=_sets(node.tensors, out, here))
+        backed = [t for t, m in places.items() if m == name]
+        return dataclasses.replace(node, tensors=_sets(node.tensors, out, backed))
 
     return dataclasses.replace(architecture, nodes=changed(architecture.nodes))
 
 
-def _sets(tensors: Any, out: Sequence[str], here: Sequence[str]) -> Any:
+def _sets(tensors: Any, out: Sequence[str], backed: Sequence[str]) -> Any:
     """Sets of a memory, without some tensors, and with some that begin here."""
     keep = tensors.keep
     may = tensors.may_keep if tensors.may_keep is not None else "All" if keep is None else "Nothing"
@@ -142,21 +142,21 @@ def _sets(tensors: Any, out: Sequence[str], here: Sequence[str]) -> Any:
     if out:
         names = " | ".join(out)
         keep, may, back = f"({keep or 'Nothing'}) - ({names})", f"({may}) - ({names})", f"({back}) - ({names})"
-    if here:
-        back = " | ".join([f"({back})", *here])
+    if backed:
+        back = " | ".join([f"({back})", *backed])
     return dataclasses.replace(tensors, keep=keep, may_keep=may, back=back)
 
 
 def _below(tree: LoopTree, places: Mapping[str, str], outermost: str) -> tuple[Node, ...]:
     """The nest without what begins on chip, and without what is held off chip."""
-    left: list[Node] = []
+    nodes: list[Node] = []
     for node in tree.nodes:
         if isinstance(node, Storage):
             if node.component == outermost:
                 continue
-            own = tuple(t for t in node.tensors if places.get(t) != node.component)
-            if not own:
+            tensors = tuple(t for t in node.tensors if places.get(t) != node.component)
+            if not tensors:
                 continue
-            node = dataclasses.replace(node, tensors=own)
-        left.append(node)
-    return tuple(left)
+            node = dataclasses.replace(node, tensors=tensors)
+        nodes.append(node)
+    return tuple(nodes)

@@ -39,7 +39,7 @@ class StackPlan:
 
     def extents(self, einsum: str) -> dict[str, int]:
         """What an Einsum makes in one iteration of all loops, but for shorter or longer ones at the borders."""
-        return {loop.plan.variables[einsum]: loop.plan.made[einsum].length for loop in self.loops}
+        return {loop.plan.variables[einsum]: loop.plan.tiles[einsum].length for loop in self.loops}
 
 
 def image_variables(spec: Spec) -> ImageVariables:
@@ -54,16 +54,17 @@ def image_variables(spec: Spec) -> ImageVariables:
         for rank, affine in access.ranks.items()
         if len(affine.variables) > 1 and any(v in _results(info) for v in affine.variables)
     }
-    found: dict[str, set[str]] = {name: set() for name in spec.info.einsums}
+    variables: dict[str, set[str]] = {name: set() for name in spec.info.einsums}
     while True:
         before = len(marked)
         for name, info in spec.info.einsums.items():
             ranks = [(t, r, affine) for t, access in info.accesses.items() for r, affine in access.ranks.items()]
-            found[name] |= {v for t, r, a in ranks if (t, r) in marked for v in a.variables if v in _results(info)}
-            marked |= {(t, r) for t, r, a in ranks if found[name] & set(a.variables)}
+            variables[name] |= {v for t, r, a in ranks if (t, r) in marked for v in a.variables if v in _results(info)}
+            marked |= {(t, r) for t, r, a in ranks if variables[name] & set(a.variables)}
         if len(marked) == before:
             return {
-                name: tuple(v for v in _results(spec.info.einsums[name]) if v in own) for name, own in found.items()
+                name: tuple(v for v in _results(spec.info.einsums[name]) if v in images)
+                for name, images in variables.items()
             }
 
 
@@ -76,8 +77,10 @@ def _results(info: EinsumInfo) -> list[str]:
 def features(spec: Spec, images: ImageVariables, einsum: str) -> tuple[str, ...]:
     """The feature maps that an Einsum reads and makes: its tensors with rows or columns. All others are weights."""
     accesses = spec.info.einsums[einsum].accesses
-    own = set(images[einsum])
-    return tuple(t for t, access in accesses.items() if any(own & set(a.variables) for a in access.ranks.values()))
+    variables = set(images[einsum])
+    return tuple(
+        t for t, access in accesses.items() if any(variables & set(a.variables) for a in access.ranks.values())
+    )
 
 
 def plans_of_stack(spec: Spec, run: Sequence[str], flow: DepthFirst, images: ImageVariables) -> Iterator[StackPlan]:
@@ -120,7 +123,7 @@ def spread(values: Sequence[int], most: int) -> list[int]:
 
 def _overlaps(spec: Spec, run: Sequence[str], plan: WindowPlan, tensor: str) -> bool:
     """Whether tiles of a feature map have anything in common. One that comes from outside has if a single user's have."""
-    if tensor in plan.needed:
+    if tensor in plan.windows:
         return tensor in plan.kept
     users = [spec.info.einsums[name] for name in run if tensor in spec.info.einsums[name].accesses]
     if len(users) > 1 or users[0].output == tensor:
@@ -128,6 +131,6 @@ def _overlaps(spec: Spec, run: Sequence[str], plan: WindowPlan, tensor: str) -> 
     variable = plan.variables[users[0].name]
     ranks = users[0].accesses[tensor].ranks.values()
     for affine in (a for a in ranks if variable in a.variables):
-        others = sum(abs(b) * (users[0].bounds[v] - 1) for v, b in affine.coefficients.items() if v != variable)
-        return others + 1 > abs(affine.coefficients[variable])
+        reach = sum(abs(b) * (users[0].bounds[v] - 1) for v, b in affine.coefficients.items() if v != variable)
+        return reach + 1 > abs(affine.coefficients[variable])
     return False

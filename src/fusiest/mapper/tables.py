@@ -48,9 +48,9 @@ def explore_all(
 ) -> dict[str, Table]:
     """The table of every Einsum, by name in listed order. `counted`: tables say how many candidates each group had."""
     explorer = make_explorer(spec, options, executor, say)
-    found: dict[str, Table] = {}
-    explorer.explore(found, asked_of(options, counted))
-    return explorer.named(found)
+    tables: dict[str, Table] = {}
+    explorer.explore(tables, asked_of(options, counted))
+    return explorer.named(tables)
 
 
 def asked_of(options: Options, counted: bool = False) -> Asked:
@@ -90,7 +90,7 @@ class Explorer:
 
     def explore(
         self,
-        found: dict[str, Table],
+        tables: dict[str, Table],
         asked: Asked,
         deadline: float | None = None,
         cutoffs: Mapping[str, Cutoff] | None = None,
@@ -102,35 +102,35 @@ class Explorer:
         """
         cutoffs = cutoffs or {}
         work = _Exploring(self.spec, asked, cutoffs, self.options.most_memory / self.options.processes)
-        missing = [name for name in self.distinct if name not in found]
+        missing = [name for name in self.distinct if name not in tables]
         with (
             interrupt.limited(deadline, self.options.most_memory, rss_bytes),
-            contextlib.closing(self._tables(work, missing, found, deadline is not None)) as tables,
+            contextlib.closing(self._tables(work, missing, tables, deadline is not None)) as explored,
         ):
-            for name, table in tables:
+            for name, table in explored:
                 if table is None:
                     continue
                 if not len(table):
                     if asked.beam is None and name not in cutoffs:
                         raise why_none(self.spec, name, asked)
                     continue
-                found[name] = table
+                tables[name] = table
                 words = f"{name} has {len(table):,} pmappings in {len(table.groups):,} compatibilities"
-                self.say(Step("exploring", words, len(found), len(self.distinct)))
+                self.say(Step("exploring", words, len(tables), len(self.distinct)))
 
-    def named(self, found: Mapping[str, Table]) -> dict[str, Table]:
+    def named(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         """The table of every Einsum."""
         return {
-            name: found[first] if first == name else renamed_table(self.spec, found[first], name)
+            name: tables[first] if first == name else renamed_table(self.spec, tables[first], name)
             for name, first in self.representative.items()
         }
 
-    def _tables(self, work: _Exploring, names: list[str], found: Mapping[str, Table], limited: bool) -> Tables:
+    def _tables(self, work: _Exploring, names: list[str], tables: Mapping[str, Table], limited: bool) -> Tables:
         """Tables as they are done. With a time limit all in processes: they can be ended in the middle of compiled code."""
         processes = self.options.processes
 
         def begin(name: str) -> None:
-            self.say(Step("exploring", name, len(found), len(self.distinct)))
+            self.say(Step("exploring", name, len(tables), len(self.distinct)))
 
         many = self.options.time_limit is not None and len(names) > _WORTH_A_PROCESS_EINSUMS * processes
         at_once = limited or (many and processes > 1)

@@ -34,8 +34,10 @@ def windows_save_nothing(spec: Spec) -> bool:
 
 def usual_windows(spec: Spec, usage: str | None, exchange: str) -> str:
     """What is looked for if nothing is said: all windows, where they are known and would be tried."""
-    known = usage is None and exchange == "finished"
-    return "all" if known and not (has_halos(spec) and is_too_long(spec) and not windows_save_nothing(spec)) else "none"
+    searched = usage is None and exchange == "finished"
+    return (
+        "all" if searched and not (has_halos(spec) and is_too_long(spec) and not windows_save_nothing(spec)) else "none"
+    )
 
 
 def can_be_bounded(spec: Spec) -> bool:
@@ -53,8 +55,8 @@ def _all_is_used(spec: Spec) -> bool:
 
 
 def _covers(user: EinsumInfo, maker: EinsumInfo, tensor: str) -> bool:
-    for rank, made in maker.accesses[tensor].ranks.items():
-        low, high, _ = _positions(made, maker)
+    for rank, affine in maker.accesses[tensor].ranks.items():
+        low, high, _ = _positions(affine, maker)
         first, last, gapless = _positions(user.accesses[tensor].ranks[rank], user)
         if not gapless or first > low or last < high:
             return False
@@ -89,8 +91,10 @@ class WindowBounds:
         crossing = {t for t, users in self.spec.info.users.items() if 0 < len(inside & set(users)) < len(users)}
         outer = _outermost(self.spec)
         options = {
-            name: {key: least for key, least in own.items() if all(c.memory in outer for t, c in key if t in crossing)}
-            for name, own in self.lower.options.items()
+            name: {
+                key: least for key, least in table.items() if all(c.memory in outer for t, c in key if t in crossing)
+            }
+            for name, table in self.lower.options.items()
         }
         return LowerBounds(options, self.lower.users, self.lower.order).least_of_all(frozenset())
 
@@ -106,25 +110,25 @@ class WindowBounds:
             again = times - 1
             if again > 0:
                 joules, seconds = least_of_computing(self.spec, name)
-                slowest = max(own.latency for own in self.lower.options[name].values())
+                slowest = max(option.latency for option in self.lower.options[name].values())
                 energy += again * joules
                 latency += max(0.0, (1 + again) * seconds - slowest)
         return least.plus(Least(energy, latency, 0.0))
 
-    def is_met(self, known: Sequence[Mapping]) -> bool:
+    def is_met(self, mappings: Sequence[Mapping]) -> bool:
         """Whether what is known is as good as all could be, also in what decides between equals."""
-        if not known or gap_above(self.options, self.least, known):
+        if not mappings or gap_above(self.options, self.least, mappings):
             return False
         if self.options.minimized.is_front or self.options.minimized.is_product:
             return True
         tie = self.options.minimized.decides_ties
-        others = [float(getattr(p, tie)) for p in self.least]
-        return min(float(getattr(m, tie)) for m in known) <= min(others) * (1 + CLOSE)
+        bounds = [float(getattr(p, tie)) for p in self.least]
+        return min(float(getattr(m, tie)) for m in mappings) <= min(bounds) * (1 + CLOSE)
 
-    def promises(self, least: Least, known: Sequence[Mapping]) -> bool:
+    def promises(self, least: Least, mappings: Sequence[Mapping]) -> bool:
         """Whether something that costs at least so much could be better than what is known."""
         incumbents = Incumbents(self.options.minimized)
-        for m in known:
+        for m in mappings:
             incumbents = incumbents.with_point(KnownCosts(m.energy, m.latency))
         return bool(incumbents.promising(np.zeros(1), np.zeros(1), least)[0])
 
@@ -145,22 +149,22 @@ def least_with_windows(spec: Spec, options: Options) -> list[KnownCosts]:
     """What no mapping is below in both costs, known at once: room for everything, and each Einsum for itself."""
     if not can_be_bounded(spec):
         return [KnownCosts(0.0, 0.0)]
-    own = [least_costs(spec, name, asked_of(options)) for name in spec.info.einsums]
-    return [KnownCosts(sum(energy for energy, _ in own), sum(latency for _, latency in own))]
+    leasts = [least_costs(spec, name, asked_of(options)) for name in spec.info.einsums]
+    return [KnownCosts(sum(energy for energy, _ in leasts), sum(latency for _, latency in leasts))]
 
 
-def gap_above(options: Options, least: Sequence[KnownCosts], known: Sequence[Mapping]) -> float:
+def gap_above(options: Options, least: Sequence[KnownCosts], mappings: Sequence[Mapping]) -> float:
     """How much better, relatively, a mapping could be than known ones, if none is better than all of `least`."""
-    if not known:
+    if not mappings:
         return 1.0
     objective = options.minimized
     worst = 1.0
     for point in least:
         if objective.is_front:
-            ratios = [max(_ratio(m.energy, point.energy), _ratio(m.latency, point.latency)) for m in known]
+            ratios = [max(_ratio(m.energy, point.energy), _ratio(m.latency, point.latency)) for m in mappings]
         else:
             bound = objective.score_of(point.energy, point.latency)
-            ratios = [_ratio(objective.score_of(m.energy, m.latency), bound) for m in known]
+            ratios = [_ratio(objective.score_of(m.energy, m.latency), bound) for m in mappings]
         worst = max(worst, min(ratios))
     return 1 - 1 / worst if worst > 1 + CLOSE else 0.0
 
@@ -171,5 +175,5 @@ def _outermost(spec: Spec) -> frozenset[str]:
     return frozenset(m for m in memory_names(spec.require_arch()) if m not in inner)
 
 
-def _ratio(known: float, least: float) -> float:
-    return 1.0 if known <= least else known / least if least > 0 else float("inf")
+def _ratio(cost: float, least: float) -> float:
+    return 1.0 if cost <= least else cost / least if least > 0 else float("inf")

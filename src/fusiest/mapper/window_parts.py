@@ -40,10 +40,13 @@ def objective_of_parts(options: Options) -> tuple[str, ...]:
     return ("energy", "latency") if options.minimized.is_product else options.objective
 
 
-def in_a_row(one: PartMapping, two: PartMapping) -> PartMapping:
+def in_a_row(first: PartMapping, second: PartMapping) -> PartMapping:
     """One after the other."""
     return PartMapping(
-        one.energy + two.energy, one.latency + two.latency, one.trees + two.trees, one.windows or two.windows
+        first.energy + second.energy,
+        first.latency + second.latency,
+        first.trees + second.trees,
+        first.windows or second.windows,
     )
 
 
@@ -88,9 +91,9 @@ def off_chip(spec: Spec, run: Sequence[str], inside: Set[str]) -> Iterator[Stora
     for name in run:
         info = spec.info.einsums[name]
         for tensor in info.accesses:
-            own = held.setdefault(tensor in info.persistent, [])
-            if tensor not in inside and tensor not in own:
-                own.append(tensor)
+            group = held.setdefault(tensor in info.persistent, [])
+            if tensor not in inside and tensor not in group:
+                group.append(tensor)
     for persistent, tensors in held.items():
         if tensors:
             yield Storage(tensors=tuple(tensors), component=outermost, persistent=persistent)
@@ -106,12 +109,12 @@ def _is_allowed(spec: Spec, tree: LoopTree) -> bool:
     for path in tree.paths():
         leaf = path[-1]
         assert isinstance(leaf, Compute)
-        own = spec.info.einsums[leaf.einsum].accesses
+        accesses = spec.info.einsums[leaf.einsum].accesses
         held: dict[str, frozenset[str]] = {}
         for node in path:
             if isinstance(node, Storage | Toll):
                 name = str(node.component)
-                held[name] = held.get(name, frozenset()) | frozenset(str(t) for t in node.tensors if t in own)
+                held[name] = held.get(name, frozenset()) | frozenset(str(t) for t in node.tensors if t in accesses)
         if not allowed_placement(spec, leaf.einsum, leaf.component, held):
             return False
     return True

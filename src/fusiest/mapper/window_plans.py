@@ -46,35 +46,35 @@ class WindowPlan:
     times: int
     """Iterations of the loop."""
     variables: FrozenDict[str, str]
-    made: FrozenDict[str, WindowLine]
+    tiles: FrozenDict[str, WindowLine]
     """By Einsum: what it makes in each iteration."""
-    needed: FrozenDict[str, WindowLine]
+    windows: FrozenDict[str, WindowLine]
     """By tensor that is exchanged in the run: what its consumers need, and there is room for."""
     kept: frozenset[str]
     """Tensors that are held above the loop."""
 
     def tiling(self, einsum: str) -> Tiling:
         """The Einsum's tiles in the loop."""
-        line = self.made[einsum]
+        line = self.tiles[einsum]
         return Tiling(line.end, line.length, line.step)
 
     def rows(self, einsum: str, bound: int) -> float:
         """How often all rows are made, on average; `bound` is their number."""
         first, tile, step = self.tiling(einsum)
         ends = (first + i * step for i in range(1, self.times))
-        made = min(bound, first) + sum(max(0, min(bound, end) - max(0, end - tile)) for end in ends)
-        return made / bound
+        count = min(bound, first) + sum(max(0, min(bound, end) - max(0, end - tile)) for end in ends)
+        return count / bound
 
 
 @functools.lru_cache(maxsize=4)
 def has_halos(spec: Spec) -> bool:
     """Whether an Einsum reads what another one makes otherwise than position by position."""
     for tensor, makers in spec.info.producers.items():
-        made = [spec.info.einsums[maker].accesses[tensor].ranks for maker in makers]
+        produced = [spec.info.einsums[maker].accesses[tensor].ranks for maker in makers]
         for user in (u for u in spec.info.users[tensor] if u not in makers):
             for rank, a in spec.info.einsums[user].accesses[tensor].ranks.items():
                 single = len(a.variables) <= 1 and set(a.coefficients.values()) <= {1}
-                if not single or any(a.constant != own[rank].constant for own in made):
+                if not single or any(a.constant != ranks[rank].constant for ranks in produced):
                     return True
     return False
 
@@ -125,12 +125,12 @@ def _choices(inner: Sequence[str]) -> Iterator[frozenset[str]]:
 
 
 def _is_window(plan: WindowPlan, tensor: str) -> bool:
-    line = plan.needed[tensor]
-    return (line.start, line.length) != (0, line.step) or line.step != plan.made[plan.einsums[-1]].step
+    line = plan.windows[tensor]
+    return (line.start, line.length) != (0, line.step) or line.step != plan.tiles[plan.einsums[-1]].step
 
 
 def _overlaps(plan: WindowPlan, tensor: str) -> bool:
-    line = plan.needed[tensor]
+    line = plan.windows[tensor]
     return line.length > line.step
 
 
@@ -140,42 +140,42 @@ def window_plan(spec: Spec, run: Sequence[str], variable: str, tile: int, kept: 
     `kept`: tensors that are held above the loop, if their windows overlap.
     """
     variables: dict[str, str] = {}
-    made: dict[str, WindowLine] = {}
-    needed: dict[str, WindowLine] = {}
+    tiles: dict[str, WindowLine] = {}
+    windows: dict[str, WindowLine] = {}
     times = -(-spec.info.einsums[run[-1]].bounds[variable] // tile)
-    variables[run[-1]], made[run[-1]] = variable, WindowLine(0, tile, tile)
+    variables[run[-1]], tiles[run[-1]] = variable, WindowLine(0, tile, tile)
     for name in reversed(run[:-1]):
         info = spec.info.einsums[name]
-        asked = [
-            _needed(spec.info.einsums[user], info, variables[user], made[user])
+        needs = [
+            _window(spec.info.einsums[user], info, variables[user], tiles[user])
             for user in spec.info.users[info.output]
             if user != name
         ]
-        found = [one for one in asked if one is not None]
-        if len(found) < len(asked) or len({(v, line.step) for v, line in found}) > 1:
+        pairs = [need for need in needs if need is not None]
+        if len(pairs) < len(needs) or len({(v, line.step) for v, line in pairs}) > 1:
             return None
-        own, (_, _, step) = found[0]
-        hull = WindowLine(min(line.start for _, line in found), max(line.end for _, line in found), step)
+        stepped, (_, _, step) = pairs[0]
+        hull = WindowLine(min(line.start for _, line in pairs), max(line.end for _, line in pairs), step)
         stays = info.output in kept and hull.length > step
-        variables[name], needed[info.output] = own, hull
-        made[name] = WindowLine(hull.end - step, hull.end, step) if stays else hull
-        if not hull.end >= 1 or made[name].length > max(info.bounds[own], step):
+        variables[name], windows[info.output] = stepped, hull
+        tiles[name] = WindowLine(hull.end - step, hull.end, step) if stays else hull
+        if not hull.end >= 1 or tiles[name].length > max(info.bounds[stepped], step):
             return None
-    overlapping = frozenset(t for t in kept if t in needed and needed[t].length > needed[t].step)
-    return WindowPlan(tuple(run), times, FrozenDict(variables), FrozenDict(made), FrozenDict(needed), overlapping)
+    overlapping = frozenset(t for t in kept if t in windows and windows[t].length > windows[t].step)
+    return WindowPlan(tuple(run), times, FrozenDict(variables), FrozenDict(tiles), FrozenDict(windows), overlapping)
 
 
-def _needed(user: EinsumInfo, maker: EinsumInfo, variable: str, line: WindowLine) -> tuple[str, WindowLine] | None:
+def _window(user: EinsumInfo, maker: EinsumInfo, variable: str, line: WindowLine) -> tuple[str, WindowLine] | None:
     """What a user needs of a tensor for its own tiles, and the maker's variable that steps that rank."""
     for rank, affine in user.accesses[maker.output].ranks.items():
         a = affine.coefficients.get(variable, 0)
-        own = maker.accesses[maker.output].ranks[rank]
-        if a > 0 and len(own.variables) == 1 and own.coefficients[own.variables[0]] == 1:
+        produced = maker.accesses[maker.output].ranks[rank]
+        if a > 0 and len(produced.variables) == 1 and produced.coefficients[produced.variables[0]] == 1:
             ends = [b * (user.bounds[v] - 1) for v, b in affine.coefficients.items() if v != variable]
             low, high = sum(e for e in ends if e < 0), sum(e for e in ends if e > 0)
-            shift = affine.constant - own.constant
+            shift = affine.constant - produced.constant
             start, end = a * line.start + low + shift, a * (line.end - 1) + high + shift + 1
-            return own.variables[0], WindowLine(start, end, a * line.step)
+            return produced.variables[0], WindowLine(start, end, a * line.step)
     return None
 
 
@@ -183,7 +183,7 @@ def plan_bits(spec: Spec, plan: WindowPlan) -> float:
     """About how much an iteration needs: while an Einsum runs, the windows that it uses, and all that is kept."""
     bits = _window_bits(spec, plan)
     used = ({*spec.info.einsums[name].accesses, *plan.kept} for name in plan.einsums)
-    return max(sum(own for tensor, own in bits.items() if tensor in here) for here in used)
+    return max(sum(size for tensor, size in bits.items() if tensor in tensors) for tensors in used)
 
 
 def kept_bits(spec: Spec, plan: WindowPlan) -> float:
@@ -197,15 +197,15 @@ def _window_bits(spec: Spec, plan: WindowPlan) -> dict[str, float]:
     stepped outside of everything."""
     infos = [spec.info.einsums[name] for name in plan.einsums]
     outside = frozenset.intersection(
-        *(info.accesses[t].fully_relevant for info in infos for t in info.accesses.keys() & plan.needed.keys())
+        *(info.accesses[t].fully_relevant for info in infos for t in info.accesses.keys() & plan.windows.keys())
     )
     bits: dict[str, float] = {}
     for info in infos:
         extents = {v: 1 if v in outside else bound for v, bound in info.bounds.items()}
-        extents[plan.variables[info.name]] = plan.made[info.name].length
-        for tensor in info.accesses.keys() & plan.needed.keys():
-            own = footprint(info.accesses[tensor], extents) * info.bits_per_value[tensor]
-            bits[tensor] = max(bits.get(tensor, 0.0), own)
+        extents[plan.variables[info.name]] = plan.tiles[info.name].length
+        for tensor in info.accesses.keys() & plan.windows.keys():
+            size = footprint(info.accesses[tensor], extents) * info.bits_per_value[tensor]
+            bits[tensor] = max(bits.get(tensor, 0.0), size)
     return bits
 
 
@@ -216,24 +216,25 @@ def plan_form(spec: Spec, plan: WindowPlan) -> object:
     def renamed(names: Sequence[str]) -> tuple[int, ...]:
         return tuple(number.setdefault(name, len(number)) for name in names)
 
-    found: list[object] = [plan.times]
+    form: list[object] = [plan.times]
     for name in plan.einsums:
         info = spec.info.einsums[name]
         order = _alike_order(info, plan.variables[name])
-        found.append((renamed(order), [info.bounds[v] for v in order], plan.made[name]))
+        form.append((renamed(order), [info.bounds[v] for v in order], plan.tiles[name]))
         for tensor, access in info.accesses.items():
             terms = (
-                (sorted((number[v], a) for v, a in x.coefficients.items()), x.constant) for x in access.ranks.values()
+                (sorted((number[v], a) for v, a in affine.coefficients.items()), affine.constant)
+                for affine in access.ranks.values()
             )
-            found.append((tensor, sorted(terms)))
-    return repr(found)
+            form.append((tensor, sorted(terms)))
+    return repr(form)
 
 
-def _alike_order(info: EinsumInfo, own: str) -> list[str]:
+def _alike_order(info: EinsumInfo, variable: str) -> list[str]:
     """The variables of an Einsum: the given one, those that step a rank with it, others, alike ones together."""
     ranks = [affine.coefficients for access in info.accesses.values() for affine in access.ranks.values()]
-    beside = {v for terms in ranks if own in terms for v in terms}
-    return sorted(info.bounds, key=lambda v: (v != own, v not in beside, info.bounds[v], _uses(info, v)))
+    beside = {v for terms in ranks if variable in terms for v in terms}
+    return sorted(info.bounds, key=lambda v: (v != variable, v not in beside, info.bounds[v], _uses(info, v)))
 
 
 def _uses(info: EinsumInfo, variable: str) -> list[tuple[str, list[int], int]]:

@@ -43,7 +43,7 @@ def unrolled(spec: Spec, plan: WindowPlan, only_turns: bool = False) -> Spec:
     changed = []
     for einsum in workload.einsums:
         info = spec.info.einsums[einsum.name]
-        bounds = {**info.bounds, plan.variables[info.name]: plan.made[info.name].length, TURN: plan.times}
+        bounds = {**info.bounds, plan.variables[info.name]: plan.tiles[info.name].length, TURN: plan.times}
         ranks = {t: _ranks(plan, info, t) for t in info.accesses}
         changed.append(explicit_einsum(spec, einsum, bounds, ranks))
     return replace(
@@ -55,22 +55,22 @@ def unrolled(spec: Spec, plan: WindowPlan, only_turns: bool = False) -> Spec:
 
 def _ranks(plan: WindowPlan, info: EinsumInfo, tensor: str) -> dict[str, Affine]:
     """The indices of a tensor, by the position in this iteration's tile and the iteration."""
-    variable, line = plan.variables[info.name], plan.made[info.name]
-    found, exchanged = {}, tensor in plan.needed or info.accesses[tensor].output
+    variable, line = plan.variables[info.name], plan.tiles[info.name]
+    ranks, exchanged = {}, tensor in plan.windows or info.accesses[tensor].output
     for rank, affine in info.accesses[tensor].ranks.items():
         a = affine.coefficients.get(variable, 0)
         if not a:
-            found[rank] = affine
+            ranks[rank] = affine
         elif not exchanged:
             terms = {**affine.coefficients, TURN: a * line.step}
-            found[rank] = Affine(FrozenDict(terms), affine.constant + a * line.start)
+            ranks[rank] = Affine(FrozenDict(terms), affine.constant + a * line.start)
         else:
-            before = plan.needed[tensor].start if tensor in plan.needed else 0
-            shift = affine.constant + a * line.start - before if tensor in plan.needed else 0
-            found[rank] = Affine(affine.coefficients, shift)
+            before = plan.windows[tensor].start if tensor in plan.windows else 0
+            shift = affine.constant + a * line.start - before if tensor in plan.windows else 0
+            ranks[rank] = Affine(affine.coefficients, shift)
     if exchanged:
-        found[TURN.upper()] = Affine(FrozenDict({TURN: 1}))
-    return found
+        ranks[TURN.upper()] = Affine(FrozenDict({TURN: 1}))
+    return ranks
 
 
 def _constrained(architecture: arch.Architecture, only_turns: bool) -> arch.Architecture:
@@ -78,19 +78,19 @@ def _constrained(architecture: arch.Architecture, only_turns: bool) -> arch.Arch
     never = arch.WrittenComparison(expression=TURN, operator="==", value=1)
 
     def changed(nodes: tuple[Any, ...]) -> tuple[Any, ...]:
-        found = []
+        replaced = []
         for node in nodes:
             if isinstance(node, arch.Fork | arch.Parallel):
-                found.append(replace(node, nodes=changed(node.nodes)))
+                replaced.append(replace(node, nodes=changed(node.nodes)))
             else:
                 spatial = tuple(replace(d, loop_bounds=(*d.loop_bounds, never)) for d in node.spatial)
                 node = replace(node, spatial=spatial)
                 if only_turns and isinstance(node, arch.Memory):
-                    given = node.tensors.no_fused_loops
-                    barred = f"({given}) | ~{TURN}" if given else f"~{TURN}"
+                    written = node.tensors.no_fused_loops
+                    barred = f"({written}) | ~{TURN}" if written else f"~{TURN}"
                     node = replace(node, tensors=replace(node.tensors, no_fused_loops=barred))
-                found.append(node)
-        return tuple(found)
+                replaced.append(node)
+        return tuple(replaced)
 
     return replace(architecture, nodes=changed(architecture.nodes))
 
@@ -98,8 +98,8 @@ def _constrained(architecture: arch.Architecture, only_turns: bool) -> arch.Arch
 def _on_chip(architecture: arch.Architecture, plan: WindowPlan) -> arch.Architecture:
     """The architecture, whose outermost memory does not hold what the run exchanges."""
     outer = next(node for node in arch.flatten(architecture.nodes) if isinstance(node, arch.Memory))
-    given = outer.tensors.may_keep or ("All" if outer.tensors.keep is None else "Nothing")
-    allowed = f"({given}) - ({' | '.join(sorted(plan.needed))})"
+    may_keep = outer.tensors.may_keep or ("All" if outer.tensors.keep is None else "Nothing")
+    allowed = f"({may_keep}) - ({' | '.join(sorted(plan.windows))})"
     node = replace(outer, tensors=replace(outer.tensors, may_keep=allowed))
     return replace(architecture, nodes=tuple(node if n is outer else n for n in architecture.nodes))
 
@@ -118,12 +118,13 @@ def rolled(tree: LoopTree, plan: WindowPlan, cut: FirstCut = "outside") -> LoopT
     at = turns[0]
     while plan.kept and isinstance(nodes[at + 1], Temporal):  # nothing is held in between, so the order is free
         nodes[at], nodes[at + 1], at = nodes[at + 1], nodes[at], at + 1
-    kept: dict[str, str] = {}
-    below = tuple(_without_kept(node, plan.kept, kept) for node in nodes[at + 1 :])
-    if kept.keys() != plan.kept:
+    memories: dict[str, str] = {}
+    below = tuple(_without_kept(node, plan.kept, memories) for node in nodes[at + 1 :])
+    if memories.keys() != plan.kept:
         return None
     lifted = [
-        Storage(tensors=tuple(t for t in kept if kept[t] == m), component=m) for m in dict.fromkeys(kept.values())
+        Storage(tensors=tuple(t for t in memories if memories[t] == m), component=m)
+        for m in dict.fromkeys(memories.values())
     ]
     inside = _cut_first(tuple(n for n in below if n is not None), plan, cut)
     return LoopTree(nodes=(*nodes[:at], *lifted, window_loop(plan), *inside))
@@ -146,19 +147,19 @@ def window_loop(plan: WindowPlan) -> Temporal:
     )
 
 
-def _without_kept(node: Any, kept: frozenset[str], found: dict[str, str]) -> Any:
-    """The node without the outermost holders of tensors that are kept above the loop; their memories go to `found`."""
+def _without_kept(node: Any, kept: frozenset[str], memories: dict[str, str]) -> Any:
+    """The node without the outermost holders of tensors that are kept above the loop; their memories go to `memories`."""
     if isinstance(node, Sequential):
         branches = []
         for branch in node.nodes:
-            own = (_without_kept(one, kept, found) for one in branch.nodes)
-            branches.append(Nested(nodes=tuple(one for one in own if one is not None)))
+            remaining = (_without_kept(inner, kept, memories) for inner in branch.nodes)
+            branches.append(Nested(nodes=tuple(inner for inner in remaining if inner is not None)))
         return Sequential(nodes=tuple(branches))
     if not isinstance(node, Storage):
         return node
-    out = [t for t in node.tensors if t in kept and found.setdefault(t, node.component) == node.component]
-    left = tuple(t for t in node.tensors if t not in out)
-    return replace(node, tensors=left) if left else None
+    out = [t for t in node.tensors if t in kept and memories.setdefault(t, node.component) == node.component]
+    tensors = tuple(t for t in node.tensors if t not in out)
+    return replace(node, tensors=tensors) if tensors else None
 
 
 def _cut_first(nodes: tuple[Node, ...], plan: WindowPlan, cut: FirstCut) -> tuple[Node, ...]:
@@ -171,8 +172,10 @@ def _cut_first(nodes: tuple[Node, ...], plan: WindowPlan, cut: FirstCut) -> tupl
     tiling, variable = plan.tiling(users[0]), plan.variables[users[0]]
     if tiling.first <= tiling.tile:
         return nodes
-    own = (i for i, n in enumerate(nodes) if isinstance(n, Temporal | Spatial) and variable_in(n, users[0]) == variable)
-    first = next(own, None)
+    loops = (
+        i for i, n in enumerate(nodes) if isinstance(n, Temporal | Spatial) and variable_in(n, users[0]) == variable
+    )
+    first = next(loops, None)
     if cut == "not" and first is not None:
         return nodes
     at = 0 if cut == "outside" else len(nodes) - 1 if first is None else first

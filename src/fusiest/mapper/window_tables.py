@@ -17,7 +17,7 @@ class WindowTables:
     def __init__(self) -> None:
         self.tables: dict[object, Table] = {}
 
-    def known(self, spec: Spec, options: Options, exact: bool) -> dict[str, Table]:
+    def remembered(self, spec: Spec, options: Options, exact: bool) -> dict[str, Table]:
         """The tables of a spec that are there, by Einsum."""
         keys = _keys(spec, options, exact)
         return {name: self.tables[key] for name, key in keys.items() if key in self.tables}

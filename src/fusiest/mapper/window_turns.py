@@ -65,13 +65,13 @@ class TurnPlan:
         for i, name in enumerate(self.einsums[:-1]):
             tensor = spec.info.einsums[name].output
             level = self.levels[tensor]
-            made = itertools.takewhile(lambda plan, name=name: plan.tiling(name).windowed, self.loops[level:])  # type: ignore[misc]
+            windowed = itertools.takewhile(lambda plan, name=name: plan.tiling(name).windowed, self.loops[level:])  # type: ignore[misc]
             last = max(self.einsums.index(user) for user in spec.info.users[tensor])
-            cuts[i:last] = np.maximum(cuts[i:last], level + sum(1 for _ in made))
-        found: Ints = np.full((count, count), len(self.loops))
+            cuts[i:last] = np.maximum(cuts[i:last], level + sum(1 for _ in windowed))
+        common: Ints = np.full((count, count), len(self.loops))
         for i, j in itertools.combinations(range(count), 2):
-            found[i, j] = found[j, i] = cuts[i:j].min()
-        return found
+            common[i, j] = common[j, i] = cuts[i:j].min()
+        return common
 
     def rows(self, einsum: EinsumInfo) -> float:
         """How often all rows and columns of an Einsum are made, on average."""
@@ -121,8 +121,8 @@ def _turn_plan(
             return None
         for name in run[:-1]:
             tensor = spec.info.einsums[name].output
-            needed = loop.needed[tensor]
-            if tensor in kept and needed.length < needed.step:
+            window = loop.windows[tensor]
+            if tensor in kept and window.length < window.step:
                 return None  # above a loop nothing can be left out
         loops.append(loop)
     return TurnPlan(tuple(run), tuple(loops), FrozenDict(levels))
@@ -132,7 +132,7 @@ def _makes_again(plan: TurnPlan) -> bool:
     return any(
         line.length > line.step and plan.levels[tensor] > k
         for k, loop in enumerate(plan.loops)
-        for tensor, line in loop.needed.items()
+        for tensor, line in loop.windows.items()
     )
 
 
@@ -141,7 +141,7 @@ class TurnTables:
     """What was found so far, and how much more may be looked at."""
 
     rows: dict[object, TurnRows] = field(default_factory=dict)
-    left: int = MOST_IN_ALL
+    candidates_left: int = MOST_IN_ALL
     plans: int = 0
     """How many were looked at."""
 
@@ -177,8 +177,8 @@ class TurnSearches:
         compute = computes(part.require_arch())[0]
         nests = {}
         for name in plan.einsums:
-            own = part.info.einsums[name].bounds
-            loops: list[Node] = [Temporal(rank_variable=v, tile_shape=1) for v, bound in own.items() if bound > 1]
+            bounds = part.info.einsums[name].bounds
+            loops: list[Node] = [Temporal(rank_variable=v, tile_shape=1) for v, bound in bounds.items() if bound > 1]
             nests[name] = TurnNest(((),) * len(plan.loops), (*loops, Compute(einsum=name, component=compute)))
         try:
             parts = take_apart(part, turn_tree(part, plan, memory, nests))
@@ -196,11 +196,11 @@ class TurnSearches:
     ) -> Iterator[PartMapping]:
         tables = [self._table(part, plan, name, memory) for name in plan.einsums]
         together = TurnsTogether(plan.common_loops(part), bits, size)
-        for own in tables:
-            together.add(own.costs)
+        for table in tables:
+            together.add(table.costs)
         costs, rows = together.costs, together.rows
         for i in self._chosen(costs):
-            nests = {name: own.nest(int(r)) for name, own, r in zip(plan.einsums, tables, rows[i], strict=True)}
+            nests = {name: table.nest(int(r)) for name, table, r in zip(plan.einsums, tables, rows[i], strict=True)}
             mapping = evaluated_mapping(part, turn_tree(part, plan, memory, nests))
             if mapping is not None:
                 yield part_mapping(mapping, windows=True)
@@ -220,10 +220,10 @@ class TurnSearches:
         stops = frozenset(plan.levels[t] for t in exchanged)
         key = name, loops, exchanged, stops, alone
         if key not in self.tables.rows:
-            most = min(MOST_CANDIDATES, self.tables.left)
+            most = min(MOST_CANDIDATES, self.tables.candidates_left)
             asked = TurnsAsked(loops, memory, exchanged, stops, alone, self.options.imperfect, most)
-            found = self.tables.rows[key] = turn_rows(part, name, asked)
-            self.tables.left -= found.explored
+            table = self.tables.rows[key] = turn_rows(part, name, asked)
+            self.tables.candidates_left -= table.explored
         return self.tables.rows[key]
 
 
@@ -238,19 +238,19 @@ class TurnsTogether:
         self.loads: Floats = np.array([bits], np.float64)
         """Bits while each Einsum runs."""
 
-    def add(self, own: Floats) -> None:
+    def add(self, table: Floats) -> None:
         """The next Einsum, with each row of its table. Others see what it reserves above loops in which they take turns."""
-        if len(self.costs) * len(own) > MOST_ROWS:
+        if len(self.costs) * len(table) > MOST_ROWS:
             raise TooManyCandidates
         number = self.rows.shape[1]
-        i, j = np.repeat(np.arange(len(self.costs)), len(own)), np.tile(np.arange(len(own)), len(self.costs))
-        seen = np.column_stack([np.zeros(len(own)), own[:, 2:]])
+        i, j = np.repeat(np.arange(len(self.costs)), len(table)), np.tile(np.arange(len(table)), len(self.costs))
+        reserved = np.column_stack([np.zeros(len(table)), table[:, 2:]])
         depth = self.common[number].copy()
-        depth[number] = seen.shape[1] - 1
-        loads = self.loads[i] + seen[j][:, depth]
+        depth[number] = reserved.shape[1] - 1
+        loads = self.loads[i] + reserved[j][:, depth]
         fits = np.flatnonzero((loads <= self.size).all(axis=1))
         i, j, loads = i[fits], j[fits], loads[fits]
-        costs = self.costs[i] + own[j, :2]
+        costs = self.costs[i] + table[j, :2]
         best = pareto_rows(np.zeros(len(i), np.int64), np.column_stack([costs, *self._compared(loads, number)]))
         self.costs, self.loads = costs[best], loads[best]
         self.rows = np.column_stack([self.rows[i[best]], j[best]])
@@ -258,10 +258,10 @@ class TurnsTogether:
     def _compared(self, loads: Floats, last: int) -> list[Floats]:
         """Loads of Einsums to come, and the most of those before that will see the same."""
         groups: dict[bytes, Floats] = {}
-        for one in range(len(self.common)):
-            new = self.common[one, last + 1 :] if one <= last else self.common[one, : last + 1]
-            key = bytes([one <= last]) + new.tobytes()
-            groups[key] = np.maximum(groups[key], loads[:, one]) if key in groups else loads[:, one]
+        for einsum in range(len(self.common)):
+            new = self.common[einsum, last + 1 :] if einsum <= last else self.common[einsum, : last + 1]
+            key = bytes([einsum <= last]) + new.tobytes()
+            groups[key] = np.maximum(groups[key], loads[:, einsum]) if key in groups else loads[:, einsum]
         return list(groups.values())
 
 

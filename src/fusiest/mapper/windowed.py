@@ -116,7 +116,7 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress) -> Res
         try:
             search.search()
         finally:
-            result.mappings = search.known
+            result.mappings = search.mappings
     except OutOfTime:
         stopped = "time limit"
     except (KeyboardInterrupt, Interrupted):  # what is known without windows stays known
@@ -139,7 +139,7 @@ class _WindowSearch:
     say: Progress
     begin: float
     bounds: WindowBounds | None
-    known: list[Mapping]
+    mappings: list[Mapping]
     """The best so far."""
 
     def __post_init__(self) -> None:
@@ -157,7 +157,7 @@ class _WindowSearch:
             self.say(Step("windows", words))
             return
         attempts, tried = self._attempts(), 0
-        done = self._search_turns()
+        searched = self._search_turns()
         worse: dict[object, int] = {}
         if len(attempts) > MOST_ATTEMPTS:
             words = f"of {len(attempts)} plans up to {MOST_ATTEMPTS} are tried, the most promising first"
@@ -166,7 +166,7 @@ class _WindowSearch:
             if tried == MOST_ATTEMPTS or self._over() or self._is_best():
                 break
             plan, run = attempt.plans[0], attempt.run
-            if run in done:
+            if run in searched:
                 continue
             kind = run, plan.variables[run[-1]]
             if worse.get(kind, 0) >= MOST_WORSE or not self._promises(attempt.least):
@@ -181,7 +181,7 @@ class _WindowSearch:
 
     def _search_turns(self) -> set[tuple[str, ...]]:
         """Search short runs exactly; those for which no plan could add anything."""
-        done: set[tuple[str, ...]] = set()
+        searched: set[tuple[str, ...]] = set()
         tables = TurnTables()
         for run in sorted(self.least, key=len, reverse=True):
             if self._over() or self._is_best():
@@ -192,15 +192,15 @@ class _WindowSearch:
             options = dataclasses.replace(self._inner(len(run) == len(self.names)), windows=self.options.windows)
             searches, least = TurnSearches(self.spec, options, tables), self.least[run]
             try:
-                for found in searches.best(run, lambda plan, least=least: self._promises_turns(least, plan)):  # type: ignore[misc]
-                    self._add(run, found)
+                for parts in searches.best(run, lambda plan, least=least: self._promises_turns(least, plan)):  # type: ignore[misc]
+                    self._add(run, parts)
                     if self._over() or self._is_best():
-                        return done
+                        return searched
             except TooManyCandidates:
                 continue
             if not other_common_variables(self.spec, run):
-                done.add(run)
-        return done
+                searched.add(run)
+        return searched
 
     def _promises_turns(self, least: Least, plan: TurnPlan) -> bool:
         if self.bounds is None:
@@ -216,24 +216,24 @@ class _WindowSearch:
 
     def _attempts(self) -> list[WindowAttempt]:
         """All plans, by what they cost at least; those in which windows fit with the fewest iterations first."""
-        found = []
+        attempts = []
         for run in window_runs(self.spec):
             self.least[run] = least = self.bounds.of_run(run) if self.bounds is not None else NOTHING
             if not self._promises(least):
                 continue
-            seen: set[object] = set()
+            forms: set[object] = set()
             plans = window_plans(self.spec, run)
             for _, alike in itertools.groupby(plans, lambda p: (p.variables[p.einsums[-1]], p.times)):
-                own = tuple(alike)
-                if (form := plan_form(self.spec, own[-1])) in seen:  # columns like rows
+                same_loop = tuple(alike)
+                if (form := plan_form(self.spec, same_loop[-1])) in forms:  # columns like rows
                     continue
-                seen.add(form)
-                more = [least if self.bounds is None else self.bounds.of_plan(least, plan) for plan in own]
-                best = more[0]
-                for one in more[1:]:
-                    best |= one
-                found.append(WindowAttempt(run, own, best))
-        return sorted(found, key=self._order)
+                forms.add(form)
+                bounds = [least if self.bounds is None else self.bounds.of_plan(least, plan) for plan in same_loop]
+                best = bounds[0]
+                for bound in bounds[1:]:
+                    best |= bound
+                attempts.append(WindowAttempt(run, same_loop, best))
+        return sorted(attempts, key=self._order)
 
     def _order(self, attempt: WindowAttempt) -> tuple[float, int, float, int]:
         score = 0.0 if self.bounds is None else self.bounds.score(attempt.least)
@@ -241,17 +241,17 @@ class _WindowSearch:
         return score, -len(attempt.run), too_large, attempt.plans[0].times
 
     def _promises(self, least: Least) -> bool:
-        return self.bounds is None or not self.known or self.bounds.promises(least, self.known)
+        return self.bounds is None or not self.mappings or self.bounds.promises(least, self.mappings)
 
     def _is_best(self) -> bool:
-        return self.bounds is not None and self.bounds.is_met(self.known)
+        return self.bounds is not None and self.bounds.is_met(self.mappings)
 
-    def _add(self, run: Sequence[str], found: Sequence[PartMapping]) -> bool:
+    def _add(self, run: Sequence[str], parts: Sequence[PartMapping]) -> bool:
         """Note what was found for a run, alone and between what is before and after it; whether it is better than before."""
         first = self.names.index(run[0])
         span = first, first + len(run)
         old = self.windowed.get(span, [])
-        self.windowed[span] = best_parts([*old, *found])
+        self.windowed[span] = best_parts([*old, *parts])
         new = [part for part in self.windowed[span] if part not in old]
         if new:
             before, after = self._plain(0, span[0]), self._plain(span[1], len(self.names))
@@ -261,16 +261,16 @@ class _WindowSearch:
     def _note(self, parts: Sequence[PartMapping]) -> None:
         """Whole mappings that are better than known ones."""
         better = [part for part in best_parts(parts) if part.windows and not self._is_beaten(part)]
-        found = [mapping for part in better if (mapping := joined_parts(self.spec, part)) is not None]
-        if found:
-            self.known = best_of([*self.known, *found], self.options)
+        mappings = [mapping for part in better if (mapping := joined_parts(self.spec, part)) is not None]
+        if mappings:
+            self.mappings = best_of([*self.mappings, *mappings], self.options)
 
     def _is_beaten(self, part: PartMapping) -> bool:
         objective = self.options.minimized
         if objective.is_front:
-            return any(m.energy <= part.energy and m.latency <= part.latency for m in self.known)
+            return any(m.energy <= part.energy and m.latency <= part.latency for m in self.mappings)
         score = objective.score_of(part.energy, part.latency)
-        return any(objective.score_of(m.energy, m.latency) < score for m in self.known)
+        return any(objective.score_of(m.energy, m.latency) < score for m in self.mappings)
 
     def _whole(self) -> list[PartMapping]:
         """The best ways to put runs with windows and parts without in a row."""
@@ -278,12 +278,12 @@ class _WindowSearch:
         ends = {len(self.names), *(start for start, _ in self.windowed)}
         best: dict[int, list[PartMapping]] = {0: [NO_PART]}
         for end in range(1, len(self.names) + 1) if len(self.windowed) > 1 else ():
-            options = [(start, parts) for (start, own), parts in self.windowed.items() if own == end and start in best]
+            options = [(start, parts) for (start, to), parts in self.windowed.items() if to == end and start in best]
             if end in ends:
                 options += [(s, self._plain(s, end)) for s in sorted(starts) if s < end and s in best]
-            both = [in_a_row(one, two) for start, parts in options for one in best[start] for two in parts]
-            if both:
-                best[end] = best_parts(both)
+            joined = [in_a_row(before, after) for start, parts in options for before in best[start] for after in parts]
+            if joined:
+                best[end] = best_parts(joined)
         return best.get(len(self.names), [])
 
     def _planned(self, attempt: WindowAttempt) -> Iterable[PartMapping]:
@@ -298,23 +298,23 @@ class _WindowSearch:
         options = self._inner(len(attempt.run) == len(self.names))
         seen: set[LoopTree] = set()
         for plan in dict.fromkeys(searched) if wanted else ():
-            found = self._unrolled(plan, options)
-            written = list(self._written_all(found, wanted, part, options, seen))
+            mappings = self._unrolled(plan, options)
+            written = list(self._written_all(mappings, wanted, part, options, seen))
             yield from written
-            least, best = (min((m.energy for m in own), default=np.inf) for own in (found, written))
+            least, best = (min((m.energy for m in group), default=np.inf) for group in (mappings, written))
             if plan.kept and best > least * _ALIKE:
                 yield from self._written_all(self._for_all_sizes(plan, options), wanted, part, options, seen)
 
     def _written_all(
-        self, found: Sequence[Mapping], plans: Sequence[WindowPlan], part: Spec, options: Options, seen: set[LoopTree]
+        self, mappings: list[Mapping], plans: Sequence[WindowPlan], part: Spec, options: Options, seen: set[LoopTree]
     ) -> Iterator[PartMapping]:
         """Each mapping with the windows of each plan; if one is wanted, until what the search said is no better."""
         objective, best = options.minimized, np.inf
 
-        def score(one: Mapping | PartMapping) -> float:
-            return objective.score_of(one.energy, one.latency)
+        def score(costed: Mapping | PartMapping) -> float:
+            return objective.score_of(costed.energy, costed.latency)
 
-        for mapping in sorted(found, key=score):
+        for mapping in sorted(mappings, key=score):
             if not objective.is_front and score(mapping) >= best:
                 break
             for written in self._written(mapping, plans, part, seen):
@@ -345,7 +345,7 @@ class _WindowSearch:
         """What is found for a plan."""
         loops = options.max_fused_loops
         loops = MOST_FUSED_LOOPS if loops is None else min(loops, MOST_FUSED_LOOPS)
-        return self._found(
+        return self._find(
             unrolled(self.spec, plan), dataclasses.replace(options, max_fused_loops=loops), self.searches.quick
         )
 
@@ -353,14 +353,14 @@ class _WindowSearch:
         """The same, for kept tensors, which need more space than the search knows."""
         alone = unrolled(self.spec, plan, only_turns=True)
         memories: list[str | None] = [m for m in shared_memories(alone) if m not in large_enough(alone)]
-        return self._found(alone, dataclasses.replace(options, usage=(memories or [None])[-1]), self.searches.quick)
+        return self._find(alone, dataclasses.replace(options, usage=(memories or [None])[-1]), self.searches.quick)
 
-    def _found(self, spec: Spec, options: Options, search: TableSearch) -> list[Mapping]:
+    def _find(self, spec: Spec, options: Options, search: TableSearch) -> list[Mapping]:
         try:
-            tables = self.tables.known(spec, options, search is self.searches.exact)
-            found = search(spec, options, tables)
+            tables = self.tables.remembered(spec, options, search is self.searches.exact)
+            mappings = search(spec, options, tables)
             self.tables.keep(spec, options, tables, search is self.searches.exact)
-            return found
+            return mappings
         except (NoMapping, SpecError):  # nothing fits, or it is too large to search
             return []
 
@@ -369,15 +369,15 @@ class _WindowSearch:
         if start == end:
             return [NO_PART]
         if (start, end) not in self.plain:
-            found = self._found(part_of(self.spec, self.names[start:end]), self._inner(False), self.searches.exact)
-            self.plain[start, end] = [part_mapping(m, windows=False) for m in found]
+            mappings = self._find(part_of(self.spec, self.names[start:end]), self._inner(False), self.searches.exact)
+            self.plain[start, end] = [part_mapping(m, windows=False) for m in mappings]
         return self.plain[start, end]
 
     def _inner(self, whole: bool) -> Options:
         objective = self.options.objective if whole else objective_of_parts(self.options)
         limit = self.options.time_limit
-        left = None if limit is None else max(1.0, self.begin + limit - time.perf_counter())
-        return dataclasses.replace(self.options, objective=objective, windows="none", time_limit=left)
+        seconds = None if limit is None else max(1.0, self.begin + limit - time.perf_counter())
+        return dataclasses.replace(self.options, objective=objective, windows="none", time_limit=seconds)
 
     def _over(self) -> bool:
         limit = self.options.time_limit
