@@ -94,14 +94,14 @@ def test_ends_do_not_grow_from_row_to_row() -> None:
 def test_many_variables_in_one_row_cost_as_many_steps() -> None:
     names = [f"v{i}" for i in range(100)]
     steps = bounds_budget()
-    before = steps.left
+    before = steps.remaining
     bounding_box(rows("0 <= " + " + ".join(names), *(f"0 <= {v}" for v in names)), names, steps)
-    assert before - steps.left == 2 * 200
+    assert before - steps.remaining == 2 * 200
 
 
 def test_all_einsums_take_from_the_same_steps() -> None:
     steps = bounds_budget()
-    steps.left = 10
+    steps.remaining = 10
     bounding_box(rows("0 <= p < 3"), ["p"], steps)
     bounding_box(rows("0 <= p < 3"), ["p"], steps)
     with pytest.raises(SpecError, match="too intricate"):

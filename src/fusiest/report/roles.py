@@ -49,7 +49,7 @@ def _input_role(info: WorkloadInfo, tensor: str, common: frozenset[str]) -> Role
 
 def _named(einsum: EinsumInfo, name: str) -> frozenset[str]:
     """The tensors that a rename of this name stands for."""
-    rename = einsum.names.own.get(name)
+    rename = einsum.names.local.get(name)
     return rename.members if isinstance(rename, NameSet) else frozenset()
 
 

@@ -137,14 +137,14 @@ class Constraint:
 @functools.lru_cache(maxsize=4096)
 def _inequalities(text: str) -> tuple[Affine, ...]:
     tree = parse_expression(text)
-    found: list[Affine] = []
-    for part in tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]:
-        if not isinstance(part, ast.Compare):
+    inequalities: list[Affine] = []
+    for conjunct in tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]:
+        if not isinstance(conjunct, ast.Compare):
             raise SpecError(f"'{shown(text)}' is not a constraint such as '0 <= m < 128'", text)
-        sides = [part.left, *part.comparators]
-        for left, operator, right in zip(sides, part.ops, sides[1:], strict=False):
-            found += _inequality(_affine(left, text), operator, _affine(right, text), text)
-    return tuple(found)
+        sides = [conjunct.left, *conjunct.comparators]
+        for left, operator, right in zip(sides, conjunct.ops, sides[1:], strict=False):
+            inequalities += _inequality(_affine(left, text), operator, _affine(right, text), text)
+    return tuple(inequalities)
 
 
 def _inequality(left: _Terms, operator: ast.cmpop, right: _Terms, text: str) -> list[Affine]:

@@ -136,22 +136,22 @@ def _share_out(
     producers: Mapping[str, tuple[str, ...]],
 ) -> None:
     """Enter how several producers of a tensor share it out."""
-    found: dict[str, dict[str, SharedOut]] = {}
+    by_user: dict[str, dict[str, SharedOut]] = {}
     for tensor, names in producers.items():
         if len(names) > 1:
-            own = [infos[name] for name in names]
-            for info in own:
+            producing = [infos[name] for name in names]
+            for info in producing:
                 if info.is_copy_operation:
                     raise SpecError(
                         f"tensor {tensor} is made by several Einsums, and {info.name} is a copy, which shares its space with "
                         "its source; leave is_copy_operation out",
                         tensor,
                     )
-            makers = [written(info.name, tensor, info.accesses[tensor].ranks, info.bounds) for info in own]
-            parts = shared_out(tensor, makers, spaces.rank_sizes(makers[0].ranges))
+            makers = [written(info.name, tensor, info.accesses[tensor].ranks, info.bounds) for info in producing]
+            sharing = shared_out(tensor, makers, spaces.rank_sizes(makers[0].ranges))
             for user in users[tensor]:
-                found.setdefault(user, {})[tensor] = parts
-    for user, tensors in found.items():
+                by_user.setdefault(user, {})[tensor] = sharing
+    for user, tensors in by_user.items():
         infos[user] = replace(infos[user], shared_out=FrozenDict(tensors))
 
 
@@ -160,11 +160,11 @@ def _elsewhere(
 ) -> dict[str, SetKind]:
     """What is named anywhere in the workload."""
     indices = [item for e in workload.einsums for a in e.tensor_accesses for item in a.projection.items()]
-    found: dict[str, SetKind] = {str(rank): "variable" for rank, _ in indices}
-    found.update({str(v): "variable" for _, index in indices for v in index.variables})
-    found.update({str(rename.name): "tensor" for table in tables.values() for rename in table})
-    found.update({str(tensor): "tensor" for tensor in users})
-    return found
+    kinds: dict[str, SetKind] = {str(rank): "variable" for rank, _ in indices}
+    kinds.update({str(v): "variable" for _, index in indices for v in index.variables})
+    kinds.update({str(rename.name): "tensor" for table in tables.values() for rename in table})
+    kinds.update({str(tensor): "tensor" for tensor in users})
+    return kinds
 
 
 def _universe(einsum: Einsum, bounds: Mapping[str, object], bits: Mapping[str, int | float]) -> Universe:
@@ -195,17 +195,17 @@ def _resolve(
     for rename in renames:
         if rename.name in users:
             raise SpecError(f"rename {rename.name} is also the name of a tensor; choose another", rename.name)
-        found = name_set(rename.source, names, f"rename {rename.name}")
+        renamed = name_set(rename.source, names, f"rename {rename.name}")
         if rename.expected_count is not None:
             expected = number(rename.expected_count, names, "expected_count")
-            if len(found) != expected:
+            if len(renamed) != expected:
                 raise SpecError(
-                    f"rename {rename.name} stands for {len(found)} {found.kind}s in Einsum {einsum.name} "
-                    f"({', '.join(sorted(found.members)) or 'none'}), expected {expected}; "
+                    f"rename {rename.name} stands for {len(renamed)} {renamed.kind}s in Einsum {einsum.name} "
+                    f"({', '.join(sorted(renamed.members)) or 'none'}), expected {expected}; "
                     f"set it there with renames: {{{rename.name}: …}}",
                     rename.source,
                 )
-        names.own[rename.name] = found
+        names.local[rename.name] = renamed
     marked = NameSet(frozenset(str(a.name) for a in einsum.tensor_accesses if a.persistent), names.universe)
     persistent = tensor_set(workload.persistent_tensors, names, "persistent_tensors") | marked
     names = names.extended({"Persistent": persistent})
@@ -213,7 +213,7 @@ def _resolve(
     universe = _universe(einsum, bounds, bits)
     rebound = {
         name: NameSet(value.members, universe, value.kind)
-        for name, value in names.own.items()
+        for name, value in names.local.items()
         if isinstance(value, NameSet)
     }
     return EinsumInfo(

@@ -312,14 +312,14 @@ _NOT_SUPPORTED = {
 
 
 def _read_nodes(node: YamlNode, what: str) -> tuple[ArchitectureNode, ...]:
-    def some(item: YamlNode, what: str) -> tuple[ArchitectureNode, ...]:
+    def read_item(item: YamlNode, what: str) -> tuple[ArchitectureNode, ...]:
         if item.tag in _NOT_SUPPORTED:
             raise SpecError(f"{item.tag} is not supported; {_NOT_SUPPORTED[item.tag]}", item.source)
         if item.tag == "!Hierarchical":
             return _read_nodes(f.only_fields(item, item.tag, "nodes")["nodes"], "nodes")
         return (f.read_tagged(item, (Memory, TollStation, ComputeUnit, Container, Fork, Parallel), "arch"),)
 
-    return tuple(one for part in f.read_list(node, what, some) for one in part)
+    return tuple(child for group in f.read_list(node, what, read_item) for child in group)
 
 
 Nodes = Annotated[tuple[ArchitectureNode, ...], Reader(_read_nodes, "list of nodes")]
@@ -377,14 +377,14 @@ def path_nodes(nodes: tuple[ArchitectureNode, ...], compute: str) -> list[Contai
 
 def beside(nodes: tuple[ArchitectureNode, ...]) -> dict[str, frozenset[str]]:
     """For each memory in a `!Parallel`, the others in it."""
-    found: dict[str, frozenset[str]] = {}
+    neighbours: dict[str, frozenset[str]] = {}
     for node in nodes:
         if isinstance(node, Fork):
-            found |= beside(node.nodes)
+            neighbours |= beside(node.nodes)
         elif isinstance(node, Parallel):
             names = frozenset(str(memory.name) for memory in flatten(node.nodes))
-            found |= {name: names - {name} for name in names}
-    return found
+            neighbours |= {name: names - {name} for name in names}
+    return neighbours
 
 
 def computes(architecture: Architecture) -> list[str]:

@@ -42,10 +42,10 @@ _BOUND: weakref.WeakKeyDictionary[Spec, dict[tuple[str, str], Path]] = weakref.W
 
 def bind(spec: Spec, einsum: str, compute: str) -> Path:
     """Evaluate the nodes on the path of a compute for an Einsum."""
-    known = _BOUND.setdefault(spec, {})
-    if (einsum, compute) not in known:
-        known[einsum, compute] = _bind(spec, einsum, compute)
-    return known[einsum, compute]
+    paths = _BOUND.setdefault(spec, {})
+    if (einsum, compute) not in paths:
+        paths[einsum, compute] = _bind(spec, einsum, compute)
+    return paths[einsum, compute]
 
 
 def _bind(spec: Spec, einsum: str, compute: str) -> Path:
@@ -114,13 +114,13 @@ def _bind_node(node: arch.Container, info: EinsumInfo, names: EinsumNames) -> Bo
 
 def _attributes(node: arch.Component, names: EinsumNames) -> FrozenDict[str, object]:
     """What `total_latency` uses besides its actions: variables, sets and the component's own figures."""
-    own: dict[str, object] = {}
+    attributes: dict[str, object] = {}
     for name in names_in(node.total_latency or ""):
         if name in _LATENCY_FIGURES and getattr(node, name, None) is not None:
-            own[name] = evaluate_expression(getattr(node, name), names)
+            attributes[name] = evaluate_expression(getattr(node, name), names)
         elif name in names:
-            own[name] = names[name]
-    return FrozenDict(own)
+            attributes[name] = names[name]
+    return FrozenDict(attributes)
 
 
 _LATENCY_FIGURES = ("size", "leak_power", "area", "n_parallel_instances", "energy_scale", "throughput_scale",
@@ -132,15 +132,15 @@ def _figure(
 ) -> int | float:
     """A number that a component or one of its actions gives; if it does not, its class does. `bits` an action moves."""
     owner = action if action is not None else node
-    given = getattr(owner, name)
-    if given is not None:
-        with_unit = read_quantity(given) if isinstance(given, str) else None
+    figure = getattr(owner, name)
+    if figure is not None:
+        with_unit = read_quantity(figure) if isinstance(figure, str) else None
         if action is None or with_unit is None or not with_unit.unit.per_bit:
             return _checked(owner, name, names)
         if bits is None or "compute" in node.ACTIONS:
-            why = "moves none" if "compute" in node.ACTIONS else "moves different numbers of them, by tensor"
+            reason = "moves none" if "compute" in node.ACTIONS else "moves different numbers of them, by tensor"
             raise SpecError(
-                f"{name} '{given}' counts bits, but {action.name} of {node.name} {why}; say it per action", given
+                f"{name} '{figure}' counts bits, but {action.name} of {node.name} {reason}; say it per action", figure
             )
         return with_unit.value * bits if name == "energy" else with_unit.value / bits
     if action is not None and name == "throughput" and action.latency is not None:
@@ -171,8 +171,8 @@ def _product(
     """A figure times its scales, if that is still a number that can be counted with."""
     result = math.prod(scales, start=_figure(node, name, names, action, bits))
     if result and not SMALLEST <= result <= LARGEST and result != math.inf:
-        what = f"{name} of {node.name}" + (f" {action.name}" if action else "")
-        raise SpecError(f"{what} is too {'small' if result < 1 else 'large'} with all its scales", node.name)
+        figure = f"{name} of {node.name}" + (f" {action.name}" if action else "")
+        raise SpecError(f"{figure} is too {'small' if result < 1 else 'large'} with all its scales", node.name)
     return result
 
 
@@ -189,21 +189,21 @@ def missing_figures(node: arch.Component) -> list[str]:
     """The figures that a component does not give."""
     missing = ["leak_power"] if node.leak_power is None else []
     for name in node.ACTIONS:
-        own = node.action(name)
-        missing += [f"actions {name}.energy"] * (own.energy is None)
-        missing += [f"actions {name}.throughput"] * (own.throughput is None and own.latency is None)
+        action = node.action(name)
+        missing += [f"actions {name}.energy"] * (action.energy is None)
+        missing += [f"actions {name}.throughput"] * (action.throughput is None and action.latency is None)
     return missing
 
 
 def _bind_dimension(node: arch.Container, dimension: arch.Dimension, names: EinsumNames) -> BoundDimension:
-    what = f"{node.name}.{dimension.name}"
+    label = f"{node.name}.{dimension.name}"
     may_reuse = next(text for text in (dimension.may_reuse, dimension.reuse, "All") if text is not None)
     return BoundDimension(
         component=str(node.name),
         name=str(dimension.name),
         fanout=int(_checked(dimension, "fanout", names)),
-        may_reuse=tensor_set(may_reuse, names, f"may_reuse of {what}").members,
-        reuse=tensor_set(dimension.reuse or "Nothing", names, f"reuse of {what}").members,
+        may_reuse=tensor_set(may_reuse, names, f"may_reuse of {label}").members,
+        reuse=tensor_set(dimension.reuse or "Nothing", names, f"reuse of {label}").members,
         loop_bounds=tuple(bind_comparison(c, names) for c in dimension.loop_bounds),
         min_usage=_checked(dimension, "min_usage", names),
         usage_scale=_checked(dimension, "usage_scale", names),
@@ -221,8 +221,8 @@ def _bind_action(
 ) -> BoundAction:
     action = node.action(name)
 
-    def both_scales(what: str) -> float:
-        return _figure(node, what, names) * _figure(node, what, names, action)
+    def both_scales(scale: str) -> float:
+        return _figure(node, scale, names) * _figure(node, scale, names, action)
 
     bits_per_action = _first_per_tensor(node, action, "bits_per_action", info, names)
     values = _first_per_tensor(node, action, "values_per_action", info, names)
@@ -252,18 +252,18 @@ def _same_bits(node: arch.Component, action: Action, names: EinsumNames, moved: 
         return (
             _checked(owner, "bits_per_action", names) if isinstance(owner.bits_per_action, (int, float, str)) else 1.0
         )
-    return moved[0] if all(math.isclose(moved[0], other) for other in moved) else None
+    return moved[0] if all(math.isclose(moved[0], bits) for bits in moved) else None
 
 
 def raw_figures(node: arch.Component, info: EinsumInfo, names: EinsumNames) -> dict[str, float]:
     """Area, leakage, and energy and throughput of each action (`read.energy`), before they are scaled."""
     bound = _bind_node(node, info, names)
     fixed = ("area", "leak_power") if _has_area(node) else ("leak_power",)
-    found = {name: float(_figure(node, name, names)) for name in fixed}
+    figures = {name: float(_figure(node, name, names)) for name in fixed}
     for name, bound_action in bound.actions.items():
-        for what in ("energy", "throughput"):
-            found[f"{name}.{what}"] = float(_figure(node, what, names, node.action(name), bound_action.bits))
-    return found
+        for figure in ("energy", "throughput"):
+            figures[f"{name}.{figure}"] = float(_figure(node, figure, names, node.action(name), bound_action.bits))
+    return figures
 
 
 def _first_per_tensor(
@@ -285,14 +285,14 @@ def _per_tensor(owner: object, field_name: str, info: EinsumInfo, names: EinsumN
 def _bind_direction(node: arch.TollStation, names: EinsumNames) -> FrozenDict[str, str]:
     if isinstance(node.direction, str):
         return FrozenDict(dict.fromkeys(names.universe.tensors, str(node.direction)))
-    found = {t: str(value) for t, (value, _) in by_set(node.direction, names, names.universe).items()}
+    directions = {t: str(value) for t, (value, _) in by_set(node.direction, names, names.universe).items()}
     for tensor in names.universe.tensors:
-        if tensor not in found:
+        if tensor not in directions:
             raise SpecError(
                 f"direction of {node.name} does not say where tensor {tensor} goes; add Other: …",
                 next(iter(node.direction), node.name),
             )
-    return FrozenDict(found)
+    return FrozenDict(directions)
 
 
 def _checked(owner: object, field_name: str, names: EinsumNames, value: Any = None) -> int | float:

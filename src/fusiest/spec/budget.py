@@ -17,15 +17,15 @@ class Budget:
     fusiest.errors.SpecError: too much
     """
 
-    __slots__ = ("left", "message", "outer")
+    __slots__ = ("message", "outer", "remaining")
 
     def __init__(self, steps: int, message: str) -> None:
-        self.left, self.message, self.outer = steps, message, _CURRENT.get()
+        self.remaining, self.message, self.outer = steps, message, _CURRENT.get()
 
     def spend(self, steps: int = 1, at: str | None = None) -> None:
         """Take steps, or raise."""
-        self.left -= steps
-        if self.left < 0:
+        self.remaining -= steps
+        if self.remaining < 0:
             raise SpecError(self.message, at)
         if self.outer is not None:
             self.outer.spend(steps, at)

@@ -63,10 +63,10 @@ class ClassAction:
 
 def _read_attribute(node: YamlNode, what: str) -> ClassAttribute:
     if isinstance(node, MapNode):
-        found: ClassAttribute = f.read_tagless(node, ClassAttribute, what)
+        attribute: ClassAttribute = f.read_tagless(node, ClassAttribute, what)
     else:
-        found = ClassAttribute(default=read_variable(node, what))
-    return replace(found, default=None) if found.default == REQUIRED else found
+        attribute = ClassAttribute(default=read_variable(node, what))
+    return replace(attribute, default=None) if attribute.default == REQUIRED else attribute
 
 
 def _read_part(node: YamlNode, what: str) -> FrozenDict[str, VariableValue]:
@@ -111,99 +111,109 @@ class WrittenClass:
             raise FieldError("name", f"class {self.name} says twice what {name} is", name)
 
 
-def compiled(written: Iterable[WrittenClass], group: str = "Own") -> dict[str, ComponentClass]:
+def compiled(entries: Iterable[WrittenClass], group: str = "Own") -> dict[str, ComponentClass]:
     """Classes by their `key`; one may use others of the same file, library classes and built-in ones."""
-    own: dict[str, ComponentClass] = {}
-    texts = list(written)
-    if not texts:
-        return own
+    classes: dict[str, ComponentClass] = {}
+    listed = list(entries)
+    if not listed:
+        return classes
     from fusiest.components import find_class, key  # most specs have no classes of their own
 
-    for one in texts:
-        if key(one.name) in own:
-            raise SpecError(f"two component classes are named {one.name}", one.name)
-        own[key(one.name)] = _class(one, own, group)
-    by_key, checked = {key(one.name): one for one in texts}, set[str]()
-    for one in texts:
-        _check_parts(one, by_key, (), checked)
-        for part in one.parts.values():
-            find_class(str(part["class"]), own)
-    return own
+    for written in listed:
+        if key(written.name) in classes:
+            raise SpecError(f"two component classes are named {written.name}", written.name)
+        classes[key(written.name)] = _class(written, classes, group)
+    by_key, checked = {key(written.name): written for written in listed}, set[str]()
+    for written in listed:
+        _check_parts(written, by_key, (), checked)
+        for part in written.parts.values():
+            find_class(str(part["class"]), classes)
+    return classes
 
 
-def _class(one: WrittenClass, own: Mapping[str, ComponentClass], group: str) -> ComponentClass:
+def _class(written: WrittenClass, classes: Mapping[str, ComponentClass], group: str) -> ComponentClass:
     from fusiest.components import ComponentClass
 
-    attributes = tuple(_attribute(name, given) for name, given in one.attributes.items())
+    attributes = tuple(_attribute(name, declared) for name, declared in written.attributes.items())
     return ComponentClass(
-        name=str(one.name),
+        name=str(written.name),
         group=group,
-        meaning=one.meaning or "a class of a file",
+        meaning=written.meaning or "a class of a file",
         attributes=attributes,
-        actions=tuple(str(action.name) for action in one.actions),
-        source=one.source,
-        cost=partial(_cost, one, own),
-        formula="; ".join(f"{action.name}: {action.energy} J" for action in one.actions),
-        error=one.error,
-        moves_bits="width" in one.attributes,
+        actions=tuple(str(action.name) for action in written.actions),
+        source=written.source,
+        cost=partial(_cost, written, classes),
+        formula="; ".join(f"{action.name}: {action.energy} J" for action in written.actions),
+        error=written.error,
+        moves_bits="width" in written.attributes,
     )
 
 
-def _attribute(name: str, given: ClassAttribute) -> Attribute:
+def _attribute(name: str, declared: ClassAttribute) -> Attribute:
     from fusiest.components import Attribute
 
-    low, high = (number(v, {}, name) for v in (given.low, given.high))
+    low, high = (number(v, {}, name) for v in (declared.low, declared.high))
     if name == "tech_node":
         low, high = max(low, NODE_RANGE[0]), min(high, NODE_RANGE[1])
-    default = given.default if isinstance(given.default, (int, float, bool)) else None
+    default = declared.default if isinstance(declared.default, (int, float, bool)) else None
     return Attribute(
-        name, given.meaning, given.unit, low, high, default, given.required, zero=True, anything=name != "tech_node"
+        name,
+        declared.meaning,
+        declared.unit,
+        low,
+        high,
+        default,
+        declared.required,
+        zero=True,
+        anything=name != "tech_node",
     )
 
 
 def _check_parts(
-    one: WrittenClass, written: Mapping[str, WrittenClass], users: tuple[str, ...], checked: set[str]
+    written: WrittenClass, by_key: Mapping[str, WrittenClass], users: tuple[str, ...], checked: set[str]
 ) -> None:
     """No class may lead back to itself."""
     from fusiest.components import key
 
-    if one.name in users:
-        raise SpecError(f"component class {circle(users, str(one.name))}", one.name)
+    if written.name in users:
+        raise SpecError(f"component class {circle(users, str(written.name))}", written.name)
     if len(users) > MOST_PARTS:
-        raise SpecError(f"component classes use each other more than {MOST_PARTS} deep", one.name)
-    for part in one.parts.values() if one.name not in checked else ():
-        inner = written.get(key(str(part["class"])))
+        raise SpecError(f"component classes use each other more than {MOST_PARTS} deep", written.name)
+    for part in written.parts.values() if written.name not in checked else ():
+        inner = by_key.get(key(str(part["class"])))
         if inner is not None:
-            _check_parts(inner, written, (*users, str(one.name)), checked)
-    checked.add(one.name)
+            _check_parts(inner, by_key, (*users, str(written.name)), checked)
+    checked.add(written.name)
 
 
-_LEFT: ContextVar[list[int] | None] = ContextVar("parts_left", default=None)
+_ESTIMATES_LEFT: ContextVar[list[int] | None] = ContextVar("parts_left", default=None)
 """How many parts may still be estimated for the component at hand."""
 
 
-def _cost(one: WrittenClass, own: Mapping[str, ComponentClass], attributes: Attributes) -> Figures:
+def _cost(written: WrittenClass, classes: Mapping[str, ComponentClass], attributes: Attributes) -> Figures:
     """The costs of a component of a written class."""
     from fusiest.components import Figures
 
-    token = _LEFT.set([MOST_ESTIMATES]) if _LEFT.get() is None else None
+    token = _ESTIMATES_LEFT.set([MOST_ESTIMATES]) if _ESTIMATES_LEFT.get() is None else None
     try:
-        scope = _Scope(one, own, attributes)
-        actions = {str(action.name): _action(one, action, scope) for action in one.actions}
-        area, leak = (number(getattr(one, name), scope, f"{name} of {one.name}") for name in ("area", "leak_power"))
-        chosen = {name: scope[name] for name in one.attributes if name not in attributes}
+        scope = _Scope(written, classes, attributes)
+        actions = {str(action.name): _action(written, action, scope) for action in written.actions}
+        area, leak = (
+            number(getattr(written, name), scope, f"{name} of {written.name}") for name in ("area", "leak_power")
+        )
+        chosen = {name: scope[name] for name in written.attributes if name not in attributes}
         return Figures(actions, area, leak, tuple(scope.notes), {n: v for n, v in chosen.items() if _is_value(v)})
     finally:
         if token is not None:
-            _LEFT.reset(token)
+            _ESTIMATES_LEFT.reset(token)
 
 
-def _action(one: WrittenClass, action: ClassAction, scope: _Scope) -> ActionCost:
+def _action(written: WrittenClass, action: ClassAction, scope: _Scope) -> ActionCost:
     from fusiest.components import ActionCost
 
     def figure(name: str) -> float | None:
         value = getattr(action, name)
-        return None if value is None else number(value, scope, f"{name} of {action.name} of {one.name}")
+        return None if value is None else number(value, scope, f"{name} of {action.name} of {written.name}")
 
     energy, throughput, latency = figure("energy") or 0.0, figure("throughput"), figure("latency")
     if throughput is None:
@@ -218,51 +228,55 @@ def _is_value(value: object) -> TypeGuard[AttributeValue]:
 class _Scope(Mapping[str, object]):
     """What the expressions of a class may name: attributes, variables and parts, each evaluated when it is first named."""
 
-    def __init__(self, one: WrittenClass, own: Mapping[str, ComponentClass], given: Attributes) -> None:
-        self.one, self.own = one, own
+    def __init__(self, written: WrittenClass, classes: Mapping[str, ComponentClass], attributes: Attributes) -> None:
+        self.written, self.classes = written, classes
         self.notes: dict[str, None] = {}
-        defaults = {name: a.default for name, a in one.attributes.items() if a.default is not None}
-        self.texts: dict[str, VariableValue] = {**defaults, **one.variables}
-        self.found: dict[str, object] = dict(given)
+        defaults = {name: a.default for name, a in written.attributes.items() if a.default is not None}
+        self.texts: dict[str, VariableValue] = {**defaults, **written.variables}
+        self.resolved: dict[str, object] = dict(attributes)
         self.open: list[str] = []
 
     def __getitem__(self, name: str) -> object:
-        if name not in self.found:
+        if name not in self.resolved:
             if name in self.open:
-                raise VariableError(f"class {self.one.name}: {circle(self.open, name)}", self.one.name)
+                raise VariableError(f"class {self.written.name}: {circle(self.open, name)}", self.written.name)
             self.open.append(name)
             try:
-                self.found[name] = self._part(name) if name in self.one.parts else value_of(self.texts[name], self)
+                self.resolved[name] = (
+                    self._part(name) if name in self.written.parts else value_of(self.texts[name], self)
+                )
             finally:
                 self.open.pop()
-        return self.found[name]
+        return self.resolved[name]
 
     def _part(self, name: str) -> Record:
         from fusiest.components import find_class
 
-        left = _LEFT.get()
-        assert left is not None
-        left[0] -= 1
-        if left[0] < 0:
-            raise VariableError(f"class {self.one.name} has more than {MOST_ESTIMATES} parts of parts", self.one.name)
-        part = self.one.parts[name]
-        given = {attribute: value_of(value, self) for attribute, value in part.items() if attribute != "class"}
+        estimates_left = _ESTIMATES_LEFT.get()
+        assert estimates_left is not None
+        estimates_left[0] -= 1
+        if estimates_left[0] < 0:
+            raise VariableError(
+                f"class {self.written.name} has more than {MOST_ESTIMATES} parts of parts", self.written.name
+            )
+        part = self.written.parts[name]
+        attributes = {attribute: value_of(value, self) for attribute, value in part.items() if attribute != "class"}
         try:
-            found = find_class(str(part["class"]), self.own).estimate(given)
+            estimate = find_class(str(part["class"]), self.classes).estimate(attributes)
         except SpecError as error:
-            raise VariableError(f"part {name} of {self.one.name}: {error.message}", self.one.name) from None
-        self.notes.update(dict.fromkeys(found.notes))
+            raise VariableError(f"part {name} of {self.written.name}: {error.message}", self.written.name) from None
+        self.notes.update(dict.fromkeys(estimate.notes))
         actions = {
             action: Record({"energy": cost.energy, "throughput": cost.throughput, "latency": cost.latency})
-            for action, cost in found.actions.items()
+            for action, cost in estimate.actions.items()
         }
-        return Record({"area": found.area, "leak_power": found.leak_power, **actions})
+        return Record({"area": estimate.area, "leak_power": estimate.leak_power, **actions})
 
     def __contains__(self, name: object) -> bool:
-        return name in self.found or name in self.texts or name in self.one.parts
+        return name in self.resolved or name in self.texts or name in self.written.parts
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self.found, **self.texts, **dict.fromkeys(self.one.parts)})
+        return iter({**self.resolved, **self.texts, **dict.fromkeys(self.written.parts)})
 
     def __len__(self) -> int:
-        return len({**self.found, **self.texts, **dict.fromkeys(self.one.parts)})
+        return len({**self.resolved, **self.texts, **dict.fromkeys(self.written.parts)})

@@ -70,8 +70,7 @@ class ComponentCosts:
     @property
     def source(self) -> str:
         """Where the figures come from, in a word or two."""
-        found = dict.fromkeys(text.split(" by ")[0] for text in self.provenance.values())
-        return ", ".join(found)
+        return ", ".join(dict.fromkeys(text.split(" by ")[0] for text in self.provenance.values()))
 
     @property
     def estimated(self) -> bool:
@@ -146,10 +145,10 @@ def _nothing(spec: Spec) -> EinsumInfo:
     empty = NameSet(frozenset(), universe, "tensor")
     architecture = spec.require_arch()
     components = {str(node.name) for node in arch.flatten(architecture.nodes)}
-    known = {*spec.variables, *architecture.variables, *components, *_SETS, *CONSTANTS, "operation", "Above"}
-    elsewhere = {name for text in _texts(architecture) for name in names_in(text) if name not in known}
-    own: dict[str, object] = {**dict.fromkeys(_SETS, empty), "operation": ""}
-    names = EinsumNames(own, dict.fromkeys(elsewhere, "tensor"), universe)
+    defined = {*spec.variables, *architecture.variables, *components, *_SETS, *CONSTANTS, "operation", "Above"}
+    elsewhere = {name for text in _texts(architecture) for name in names_in(text) if name not in defined}
+    local: dict[str, object] = {**dict.fromkeys(_SETS, empty), "operation": ""}
+    names = EinsumNames(local, dict.fromkeys(elsewhere, "tensor"), universe)
     return EinsumInfo(
         name="", bounds=FrozenDict(), least=FrozenDict(), accesses=FrozenDict(), output="", bits_per_value=FrozenDict(),
         persistent=frozenset(), n_instances=1, is_copy_operation=False, operation="", names=names,
@@ -194,10 +193,10 @@ def _costs(node: arch.Component, count: int, contexts: list[_Context]) -> Compon
     first, notes = bound[0], dict[str, None]()
     provenance = {figure: _provenance(node, figure, contexts[0], notes) for figure in _figures(node)}
     for name in first.actions:
-        for what in ("energy", "throughput"):
-            values = {getattr(b.actions[name], what) for b in bound}
+        for quantity in ("energy", "throughput"):
+            values = {getattr(b.actions[name], quantity) for b in bound}
             if len(values) > 1:
-                notes[f"{name} {what} differs between Einsums: {min(values):.4g} to {max(values):.4g}"] = None
+                notes[f"{name} {quantity} differs between Einsums: {min(values):.4g} to {max(values):.4g}"] = None
     notes.update(_unequal(node, contexts))
     return ComponentCosts(
         name=first.name,
@@ -218,13 +217,15 @@ def _costs(node: arch.Component, count: int, contexts: list[_Context]) -> Compon
 
 
 def _figures(node: arch.Component) -> list[str]:
-    return ["area", "leak_power", *(f"{a}.{what}" for a in node.ACTIONS for what in ("energy", "throughput"))]
+    return ["area", "leak_power", *(f"{a}.{quantity}" for a in node.ACTIONS for quantity in ("energy", "throughput"))]
 
 
 def _provenance(node: arch.Component, figure: str, context: _Context, notes: dict[str, None]) -> str:
-    action, _, what = figure.rpartition(".")
-    own = node.action(action) if action else node
-    if getattr(own, what) is not None or (what == "throughput" and getattr(own, "latency", None) is not None):
+    action, _, quantity = figure.rpartition(".")
+    owner = node.action(action) if action else node
+    if getattr(owner, quantity) is not None or (
+        quantity == "throughput" and getattr(owner, "latency", None) is not None
+    ):
         return "given"
     if node.component_class is None:
         return "not given"
@@ -239,14 +240,14 @@ def _unequal(node: arch.Component, contexts: list[_Context]) -> dict[str, None]:
     """Says of area and leakage that the largest counts, where the class gives several."""
     if node.component_class in (None, DUMMY) or len(contexts) < 2:
         return {}
-    found: dict[str, None] = {}
+    notes: dict[str, None] = {}
     for figure in ("area", "leak_power"):
         if getattr(node, figure) is None:
             estimates = [c.names.models.estimate(node, c.names.figures()) for c in contexts if c.names.models]
             values = {getattr(e, figure) for e in estimates}
             if len(values) > 1:
-                found[f"{figure} would differ between Einsums: the largest counts"] = None
-    return found
+                notes[f"{figure} would differ between Einsums: the largest counts"] = None
+    return notes
 
 
 def filled(spec: Spec) -> Spec:
@@ -273,7 +274,9 @@ def _filled(node: arch.Component, contexts: list[_Context]) -> arch.Component:
         energy, throughput = value(f"{name}.energy"), value(f"{name}.throughput")
         actions.append(replace(node.action(name), energy=energy, throughput=throughput, latency=None))
     models = contexts[0].names.models
-    sized = [getattr(own, what) for own in (node, *node.actions) for what in ("values_per_action", "bits_per_action")]
+    sized = [
+        getattr(owner, size) for owner in (node, *node.actions) for size in ("values_per_action", "bits_per_action")
+    ]
     if not isinstance(node, arch.ComputeUnit) and not any(sized) and models is not None and models.per_value(node):
         node = replace(node, values_per_action=1)
     return replace(

@@ -64,52 +64,52 @@ class Dataflow:
 
 def constrained(architecture: Architecture, dataflow: Dataflow) -> Architecture:
     """The architecture with a dataflow's constraints."""
-    wanted: dict[str, FrozenDict[str, object]] = {}
+    constraints: dict[str, FrozenDict[str, object]] = {}
     for entry in dataflow.memories:
         name = _memory(architecture, entry.memory)
-        if name in wanted:
+        if name in constraints:
             raise SpecError(f"the dataflow names {name} twice", entry.memory)
-        wanted[name] = entry.tensors
+        constraints[name] = entry.tensors
 
     def change(node: arch.Container) -> arch.Container:
-        if not isinstance(node, Memory) or str(node.name) not in wanted:
+        if not isinstance(node, Memory) or str(node.name) not in constraints:
             return node
-        tensors: Any = wanted[str(node.name)]
+        tensors: Any = constraints[str(node.name)]
         return replace(node, tensors=replace(node.tensors, **tensors))
 
     return replace(architecture, nodes=arch.rewritten(architecture.nodes, change))
 
 
-def _memory(architecture: Architecture, wanted: str) -> str:
+def _memory(architecture: Architecture, memory: str) -> str:
     """The name of the memory that is meant."""
     names = memory_names(architecture)
-    if wanted == OUTERMOST:
+    if memory == OUTERMOST:
         if not names:
-            raise SpecError("the dataflow constrains the outermost memory, but the architecture has none", wanted)
+            raise SpecError("the dataflow constrains the outermost memory, but the architecture has none", memory)
         return names[0]
-    if wanted == SHARED:
+    if memory == SHARED:
         outside = _outside_fanouts(architecture)
         if len(outside) < 2:
             raise SpecError(
-                "the dataflow constrains a memory that Einsums share, but the architecture has none", wanted
+                "the dataflow constrains a memory that Einsums share, but the architecture has none", memory
             )
         return outside[-1]
-    if wanted not in names:
-        raise SpecError(f"no memory '{wanted}'{did_you_mean(wanted, [OUTERMOST, SHARED, *names])}", wanted)
-    return wanted
+    if memory not in names:
+        raise SpecError(f"no memory '{memory}'{did_you_mean(memory, [OUTERMOST, SHARED, *names])}", memory)
+    return memory
 
 
 def _outside_fanouts(architecture: Architecture) -> list[str]:
     """Memories of the main path above its first fanout, outermost first."""
-    found = []
+    memories = []
     for node in architecture.nodes:
         if isinstance(node, arch.Fork):
             continue
         if isinstance(node, arch.Parallel):
-            found += [str(memory.name) for memory in flatten(node.nodes)]
+            memories += [str(inner.name) for inner in flatten(node.nodes)]
             continue
         if node.spatial:
             break
         if isinstance(node, Memory):
-            found.append(str(node.name))
-    return found
+            memories.append(str(node.name))
+    return memories

@@ -54,13 +54,13 @@ def _fields(value: Any) -> Mapping[Any, Any]:
     """An object's fields as they are written in YAML, defaults left out."""
     if isinstance(value, Mapping):
         return value
-    found = {}
+    written = {}
     for f in dataclasses.fields(value):
         item = getattr(value, f.name)
         default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
         if item is not None and (item != default or isinstance(value, EinsumRenames)):
-            found[f.name] = item
-    return found
+            written[f.name] = item
+    return written
 
 
 def _scalar(value: Any) -> str:
@@ -75,7 +75,7 @@ def _scalar(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    return _ESCAPED.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(text, ensure_ascii=False))
+    return _ESCAPED.sub(lambda match: f"\\u{ord(match.group()):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def _is_scalar(value: Any) -> bool:

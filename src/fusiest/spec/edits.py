@@ -25,9 +25,9 @@ T = TypeVar("T", bound="DataclassInstance")
 def with_component(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:
     """Other fields of one component."""
     architecture = spec.require_arch()
-    known = [str(node.name) for node in arch.flatten(architecture.nodes)]
-    if name not in known:
-        raise SpecError(f"the architecture has no component {name}{did_you_mean(name, known)}")
+    names = [str(node.name) for node in arch.flatten(architecture.nodes)]
+    if name not in names:
+        raise SpecError(f"the architecture has no component {name}{did_you_mean(name, names)}")
     nodes = arch.rewritten(architecture.nodes, lambda node: _edited(node, name, fields) if node.name == name else node)
     return replace(spec, arch=replace(architecture, nodes=nodes))
 
@@ -35,18 +35,18 @@ def with_component(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:
 def with_einsum(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:
     """Other fields of one Einsum; or one more Einsum, if `einsum` or `tensor_accesses` say what it is."""
     workload = spec.require_workload()
-    known = {str(einsum.name): einsum for einsum in workload.einsums}
-    given = dict(fields)
-    text = given.pop("einsum", None)
+    einsums = {str(einsum.name): einsum for einsum in workload.einsums}
+    values = dict(fields)
+    text = values.pop("einsum", None)
     if text is not None:
-        new = read_einsum(_node({"name": name, "einsum": text, **given}, name), "einsum")
-    elif name in known:
-        new = _edited(known[name], name, given)
-    elif "tensor_accesses" in given:
-        new = read_einsum(_node({"name": name, **given}, name), "einsum")
+        new = read_einsum(_node({"name": name, "einsum": text, **values}, name), "einsum")
+    elif name in einsums:
+        new = _edited(einsums[name], name, values)
+    elif "tensor_accesses" in values:
+        new = read_einsum(_node({"name": name, **values}, name), "einsum")
     else:
-        raise SpecError(f"the workload has no Einsum {name}{did_you_mean(name, known)}; a new one needs 'einsum'")
-    return replace(spec, workload=replace(workload, einsums=tuple({**known, name: new}.values())))
+        raise SpecError(f"the workload has no Einsum {name}{did_you_mean(name, einsums)}; a new one needs 'einsum'")
+    return replace(spec, workload=replace(workload, einsums=tuple({**einsums, name: new}.values())))
 
 
 def with_rank_size(spec: Spec, rank: str, size: Value) -> Spec:
@@ -66,8 +66,8 @@ def with_rank_size(spec: Spec, rank: str, size: Value) -> Spec:
     variable = rank if rank in least else ranks.get(rank, "")
     shapes = [workload.iteration_space_shape, *(einsum.iteration_space_shape for einsum in workload.einsums)]
     if not any(constraint.variables == {variable} for shape in shapes for constraint in shape):
-        known = {*(name for table in tables for name in table), *least}
-        hint = did_you_mean(rank, known) or f"; it has sizes of {', '.join(sorted(map(str, known)))}"
+        sized = {*(name for table in tables for name in table), *least}
+        hint = did_you_mean(rank, sized) or f"; it has sizes of {', '.join(sorted(map(str, sized)))}"
         raise SpecError(f"the workload gives no size of {rank}{hint}")
     if isinstance(size, str):
         raise SpecError(f"{rank}: bounds of rank variables are whole numbers, not expressions")
@@ -94,10 +94,10 @@ def _everywhere(workload: Workload, sizes: Any, shape: Any) -> Workload:
         )
 
     try:
-        found: Workload = replace(changed(workload), einsums=tuple(changed(einsum) for einsum in workload.einsums))
+        edited: Workload = replace(changed(workload), einsums=tuple(changed(einsum) for einsum in workload.einsums))
     except FieldError as error:
         raise SpecError(error.message) from None
-    return found
+    return edited
 
 
 def with_defines(spec: Spec, defines: Mapping[str, object]) -> Spec:
@@ -109,10 +109,10 @@ def with_defines(spec: Spec, defines: Mapping[str, object]) -> Spec:
         raise SpecError(
             "defines fill in files: this spec was made or changed in Python; set defines first, then change it"
         )
-    known = {*origin.values, *origin.defines}
+    names = {*origin.values, *origin.defines}
     for name in defines:
-        if name not in known:
-            raise SpecError(f"the files have no define {name}{did_you_mean(name, known)}")
+        if name not in names:
+            raise SpecError(f"the files have no define {name}{did_you_mean(name, names)}")
     inputs: tuple[Any, ...] = origin.inputs
     return load(*inputs, defines={**origin.defines, **defines})
 
@@ -120,11 +120,11 @@ def with_defines(spec: Spec, defines: Mapping[str, object]) -> Spec:
 def _edited(owner: T, name: str, fields: Mapping[str, object]) -> T:
     """The same object with other fields: objects as they are, plain values as a file would have them."""
     kind: Any = type(owner)
-    known = fields_of(kind)
-    for wrong in fields.keys() - known.keys():
-        raise SpecError(f"{name} has no field '{wrong}'{did_you_mean(wrong, known)}")
+    declared = fields_of(kind)
+    for wrong in fields.keys() - declared.keys():
+        raise SpecError(f"{name} has no field '{wrong}'{did_you_mean(wrong, declared)}")
     values = {
-        field: value if value is None or _is_object(value) else known[field].reader.read(_node(value, name), field)
+        field: value if value is None or _is_object(value) else declared[field].reader.read(_node(value, name), field)
         for field, value in fields.items()
     }
     try:
@@ -144,11 +144,11 @@ def _node(value: Any, name: str) -> YamlNode:
     """A Python value as a file would have it."""
     source = Source(name, 0)
     if isinstance(value, Mapping):
-        return MapNode(tuple((ScalarNode(str(key), source), _node(one, name)) for key, one in value.items()), source)
+        return MapNode(tuple((ScalarNode(str(key), source), _node(item, name)) for key, item in value.items()), source)
     if isinstance(value, str):
         return ScalarNode(Located(value, source), source)
     if isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0:
-        return ListNode(tuple(_node(one, name) for one in value), source)
+        return ListNode(tuple(_node(item, name) for item in value), source)
     value = value.item() if hasattr(value, "item") else value
     if not isinstance(value, (int, float, bool)):
         raise SpecError(f"{name}: {type(value).__name__} is no value of a spec")

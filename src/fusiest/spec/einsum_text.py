@@ -84,50 +84,50 @@ class _Side:
         """A sum of terms, to the end of the side or, inside brackets, to the `)`. Gives its outermost operation."""
         if depth > MAX_DEPTH:
             raise SpecError(f"'{shown(self.text)}': nested more than {MAX_DEPTH} deep", self.text)
-        found = self.term(depth)
+        operation = self.term(depth)
         added: list[str] = []
         while word := self.operator("+-"):
             added.append(word)
             self.term(depth)
         if depth == 0 and self.position < len(self.side):
             raise self.expected("an operator such as '*' or '+'")
-        return found if not added else "add" if "add" in added else "subtract"
+        return operation if not added else "add" if "add" in added else "subtract"
 
     def term(self, depth: int) -> str | None:
         first = len(self.accesses)
-        found, words = self.factor(depth), list[str]()
+        operation, words = self.factor(depth), list[str]()
         # Between tensors, outside of any function, a comma has always been another way to write the product.
         while word := self.operator("*/," if depth == 0 else "*/"):
             words.append(word)
             before = len(self.accesses)
             self.factor(depth)
             self.multiplies |= word == "multiply" and first < before < len(self.accesses)
-        return found if not words else "multiply" if "multiply" in words else "divide"
+        return operation if not words else "multiply" if "multiply" in words else "divide"
 
     def factor(self, depth: int) -> str | None:
         """A tensor, a number, a function of expressions, or an expression in brackets; perhaps with a power."""
-        found: str | None = None
+        operation: str | None = None
         if match := self.match(_ACCESS):
             self.access(match.group(1), match.group(2))
         elif match := self.match(_FUNCTION):
-            found = match.group(1)
-            if found:
-                check_word(Located(found, self.source), "function")
-            self.words += [found] if found else []
+            operation = match.group(1)
+            if operation:
+                check_word(Located(operation, self.source), "function")
+            self.words += [operation] if operation else []
             inner = self.expression(depth + 1)
-            while found and self.match(_COMMA):
+            while operation and self.match(_COMMA):
                 self.expression(depth + 1)
-            found = found or inner
+            operation = operation or inner
             if not self.match(_CLOSE):
                 raise self.expected("')'")
         elif self.match(_MINUS):
             self.factor(depth)
-            found = "negate"
+            operation = "negate"
         elif not self.match(_NUMBER):
             raise self.expected("a tensor such as 'A[m, k]'")
         if self.match(_POWER):
-            found = "power"
-        return found
+            operation = "power"
+        return operation
 
     def access(self, name: str, indices: str) -> None:
         tensor = Located(name, self.source)

@@ -147,12 +147,12 @@ def by_set(table: Mapping[str, T], names: Mapping[str, object], universe: Univer
     {'A': (8, 'A'), 'B': (16, 'Other')}
     """
     spread: dict[str, tuple[T, str]] = {}
-    rest: tuple[T, str] | None = None
+    remaining: tuple[T, str] | None = None
     for key, value in table.items():
         if key.strip() == "Other":
-            if rest is not None:
+            if remaining is not None:
                 raise SpecError("'Other' appears twice", at=key)
-            rest = (value, key)
+            remaining = (value, key)
             continue
         chosen = name_set(key, names, "a key")
         if chosen.kind != "tensor":
@@ -161,8 +161,8 @@ def by_set(table: Mapping[str, T], names: Mapping[str, object], universe: Univer
             if tensor in spread:
                 raise SpecError(f"keys '{shown(spread[tensor][1])}' and '{shown(key)}' both hold {tensor}", at=key)
             spread[tensor] = (value, key)
-    if rest is not None:
-        spread |= {tensor: rest for tensor in sorted(universe.tensors) if tensor not in spread}
+    if remaining is not None:
+        spread |= {tensor: remaining for tensor in sorted(universe.tensors) if tensor not in spread}
     return spread
 
 
@@ -272,8 +272,8 @@ class _Evaluation:
         return item(self.visit(node.value), self.visit(node.slice))
 
     def braces(self, node: ast.Set) -> NameSet:
-        sets = [self.visit(part) for part in node.elts]
-        if not all(isinstance(part, NameSet) for part in sets):
+        sets = [self.visit(element) for element in node.elts]
+        if not all(isinstance(element, NameSet) for element in sets):
             raise SpecError("braces hold sets, whose union they are")
         return cast(NameSet, reduce(lambda left, right: binary("|", left, right), sets))
 

@@ -168,12 +168,12 @@ def read_fields(node: YamlNode, what: str) -> dict[str, tuple[ScalarNode, YamlNo
     return {str(key.value): (key, value) for key, value in node.items}
 
 
-def known_fields(node: YamlNode, what: str, known: Iterable[str]) -> dict[str, YamlNode]:
+def known_fields(node: YamlNode, what: str, names: Iterable[str]) -> dict[str, YamlNode]:
     """The values of a mapping node by name, if all of its fields are known."""
     fields = read_fields(node, what)
     for name, (key, _) in fields.items():
-        if name not in known:
-            raise SpecError(f"unknown field '{shown(name)}' in {what}{did_you_mean(name, known)}", key.source)
+        if name not in names:
+            raise SpecError(f"unknown field '{shown(name)}' in {what}{did_you_mean(name, names)}", key.source)
     return {name: value for name, (_, value) in fields.items()}
 
 
@@ -182,24 +182,24 @@ def only_fields(node: YamlNode, what: str, *names: str) -> dict[str, YamlNode]:
     return _complete(node, what, names, known_fields(node, what, names))
 
 
-def _complete(node: YamlNode, what: str, required: Iterable[str], found: dict[str, YamlNode]) -> dict[str, YamlNode]:
+def _complete(node: YamlNode, what: str, required: Iterable[str], nodes: dict[str, YamlNode]) -> dict[str, YamlNode]:
     for name in required:
-        if name not in found:
+        if name not in nodes:
             raise SpecError(f"{what} needs the field '{name}'", node.source)
-    return found
+    return nodes
 
 
 def read_object(node: YamlNode, kind: Any, what: str) -> Any:
     """A dataclass from a mapping node, field by field as the annotations say."""
-    known = fields_of(kind)
-    nodes = _by_name(known_fields(node, what, [*known, *(f.alias for f in known.values() if f.alias)]), known)
-    _complete(node, what, (name for name in known if known[name].required), nodes)
-    return build(node, kind, {name: known[name].reader.read(value, name) for name, value in nodes.items()}, nodes)
+    fields = fields_of(kind)
+    nodes = _by_name(known_fields(node, what, [*fields, *(f.alias for f in fields.values() if f.alias)]), fields)
+    _complete(node, what, (name for name in fields if fields[name].required), nodes)
+    return build(node, kind, {name: fields[name].reader.read(value, name) for name, value in nodes.items()}, nodes)
 
 
-def _by_name(nodes: dict[str, YamlNode], known: Mapping[str, Field]) -> dict[str, YamlNode]:
+def _by_name(nodes: dict[str, YamlNode], fields: Mapping[str, Field]) -> dict[str, YamlNode]:
     """The same, but with the proper names of fields for other ones that a file may use."""
-    for name, field in known.items():
+    for name, field in fields.items():
         if field.alias in nodes:
             if name in nodes:
                 raise SpecError(f"'{field.alias}' and '{name}' are the same; give one", nodes[name].source)
@@ -210,9 +210,9 @@ def _by_name(nodes: dict[str, YamlNode], known: Mapping[str, Field]) -> dict[str
 def read_given(node: YamlNode, kind: Any, what: str) -> FrozenDict[str, Any]:
     """Some fields of a dataclass, those that are given, without the others' defaults."""
     no_tag(node, what)
-    known = fields_of(kind)
-    nodes = known_fields(node, what, known)
-    values = {name: known[name].reader.read(value, name) for name, value in nodes.items()}
+    fields = fields_of(kind)
+    nodes = known_fields(node, what, fields)
+    values = {name: fields[name].reader.read(value, name) for name, value in nodes.items()}
     for name, value in values.items():
         build(node, functools.partial(_check_field, kind, name, value), {}, nodes)
     return FrozenDict(values)
@@ -281,15 +281,15 @@ def fields_of(kind: Any) -> dict[str, Field]:
     ('number or expression', 'Bits.')
     """
     hints = typing.get_type_hints(kind, include_extras=True)
-    found = {}
+    fields = {}
     for field in dataclasses.fields(kind):
         notes = list(_notes(hints[field.name]))
         meaning = next((note for note in notes if isinstance(note, str)), "")
         limits = next((note for note in notes if isinstance(note, Limits)), None)
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         alias = next((note.name for note in notes if isinstance(note, Alias)), None)
-        found[field.name] = Field(_reader(hints[field.name]), limits, meaning, required, field.default, alias)
-    return found
+        fields[field.name] = Field(_reader(hints[field.name]), limits, meaning, required, field.default, alias)
+    return fields
 
 
 def check_fields(owner: object) -> None:
@@ -301,12 +301,12 @@ def check_fields(owner: object) -> None:
 
 def _check_field(kind: Any, name: str, value: object) -> None:
     limits = _limits(kind).get(name)
-    for key, one in value.items() if isinstance(value, FrozenDict) else ((None, value),):
+    for key, entry in value.items() if isinstance(value, FrozenDict) else ((None, value),):
         wrong = None
-        if limits is not None and isinstance(one, str):
-            wrong = limits.wrong_unit(name, one)
-        elif limits is not None and isinstance(one, (int, float)) and not isinstance(one, bool):
-            wrong = limits.complaint(name, one)
+        if limits is not None and isinstance(entry, str):
+            wrong = limits.wrong_unit(name, entry)
+        elif limits is not None and isinstance(entry, (int, float)) and not isinstance(entry, bool):
+            wrong = limits.complaint(name, entry)
         if wrong:
             raise FieldError(name, wrong, key)
 
@@ -329,8 +329,8 @@ def _notes(hint: Any) -> Iterable[object]:
 def _reader(hint: Any) -> Reader:
     """How a value of this type is read."""
     if hasattr(hint, "__metadata__"):
-        own = next((note for note in hint.__metadata__ if isinstance(note, Reader)), None)
-        return own or _reader(hint.__origin__)
+        annotated = next((note for note in hint.__metadata__ if isinstance(note, Reader)), None)
+        return annotated or _reader(hint.__origin__)
     origin, members = typing.get_origin(hint), [m for m in typing.get_args(hint) if m is not type(None)]
     if origin in (types.UnionType, typing.Union):
         return _alternatives(members)
@@ -354,13 +354,13 @@ def _reader(hint: Any) -> Reader:
 def _alternatives(members: list[Any]) -> Reader:
     """A table or something else, a number or an expression, or one type that may be missing."""
     tables = [member for member in members if typing.get_origin(member) is FrozenDict]
-    others = [member for member in members if member not in tables]
-    other = NUMBER if others == [int, float, str] else _reader(others[0])
+    plain = [member for member in members if member not in tables]
+    reader = NUMBER if plain == [int, float, str] else _reader(plain[0])
     if not tables:
-        return other
+        return reader
     table = _reader(tables[0])
-    words = f"{other.words.replace(' or ', ', ')}, or {table.words}"
-    return Reader(lambda node, what: (table if isinstance(node, MapNode) else other).read(node, what), words)
+    words = f"{reader.words.replace(' or ', ', ')}, or {table.words}"
+    return Reader(lambda node, what: (table if isinstance(node, MapNode) else reader).read(node, what), words)
 
 
 def _read_choice(node: YamlNode, what: str, choices: list[str]) -> str:

@@ -80,8 +80,8 @@ def names_in(text: str) -> frozenset[str]:
     """
     nodes = list(ast.walk(parse_expression(text)))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    found = [node for node in nodes if isinstance(node, ast.Name) and id(node) not in called]
-    return frozenset(node.id for node in found) - {node.id for node in found if isinstance(node.ctx, ast.Store)}
+    mentions = [node for node in nodes if isinstance(node, ast.Name) and id(node) not in called]
+    return frozenset(node.id for node in mentions) - {node.id for node in mentions if isinstance(node.ctx, ast.Store)}
 
 
 def _check(tree: ast.expr) -> None:

@@ -54,17 +54,17 @@ class Includes:
             "include": Function(self.include, context=True),
             "add_to_path": Function(self.add_to_path),
             "find_path": Function(lambda path: self.find(path, os.path.exists)),
-            "path_exists": Function(lambda path: self.found(path, os.path.exists) is not None),
+            "path_exists": Function(lambda path: self.find_or_none(path, os.path.exists) is not None),
         }
 
     def include_text(self, context: Context, path: str) -> str:
         """The text that another template becomes with the values of this one."""
         inner, text = self._inner(path)
-        used, seen = undeclared(text, inner.file), _values(context)
+        used, visible = undeclared(text, inner.file), _values(context)
         self.included.used |= used
-        inner.outside = self.outside | (used - seen.keys())
+        inner.outside = self.outside | (used - visible.keys())
         values: dict[str, object] = {}
-        became = marked(text, inner.file, seen, inner.functions(), values)
+        became = marked(text, inner.file, visible, inner.functions(), values)
         self.included.values.update({name: value for name, value in values.items() if name in inner.outside})
         return became
 
@@ -84,12 +84,12 @@ class Includes:
 
     def find(self, path: object, exists: Any) -> str:
         """The file or folder that is meant; an error if there is none."""
-        found = self.found(path, exists)
-        if found is None:
+        place = self.find_or_none(path, exists)
+        if place is None:
             raise SpecError(f"there is no '{shown(path)}' to include beside {self.file} or in a folder that was added")
-        return found
+        return place
 
-    def found(self, path: object, exists: Any) -> str | None:
+    def find_or_none(self, path: object, exists: Any) -> str | None:
         """The file or folder that is meant, if it is there."""
         if not self.path:
             raise SpecError(f"{self.file} is no file, and can include none")
@@ -105,15 +105,15 @@ class Includes:
     def _inner(self, path: object) -> tuple[Includes, str]:
         if self.depth >= MAX_NESTED:
             raise SpecError(f"files include each other more than {MAX_NESTED} deep; does one include itself?")
-        found = self.find(path, os.path.isfile)
-        if not found.endswith(SUFFIXES):
+        place = self.find(path, os.path.isfile)
+        if not place.endswith(SUFFIXES):
             raise SpecError(f"'{shown(path)}' is not a YAML file: only those can be included")
-        text = text_of_file(found)
+        text = text_of_file(place)
         spend(len(text) // 64)
         file = os.path.normpath(
-            os.path.join(os.path.dirname(self.file), os.path.relpath(found, os.path.dirname(self.path)))
+            os.path.join(os.path.dirname(self.file), os.path.relpath(place, os.path.dirname(self.path)))
         )
-        return Includes(file, found, self.included, self), text
+        return Includes(file, place, self.included, self), text
 
 
 def project_folder(path: str) -> str:
@@ -125,9 +125,9 @@ def project_folder(path: str) -> str:
     folder = os.path.dirname(os.path.realpath(path))
     for _ in range(MAX_FOLDERS_UP):
         above = os.path.dirname(folder)
-        taboo = [os.path.realpath(one) for one in (os.path.expanduser("~"), tempfile.gettempdir(), os.sep)]
+        taboo = [os.path.realpath(protected) for protected in (os.path.expanduser("~"), tempfile.gettempdir(), os.sep)]
         if os.path.exists(os.path.join(folder, ".git")) or any(
-            os.path.commonpath([above, one]) == above for one in taboo
+            os.path.commonpath([above, protected]) == above for protected in taboo
         ):
             break
         folder = above

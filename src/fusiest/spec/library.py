@@ -29,11 +29,11 @@ def library_files(folder: str) -> dict[str, str]:
 @functools.cache
 def _library_files(folder: str) -> dict[str, str]:
     root = resources.files("fusiest") / "library" / folder
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for entry in root.iterdir() if root.is_dir() else ():
         paths = [f"{entry.name}/{e.name}" for e in entry.iterdir()] if entry.is_dir() else [entry.name]
-        found |= {path.removesuffix(".yaml"): f"{folder}/{path}" for path in paths if path.endswith(".yaml")}
-    return dict(sorted(found.items()))
+        files |= {path.removesuffix(".yaml"): f"{folder}/{path}" for path in paths if path.endswith(".yaml")}
+    return dict(sorted(files.items()))
 
 
 def library_path(path: str) -> Traversable:
@@ -60,12 +60,12 @@ def first_comment(text: str) -> str:
 
 def library_classes() -> list[ComponentClass]:
     """The component classes of the library's files; a file's first comment says whose parts they are."""
-    found: list[ComponentClass] = []
+    classes: list[ComponentClass] = []
     for name, path in library_files("components").items():
         text = library_text(path)
         for key, node in load_nodes(f"<components/{name}>", text, {}).items:
             if key.value != "component_classes":
                 raise SpecError(f"a file of components has no section '{key.value}'", key.source)
             written = read_list(node, "component_classes", lambda n, what: read_tagless(n, WrittenClass, what))
-            found += compiled(written, group=first_comment(text) or name).values()
-    return found
+            classes += compiled(written, group=first_comment(text) or name).values()
+    return classes

@@ -52,8 +52,8 @@ class Limits:
         >>> Limits(units=("J",)).wrong_unit("energy", "5 ns")
         "energy is in J, but '5 ns' is in s"
         """
-        found = read_quantity(text)
-        if found is None or found.unit.dimension in self.units:
+        quantity = read_quantity(text)
+        if quantity is None or quantity.unit.dimension in self.units:
             return None
-        wanted = f"is in {' or '.join(self.units)}" if self.units else "takes no unit"
-        return f"{name} {wanted}, but '{shown(text)}' is in {found.unit.dimension}"
+        expected = f"is in {' or '.join(self.units)}" if self.units else "takes no unit"
+        return f"{name} {expected}, but '{shown(text)}' is in {quantity.unit.dimension}"

@@ -63,7 +63,7 @@ def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None,
         raise SpecError("nothing to load: name a file or a bundled spec")
     defines = {**(defines or {}), **more_defines}
     texts: dict[str, str | SpecText] = {}
-    taken: set[str] = set()
+    used: set[str] = set()
     saved: set[str] = set()
     distinct = _distinct(files)
     for file in distinct:
@@ -72,15 +72,15 @@ def load(*files: str | Path | Spec, defines: Mapping[str, object] | None = None,
         elif file.endswith(NETWORKS):
             from fusiest.networks import network_text
 
-            texts[file], used = network_text(file, defines)
-            taken |= used
+            texts[file], consumed = network_text(file, defines)
+            used |= consumed
         elif file.endswith(".json"):
-            found = spec_texts(file, read_document(file))
-            texts.update(found)
-            saved |= found.keys()
+            embedded = spec_texts(file, read_document(file))
+            texts.update(embedded)
+            saved |= embedded.keys()
         else:
             texts.update([find_file(file)])
-    spec = load_texts(texts, defines, taken, saved)
+    spec = load_texts(texts, defines, used, saved)
     names = tuple(file for file in distinct if isinstance(file, str))
     values = spec.origin.values if spec.origin is not None else FrozenDict[str, object]()
     return spec.came_from(SpecOrigin(names, FrozenDict(defines), values, tuple(distinct)))
@@ -124,26 +124,26 @@ def defines_of(file: str, defines: Mapping[str, object]) -> frozenset[str]:
 def load_texts(
     texts: Mapping[str, str | SpecText],
     defines: Mapping[str, object],
-    taken: Set[str] = frozenset(),
+    used: Set[str] = frozenset(),
     saved: Set[str] = frozenset(),
 ) -> Spec:
-    """Load a spec from the texts of files, by file name; `taken` are defines that need no template.
+    """Load a spec from the texts of files, by file name; `used` are defines that need no template.
 
     `saved` are files of which only those sections count that no other file has.
     """
     sections: dict[str, list[tuple[ScalarNode, YamlNode]]] = {}
     files = SpecFiles(dict(sorted(texts.items(), key=lambda item: item[0] in saved)), defines)
-    for file, found in files.sections.items():
-        given = frozenset(sections)
-        for name, (key, node) in found.items():
-            if file in saved and (name in given or (name == "renames" and "workload" in given)):
+    for file, fields in files.sections.items():
+        before = frozenset(sections)
+        for name, (key, node) in fields.items():
+            if file in saved and (name in before or (name == "renames" and "workload" in before)):
                 continue
             if name in SECTIONS:
                 sections.setdefault(name, []).append((key, node))
             else:
                 _pass_over(name, key, node)
-    _check_defines(texts, [name for name in defines if name not in taken], files.included.used)
-    read = {name: _read(name, given) for name, given in sections.items()}
+    _check_defines(texts, [name for name in defines if name not in used], files.included.used)
+    read = {name: _read(name, nodes) for name, nodes in sections.items()}
     if "arch" in read and "dataflow" in read:
         read["arch"] = constrained(read["arch"], read["dataflow"])
     if "workload" in read:
@@ -159,36 +159,36 @@ def _pass_over(name: str, key: ScalarNode, node: YamlNode) -> None:
     if name == "definitions" or (isinstance(node, MapNode) and node.anchored):
         return
     if name not in NOT_APPLIED:
-        known = [*SECTIONS, INCLUDE, "definitions"]
-        raise SpecError(f"unknown section '{shown(name)}'{did_you_mean(name, known)}", key.source)
+        sections = [*SECTIONS, INCLUDE, "definitions"]
+        raise SpecError(f"unknown section '{shown(name)}'{did_you_mean(name, sections)}", key.source)
     for setting, (place, _) in read_fields(node, name).items() if isinstance(node, MapNode) else ():
         option = NOT_APPLIED[name].get(setting)
         warn(f"{name}: {shown(setting)} is not applied" + (f"; say {option}" if option else ""), place.source)
 
 
-def _read(name: str, given: Sequence[tuple[ScalarNode, YamlNode]]) -> Any:
+def _read(name: str, written: Sequence[tuple[ScalarNode, YamlNode]]) -> Any:
     """A section, from all files that have it."""
-    values = [SECTIONS[name].reader.read(node, name) for _, node in given]
+    values = [SECTIONS[name].reader.read(node, name) for _, node in written]
     if name in ("renames", "component_classes"):
         return tuple(entry for value in values for entry in value)
     if name == "variables":
         return _merged_variables(values)
-    if len(given) > 1:
-        first, second = given[0][0].source, given[1][0].source
+    if len(written) > 1:
+        first, second = written[0][0].source, written[1][0].source
         raise SpecError(f"the section '{name}:' is also in {first}; give only one of the two files", second)
     return values[0]
 
 
 def _distinct(files: Sequence[str | Path | Spec]) -> list[str | Spec]:
     """Each file once, however often and by whatever path it is named."""
-    found: dict[object, str | Spec] = {}
+    distinct: dict[object, str | Spec] = {}
     for file in files:
         if isinstance(file, Spec):
-            found[id(file)] = file
+            distinct[id(file)] = file
             continue
         name = os.fspath(file)
-        found.setdefault(os.path.realpath(name) if os.path.isfile(name) else name, name)
-    return list(found.values())
+        distinct.setdefault(os.path.realpath(name) if os.path.isfile(name) else name, name)
+    return list(distinct.values())
 
 
 def _check_defines(files: Iterable[str], defines: Iterable[str], used: Set[str]) -> None:

@@ -38,8 +38,8 @@ def _read_nodes(node: YamlNode, what: str) -> tuple[looptree.Node, ...]:
 def _items(node: YamlNode, what: str) -> tuple[YamlNode, ...]:
     no_tag(node, "nodes")
     if not isinstance(node, ListNode) or not node.items:
-        found = "empty" if isinstance(node, ListNode) else describe(node)
-        raise SpecError(f"nodes of {what} must be a list of nodes, but is {found}", node.source)
+        content = "empty" if isinstance(node, ListNode) else describe(node)
+        raise SpecError(f"nodes of {what} must be a list of nodes, but is {content}", node.source)
     return node.items
 
 
@@ -87,15 +87,15 @@ def with_variables(tree: looptree.LoopTree, workload: Workload | None) -> looptr
 
 
 def _with_variables(nodes: tuple[Any, ...], workload: Workload | None) -> tuple[Any, ...]:
-    found: list[Any] = []
+    completed: list[Any] = []
     for node in nodes:
         if isinstance(node, looptree.Sequential | looptree.Nested):
-            found.append(dataclasses.replace(node, nodes=_with_variables(node.nodes, workload)))  # type: ignore[arg-type]
+            completed.append(dataclasses.replace(node, nodes=_with_variables(node.nodes, workload)))  # type: ignore[arg-type]
         elif isinstance(node, looptree.Temporal | looptree.Spatial) and not isinstance(node.rank_variable, str):
-            found.append(dataclasses.replace(node, rank_variable=_by_einsum(node.rank_variable, workload)))
+            completed.append(dataclasses.replace(node, rank_variable=_by_einsum(node.rank_variable, workload)))
         else:
-            found.append(node)
-    return tuple(found)
+            completed.append(node)
+    return tuple(completed)
 
 
 def _by_einsum(variables: FrozenDict[str, str], workload: Workload | None) -> looptree.RankVariable:
@@ -106,10 +106,10 @@ def _by_einsum(variables: FrozenDict[str, str], workload: Workload | None) -> lo
         return names[0]
     chosen: dict[str, str] = {}
     for einsum in workload.einsums:
-        mine = [name for name in names if name in einsum.variables]
-        if len(mine) > 1:
+        own_names = [name for name in names if name in einsum.variables]
+        if len(own_names) > 1:
             raise SpecError(
                 f"Einsum {einsum.name} has several of {', '.join(names)}; say {{Einsum: variable, …}}", names[0]
             )
-        chosen.update({str(einsum.name): name for name in mine})
+        chosen.update({str(einsum.name): name for name in own_names})
     return FrozenDict(chosen) if chosen else names[0]

@@ -34,23 +34,23 @@ class ComponentModels:
     """Variables that have one value for all Einsums."""
     every_einsum: Callable[[], Iterable[EinsumNames]] = tuple
     """The names of each Einsum."""
-    _known: dict[str, Estimate] = field(default_factory=dict)
+    _estimates: dict[str, Estimate] = field(default_factory=dict)
     """Of components that are alike in all Einsums."""
     _fixed: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def estimate(self, node: arch.Component, names: Mapping[str, object]) -> Estimate:
         """What the component's class says of it in one Einsum."""
-        if node.name in self._known:
-            return self._known[node.name]
-        one, texts, constant = self._described(node)
-        given = {name: _number_or_text(value, names) for name, value in texts.items()}
+        if node.name in self._estimates:
+            return self._estimates[node.name]
+        component_class, texts, constant = self._described(node)
+        attributes = {name: _number_or_text(value, names) for name, value in texts.items()}
         try:
-            found = one.estimate(given)
+            estimate = component_class.estimate(attributes)
         except SpecError as error:
             raise SpecError(f"{node.name}: {error.message}", error.source or node.component_class) from None
         if constant:
-            self._known[node.name] = found
-        return found
+            self._estimates[node.name] = estimate
+        return estimate
 
     def per_value(self, node: arch.Component) -> bool:
         """Whether an action of the component's class, such as a conversion, is one of a value, however many bits that has."""
@@ -63,51 +63,51 @@ class ComponentModels:
 
     def check(self, node: arch.Component) -> None:
         """Raise what is wrong with the component's class or attributes, as far as that is known without an Einsum."""
-        one, texts, constant = self._described(node)
+        component_class, texts, constant = self._described(node)
         if constant:
-            found = self.estimate(node, self.constants)
+            estimate = self.estimate(node, self.constants)
             for action in node.ACTIONS:
-                action_cost(found, node, action, 1.0)
+                action_cost(estimate, node, action, 1.0)
             return
         for name in texts:
-            if one.attribute(name) is None:
-                one.resolve({name: texts[name]})
+            if component_class.attribute(name) is None:
+                component_class.resolve({name: texts[name]})
 
     def _described(self, node: arch.Component) -> tuple[ComponentClass, dict[str, VariableValue], bool]:
         """The component's class, its attributes, and whether they are alike in all Einsums."""
         from fusiest.components import find_class  # only if there is something to estimate
 
         assert node.component_class is not None
-        one = find_class(node.component_class, self.classes)
-        texts = self._attributes(node, one)
+        component_class = find_class(node.component_class, self.classes)
+        texts = self._attributes(node, component_class)
         for name, value in texts.items():
             # A word that is one of a fixed choice is never the name of a tensor.
-            attribute = one.attribute(name)
+            attribute = component_class.attribute(name)
             if attribute is not None and attribute.choices and isinstance(value, str) and is_word(value):
                 texts[name] = self.constants.get(value) or Word(value, getattr(value, "source", None))  # type: ignore[assignment]
         named = {used for value in texts.values() for used in uses(value)}
-        return one, texts, all(used in self.constants or used in CONSTANTS for used in named)
+        return component_class, texts, all(used in self.constants or used in CONSTANTS for used in named)
 
-    def _attributes(self, node: arch.Component, one: ComponentClass) -> dict[str, VariableValue]:
+    def _attributes(self, node: arch.Component, component_class: ComponentClass) -> dict[str, VariableValue]:
         """The component's own, then those for all that the class has, then fields of the component."""
-        known = {attribute.name for attribute in one.attributes}
-        given = dict(node.attributes)
+        names = {attribute.name for attribute in component_class.attributes}
+        attributes = dict(node.attributes)
         for name, value in self.for_all.items():
-            if name in known:
-                given.setdefault(name, value)
+            if name in names:
+                attributes.setdefault(name, value)
         for name in _FIELDS:
-            own = _field(node, name) if name in known else None
-            if own is not None:
-                given.setdefault(name, own)
-        return given
+            field_value = _field(node, name) if name in names else None
+            if field_value is not None:
+                attributes.setdefault(name, field_value)
+        return attributes
 
     def fixed(self, node: arch.Component, names: EinsumNames) -> tuple[float, float]:
         """(area, leakage): the largest of all Einsums."""
         if node.name not in self._fixed:
-            found = [self.estimate(node, names)]
-            if node.name not in self._known:
-                found += [self.estimate(node, other) for other in self.every_einsum()]
-            self._fixed[node.name] = (max(e.area for e in found), max(e.leak_power for e in found))
+            estimates = [self.estimate(node, names)]
+            if node.name not in self._estimates:
+                estimates += [self.estimate(node, einsum_names) for einsum_names in self.every_einsum()]
+            self._fixed[node.name] = (max(e.area for e in estimates), max(e.leak_power for e in estimates))
         return self._fixed[node.name]
 
 
@@ -117,14 +117,14 @@ def action_cost(estimate: Estimate, node: arch.Component, action: str, bits: flo
     A Toll takes the class's main action, a Compute `compute` or else the main one, a Memory `read` and `write`. An action of a
     class that moves `width` bits costs in proportion to the bits that it moves here.
     """
-    known = estimate.actions
-    if isinstance(node, arch.Memory) and action not in known:
+    actions = estimate.actions
+    if isinstance(node, arch.Memory) and action not in actions:
         raise SpecError(
-            f"{node.name}: {estimate.component_class} has no action '{action}', only {', '.join(known)}: it is no memory",
+            f"{node.name}: {estimate.component_class} has no action '{action}', only {', '.join(actions)}: it is no memory",
             node.component_class,
         )
-    main = isinstance(node, arch.TollStation) or action not in known
-    cost = known[estimate.main_action if main else action]
+    main = isinstance(node, arch.TollStation) or action not in actions
+    cost = actions[estimate.main_action if main else action]
     if not estimate.moves_bits:
         return cost
     if bits is None:
@@ -138,8 +138,8 @@ def action_cost(estimate: Estimate, node: arch.Component, action: str, bits: flo
 
 def _number_or_text(value: VariableValue, names: Mapping[str, object]) -> object:
     """What an attribute comes to; one that is a set of tensors stays as it was written, for the message that it gets."""
-    found = value_of(value, names)
-    return found if isinstance(found, (int, float, str, list, tuple)) else value
+    evaluated = value_of(value, names)
+    return evaluated if isinstance(evaluated, (int, float, str, list, tuple)) else value
 
 
 def _field(node: arch.Component, name: str) -> VariableValue | None:

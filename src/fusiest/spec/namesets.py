@@ -139,8 +139,8 @@ class NameSet(Attributed):
             return self.bits_per_value
         if name == "tensors" and self.kind == "tensor":
             return self
-        known = ["rank_variables", "bits_per_value", "tensors"]
-        raise SpecError(f"a set of {self.kind}s has no attribute '{name}'{did_you_mean(name, known)}")
+        attributes = ["rank_variables", "bits_per_value", "tensors"]
+        raise SpecError(f"a set of {self.kind}s has no attribute '{name}'{did_you_mean(name, attributes)}")
 
     def _with(self, members: frozenset[str]) -> NameSet:
         return NameSet(members, self.universe, self.kind)

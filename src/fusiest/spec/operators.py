@@ -57,7 +57,7 @@ def _list_operator(symbol: str, left: object, right: object) -> tuple[object, ..
         items, times = tuple(several), count
     else:
         raise SpecError(f"'{symbol}' cannot be applied to {kind_of(left)} and {kind_of(right)}")
-    if any(isinstance(one, (tuple, list)) for one in items):
+    if any(isinstance(entry, (tuple, list)) for entry in items):
         raise SpecError(f"'{symbol}' cannot be applied to lists of lists")
     if len(items) * max(times, 1) > MAX_ITEMS:
         raise SpecError(f"a list may have {MAX_ITEMS:,} items")
@@ -120,8 +120,8 @@ def _contains(whole: object, part: object) -> bool:
     """Whether a list has a value, or a set all of another."""
     if isinstance(whole, NameSet) and isinstance(part, NameSet):
         return part <= whole
-    alike = (one for one in sequence("in", whole) if kind_of(one) == kind_of(part))
-    return any(compare("==", part, one) for one in alike)
+    alike = (entry for entry in sequence("in", whole) if kind_of(entry) == kind_of(part))
+    return any(compare("==", part, entry) for entry in alike)
 
 
 def truth(value: Any) -> Any:

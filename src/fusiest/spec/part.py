@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 def part_of(spec: Spec, einsums: Collection[str]) -> Spec:
     """Only these Einsums."""
     workload = spec.require_workload()
-    kept = tuple(
+    chosen = tuple(
         explicit_einsum(spec, e, spec.info.einsums[e.name].bounds, {}) for e in workload.einsums if e.name in einsums
     )
     whole = replace(
         workload,
-        einsums=kept,
+        einsums=chosen,
         rank_sizes=FrozenDict(),
         iteration_space_shape=(),
         bits_per_value=None,
@@ -54,7 +54,7 @@ def explicit_einsum(
     )
     names = rename_tables(spec.require_workload(), spec.renames)[str(einsum.name)]
     shape = tuple(Constraint(f"0 <= {v} < {bound}") for v, bound in bounds.items())
-    written = (_written(str(rename.name), info.names.own[rename.name]) for rename in names)
+    written = (_written(str(rename.name), info.names.local[rename.name]) for rename in names)
     return replace(
         einsum,
         tensor_accesses=accesses,

@@ -47,7 +47,7 @@ def shared_out(tensor: str, makers: Sequence[Written], sizes: Mapping[str, int])
     >>> shared_out("T", two, {})
     SharedOut(rank='C', size=96)
     """
-    apart = [rank for rank in makers[0].ranges if len({one.ranges[rank] for one in makers}) > 1]
+    apart = [rank for rank in makers[0].ranges if len({producer.ranges[rank] for producer in makers}) > 1]
     if len(apart) != 1:
         differ = f"differ in ranks {', '.join(apart)}" if apart else "are the same"
         raise SpecError(
@@ -56,13 +56,13 @@ def shared_out(tensor: str, makers: Sequence[Written], sizes: Mapping[str, int])
             tensor,
         )
     rank, end, before = apart[0], 0, ""
-    for maker in sorted(makers, key=lambda one: one.ranges[rank]):
+    for maker in sorted(makers, key=lambda producer: producer.ranges[rank]):
         start, count = maker.ranges[rank]
         if start != end:
-            what = "twice" if start < end else "by nobody"
+            how_often = "twice" if start < end else "by nobody"
             between = f", between Einsums {before} and {maker.einsum}" if before else ""
             raise SpecError(
-                f"tensor {tensor}: indices {min(start, end)} to {max(start, end) - 1} of rank {rank} are written {what}{between}",
+                f"tensor {tensor}: indices {min(start, end)} to {max(start, end) - 1} of rank {rank} are written {how_often}{between}",
                 tensor,
             )
         end, before = start + count, maker.einsum

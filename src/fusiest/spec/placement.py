@@ -73,9 +73,9 @@ def bind_comparison(comparison: WrittenComparison, names: EinsumNames) -> BoundC
 
 def _variables(expression: str, names: EinsumNames) -> frozenset[str]:
     """A set of rank variables; `All` and `Nothing` mean all and none of the Einsum's."""
-    found = name_set(expression, names, "expression")
-    if found.kind == "variable":
-        return found.members
-    if found.members not in (frozenset(), names.universe.tensors.keys()):
+    evaluated = name_set(expression, names, "expression")
+    if evaluated.kind == "variable":
+        return evaluated.members
+    if evaluated.members not in (frozenset(), names.universe.tensors.keys()):
         raise SpecError(f"'{expression}' is a set of tensors; add .rank_variables", expression)
-    return names.universe.variables if found.members else frozenset()
+    return names.universe.variables if evaluated.members else frozenset()

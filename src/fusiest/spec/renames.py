@@ -21,8 +21,8 @@ def rename_tables(workload: Workload, renames: Sequence[EinsumRenames]) -> dict[
     unchanged = _ordered(default)
     tables = {}
     for einsum in workload.einsums:
-        own = (*sections.get(str(einsum.name), ()), *einsum.renames)
-        tables[str(einsum.name)] = _ordered((*default, *own)) if own else unchanged
+        specific = (*sections.get(str(einsum.name), ()), *einsum.renames)
+        tables[str(einsum.name)] = _ordered((*default, *specific)) if specific else unchanged
     return tables
 
 
@@ -47,17 +47,17 @@ def _names(rename: Rename) -> list[str]:
 
 def _by_use(uses: Mapping[str, Sequence[str]], definitions: Mapping[str, Rename]) -> list[str]:
     """The names in their order, but each after those that it uses."""
-    done: dict[str, None] = {}
+    ordered: dict[str, None] = {}
     for start in uses:
-        path: dict[str, Iterator[str]] = {} if start in done else {start: iter(uses[start])}
+        path: dict[str, Iterator[str]] = {} if start in ordered else {start: iter(uses[start])}
         while path:
-            name, rest = next(reversed(path.items()))
-            used = next((one for one in rest if one not in done), None)
+            name, pending = next(reversed(path.items()))
+            used = next((other for other in pending if other not in ordered), None)
             if used is None:
-                done[name] = None
+                ordered[name] = None
                 del path[name]
             elif used in path:
                 raise SpecError(f"rename {circle(list(path), used)}", definitions[used].source)
             else:
                 path[used] = iter(uses[used])
-    return list(done)
+    return list(ordered)

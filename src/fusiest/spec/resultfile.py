@@ -25,8 +25,8 @@ def read_document(file: str) -> dict[str, Any]:
         raise FusiestError(f"{file}: not JSON: {error}") from None
     kind = document.get("format") if isinstance(document, dict) else None
     if not isinstance(kind, str) or kind not in WRITERS:
-        other = f" but {shown(kind)}" if isinstance(kind, str) else ""
-        raise FusiestError(f"{file}: not a result of {' or '.join(WRITERS.values())}{other}")
+        instead = f" but {shown(kind)}" if isinstance(kind, str) else ""
+        raise FusiestError(f"{file}: not a result of {' or '.join(WRITERS.values())}{instead}")
     assert isinstance(document, dict)
     return document
 

@@ -26,10 +26,10 @@ class EinsumNames(Mapping[str, object]):
     figures are not given.
     """
 
-    __slots__ = ("chosen", "components", "elsewhere", "models", "own", "universe", "variables")
+    __slots__ = ("chosen", "components", "elsewhere", "local", "models", "universe", "variables")
 
-    def __init__(self, own: dict[str, object], elsewhere: Mapping[str, SetKind], universe: Universe) -> None:
-        self.own, self.elsewhere, self.universe = own, elsewhere, universe
+    def __init__(self, local: dict[str, object], elsewhere: Mapping[str, SetKind], universe: Universe) -> None:
+        self.local, self.elsewhere, self.universe = local, elsewhere, universe
         self.variables = Variables({}, {})
         self.components: Mapping[str, ComponentName] = FrozenDict()
         self.chosen: Mapping[str, NameSet] | None = None
@@ -38,8 +38,8 @@ class EinsumNames(Mapping[str, object]):
     def __getitem__(self, name: str) -> object:
         if self.chosen is not None and name in self.chosen:
             return self.chosen[name]
-        if name in self.own:
-            return self.own[name]
+        if name in self.local:
+            return self.local[name]
         if name in self.variables:
             return self.variables[name]
         if name in self.components:
@@ -62,7 +62,7 @@ class EinsumNames(Mapping[str, object]):
         return sum(1 for _ in self)
 
     def _tables(self) -> tuple[Any, ...]:
-        return self.own, self.variables, self.components, self.elsewhere, self.universe.ranks, self.chosen or ()
+        return self.local, self.variables, self.components, self.elsewhere, self.universe.ranks, self.chosen or ()
 
     def extended(
         self,
@@ -71,7 +71,7 @@ class EinsumNames(Mapping[str, object]):
         variables: Mapping[str, VariableValue] | None = None,
     ) -> EinsumNames:
         """These names and more, before anything is chosen; `variables` are not evaluated yet."""
-        new = EinsumNames({**self.own, **more}, self.elsewhere, universe or self.universe)
+        new = EinsumNames({**self.local, **more}, self.elsewhere, universe or self.universe)
         new.variables = Variables(self.variables.texts if variables is None else variables, new)
         return new
 
@@ -94,7 +94,7 @@ class EinsumNames(Mapping[str, object]):
 
     def _with(self, chosen: Mapping[str, NameSet] | None) -> EinsumNames:
         """The names with other choices, on which variables and components do not depend."""
-        new = EinsumNames(self.own, self.elsewhere, self.universe)
+        new = EinsumNames(self.local, self.elsewhere, self.universe)
         new.variables, new.components, new.chosen, new.models = self.variables, self.components, chosen, self.models
         return new
 
@@ -121,7 +121,7 @@ class ComponentName(Attributed):
 
 def tensor_set(expression: str, names: Mapping[str, object], what: str) -> NameSet:
     """Evaluate to a set of tensors; `what` names the field in the error."""
-    found = name_set(expression, names, what)
-    if found.kind != "tensor":
+    result = name_set(expression, names, what)
+    if result.kind != "tensor":
         raise SpecError(f"{what} must be a set of tensors, but '{expression}' is one of rank variables", expression)
-    return found
+    return result

@@ -26,33 +26,33 @@ def share_bound(spec: Spec, other: Spec) -> None:
     around = _around(spec)
     if spec.info is not other.info or around != _around(other) or not other.bound:
         return
-    mine, theirs = (list(arch.flatten(one.require_arch().nodes)) for one in (spec, other))
-    names = frozenset(str(node.name) for node in mine)
+    nodes, other_nodes = (list(arch.flatten(each.require_arch().nodes)) for each in (spec, other))
+    names = frozenset(str(node.name) for node in nodes)
     if any(names & set(_WORD.findall(text)) for text in _texts(around[:3])):
         return
-    same = {id(node) for node in theirs}
-    taken = [str(node.name) for node in mine if id(node) in same and not names & _words(node)]
-    bound = {einsum: {name: known[name] for name in taken} for einsum, known in other.bound.items()}
-    spec.take_bound(bound, len(mine) == len(theirs) and all(map(_placed_alike, mine, theirs)))
+    same = {id(node) for node in other_nodes}
+    alike = [str(node.name) for node in nodes if id(node) in same and not names & _words(node)]
+    bound = {einsum: {name: by_name[name] for name in alike} for einsum, by_name in other.bound.items()}
+    spec.take_bound(bound, len(nodes) == len(other_nodes) and all(map(_placed_alike, nodes, other_nodes)))
 
 
 def with_nodes_of(spec: Spec, other: Spec) -> Spec:
     """The same spec, in which nodes that are equal to those of another one are those."""
-    known = {str(node.name): node for node in arch.flatten(other.require_arch().nodes)}
+    by_name = {str(node.name): node for node in arch.flatten(other.require_arch().nodes)}
 
     def shared(nodes: tuple[arch.ArchitectureNode, ...]) -> tuple[arch.ArchitectureNode, ...]:
-        found: list[arch.ArchitectureNode] = []
+        replaced: list[arch.ArchitectureNode] = []
         for node in nodes:
             if isinstance(node, (arch.Fork, arch.Parallel)):
-                found.append(dataclasses.replace(node, nodes=shared(node.nodes)))
+                replaced.append(dataclasses.replace(node, nodes=shared(node.nodes)))
             else:
-                mine = known.get(str(node.name))
-                found.append(mine if mine == node else _with_parts_of(node, mine))
-        return tuple(found)
+                counterpart = by_name.get(str(node.name))
+                replaced.append(counterpart if counterpart == node else _with_parts_of(node, counterpart))
+        return tuple(replaced)
 
     architecture = spec.require_arch()
-    made = dataclasses.replace(spec, arch=dataclasses.replace(architecture, nodes=shared(architecture.nodes)))
-    return made.came_from(spec.origin) if spec.origin is not None else made
+    sharing = dataclasses.replace(spec, arch=dataclasses.replace(architecture, nodes=shared(architecture.nodes)))
+    return sharing.came_from(spec.origin) if spec.origin is not None else sharing
 
 
 def _with_parts_of(node: arch.Container, other: arch.Container | None) -> arch.Container:
@@ -67,13 +67,13 @@ def bind_everything(spec: Spec) -> None:
     nodes = list(arch.flatten(spec.require_arch().nodes))
     for info in spec.info.einsums.values():
         shared, names = spec.bound.get(info.name, {}), None
-        found = spec.bound[info.name] = {}
+        bound = spec.bound[info.name] = {}
         for node in nodes:
             if str(node.name) not in shared:
                 names = names or architecture_names(spec, info)
-                found[str(node.name)] = bind_node(node, info, names)
+                bound[str(node.name)] = bind_node(node, info, names)
             else:
-                found[str(node.name)] = shared[str(node.name)]
+                bound[str(node.name)] = shared[str(node.name)]
 
 
 def _around(spec: Spec) -> tuple[object, ...]:
@@ -81,19 +81,19 @@ def _around(spec: Spec) -> tuple[object, ...]:
     return spec.variables, architecture.variables, architecture.attributes, spec.component_classes
 
 
-def _placed_alike(one: arch.Container, other: arch.Container) -> bool:
-    alike = one.name == other.name and type(one) is type(other)
-    return alike and all(getattr(one, name, None) is getattr(other, name, None) for name in _PLACED)
+def _placed_alike(node: arch.Container, other: arch.Container) -> bool:
+    alike = node.name == other.name and type(node) is type(other)
+    return alike and all(getattr(node, name, None) is getattr(other, name, None) for name in _PLACED)
 
 
 def _words(node: arch.Container) -> frozenset[str]:
     """All words in a node's fields but its name and what it may hold."""
-    found: set[str] = set()
+    words: set[str] = set()
     for field in dataclasses.fields(node):
         if field.name not in ("name", "tensors"):
             for text in _texts(getattr(node, field.name)):
-                found.update(_WORD.findall(text))
-    return frozenset(found)
+                words.update(_WORD.findall(text))
+    return frozenset(words)
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -24,26 +24,26 @@ class Spaces:
 
     def __init__(self, workload: Workload, values: Mapping[str, object]) -> None:
         self.sizes, self.values = Variables(workload.rank_sizes, values), values
-        self.all = [(one, one.variables) for one in workload.iteration_space_shape]
+        self.constraints = [(constraint, constraint.variables) for constraint in workload.iteration_space_shape]
         self.budget = bounds_budget(len(workload.einsums))
         self.by_variable: dict[str, list[int]] = {}
         self.used: set[int] = set()
-        for index, (constraint, variables) in enumerate(self.all):
+        for index, (constraint, variables) in enumerate(self.constraints):
             if not variables:
                 raise SpecError(f"'{shown(constraint.text)}' says nothing of any rank variable", constraint.text)
             for v in variables:
                 self.by_variable.setdefault(v, []).append(index)
 
-    def within(self, own: Set[str]) -> Iterator[Constraint]:
+    def within(self, names: Set[str]) -> Iterator[Constraint]:
         """The constraints on these variables alone."""
-        for index in sorted({i for v in own for i in self.by_variable.get(v, ())}):
-            constraint, variables = self.all[index]
-            if variables <= own:
+        for index in sorted({i for v in names for i in self.by_variable.get(v, ())}):
+            constraint, variables = self.constraints[index]
+            if variables <= names:
                 self.used.add(index)
                 yield constraint
 
     def check_all_used(self) -> None:
-        for index, (constraint, variables) in enumerate(self.all):
+        for index, (constraint, variables) in enumerate(self.constraints):
             if index not in self.used:
                 names = ", ".join(sorted(variables))
                 raise SpecError(
@@ -52,11 +52,13 @@ class Spaces:
 
     def box(self, einsum: Einsum) -> dict[str, tuple[int, int]]:
         """The least and the greatest value of each rank variable."""
-        variables, own = list(einsum.variables), set(einsum.variables)
+        variables, known = list(einsum.variables), set(einsum.variables)
         for constraint in einsum.iteration_space_shape:
-            for v in constraint.variables - own:
-                raise SpecError(f"Einsum {einsum.name} has no rank variable {v}{did_you_mean(v, own)}", constraint.text)
-        constraints = [*einsum.iteration_space_shape, *self.within(own)]
+            for v in constraint.variables - known:
+                raise SpecError(
+                    f"Einsum {einsum.name} has no rank variable {v}{did_you_mean(v, known)}", constraint.text
+                )
+        constraints = [*einsum.iteration_space_shape, *self.within(known)]
         inequalities = [row for constraint in constraints for row in constraint.inequalities()]
         inequalities += self.within_ranks(einsum)
         try:
@@ -90,10 +92,10 @@ class Spaces:
 
     def within_ranks(self, einsum: Einsum) -> Iterator[Affine]:
         """Every index is at least 0 and less than the size of its rank, which the Einsum may give for itself."""
-        own = Variables(einsum.rank_sizes, chained(self.sizes, self.values)) if einsum.rank_sizes else self.sizes
+        of_einsum = Variables(einsum.rank_sizes, chained(self.sizes, self.values)) if einsum.rank_sizes else self.sizes
         for access in einsum.tensor_accesses:
             for rank, index in access.projection.items():
-                sizes = own if rank in own else self.sizes
+                sizes = of_einsum if rank in of_einsum else self.sizes
                 if rank in sizes:
                     negated = FrozenDict({v: -a for v, a in index.coefficients.items()})
                     yield index
@@ -105,8 +107,8 @@ def _whole(rank: str, sizes: Variables) -> int:
     size, text = sizes[rank], sizes.texts[rank]
     place = text if isinstance(text, str) else next(name for name in sizes.texts if name == rank)
     if isinstance(size, bool) or not isinstance(size, (int, float)):
-        what = f"'{shown(size)}', which names nothing" if isinstance(size, str) else kind_of(size)
-        raise SpecError(f"the size of rank {rank} must be a number, but is {what}", place)
+        description = f"'{shown(size)}', which names nothing" if isinstance(size, str) else kind_of(size)
+        raise SpecError(f"the size of rank {rank} must be a number, but is {description}", place)
     wrong = Limits(whole=True).complaint(f"the size of rank {rank}", size)
     if wrong or size >= MAX_CONSTANT:
         raise SpecError(wrong or f"the size of rank {rank} is too large", place)

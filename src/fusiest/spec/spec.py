@@ -70,7 +70,7 @@ class Spec:
         nodes = f"an architecture of {len(list(flatten(self.arch.nodes)))} nodes" if self.arch is not None else ""
         einsums = f"{len(self.workload.einsums)} Einsums" if self.workload is not None else ""
         mapping = "a mapping" if self.mapping is not None else ""
-        return f"<Spec: {', '.join(part for part in (nodes, einsums, mapping) if part) or 'empty'}>"
+        return f"<Spec: {', '.join(section for section in (nodes, einsums, mapping) if section) or 'empty'}>"
 
     def __str__(self) -> str:
         from fusiest.show import show_text
@@ -92,8 +92,8 @@ class Spec:
     @property
     def origin(self) -> SpecOrigin | None:
         """Where it was loaded from; None if it was made or changed in Python."""
-        found = self.__dict__.get("_origin")
-        return found if isinstance(found, SpecOrigin) else None
+        origin = self.__dict__.get("_origin")
+        return origin if isinstance(origin, SpecOrigin) else None
 
     def came_from(self, origin: SpecOrigin) -> Spec:
         """This spec, which now knows where it was loaded from. That is no part of it: equal specs are equal."""
@@ -117,8 +117,8 @@ class Spec:
 
     def sharing_info(self, other: Spec) -> Spec:
         """This spec, which takes over what is known of its workload from one that says the same of it."""
-        mine, theirs = (self.renames, self.variables), (other.renames, other.variables)
-        if self.workload is other.workload and mine == theirs and "info" in other.__dict__:
+        context, other_context = (self.renames, self.variables), (other.renames, other.variables)
+        if self.workload is other.workload and context == other_context and "info" in other.__dict__:
             self.__dict__["info"] = other.info
         return self
 
@@ -153,13 +153,13 @@ class Spec:
     @property
     def area(self) -> float | None:
         """Square metres of all components together; None if one of them is not known."""
-        areas = [one.total_area for one in self.costs()]
+        areas = [component.total_area for component in self.costs()]
         return math.fsum(area for area in areas if area is not None) if None not in areas else None
 
     @property
     def leak_power(self) -> float:
         """Watts of all components together, none of them gated off."""
-        return math.fsum(one.total_leak_power for one in self.costs())
+        return math.fsum(component.total_leak_power for component in self.costs())
 
     def with_component(self, name: str, **fields: object) -> Spec:
         """The same spec with other fields of one component, checked as if it had been loaded.
@@ -248,10 +248,10 @@ def _check(spec: Spec) -> None:
         names = architecture_names(spec, info)
         outer = frozenset[str]()
         shared = spec.bound.get(info.name, {})
-        found = spec.bound[info.name] = {}
+        bound = spec.bound[info.name] = {}
         for node in flatten(spec.arch.nodes):
             spend(STEPS_PER_NODE, node.name)
-            found[str(node.name)] = shared.get(str(node.name)) or bind_node(node, info, names)
+            bound[str(node.name)] = shared.get(str(node.name)) or bind_node(node, info, names)
             if spec.__dict__.get("_placed"):
                 continue
             if isinstance(node, (arch.Memory, arch.TollStation)):
@@ -275,16 +275,16 @@ def _check_classes(spec: Spec) -> None:
 def _check_variables(spec: Spec) -> None:
     """Each variable has a value in at least one Einsum, also if nothing uses it."""
     errors: dict[str, SpecError] = {}
-    wanted = set(spec.variable_values[1])
+    unresolved = set(spec.variable_values[1])
     for info in spec.info.einsums.values():
         names = architecture_names(spec, info) if spec.arch else info.names
-        for name in sorted(wanted):
+        for name in sorted(unresolved):
             try:
                 names[name]
-                wanted.discard(name)
+                unresolved.discard(name)
             except SpecError as error:
                 errors.setdefault(name, error)
-    for name in sorted(wanted):
+    for name in sorted(unresolved):
         raise errors[name]
 
 
@@ -316,7 +316,7 @@ def _check_architecture(architecture: Architecture) -> None:
 def _check_actions(node: arch.Component) -> None:
     """Actions that a component never does may be given; what looks like a misspelling of one that it does may not."""
     for action in node.actions:
-        hint = did_you_mean(action.name, set(node.ACTIONS) - {other.name for other in node.actions})
+        hint = did_you_mean(action.name, set(node.ACTIONS) - {listed.name for listed in node.actions})
         if action.name not in node.ACTIONS and "did you mean" in hint:
             raise SpecError(f"{node.name} has no action '{action.name}'{hint}", action.name)
     if name := repeated(action.name for action in node.actions):
@@ -336,8 +336,8 @@ def _check_name_clashes(spec: Spec) -> None:
         "a variable": (*spec.variables, *variables),
     }
     meanings: dict[str, str] = {}
-    for what, given in names.items():
-        for name in given:
-            other = meanings.setdefault(name, what)
-            if other != what:
-                raise SpecError(f"{name} is the name of {what} and of {other}; rename one", name)
+    for kind, members in names.items():
+        for name in members:
+            first = meanings.setdefault(name, kind)
+            if first != kind:
+                raise SpecError(f"{name} is the name of {kind} and of {first}; rename one", name)

@@ -55,25 +55,25 @@ class SpecFiles:
     def __init__(self, texts: Mapping[str, str | SpecText], defines: Mapping[str, object]) -> None:
         self.defines, self.included = defines, Included()
         self.sections: dict[str, dict[str, Section]] = {}
-        for file, given in texts.items():
+        for file, text in texts.items():
             if file not in self.sections:
-                self._add(file, SpecText(given) if isinstance(given, str) else given, ())
+                self._add(file, SpecText(text) if isinstance(text, str) else text, ())
 
-    def _add(self, file: str, given: SpecText, users: tuple[str, ...]) -> None:
-        outside = undeclared(given.text, file) | self.defines.keys()
-        nodes = load_nodes(file, given.text, self.defines, Includes(file, given.path, self.included, outside=outside))
+    def _add(self, file: str, source: SpecText, users: tuple[str, ...]) -> None:
+        outside = undeclared(source.text, file) | self.defines.keys()
+        nodes = load_nodes(file, source.text, self.defines, Includes(file, source.path, self.included, outside=outside))
         fields = read_fields(nodes, file)
         include = fields.pop(INCLUDE, None)
         self.sections[file] = fields
         for name in _names(include[1]) if include else ():
-            other, text = _included(name, file, given.path)
-            if other in (*users, file):
+            included, text = _included(name, file, source.path)
+            if included in (*users, file):
                 chain = [*users, file]
-                raise SpecError(" includes ".join([*chain[chain.index(other) :], other]), name)
+                raise SpecError(" includes ".join([*chain[chain.index(included) :], included]), name)
             if len(self.sections) >= MOST_FILES:
                 raise SpecError(f"more than {MOST_FILES} files are included", name)
-            if other not in self.sections:
-                self._add(other, text, (*users, file))
+            if included not in self.sections:
+                self._add(included, text, (*users, file))
 
 
 def _names(node: YamlNode) -> list[str]:
@@ -82,8 +82,8 @@ def _names(node: YamlNode) -> list[str]:
 
 def _included(name: str, file: str, path: str | None) -> tuple[str, SpecText]:
     """A file of a section `include`: beside the file that has it, or in the library."""
-    parts = name.replace("\\", "/").split("/")
-    if ".." in parts or os.path.isabs(name) or (os.path.splitext(name)[1] and not name.endswith(SUFFIXES)):
+    folders = name.replace("\\", "/").split("/")
+    if ".." in folders or os.path.isabs(name) or (os.path.splitext(name)[1] and not name.endswith(SUFFIXES)):
         raise SpecError(
             f"include: '{shown(name)}' must be a YAML file in the folder of {file}, or in the library", name
         )
@@ -93,10 +93,10 @@ def _included(name: str, file: str, path: str | None) -> tuple[str, SpecText]:
         if os.path.commonpath([os.path.realpath(beside), os.path.realpath(folder)]) != os.path.realpath(folder):
             raise SpecError(f"include: '{shown(name)}' leads out of the folder of {file}", name)
         return os.path.normpath(os.path.join(os.path.dirname(file), name)), SpecText(text_of_file(beside), beside)
-    known = {key: place for kind in (*KINDS, "components") for key, place in library_files(kind).items()}
-    for key, place in known.items():
+    library = {key: place for kind in (*KINDS, "components") for key, place in library_files(kind).items()}
+    for key, place in library.items():
         if name in (place, place.removesuffix(".yaml"), key):
             return f"<{key}>", _of_library(place)
     raise SpecError(
-        f"include: there is no '{shown(name)}' beside {file} or in the library{did_you_mean(name, known)}", name
+        f"include: there is no '{shown(name)}' beside {file} or in the library{did_you_mean(name, library)}", name
     )

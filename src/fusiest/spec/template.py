@@ -58,8 +58,8 @@ def render(
         return Rendered(text, [Source(file, line) for line in range(1, text.count("\n") + 2)])
     values: dict[str, object] = {}
     with budget(MAX_STEPS, f"the template takes more than {MAX_STEPS:,} steps"):
-        found = _unmarked(_mark(file, 1, "+") + marked(text, file, defines, functions or {}, values))
-    return found._replace(used=undeclared(text, file), values=values)
+        rendered = _unmarked(_mark(file, 1, "+") + marked(text, file, defines, functions or {}, values))
+    return rendered._replace(used=undeclared(text, file), values=values)
 
 
 def marked(
@@ -75,10 +75,10 @@ def marked(
         for piece in template.code.root_render_func(context):
             spend(1 + len(piece) // BYTES_PER_STEP)
             pieces.append(piece)
-        known = {**template.defaults, **defined, **context.vars}
-        for name in sorted((template.used & known.keys()) - FUNCTIONS.keys() - functions.keys(), key=text.find):
-            if not isinstance(known[name], jinja2.Undefined):
-                values.setdefault(name, known[name])
+        named = {**template.defaults, **defined, **context.vars}
+        for name in sorted((template.used & named.keys()) - FUNCTIONS.keys() - functions.keys(), key=text.find):
+            if not isinstance(named[name], jinja2.Undefined):
+                values.setdefault(name, named[name])
     except (SpecError, jinja2.TemplateError) as error:
         if isinstance(error, SpecError) and error.source is not None:
             raise
@@ -106,14 +106,14 @@ def written_as_is(text: str, file: str = "<template>") -> frozenset[str]:
     if not is_template(text):
         return frozenset()
     tree = _parsed(text, file)
-    written = [_written(one) for output in tree.find_all(nodes.Output) for one in output.nodes]
-    for one in tree.find_all(nodes.Assign):
-        source = _written(one.node)
-        if source is not None and isinstance(one.target, nodes.Name) and one.target.name == source.name:
-            written += [source, one.target]
-    places = {id(one) for one in written}
-    known = frozenset(one.name for one in written if one is not None)
-    return known - {one.name for one in tree.find_all(nodes.Name) if id(one) not in places}
+    written = [_written(node) for output in tree.find_all(nodes.Output) for node in output.nodes]
+    for node in tree.find_all(nodes.Assign):
+        source = _written(node.node)
+        if source is not None and isinstance(node.target, nodes.Name) and node.target.name == source.name:
+            written += [source, node.target]
+    places = {id(node) for node in written}
+    names = frozenset(node.name for node in written if node is not None)
+    return names - {node.name for node in tree.find_all(nodes.Name) if id(node) not in places}
 
 
 def _written(node: nodes.Node) -> nodes.Name | None:
@@ -147,9 +147,9 @@ def _compiled(text: str, file: str) -> _Compiled:
 
 def _defaults(tree: nodes.Template) -> dict[str, object]:
     return {
-        found.node.name: found.args[0].value if found.args and isinstance(found.args[0], nodes.Const) else None
-        for found in tree.find_all(nodes.Filter)
-        if found.name in ("default", "d") and isinstance(found.node, nodes.Name)
+        call.node.name: call.args[0].value if call.args and isinstance(call.args[0], nodes.Const) else None
+        for call in tree.find_all(nodes.Filter)
+        if call.name in ("default", "d") and isinstance(call.node, nodes.Name)
     }
 
 
@@ -158,10 +158,10 @@ def _parsed(text: str, file: str) -> nodes.Template:
         limits = f"{MAX_BYTES // 1_000_000} MB, {MAX_LINES:,} lines and {MAX_TOKENS:,} backslashes"
         raise SpecError(f"a template may have {limits}", Source(file, 1))
     # Jinja2's lexer takes hundreds of bytes for each digit of a number, as for each backslash.
-    for pattern, what in ((rf"[0-9a-fA-FxX_]{{{MAX_DIGITS + 1}}}", f"{MAX_DIGITS:,} digits"), (MARK, "'\\x00'")):
+    for pattern, description in ((rf"[0-9a-fA-FxX_]{{{MAX_DIGITS + 1}}}", f"{MAX_DIGITS:,} digits"), (MARK, "'\\x00'")):
         wrong = re.search(pattern, text)
         if wrong:
-            raise SpecError(f"the template holds {what}", Source(file, text.count("\n", 0, wrong.start()) + 1))
+            raise SpecError(f"the template holds {description}", Source(file, text.count("\n", 0, wrong.start()) + 1))
     for count, (line, _, _) in enumerate(ENVIRONMENT.lexer.tokeniter(text, None)):
         if count > MAX_TOKENS:
             raise SpecError(f"the template has more than {MAX_TOKENS:,} words", Source(file, line))
@@ -198,7 +198,7 @@ class _Checked(NodeTransformer):
     def visit_Output(self, node: nodes.Output) -> nodes.Node:
         marks = [_mark(self.file, n.lineno, "+" if isinstance(n, nodes.TemplateData) else "=") for n in node.nodes]
         pairs = [(nodes.TemplateData(mark), self.visit(n)) for mark, n in zip(marks, node.nodes, strict=True)]
-        node.nodes = [one for pair in pairs for one in pair]
+        node.nodes = [child for pair in pairs for child in pair]
         return node
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
@@ -250,10 +250,10 @@ def _unmarked(text: str) -> Rendered:
     cut = text.split(MARK)
     sources: list[Source] = []
     blank = True
-    for mark, part in zip(cut[1::2], cut[2::2], strict=True):
+    for mark, span in zip(cut[1::2], cut[2::2], strict=True):
         file, _, place = mark.rpartition("\n")
         line, step = int(place[:-1]), place[-1] == "+"
-        for index, piece in enumerate(part.split("\n")):
+        for index, piece in enumerate(span.split("\n")):
             source = Source(file, line + index * step)
             if index or not sources:
                 sources.append(source)

@@ -39,9 +39,9 @@ def plain(value: Any, name: str) -> Any:
     """A define as a value of templates: tables and lists are copied, a quantity is its number (`2 MiB`), anything else but
     scalars is refused."""
     if isinstance(value, Mapping):
-        return {str(key): plain(one, name) for key, one in value.items()}
+        return {str(key): plain(item, name) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one, name) for one in value]
+        return [plain(item, name) for item in value]
     if isinstance(value, jinja2.Undefined):  # what a file that includes this one has not got: whoever needs it is told
         return value
     value = value.item() if operators.is_array(value) and not getattr(value, "ndim", 1) else value
@@ -70,7 +70,7 @@ def _size(value: object) -> int:
 def text(value: Any) -> str:
     """A value as it is printed; a list must be short and hold no lists."""
     need(value)
-    if isinstance(value, (list, tuple)) and len(value) <= 1_000 and all(isinstance(one, _SCALARS) for one in value):
+    if isinstance(value, (list, tuple)) and len(value) <= 1_000 and all(isinstance(item, _SCALARS) for item in value):
         spend(len(value) + sum(map(_size, value)))
     elif not isinstance(value, _SCALARS):
         raise SpecError(f"{_kind(value)} cannot be printed")
@@ -139,15 +139,15 @@ def _fail(message: object) -> NoReturn:
 
 
 def _join(value: Any, separator: str = "") -> str:
-    pieces = [text(one) for one in _items(value)]
+    pieces = [text(item) for item in _items(value)]
     spend((sum(map(len, pieces)) + len(separator) * len(pieces)) // BYTES_PER_STEP)
     return separator.join(pieces)
 
 
 def _replace(value: Any, old: str, new: str) -> str:
-    found = text(value)
-    spend((len(found) + found.count(old) * len(new)) // BYTES_PER_STEP)
-    return found.replace(old, new)
+    whole = text(value)
+    spend((len(whole) + whole.count(old) * len(new)) // BYTES_PER_STEP)
+    return whole.replace(old, new)
 
 
 def _numeric(name: str) -> Callable[..., Any]:

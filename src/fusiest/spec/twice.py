@@ -26,7 +26,7 @@ def read_once(workload: Workload) -> Workload:
     if all(len({a.name for a in e.tensor_accesses}) == len(e.tensor_accesses) for e in workload.einsums):
         return workload
     names = {str(a.name) for e in workload.einsums for a in e.tensor_accesses} | {str(e.name) for e in workload.einsums}
-    einsums = tuple(one for einsum in workload.einsums for one in _separated(einsum, workload, names))
+    einsums = tuple(separated for einsum in workload.einsums for separated in _separated(einsum, workload, names))
     return dataclasses.replace(workload, einsums=einsums)
 
 
@@ -34,7 +34,7 @@ def _separated(einsum: Einsum, workload: Workload, names: set[str]) -> Iterator[
     """The copies that an Einsum needs, then the Einsum."""
     accesses: list[TensorAccess] = []
     for access in dict.fromkeys(einsum.tensor_accesses):
-        first = next((one for one in accesses if one.name == access.name), None)
+        first = next((earlier for earlier in accesses if earlier.name == access.name), None)
         if first is not None and (access.output or first.output):
             raise SpecError(f"Einsum {einsum.name} reads and writes tensor {access.name}: not supported", access.name)
         if first is None:
@@ -58,7 +58,7 @@ def _separated(einsum: Einsum, workload: Workload, names: set[str]) -> Iterator[
 def _copy(access: TensorAccess, name: str, workload: Workload) -> Einsum:
     """An Einsum that copies a whole tensor. A rank that one variable steps keeps that variable, and so its bounds."""
     projection: dict[str, Affine] = {}
-    taken = set(access.projection)
+    variables = set(access.projection)
     for rank, index in access.projection.items():
         alone = len(index.variables) == 1 and abs(index.coefficients[index.variables[0]]) == 1 and not index.constant
         if not alone and rank not in workload.rank_sizes:
@@ -66,7 +66,7 @@ def _copy(access: TensorAccess, name: str, workload: Workload) -> Einsum:
                 f"tensor {access.name} is read in two ways and has to be copied; give its rank {rank} a size in rank_sizes",
                 access.name,
             )
-        variable = index.variables[0] if alone else _new_name(rank.lower(), taken)
+        variable = index.variables[0] if alone else _new_name(rank.lower(), variables)
         projection[rank] = Affine(FrozenDict({variable: 1}))
     whole = dataclasses.replace(access, projection=FrozenDict(projection))
     return Einsum(

@@ -63,31 +63,31 @@ class Variables(Mapping[str, object]):
     4.0
     """
 
-    __slots__ = ("_found", "_names", "_open", "texts")
+    __slots__ = ("_names", "_open", "_values", "texts")
 
     def __init__(self, texts: Mapping[str, VariableValue], names: Mapping[str, object]) -> None:
         self.texts, self._names = texts, names
-        self._found: dict[str, object] = {}
+        self._values: dict[str, object] = {}
         self._open: list[str] = []
 
     def __getitem__(self, name: str) -> object:
         if name not in self.texts:
             raise KeyError(name)
-        if name not in self._found:
+        if name not in self._values:
             if name in self._open:
                 raise VariableError(f"variable {circle(self._open, name)}", self._place(name))
             if len(self._open) > _MOST_NESTED:
                 raise VariableError(f"variables use each other more than {_MOST_NESTED} deep", self._place(name))
             self._open.append(name)
             try:
-                self._found[name] = value_of(self.texts[name], chained(self, self._names))
+                self._values[name] = value_of(self.texts[name], chained(self, self._names))
             except VariableError:
                 raise
             except SpecError as error:
                 raise VariableError(f"variable {name}: {error.message}", error.source or self._place(name)) from None
             finally:
                 self._open.pop()
-        return self._found[name]
+        return self._values[name]
 
     def _place(self, name: str) -> str:
         """The name as it was written, which knows its line."""
@@ -155,8 +155,8 @@ def split(variables: Mapping[str, VariableValue]) -> tuple[dict[str, object], di
         for name in todo:
             if not outside[name] and any(outside.get(used, False) for used in named[name]):
                 outside[name] = changed = True
-    own = Variables({name: variables[name] for name in todo if not outside[name]}, {})
-    return {name: own[name] for name in own}, {name: variables[name] for name in todo if outside[name]}
+    constants = Variables({name: variables[name] for name in todo if not outside[name]}, {})
+    return {name: constants[name] for name in constants}, {name: variables[name] for name in todo if outside[name]}
 
 
 def uses(value: VariableValue) -> frozenset[str]:

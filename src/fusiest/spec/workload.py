@@ -174,16 +174,16 @@ def check_new(einsum: Einsum, seen: set[str]) -> None:
 def _read_einsums(node: YamlNode, what: str) -> tuple[Einsum, ...]:
     seen: set[str] = set()
 
-    def some(child: YamlNode, what: str) -> tuple[Einsum, ...]:
+    def read_item(child: YamlNode, what: str) -> tuple[Einsum, ...]:
         if isinstance(child, ListNode):
-            return tuple(einsum for part in f.read_list(child, what, some) for einsum in part)
+            return tuple(einsum for group in f.read_list(child, what, read_item) for einsum in group)
         einsum = read_einsum(child, what)
         check_new(einsum, seen)
         if len(seen) > MOST_EINSUMS:
             raise SpecError(f"a workload may have {MOST_EINSUMS:,} Einsums at most", child.source)
         return (einsum,)
 
-    return tuple(einsum for part in f.read_list(node, what, some) for einsum in part)
+    return tuple(einsum for group in f.read_list(node, what, read_item) for einsum in group)
 
 
 def read_einsum(node: YamlNode, what: str) -> Einsum:
@@ -192,37 +192,37 @@ def read_einsum(node: YamlNode, what: str) -> Einsum:
     nodes: dict[str, YamlNode] = {"einsum": node} if isinstance(node, ScalarNode) else _einsum_fields(node)
     if "einsum" not in nodes:
         name = nodes.get("name")
-        given = f"Einsum {name.value}" if isinstance(name, ScalarNode) else "Einsum"
-        result: Einsum = f.read_object(node, Einsum, given)
+        label = f"Einsum {name.value}" if isinstance(name, ScalarNode) else "Einsum"
+        result: Einsum = f.read_object(node, Einsum, label)
         return result
     parsed = parse_einsum(f.read_text(nodes.pop("einsum"), what))
     values: dict[str, Any] = {"name": parsed.output.name, "operation": parsed.operation}
     more = _read_more(nodes.pop("tensor_accesses"), parsed) if "tensor_accesses" in nodes else {}
     values["tensor_accesses"] = (
-        *(TensorAccess(**one._asdict(), **more.get(one.name, {})) for one in parsed.inputs),
+        *(TensorAccess(**access._asdict(), **more.get(access.name, {})) for access in parsed.inputs),
         TensorAccess(output=True, **parsed.output._asdict(), **more.get(parsed.output.name, {})),
     )
-    known = f.fields_of(Einsum)
-    values.update({name: known[name].reader.read(value, name) for name, value in nodes.items()})
+    declared = f.fields_of(Einsum)
+    values.update({name: declared[name].reader.read(value, name) for name, value in nodes.items()})
     built: Einsum = f.build(node, Einsum, values, nodes)
     return built
 
 
 def _read_more(node: YamlNode, parsed: ParsedEinsum) -> dict[str, dict[str, Any]]:
     """What `tensor_accesses` say of tensors beside the text of the Einsum: all but how they are indexed."""
-    found: dict[str, dict[str, Any]] = {}
-    known = [name for name, _ in (*parsed.inputs, parsed.output)]
-    for given in f.read_list(node, "tensor_accesses", lambda item, what: f.read_given(item, TensorAccess, what)):
-        name = given.get("name")
-        if name not in known:
+    by_tensor: dict[str, dict[str, Any]] = {}
+    tensors = [name for name, _ in (*parsed.inputs, parsed.output)]
+    for access in f.read_list(node, "tensor_accesses", lambda item, what: f.read_given(item, TensorAccess, what)):
+        name = access.get("name")
+        if name not in tensors:
             raise SpecError(
-                f"the Einsum has no tensor '{shown(name)}'{did_you_mean(str(name), known)}", name or node.source
+                f"the Einsum has no tensor '{shown(name)}'{did_you_mean(str(name), tensors)}", name or node.source
             )
         for field_name in ("projection", "output"):
-            if field_name in given:
+            if field_name in access:
                 raise SpecError(f"how {name} is indexed is said by 'einsum'; '{field_name}' has no place here", name)
-        found[str(name)] = {key: value for key, value in given.items() if key != "name"}
-    return found
+        by_tensor[str(name)] = {key: value for key, value in access.items() if key != "name"}
+    return by_tensor
 
 
 def _einsum_fields(node: YamlNode) -> dict[str, YamlNode]:
@@ -263,13 +263,13 @@ def _read_shape(node: YamlNode, what: str) -> tuple[Constraint, ...]:
         return tuple(Constraint(f.read_text(item, what)) for item in node.items)
     if not isinstance(node, MapNode):
         raise f.must_be("a mapping such as m: 0 <= m < 4", node, what)
-    found = []
+    constraints = []
     for key, value in node.items:
         constraint = Constraint(f.read_text(value, f"{what} of {key.value}"))
         if key.value not in constraint.variables:
             raise SpecError(f"'{shown(constraint.text)}' says nothing of '{shown(key.value)}'", value.source)
-        found.append(constraint)
-    return tuple(found)
+        constraints.append(constraint)
+    return tuple(constraints)
 
 
 def _read_renames(node: YamlNode, what: str) -> tuple[Rename, ...]:

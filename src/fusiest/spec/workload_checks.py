@@ -30,11 +30,11 @@ def check_einsums(workload: Workload) -> None:
         if tensor := repeated(access.name for access in einsum.tensor_accesses):
             raise SpecError(f"Einsum {einsum.name} accesses tensor {tensor} twice: not supported", tensor)
         for access in einsum.tensor_accesses:
-            own = frozenset(access.projection)
-            other, theirs = ranks.setdefault(access.name, (einsum, own))
-            if own != theirs:
+            own_ranks = frozenset(access.projection)
+            earlier, earlier_ranks = ranks.setdefault(access.name, (einsum, own_ranks))
+            if own_ranks != earlier_ranks:
                 raise SpecError(
-                    f"tensor {access.name} has ranks {_list(theirs)} in Einsum {other.name} but {_list(own)} in "
+                    f"tensor {access.name} has ranks {_list(earlier_ranks)} in Einsum {earlier.name} but {_list(own_ranks)} in "
                     f"Einsum {einsum.name}; name the rank as in '{access.name}[M: p]'",
                     access.name,
                 )
@@ -103,10 +103,11 @@ def check_names(workload: Workload, renames: tuple[EinsumRenames, ...]) -> None:
             warn(f"rank_sizes: no tensor has a rank {rank}{did_you_mean(rank, ranks)}", rank)
     for einsum in workload.einsums:
         for rank in einsum.rank_sizes:
-            own = {known for access in einsum.tensor_accesses for known in access.projection}
-            if rank not in own:
+            own_ranks = {name for access in einsum.tensor_accesses for name in access.projection}
+            if rank not in own_ranks:
                 raise SpecError(
-                    f"rank_sizes: no tensor of Einsum {einsum.name} has a rank {rank}{did_you_mean(rank, own)}", rank
+                    f"rank_sizes: no tensor of Einsum {einsum.name} has a rank {rank}{did_you_mean(rank, own_ranks)}",
+                    rank,
                 )
     for constraint in workload.iteration_space_shape:
         for v in constraint.variables - variables:

@@ -208,25 +208,27 @@ class _Builder:
         self.stack.append(_Open(is_map, source, tag, event.anchor, self.count, []))
 
     def end(self) -> None:
-        done = self.stack.pop()
+        collection = self.stack.pop()
         node: YamlNode
-        if done.is_map:
-            node = MapNode(_pairs(done.children), done.source, done.tag, done.anchor is not None)
-            if any(isinstance(key, ScalarNode) and key.value == "<<<" for key in done.children[::2]):
-                self.count = max(self.count, done.first + measure(node, MAX_NODES)[0])
+        if collection.is_map:
+            node = MapNode(
+                _pairs(collection.children), collection.source, collection.tag, collection.anchor is not None
+            )
+            if any(isinstance(key, ScalarNode) and key.value == "<<<" for key in collection.children[::2]):
+                self.count = max(self.count, collection.first + measure(node, MAX_NODES)[0])
         else:
-            node = ListNode(tuple(done.children), done.source, done.tag)
-        if done.anchor:
-            self.anchors[done.anchor] = (node, self.count - done.first + 1, done.height)
-        self.add(node, 1, done.height)
+            node = ListNode(tuple(collection.children), collection.source, collection.tag)
+        if collection.anchor:
+            self.anchors[collection.anchor] = (node, self.count - collection.first + 1, collection.height)
+        self.add(node, 1, collection.height)
 
     def alias(self, event: Any) -> None:
         if event.anchor not in self.anchors:
             raise SpecError(f"no anchor '&{event.anchor}' above this '*{event.anchor}'", at=self.at(event))
-        known = self.anchors[event.anchor]
-        if known is None:
+        anchor = self.anchors[event.anchor]
+        if anchor is None:
             raise SpecError(f"'*{event.anchor}' stands inside what it refers to", at=self.at(event))
-        node, size, height = known
+        node, size, height = anchor
         self.check_depth(height, event)
         self.add(node, size, height)
 
@@ -244,7 +246,7 @@ class _Builder:
 
 def _pairs(children: Sequence[YamlNode]) -> tuple[tuple[ScalarNode, YamlNode], ...]:
     """Keys and values alternate in `children`. Merged tables (`<<`) come first and yield to what is written out."""
-    own: dict[tuple[type, Scalar], tuple[ScalarNode, YamlNode]] = {}
+    written: dict[tuple[type, Scalar], tuple[ScalarNode, YamlNode]] = {}
     merged: dict[tuple[type, Scalar], tuple[ScalarNode, YamlNode]] = {}
     deep = False
     for key, node in zip(children[::2], children[1::2], strict=True):
@@ -258,29 +260,30 @@ def _pairs(children: Sequence[YamlNode]) -> tuple[tuple[ScalarNode, YamlNode], .
             continue
         if key.tag is not None:
             raise SpecError(f"a key cannot have a tag, but this one has {key.tag}", at=key.source)
-        first = own.setdefault(_identity(key), (key, node))[0]
+        first = written.setdefault(_identity(key), (key, node))[0]
         if first is not key:
             message = (
                 f"key '{shown(key.value)}' appears twice: in line {first.source.line} and in line {key.source.line}"
             )
             raise SpecError(message, at=key.source)
-    own = {name: _both(pair, merged[name], deep) if name in merged else pair for name, pair in own.items()}
-    return tuple({**{name: merged[name] for name in merged if name not in own}, **own}.values())
+    written = {name: _both(pair, merged[name], deep) if name in merged else pair for name, pair in written.items()}
+    return tuple({**{name: merged[name] for name in merged if name not in written}, **written}.values())
 
 
 def _both(
     first: tuple[ScalarNode, YamlNode], second: tuple[ScalarNode, YamlNode], deep: bool
 ) -> tuple[ScalarNode, YamlNode]:
     """The first of two values of one key; under `<<<`, tables are merged and lists follow each other."""
-    (key, one), (_, other) = first, second
-    if deep and isinstance(one, MapNode) and isinstance(other, MapNode):
-        pairs = {_identity(pair[0]): pair for pair in other.items}
-        own = [
-            _both(pair, pairs.pop(name), True) if (name := _identity(pair[0])) in pairs else pair for pair in one.items
+    (key, value), (_, second_value) = first, second
+    if deep and isinstance(value, MapNode) and isinstance(second_value, MapNode):
+        pairs = {_identity(pair[0]): pair for pair in second_value.items}
+        merged = [
+            _both(pair, pairs.pop(name), True) if (name := _identity(pair[0])) in pairs else pair
+            for pair in value.items
         ]
-        return key, MapNode((*own, *pairs.values()), one.source, one.tag)
-    if deep and isinstance(one, ListNode) and isinstance(other, ListNode):
-        return key, ListNode((*one.items, *other.items), one.source, one.tag)
+        return key, MapNode((*merged, *pairs.values()), value.source, value.tag)
+    if deep and isinstance(value, ListNode) and isinstance(second_value, ListNode):
+        return key, ListNode((*value.items, *second_value.items), value.source, value.tag)
     return first
 
 
@@ -292,8 +295,8 @@ def measure(node: YamlNode, limit: int = 10**9) -> tuple[int, int]:
         count += len(level) + sum(
             len(n.value) // CHARACTERS_PER_NODE for n in level if isinstance(n, ScalarNode) and isinstance(n.value, str)
         )
-        maps = (part for n in level if isinstance(n, MapNode) for pair in n.items for part in pair)
-        level = [*maps, *(part for n in level if isinstance(n, ListNode) for part in n.items)]
+        maps = (child for n in level if isinstance(n, MapNode) for pair in n.items for child in pair)
+        level = [*maps, *(child for n in level if isinstance(n, ListNode) for child in n.items)]
     return count, height
 
 
@@ -348,7 +351,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, builder: _Builder) -> 
     lines = text.split("\n")
     line = lines[number] if number < len(lines) else ""
     problem = " ".join((error.problem or "it cannot be parsed").split())
-    hint = next((f"; {hint}" for part, hint in _HINTS.items() if part in problem), "")
+    hint = next((f"; {hint}" for symptom, hint in _HINTS.items() if symptom in problem), "")
     if "\t" in line[: len(line) - len(line.lstrip())] or (mark and line[mark.column : mark.column + 1] == "\t"):
         hint = "; a tab cannot indent, use spaces"
     return SpecError(f"not valid YAML: {problem}{hint}", at=builder.source(number))
