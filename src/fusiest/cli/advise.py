@@ -13,7 +13,7 @@ from fusiest.cli.arguments import (
     QuietOption,
     WorkloadArgument,
     choice,
-    given,
+    given_files,
     read_defines,
     require,
 )
@@ -37,7 +37,7 @@ def advise_command(
     from fusiest.spec import load
     from fusiest.terminal import ProgressLine, advice_parts
 
-    files = given(arch, workload)
+    files = given_files(arch, workload)
     spec = load(*files, defines=read_defines(define))
     require(spec, files, "arch", "workload")
     if objective not in _COSTS:

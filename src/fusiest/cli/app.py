@@ -150,8 +150,8 @@ _command(
 _command("list", list_command)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from fusiest import __version__
 
         echo(f"fusiest {__version__}")
@@ -196,6 +196,6 @@ def _main() -> None:
         silence(sys.stdout)
         complain(f"fusiest: {error.strerror or error}", 2)
     except _USAGE_ERROR as error:
-        known = {command.name for command in app.registered_commands}
-        words = " ".join(["fusiest", *(word for word in sys.argv[1:2] if word in known)])
+        commands = {command.name for command in app.registered_commands}
+        words = " ".join(["fusiest", *(word for word in sys.argv[1:2] if word in commands)])
         complain(f"fusiest: {error.format_message().rstrip('.')}; see {words} --help", 2)

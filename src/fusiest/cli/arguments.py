@@ -95,21 +95,21 @@ def check_outputs(inputs: Iterable[str], **outputs: str | None) -> None:
 
     `outputs`: the file of each option.
     """
-    taken = {os.path.realpath(name): "it is read here" for name in inputs if os.path.isfile(name)}
+    uses = {os.path.realpath(name): "it is read here" for name in inputs if os.path.isfile(name)}
     for option, file in outputs.items():
         if file is None:
             continue
         target = file if file == STDOUT else os.path.realpath(file)
         if file != STDOUT:
             check_writable(file)
-        elif target in taken:
-            raise SpecError(f"--{option} {file}: {taken[target]}; only one can go to stdout")
-        if target in taken and is_replaceable(file):
-            raise SpecError(f"{file}: --{option} would overwrite it, and {taken[target]}; name another file")
-        taken[target] = f"--{option} writes it, too"
+        elif target in uses:
+            raise SpecError(f"--{option} {file}: {uses[target]}; only one can go to stdout")
+        if target in uses and is_replaceable(file):
+            raise SpecError(f"{file}: --{option} would overwrite it, and {uses[target]}; name another file")
+        uses[target] = f"--{option} writes it, too"
 
 
-def given(*files: str | None) -> tuple[str, ...]:
+def given_files(*files: str | None) -> tuple[str, ...]:
     """Those that were given."""
     return tuple(file for file in files if file is not None)
 

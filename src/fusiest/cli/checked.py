@@ -16,7 +16,7 @@ class CheckedCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As typer does, then look at what each option took; `-` alone is stdout."""
-        rest: list[str] = super().parse_args(ctx, args)
+        remaining: list[str] = super().parse_args(ctx, args)
         options = [parameter for parameter in self.params if parameter.param_type_name == "option"]
         names = {name for option in options for name in option.opts}
         for option in options:
@@ -28,4 +28,4 @@ class CheckedCommand(TyperCommand):
                 if text in names or is_path:
                     hint = f"; what is really called so is ./{text}" if is_path else ""
                     raise SpecError(f"{option.opts[-1]} {text}: the value of {option.opts[-1]} is missing{hint}")
-        return rest
+        return remaining

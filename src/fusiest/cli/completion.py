@@ -12,13 +12,13 @@ def complete(*kinds: str) -> Callable[[str], list[str]]:
     def names(incomplete: str) -> list[str]:
         from fusiest.spec import bundled_names
 
-        known = [name for kind in kinds for name in bundled_names()[kind] if name.startswith(incomplete)]
+        bundled = [name for kind in kinds for name in bundled_names()[kind] if name.startswith(incomplete)]
         files = [
             name
             for end in ("*.y*ml", *(["*.onnx", "*.pt2"] if "workloads" in kinds else []))
             for name in glob.glob(glob.escape(incomplete) + end)
         ]
-        return known + sorted(files)
+        return bundled + sorted(files)
 
     return names
 

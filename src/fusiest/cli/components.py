@@ -35,27 +35,27 @@ def components_command(
             raise SpecError("--json needs a class and its attributes")
         echo(classes_text(all_classes()))
         return
-    found = find_class(name)
+    component_class = find_class(name)
     texts = _read(attributes or [])
-    found.check_units(texts)
-    given = {attribute: _value(text) for attribute, text in texts.items()}
-    if not given and not json:
-        echo(class_text(found))
+    component_class.check_units(texts)
+    values = {attribute: _value(text) for attribute, text in texts.items()}
+    if not values and not json:
+        echo(class_text(component_class))
         return
-    estimate = found.estimate(given)
+    estimate = component_class.estimate(values)
     echo(json_format.dumps(estimate.as_json(), indent=2) if json else estimate_text(estimate))
 
 
 def _read(pairs: list[str]) -> dict[str, str]:
-    given: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name.isidentifier():
             raise SpecError(f"{pair}: expected NAME=VALUE")
-        if name in given:
+        if name in texts:
             raise SpecError(f"{name} is given twice")
-        given[name] = text
-    return given
+        texts[name] = text
+    return texts
 
 
 def _value(text: str) -> object:

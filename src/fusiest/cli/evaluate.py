@@ -17,7 +17,7 @@ from fusiest.cli.arguments import (
     ReportOption,
     WorkloadArgument,
     check_outputs,
-    given,
+    given_files,
     read_defines,
     require,
 )
@@ -43,23 +43,25 @@ def evaluate_command(
     from fusiest.spec import load
     from fusiest.terminal import ProgressLine, evaluation_parts
 
-    files = given(arch, workload, mapping)
+    files = given_files(arch, workload, mapping)
     check_outputs(files, json=json_file, csv=csv_file, report=report)
     pictures = Pictures(report, charts, not no_unfused)
     pictures.check()
     spec = load(*files, defines=read_defines(define))
     require(spec, files, "arch", "workload", "mapping")
-    tree, found = spec.mapping, evaluate(spec)
+    tree, evaluation = spec.mapping, evaluate(spec)
     assert tree is not None
-    made = made_now(spec, GIVEN, command_line())
-    warn(found.warnings)
+    provenance = made_now(spec, GIVEN, command_line())
+    warn(evaluation.warnings)
     with Deliveries(json_file, csv_file, report, charts) as deliveries:
         if STDOUT not in (json_file, csv_file, report):
-            with deliveries.one():
-                present(evaluation_parts(spec, tree, found))
-        deliveries.write(json_file, lambda: json_text(evaluation_json(spec, tree, found, made)))
-        deliveries.write(csv_file, lambda: found.table().to_csv())
+            with deliveries.delivery():
+                present(evaluation_parts(spec, tree, evaluation))
+        deliveries.write(json_file, lambda: json_text(evaluation_json(spec, tree, evaluation, provenance)))
+        deliveries.write(csv_file, lambda: evaluation.table().to_csv())
         if pictures:
-            with deliveries.one(), ProgressLine(sys.stderr, quiet) as progress:
+            with deliveries.delivery(), ProgressLine(sys.stderr, quiet) as progress:
                 title = " on ".join(files[1::-1])
-                pictures.write(given_mapping(spec, found, made), title, ", ".join(define or []), progress, deliveries)
+                pictures.write(
+                    given_mapping(spec, evaluation, provenance), title, ", ".join(define or []), progress, deliveries
+                )

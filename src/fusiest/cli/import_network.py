@@ -110,33 +110,33 @@ def _deliver(yaml: str, summary: str, text: str, document: object, outputs: Impo
     contents = (yaml, text, json.dumps(document, indent=1, allow_nan=False) + "\n")
     with Deliveries(*outputs) as deliveries:
         if STDOUT not in outputs:
-            with deliveries.one():
+            with deliveries.delivery():
                 echo(summary)
         for file, content in zip(outputs, contents, strict=True):
             if file is not None:
-                with deliveries.one(file):
+                with deliveries.delivery(file):
                     write_output(file, content)
 
 
 def _sizes(pairs: list[str]) -> dict[str, int]:
     """`NAME=SIZE` pairs."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for pair in pairs:
         name, _, size = pair.rpartition("=")
         if not name or not size.strip().isdigit():
             raise SpecError(f"--dim {pair}: expected NAME=SIZE")
-        found[name] = int(size)
-    return found
+        sizes[name] = int(size)
+    return sizes
 
 
 def _bits(text: str) -> int | dict[str, int]:
     """`8`, or `weight=4,Other=8`."""
     if text.strip().isdigit():
         return int(text)
-    found: dict[str, int] = {}
+    bits: dict[str, int] = {}
     for pair in text.split(","):
         name, _, number = pair.partition("=")
         if not name.strip() or not number.strip().isdigit():
             raise SpecError(f"--bits {text}: expected a number, or sets such as weight=4,Other=8")
-        found[name.strip()] = int(number)
-    return found
+        bits[name.strip()] = int(number)
+    return bits

@@ -24,7 +24,7 @@ from fusiest.cli.arguments import (
     WorkloadArgument,
     check_outputs,
     choice,
-    given,
+    given_files,
     read_defines,
     read_size,
     require,
@@ -170,12 +170,12 @@ def map_command(
     from fusiest.spec import load
     from fusiest.terminal import ProgressLine, result_parts
 
-    files = given(arch, workload)
-    spec = load(*files, *given(dataflow), defines=read_defines(define))
+    files = given_files(arch, workload)
+    spec = load(*files, *given_files(dataflow), defines=read_defines(define))
     require(spec, files, "arch", "workload")
     if dataflow is not None:
         require(spec, (dataflow,), "dataflow")
-    own = mapper in (None, "fusiest")
+    by_fusiest = mapper in (None, "fusiest")
     options = Options(
         objective=tuple(objective.split(",")),
         usage=usage,
@@ -183,7 +183,7 @@ def map_command(
         max_fused_loops=max_fused_loops,
         max_fused_loops_per_variable=max_fused_loops_per_variable,
         exchange=exchange,
-        windows=windows or (usual_windows(spec, usage, exchange) if own else "none"),
+        windows=windows or (usual_windows(spec, usage, exchange) if by_fusiest else "none"),
         imperfect=imperfect,
         jobs=jobs,
         time_limit=time_limit,
@@ -191,13 +191,13 @@ def map_command(
     )
     if mapper is None and (seed is not None or budget is not None):
         raise SpecError(f"--{'seed' if seed is not None else 'budget'} is for a baseline; give --mapper")
-    if advise and (usage is not None or not own):
+    if advise and (usage is not None or not by_fusiest):
         raise SpecError("--advise maps again with every change; it does not go with --usage or --mapper")
-    if store is not None and not own:
+    if store is not None and not by_fusiest:
         raise SpecError("--store keeps results of fusiest alone, not of a baseline")
     baseline = BaselineOptions(mapper or "fusiest", seed or 0, budget)
     outputs = MapOutputs(json_file, csv_file, mapping, report, profile)
-    check_outputs((*files, *given(dataflow)), **outputs._asdict())
+    check_outputs((*files, *given_files(dataflow)), **outputs._asdict())
     pictures = Pictures(report, charts, not no_unfused, advise)
     pictures.check()
     with ProgressLine(sys.stderr, quiet) as line:
@@ -212,13 +212,13 @@ def map_command(
     with Deliveries(*outputs, charts) as deliveries:
         with interrupt.deferred():
             if STDOUT not in outputs:
-                with deliveries.one():
+                with deliveries.delivery():
                     present(result_parts(result, tree))
             _deliver(result, outputs, times, deliveries)
             if interrupt.taken():
                 result.stopped = "interrupt"
         if pictures:
-            with deliveries.one(), ProgressLine(sys.stderr, quiet) as line:
+            with deliveries.delivery(), ProgressLine(sys.stderr, quiet) as line:
                 pictures.write(result, " on ".join(reversed(files)), ", ".join(define or []), line, deliveries)
     if result.interrupted:
         sys.exit(interrupt.EXIT_STATUS)

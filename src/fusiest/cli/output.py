@@ -83,7 +83,7 @@ class Deliveries:
             raise self.closed
 
     @contextlib.contextmanager
-    def one(self, file: str | None = None) -> Iterator[None]:
+    def delivery(self, file: str | None = None) -> Iterator[None]:
         """Deliver to a file, or to stdout."""
         try:
             yield
@@ -98,7 +98,7 @@ class Deliveries:
     def write(self, file: str | None, text: Callable[[], str]) -> None:
         """Write a text to a file or, with `-`, to stdout, if that is asked for."""
         if file is not None:
-            with self.one(file):
+            with self.delivery(file):
                 write_output(file, text())
 
 

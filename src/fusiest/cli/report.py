@@ -24,11 +24,11 @@ def advice_of(result: Result, unfused: Result | str | None, progress: Progress) 
     from fusiest.mapper import Step
     from fusiest.sweeps import Children, whole_advice
 
-    done = itertools.count(1)
+    finished = itertools.count(1)
 
-    def watch(what: str, total: int) -> None:
+    def watch(change: str, total: int) -> None:
         interrupt.check()
-        progress(Step("changes", what, next(done), total, "changes"))
+        progress(Step("changes", change, next(finished), total, "changes"))
 
     with Children(result.options.processes) as hands:
         return whole_advice(result, unfused, hands, watch)
@@ -73,9 +73,9 @@ class Pictures:
             subject = dataclasses.replace(subject, changes=advice.section())
         if self.report is not None:
             progress(Step("report: writing the page"))
-            with deliveries.one(self.report):
+            with deliveries.delivery(self.report):
                 write_output(self.report, report_html(subject))
         if self.charts is not None:
             progress(Step("report: drawing charts"))
-            with deliveries.one(self.charts):
+            with deliveries.delivery(self.charts):
                 save_charts(subject, self.charts)

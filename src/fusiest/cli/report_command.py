@@ -49,7 +49,7 @@ def report_command(
         Pictures(page, charts, not no_unfused).check()
     with Deliveries(*pages.values(), charts) as deliveries, ProgressLine(sys.stderr, quiet) as progress:
         for file, page in pages.items():
-            with deliveries.one():
+            with deliveries.delivery():
                 result = load_any(file)
                 title = " on ".join(result.provenance.files[1::-1]) or os.path.basename(file)
                 defines = ", ".join(f"{name}={value}" for name, value in result.provenance.defines.items())

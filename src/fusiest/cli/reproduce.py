@@ -81,10 +81,10 @@ def _chips(study: Study, files: list[str], as_json: bool) -> list[str]:
         from fusiest.report import check_matplotlib
 
         check_matplotlib()
-    found = compare(values, study.say)
+    compared = compare(values, study.say)
     if as_json:
-        return [dumps([one.to_json() for one in found], indent=1)]
+        return [dumps([value.to_json() for value in compared], indent=1)]
     from fusiest.reproduce import write
 
-    shown = cim_output(found)
+    shown = cim_output(compared)
     return [str(file) for file in write(study, CIM, TITLE, shown)] + ["", shown.summary.split("\n\n")[0]]

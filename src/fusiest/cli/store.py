@@ -14,7 +14,7 @@ WORDS = ("check", "gc", "merge", "export")
 
 
 def store_command(
-    what: Annotated[
+    task: Annotated[
         str,
         typer.Argument(metavar="|".join(WORDS), help="what to do", autocompletion=one_of(*WORDS), show_default=False),
     ],
@@ -27,28 +27,28 @@ def store_command(
     """Look after a store of runs: check it, remove garbage, take over other stores, write it out as CSV and JSON."""
     from fusiest.sweeps import Store, check_store, collect_garbage, export_store, merge_stores
 
-    if what not in WORDS:
-        raise SpecError(f"store {what}: none of {', '.join(WORDS)}{did_you_mean(what, WORDS)}")
-    needed = {"merge": 1, "export": 1}.get(what, 0)
-    if len(others or []) < needed or (what != "merge" and len(others or []) > needed):
-        raise SpecError(f"store {what} DIR needs {['no further argument', 'one further argument'][needed]}")
-    with Store(store, create=what == "merge") as own:
-        if what == "check":
-            wrong = check_store(own)
+    if task not in WORDS:
+        raise SpecError(f"store {task}: none of {', '.join(WORDS)}{did_you_mean(task, WORDS)}")
+    arguments = {"merge": 1, "export": 1}.get(task, 0)
+    if len(others or []) < arguments or (task != "merge" and len(others or []) > arguments):
+        raise SpecError(f"store {task} DIR needs {['no further argument', 'one further argument'][arguments]}")
+    with Store(store, create=task == "merge") as target:
+        if task == "check":
+            wrong = check_store(target)
             for line in wrong:
                 echo(line)
             if wrong:
                 raise FusiestError(
                     f"{store}: {len(wrong):,} things are wrong; 'fusiest store gc' removes what is damaged"
                 )
-            echo(f"{store}: {len(own):,} runs, all in order")
-        elif what == "gc":
-            runs, files = collect_garbage(own)
+            echo(f"{store}: {len(target):,} runs, all in order")
+        elif task == "gc":
+            runs, files = collect_garbage(target)
             echo(f"{store}: {runs:,} runs and {files:,} files removed")
-        elif what == "merge":
+        elif task == "merge":
             for other in others or []:
-                with Store(other, create=False) as given:
-                    echo(f"{other}: {merge_stores(own, given):,} runs taken over")
+                with Store(other, create=False) as origin:
+                    echo(f"{other}: {merge_stores(target, origin):,} runs taken over")
         else:
             folder = (others or [""])[0]
-            echo(f"{folder}: {export_store(own, folder):,} runs")
+            echo(f"{folder}: {export_store(target, folder):,} runs")

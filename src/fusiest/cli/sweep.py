@@ -86,10 +86,10 @@ def sweep_command(
     from fusiest.sweeps import Reuse, Running, Store, Sweep
     from fusiest.terminal import status_parts
 
-    asked, folder = _asked(files, define, objective, best), store or default_store(files)
+    file, folder = _sweep_file(files, define, objective, best), store or default_store(files)
     if status:
-        with Store(folder, create=False) as known:
-            present(status_parts(known.said(asked.identity)))
+        with Store(folder, create=False) as runs:
+            present(status_parts(runs.said(file.identity)))
         return
     _check(table, retry, jobs, time_limit, memory_limit)
     check_outputs(files, table=table, report=report)
@@ -97,7 +97,7 @@ def sweep_command(
     if jobs is not None and cluster is not None:
         raise SpecError("--jobs and --cluster: a run is done here or there; give one of them")
     running = Running(folder, jobs, cluster, time_limit, memory_limit, retry == "failed", Reuse(**_reuse(no_reuse)))
-    with Sweep(asked, running) as sweep:
+    with Sweep(file, running) as sweep:
         if dry_run:
             _say_plan(sweep)
             return
@@ -114,36 +114,36 @@ def default_store(files: list[str]) -> str:
     return os.path.splitext(os.path.basename(files[0]))[0] + ".runs"
 
 
-def _asked(files: list[str], define: list[str] | None, objective: str | None, best: str | None) -> SweepFile:
+def _sweep_file(files: list[str], define: list[str] | None, objective: str | None, best: str | None) -> SweepFile:
     from fusiest.sweeps import load_sweep, make_sweep, wanted
 
     if len(files) == 1:
         for option, value in (("-D", define), ("--objective", objective)):
             if value is not None:
                 raise SpecError(f"{option} is for an architecture and workloads; {files[0]} is a sweep file")
-        found = load_sweep(files[0])
+        file = load_sweep(files[0])
     else:
         parameters = dict(map(_parameter, define or []))
-        found = make_sweep(
+        file = make_sweep(
             {"arch": files[0], "workloads": files[1:], "parameters": parameters, "objective": objective or "edp"},
             "the sweep",
         )
-    return dataclasses.replace(found, best=wanted(best)) if best is not None else found
+    return dataclasses.replace(file, best=wanted(best)) if best is not None else file
 
 
 def _parameter(text: str) -> tuple[str, list[Any]]:
     from fusiest.spec import ScalarNode, parse_nodes
 
     name, equals, values = text.partition("=")
-    if not equals or not all(part.isidentifier() for part in name.split(".")):
+    if not equals or not all(word.isidentifier() for word in name.split(".")):
         raise SpecError(f"-D {text}: expected NAME=VALUE,VALUE,…")
-    found = []
+    parsed = []
     for value in values.split(","):
         node = parse_nodes(value, [Source(f"-D {name}", 1)]) if value.strip() else None
         if not isinstance(node, ScalarNode):
             raise SpecError(f"-D {text}: a value must be a number, true, false or text")
-        found.append(str(node.value) if isinstance(node.value, str) else node.value)
-    return name, found
+        parsed.append(str(node.value) if isinstance(node.value, str) else node.value)
+    return name, parsed
 
 
 def _reuse(no_reuse: str | None) -> dict[str, bool]:
@@ -202,14 +202,14 @@ def _say_plan(sweep: Sweep) -> None:
     if not counts.total:
         raise driver.designs.nothing_left(driver.out)
     echo(f"{designs:,} designs ({driver.out.words()})" if sweep.file.where else f"{designs:,} designs")
-    left = len(driver.plan.forms)
-    echo(f"{counts.total:,} runs: {counts.known:,} known, {counts.failed:,} failed, {left:,} different ones to do")
+    to_do = len(driver.plan.forms)
+    echo(f"{counts.total:,} runs: {counts.known:,} known, {counts.failed:,} failed, {to_do:,} different ones to do")
     families: dict[str, int] = {}
     for form in driver.plan.forms.values():
         families[form.family] = families.get(form.family, 0) + 1
-    if left:
+    if to_do:
         echo(f"in {len(families):,} families, inside each of which the proof of one run may cover others")
-    if left and driver.prospects is not None:
+    if to_do and driver.prospects is not None:
         echo(f"bounds leave {driver.left_by_bounds():,} of them, by what is known before a search")
 
 
@@ -226,17 +226,17 @@ def _deliver(sweep: Sweep, table: str | None, report: str | None, most: int | No
 
     with interrupt.deferred(), Deliveries(table, report) as deliveries:
         designs = sweep.designs()
-        with deliveries.one():
+        with deliveries.delivery():
             present(sweep_parts(sweep.counts, sweep.answers, designs, sweep.best(), sweep.wanted.words))
             if names := sweep.without_windows():
                 echo(
                     f"{', '.join(names)}: without windows, as fusiest map --windows none; see windows in the sweep file"
                 )
         if table is not None:
-            with deliveries.one(table):
+            with deliveries.delivery(table):
                 _write_table(sweep, table)
         if report is not None:
-            with deliveries.one(report):
+            with deliveries.delivery(report):
                 _write_report(sweep, report, most)
 
 
@@ -246,14 +246,14 @@ def _write_report(sweep: Sweep, file: str, most: int | None) -> None:
 
     folder = os.path.splitext(file)[0] + "_reports"
     links: dict[int, dict[str, str]] = {}
-    for one in in_view(sweep)[:most]:
+    for entry in in_view(sweep)[:most]:
         interrupt.check()
         os.makedirs(folder, exist_ok=True)
         for workload in sweep.file.workloads:
-            name = f"{one.design.number}_{workload.label}.html"
-            title = f"{workload.label} on design {one.design.number}: {one.design}"
-            sweep.result(one.design, workload.label).report(os.path.join(folder, name), title, unfused=False)
-            links.setdefault(one.design.number, {})[workload.label] = f"{os.path.basename(folder)}/{name}"
+            name = f"{entry.design.number}_{workload.label}.html"
+            title = f"{workload.label} on design {entry.design.number}: {entry.design}"
+            sweep.result(entry.design, workload.label).report(os.path.join(folder, name), title, unfused=False)
+            links.setdefault(entry.design.number, {})[workload.label] = f"{os.path.basename(folder)}/{name}"
     write_output(file, sweep_html(sweep, f"{sweep.file.name}: {sweep.file.arch}", links))
 
 
@@ -267,7 +267,7 @@ def _write_table(sweep: Sweep, file: str) -> None:
         write_atomically(file, content)
         return
     if file.endswith(".json"):
-        found = [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
-        write_output(file, json.dumps(found, indent=1) + "\n")
+        records = [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
+        write_output(file, json.dumps(records, indent=1) + "\n")
     else:
         write_output(file, rows.to_csv())
