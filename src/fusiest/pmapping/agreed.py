@@ -20,17 +20,17 @@ def agreed_loops(spec: Spec, einsum: str, finished: bool = True) -> dict[str, fr
     holds it above their common loops.
     """
     info = spec.info.einsums[einsum]
-    found: dict[str, frozenset[str]] = {}
+    agreed: dict[str, frozenset[str]] = {}
     for tensor, access in info.accesses.items():
         bounds: set[int] = set()
-        for other in spec.info.users[tensor]:
-            produced = access.output or tensor == spec.info.einsums[other].output
-            if other != einsum and not (finished and produced):
-                bounds |= _held_above(spec, other, tensor)
+        for user in spec.info.users[tensor]:
+            produced = access.output or tensor == spec.info.einsums[user].output
+            if user != einsum and not (finished and produced):
+                bounds |= _held_above(spec, user, tensor)
         loops = frozenset(v for v, bound in info.bounds.items() if bound in bounds)
         if loops:
-            found[tensor] = loops
-    return found
+            agreed[tensor] = loops
+    return agreed
 
 
 def common_loops(spec: Spec, einsum: str) -> dict[str, frozenset[str]]:
@@ -39,7 +39,7 @@ def common_loops(spec: Spec, einsum: str) -> dict[str, frozenset[str]]:
     A loop above it is one that all its users share. It steps one rank of the tensor in each of them, alone. So if another
     user has no variable, or several, in the rank that a variable steps here, no mapping has such a loop.
     """
-    found = {}
+    common = {}
     for tensor, access in spec.info.einsums[einsum].accesses.items():
         if tensor not in spec.info.shared:
             continue
@@ -50,8 +50,8 @@ def common_loops(spec: Spec, einsum: str) -> dict[str, frozenset[str]]:
             if all(_steps(user.accesses[tensor].ranks[rank], user.bounds) for user in users)
         }
         unlike = {v for rank, index in access.ranks.items() if rank not in stepped for v in index.variables}
-        found[tensor] = frozenset(spec.info.einsums[einsum].bounds) - unlike
-    return found
+        common[tensor] = frozenset(spec.info.einsums[einsum].bounds) - unlike
+    return common
 
 
 def _steps(index: Affine, bounds: Mapping[str, int]) -> bool:

@@ -15,7 +15,7 @@ def compile_ahead() -> None:
 
 def cross_little() -> None:
     """One row below one Spatial choice, with arrays as a search has them."""
-    one = np.zeros((1, 1), np.int64)
-    _, start, below, choice = kernels.pair(one, one, 1)
-    rest, known = np.zeros((1, 1)), np.zeros((0, 2))
-    kernels.cross(start, below, choice, np.arange(2), np.ones((1, 1)), np.ones((1, 1, 2)), rest, np.ones(2), known)
+    zero = np.zeros((1, 1), np.int64)
+    _, start, below, choice = kernels.pair(zero, zero, 1)
+    togo, known = np.zeros((1, 1)), np.zeros((0, 2))
+    kernels.cross(start, below, choice, np.arange(2), np.ones((1, 1)), np.ones((1, 1, 2)), togo, np.ones(2), known)

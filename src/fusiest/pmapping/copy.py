@@ -33,19 +33,19 @@ from fusiest.spec import BoundDimension, Path
 def copy_placements(path: Path, placements: tuple[Placement, ...]) -> tuple[Placement, ...]:
     """Where the two tensors are backed, each way once. Of the constraints only `no_fused_loops` is left: nothing is tiled,
     fetched or sent again."""
-    found: dict[Placement, None] = {}
+    ways: dict[Placement, None] = {}
     for placement in placements:
         held = [frozenset[str]() for _ in path.components]
         for tensor in path.einsum.accesses:
             held[placement.holders(tensor, path)[0]] |= {tensor}
         sets = (
-            replace(own, tile_shape=(), no_refetch_from_above=frozenset(), no_resend_to_below=frozenset())
-            if own is not None and tensors
+            replace(memory_sets, tile_shape=(), no_refetch_from_above=frozenset(), no_resend_to_below=frozenset())
+            if memory_sets is not None and tensors
             else None
-            for own, tensors in zip(placement.sets, held, strict=True)
+            for memory_sets, tensors in zip(placement.sets, held, strict=True)
         )
-        found[Placement(tuple(held), tuple(sets))] = None
-    return tuple(found)
+        ways[Placement(tuple(held), tuple(sets))] = None
+    return tuple(ways)
 
 
 class CopySearch(GeneralSearch):
@@ -135,8 +135,8 @@ class _CopySkeleton(Skeleton):
         in_one = gap > 0 and self.holders[gap].memory == self.holders[gap - 1].memory
         spread = [
             Slot(gap, i)
-            for i, (own, (_, d)) in enumerate(zip(self.dimension_gaps, self.dimensions, strict=True))
-            if own == gap and variable not in never_spread(info, d)
+            for i, (g, (_, d)) in enumerate(zip(self.dimension_gaps, self.dimensions, strict=True))
+            if g == gap and variable not in never_spread(info, d)
         ]
         return [Slot(gap)] * (not in_one) + spread
 
@@ -161,8 +161,8 @@ class _CopyNests(GeneralNests):
         """Elements that one instance of a memory reads or writes: with Spatial loops above it at index 0."""
         for output, (place, holder) in self.backing.items():
             queries = (
-                "".join(PAST if slot.gap > place else COUNTED if slot.dimension is None else FIRST for slot in own)
-                for own in self.slots.values()
+                "".join(PAST if slot.gap > place else COUNTED if slot.dimension is None else FIRST for slot in v_slots)
+                for v_slots in self.slots.values()
             )
             moved = self.search.footprints.products(holder.tensor, tuple(q.rstrip(PAST) for q in queries), whole=True)
             terms.add(moved, {("moved", output): 1.0})
@@ -178,8 +178,8 @@ class _CopyNests(GeneralNests):
             component = path.components[self.backing[output][1].memory]
             a = component.actions[action]
             per_element = a.actions_scale / a.values_per_action[source]
-            own = info.accesses[names[self.backing[output][1].tensor]]
-            energy += elements(own, info.bounds) * per_element * a.energy
+            access = info.accesses[names[self.backing[output][1].tensor]]
+            energy += elements(access, info.bounds) * per_element * a.energy
             counts, inverse = np.unique(values[:, terms.criteria["moved", output]], return_inverse=True)
             seconds = np.array([component.latency({action: n * per_element}) for n in counts.tolist()])
             latency = np.maximum(latency, seconds[inverse.reshape(-1)])
@@ -190,7 +190,7 @@ class _CopyNests(GeneralNests):
         held = list(reservations(self.skeleton, self.slots, self.passed, self.search.footprints))
         if self.in_one:
             exchanged = any(self.skeleton.is_exchanged(h) for _, h in self.backing.values())
-            held = [] if exchanged else [max(held, key=lambda own: self._room(own[1]))]
+            held = [] if exchanged else [max(held, key=lambda reservation: self._room(reservation[1]))]
         for place, holder, products in held:
             terms.add(products, dict.fromkeys(self._counted(place, holder), 1.0))
 

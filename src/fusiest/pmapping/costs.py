@@ -111,18 +111,18 @@ def make_columns(problem: Problem) -> Columns:
 
 def busy_columns(problem: Problem) -> tuple[Busy, ...]:
     """Components that can be a bottleneck."""
-    found: list[Busy] = []
+    columns: list[Busy] = []
     for index, component in enumerate(problem.path.components):
         if component.kind == "container":
             continue
         finite = [name for name, action in component.actions.items() if math.isfinite(action.throughput)]
         if component.total_latency is None:
-            found += [Busy(index, None, False)] if finite else []
+            columns += [Busy(index, None, False)] if finite else []
         elif has_separate_ports(component.total_latency):
-            found += [Busy(index, action, False) for action in finite]
+            columns += [Busy(index, action, False) for action in finite]
         else:
-            found += [Busy(index, action, True) for action in component.actions]
-    return tuple(found)
+            columns += [Busy(index, action, True) for action in component.actions]
+    return tuple(columns)
 
 
 @dataclass(frozen=True)
@@ -205,8 +205,8 @@ def finish(problem: Problem, columns: Columns, criteria: Floats, watts: float | 
             np.maximum(latency, criteria[:, column], out=latency)
         elif busy.action is not None:
             calls.setdefault(busy.component, {})[busy.action] = criteria[:, column]
-    for index, own in calls.items():
-        np.maximum(latency, expression_latency(problem.path.components[index], own), out=latency)
+    for index, counts in calls.items():
+        np.maximum(latency, expression_latency(problem.path.components[index], counts), out=latency)
     instances = problem.info.n_instances
     energy = criteria[:, ENERGY] + watts * latency
     return energy * instances, latency * instances

@@ -36,14 +36,14 @@ class Crossing:
         problem = self.outlook.problem
         below, first = np.unique(self.layer.shape, return_index=True)
         totals = self.fanout.totals
-        steps, which = [], []
+        steps, factor_numbers = [], []
         for v, variable in enumerate(problem.variables):
             factors, number = np.unique(totals[:, v], return_inverse=True)
             digits = np.array([multiples(variable.divisors, int(f)) for f in factors])[:, problem.digits[v][below]]
             steps.append(np.where(digits >= 0, digits * problem.strides[v], -1))
-            which.append(number.reshape(-1))
-        ends = np.cumsum([0, *(len(own) for own in steps)])
-        rows = np.column_stack([number + end for number, end in zip(which, ends[:-1], strict=True)])
+            factor_numbers.append(number.reshape(-1))
+        ends = np.cumsum([0, *(len(v_steps) for v_steps in steps)])
+        rows = np.column_stack([number + end for number, end in zip(factor_numbers, ends[:-1], strict=True)])
         shapes, start, numbers, choice = kernels.pair(
             np.ascontiguousarray(np.concatenate(steps)), rows.astype(np.int64), problem.shapes
         )
@@ -75,18 +75,18 @@ class Crossing:
         matrix = _matrix(self.outlook, self.fanout, sources)[:, inputs]
         paid = np.arange(columns.count) <= columns.time
         outputs = np.flatnonzero(paid | matrix.any(axis=(0, 1)))
-        rest, scale, known = np.zeros((columns.time, len(pairs.shapes))), np.ones(2), np.empty((0, 2))
+        togo, scale, known = np.zeros((columns.time, len(pairs.shapes))), np.ones(2), np.empty((0, 2))
         if beaten is not None:
             # in the order of the arrays above: the kernel would be compiled once more for another
-            rest, scale, known = np.ascontiguousarray(beaten.togo[:, pairs.shapes]), beaten.scale, beaten.known
-        lengths, rows, choice, found = kernels.cross(
+            togo, scale, known = np.ascontiguousarray(beaten.togo[:, pairs.shapes]), beaten.scale, beaten.known
+        lengths, rows, choice, values = kernels.cross(
             pairs.start, pairs.below, pairs.choice, pairs.first, np.ascontiguousarray(self.layer.criteria[:, inputs]),
-            np.ascontiguousarray(matrix[:, :, outputs]), rest, scale, known,
+            np.ascontiguousarray(matrix[:, :, outputs]), togo, scale, known,
         )  # fmt: skip
         criteria = np.zeros((len(rows), columns.count))
-        criteria[:, outputs] = found
+        criteria[:, outputs] = values
         shape, source = np.repeat(pairs.shapes, lengths), np.full(len(rows), self.number)
-        tolls = tuple(HeldTensor(toll, t) for t, own in sources.items() for toll in own.tolls)
+        tolls = tuple(HeldTensor(toll, t) for t, holder_source in sources.items() for toll in holder_source.tolls)
         origin = rows if self.rows is None else self.rows[rows]
         at = HeldTensor(self.fanout.level, -1)
         return Layer("cross", at, shape, criteria, source, origin, self.fanout.numbers[choice], tolls)
@@ -113,8 +113,8 @@ def multiples(divisors: Ints, factor: int) -> Ints:
     [1, -1, 3, -1]
     """
     index = np.searchsorted(divisors, divisors * factor)
-    found = np.minimum(index, len(divisors) - 1)
-    result: Ints = np.where(divisors[found] == divisors * factor, found, -1)
+    clipped = np.minimum(index, len(divisors) - 1)
+    result: Ints = np.where(divisors[clipped] == divisors * factor, clipped, -1)
     return result
 
 
@@ -141,9 +141,9 @@ def _matrix(outlook: Outlook, fanout: Fanout, sources: Mapping[int, HolderSource
             scale[:, columns.credit + 1 + i] = apart / units
     scale[:, columns.traffic : columns.first + 1] = 0
     matrix = scale[:, :, None] * np.eye(columns.count)
-    for t, own in sources.items():
+    for t, source in sources.items():
         shared = 1 / fanout.shared[:, t]
-        weights = outlook.weights(t, True, own)
+        weights = outlook.weights(t, True, source)
         matrix[:, columns.traffic + t] = shared[:, None] * weights[TRAFFIC]
         if t == output:
             matrix[:, columns.first] = (apart * shared)[:, None] * -weights[FIRST]

@@ -131,9 +131,9 @@ class _Diagnosis:
 
     def _constrained(self) -> list[str]:
         """Memories that constrain tiles or loops."""
-        found: dict[str, None] = {}
+        memories: dict[str, None] = {}
         for placement in placements(self.spec, self.path):
             for component, sets in zip(self.path.components, placement.sets, strict=True):
                 if sets is not None and (sets.tile_shape or sets.no_refetch_from_above or sets.no_resend_to_below):
-                    found[component.name] = None
-        return list(found)
+                    memories[component.name] = None
+        return list(memories)

@@ -91,8 +91,8 @@ class Asked:
         if not self.needed or self.usage:
             return None
         if self.unlimited:
-            found = exchange_memories(spec)
-            return None if found is None else frozenset(found)
+            memories = exchange_memories(spec)
+            return None if memories is None else frozenset(memories)
         return roomy_memories(spec)
 
 
@@ -123,15 +123,14 @@ def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
 
 def paths(spec: Spec, einsum: str, ample: frozenset[str] = frozenset()) -> list[Path]:
     """The computes that can run an Einsum, each with what lies above it, of which these memories are ample."""
-    found = [bind_limited(spec, einsum, compute, ample) for compute in computes(spec.require_arch())]
-    return [path for path in found if path.runs]
+    bound_paths = [bind_limited(spec, einsum, compute, ample) for compute in computes(spec.require_arch())]
+    return [path for path in bound_paths if path.runs]
 
 
 def weight(spec: Spec, einsum: str) -> int:
     """How much there is to explore, compared with other Einsums: placements times tile shapes."""
-    found = paths(spec, einsum)
     shapes = math.prod(len(divisors(bound)) for bound in spec.info.einsums[einsum].bounds.values())
-    return shapes * sum(len(placements(spec, path)) for path in found)
+    return shapes * sum(len(placements(spec, path)) for path in paths(spec, einsum))
 
 
 def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
@@ -197,12 +196,12 @@ def _runs(space: LatticeSpace, asked: Asked, alone: bool, roomy: bool) -> Iterat
     else:
         yield search
         return
-    parts: dict[object, list[Placement]] = {}
+    ways: dict[object, list[Placement]] = {}
     for placement in space.placements:
         way = tuple(placement.holders(t, space.nest.path)[0] for t in sorted(space.nest.shared))
-        parts.setdefault(way, []).append(placement)
-    for own in parts.values():
-        yield from _explore_alone(replace(space, placements=own))
+        ways.setdefault(way, []).append(placement)
+    for same_way in ways.values():
+        yield from _explore_alone(replace(space, placements=same_way))
 
 
 def _explore_alone(space: LatticeSpace) -> Iterator[Lattice]:
@@ -213,11 +212,11 @@ def _explore_alone(space: LatticeSpace) -> Iterator[Lattice]:
     first = Lattice(space, beam=_FIRST_LOOK)
     first.run()
     yield first
-    known = Cutoff(np.empty((0, 2)))
+    cutoff = Cutoff(np.empty((0, 2)))
     for key, layer in first.finals:
         criteria = first.layers[layer].criteria
-        known = known.with_points(*finish(first.problem, first.columns, criteria, first.watts(key.used)))
-    exact = Lattice(space, known)
+        cutoff = cutoff.with_points(*finish(first.problem, first.columns, criteria, first.watts(key.used)))
+    exact = Lattice(space, cutoff)
     exact.run()
     yield exact
 
@@ -232,7 +231,7 @@ def _lifted(roomy: frozenset[str], nest: Nest) -> frozenset[HeldTensor]:
     """What Einsums exchange stands above all loops, where there is room for it."""
     p = nest.problem
     memories = [i for i, c in enumerate(p.path.components) if c.name in roomy]
-    exchanged = (t for t, own in enumerate(p.tensors) if nest.is_shared(t) and own.name not in p.info.persistent)
+    exchanged = (t for t, tensor in enumerate(p.tensors) if nest.is_shared(t) and tensor.name not in p.info.persistent)
     return frozenset(HeldTensor(m, t) for t in exchanged for m in memories)
 
 

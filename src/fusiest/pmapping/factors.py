@@ -16,14 +16,14 @@ def primes(n: int) -> list[int]:
     >>> primes(12), primes(999_999_929 * 999_999_937)
     ([2, 2, 3], [999999929, 999999937])
     """
-    found = []
+    factors = []
     p = 2
     while p * p <= n and p < SMALL:
         while n % p == 0:
-            found.append(p)
+            factors.append(p)
             n //= p
         p += 1
-    return found + (sorted(_large(n)) if n > 1 else [])
+    return factors + (sorted(_large(n)) if n > 1 else [])
 
 
 @cache
@@ -33,10 +33,10 @@ def divisors(n: int) -> list[int]:
     >>> divisors(12)
     [1, 2, 3, 4, 6, 12]
     """
-    found = {1}
+    result = {1}
     for p in primes(n):
-        found |= {d * p for d in found}
-    return sorted(found)
+        result |= {d * p for d in result}
+    return sorted(result)
 
 
 def _large(n: int) -> list[int]:
@@ -52,8 +52,8 @@ def _is_prime(n: int) -> bool:
     while odd % 2 == 0:
         odd, twos = odd // 2, twos + 1
     for witness in _WITNESSES:
-        x = pow(witness, odd, n)
-        if x not in (1, n - 1) and all((x := x * x % n) != n - 1 for _ in range(twos - 1)):
+        power = pow(witness, odd, n)
+        if power not in (1, n - 1) and all((power := power * power % n) != n - 1 for _ in range(twos - 1)):
             return False
     return True
 

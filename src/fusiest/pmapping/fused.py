@@ -29,21 +29,21 @@ from fusiest.pmapping.states import Seed
 def persistent_bits(search: Lattice, memories: tuple[int, ...], on_top: Iterable[HeldTensor], shared: bool) -> Floats:
     """Bits of persistent tensors per memory: those of this Einsum alone, or those that are shared."""
     nest, persistent = search.nest, search.problem.info.persistent
-    own = [
+    holders = [
         h for h in on_top if search.problem.tensors[h.tensor].name in persistent and nest.is_shared(h.tensor) == shared
     ]
-    return np.array([sum(nest.persistent_bits(h) for h in own if h.memory == m) for m in memories], np.float64)
+    return np.array([sum(nest.persistent_bits(h) for h in holders if h.memory == m) for m in memories], np.float64)
 
 
 def top_bits(search: Lattice, memories: tuple[int, ...], on_top: Iterable[HeldTensor]) -> Floats:
     """Bits per memory that tensors of this Einsum alone take above all loops, unless they are persistent."""
-    p, found = search.problem, np.zeros(len(memories))
+    p, bits = search.problem, np.zeros(len(memories))
     for m, t in on_top:
         name = p.tensors[t].name
         if m in memories and not search.nest.is_shared(t) and name not in p.info.persistent:
-            bits = p.path.components[m].bits_per_value[name]
-            found[memories.index(m)] += float(p.amounts[t, FOOTPRINT, -1]) * bits
-    return found
+            width = p.path.components[m].bits_per_value[name]
+            bits[memories.index(m)] += float(p.amounts[t, FOOTPRINT, -1]) * width
+    return bits
 
 
 class FusedPart:
@@ -59,7 +59,7 @@ class FusedPart:
     ) -> None:
         self.search, self.seed, self.memories, self.tiles = search, seed, memories, tiles
         self.problem, nest = search.problem, search.nest
-        stretch = search.steps.outer_part(outer, seed.stretch)
+        stretch = search.steps.extended(outer, seed.stretch)
         remaining = tuple(h for h in stretch.holders if h not in seed.placed)
         options = dict(zip(stretch.memories, nest.order_options(stretch), strict=True))
         options.update(zip(seed.stretch.memories, seed.options, strict=True))
@@ -74,38 +74,38 @@ class FusedPart:
         weights = (search.outlook.holder_weights(stretch, h)[:2, self.columns[:-1]] for h in remaining)
         self.prices = np.array([nothing, *weights])
         """Per value of traffic and of first pass: the seed, whose costs are known, then the remaining holders."""
-        own, shared = (persistent_bits(search, memories, self.on_top, shared=which) for which in (False, True))
-        self.fixed = np.column_stack([own, top_bits(search, memories, self.on_top)]).reshape(-1, 2)
-        self.room = np.array([self.problem.path.components[m].size for m in memories]) - own - shared
+        alone, shared = (persistent_bits(search, memories, self.on_top, shared=flag) for flag in (False, True))
+        self.fixed = np.column_stack([alone, top_bits(search, memories, self.on_top)]).reshape(-1, 2)
+        self.room = np.array([self.problem.path.components[m].size for m in memories]) - alone - shared
         """Per memory, what persistent tensors leave."""
 
-    def gather(self, found: dict[object, Gathered], prune: bool) -> None:
+    def gather(self, groups: dict[object, Gathered], prune: bool) -> None:
         """Add the rows of every compatibility."""
         nest, stretch, tensor = self.situation.nest, self.situation.stretch, self.seed.holder.tensor
         number = np.searchsorted(self.tiles.shapes[tensor], self.search.layers[self.seed.layer].shape)
         unfused = nest.unfused(self.seed.holder, stretch)
-        for own in self.tiles.classes(tensor, unfused, len(self.situation.remaining)):
-            rows, tiles = own.expanded(number)
+        for tile_class in self.tiles.classes(tensor, unfused, len(self.situation.remaining)):
+            rows, tiles = tile_class.expanded(number)
             if len(rows):
-                self._gather(FusedRows(self.seed.layer, own, rows, tiles), found, prune)
+                self._gather(FusedRows(self.seed.layer, tile_class, rows, tiles), groups, prune)
 
-    def _gather(self, fused: FusedRows, found: dict[object, Gathered], prune: bool) -> None:
+    def _gather(self, fused: FusedRows, groups: dict[object, Gathered], prune: bool) -> None:
         """Add the rows of every structure to those of its compatibility."""
-        plan = self._plan(fused.own)
+        plan = self._plan(fused.tile_class)
         for layout in plan.layouts:
             check()
             piece = self._piece(fused, plan.shapes, layout)
             if piece is not None:
-                key = fused.own.loops, layout.chain, layout.meeting, self.exchanged_on_top
-                if key not in found:
-                    found[key] = Gathered(plan.compatibility(layout, self.exchanged_on_top))
-                found[key].add(piece, prune)
+                key = fused.tile_class.loops, layout.chain, layout.meeting, self.exchanged_on_top
+                if key not in groups:
+                    groups[key] = Gathered(plan.compatibility(layout, self.exchanged_on_top))
+                groups[key].add(piece, prune)
 
-    def _plan(self, own: TileClass) -> FusedPlan:
+    def _plan(self, tile_class: TileClass) -> FusedPlan:
         key = self.seed.holder, self.situation.key
-        if key not in own.plans:
-            own.plans[key] = FusedPlan(self.situation, self.seed.holder, self.memories, own)
-        plan: FusedPlan = own.plans[key]
+        if key not in tile_class.plans:
+            tile_class.plans[key] = FusedPlan(self.situation, self.seed.holder, self.memories, tile_class)
+        plan: FusedPlan = tile_class.plans[key]
         return plan
 
     # --- rows ---------------------------------------------------------------------------------------------------------
@@ -137,30 +137,30 @@ class FusedPart:
     def _piece(self, fused: FusedRows, shapes: Ints, layout: FusedLayout) -> Piece | None:
         """Rows of one structure; None if none fits."""
         out = np.empty((len(fused.rows), 2 + len(self.memories) * (len(layout.chain) + 1)))
-        which = assemble(
+        fits = assemble(
             fused.rows, fused.tiles, self._base, self._space, self.problem.amounts, shapes, layout.holders, self.prices,
             layout.reserved, self.room, self.fixed, self._scale, out,
         )  # fmt: skip
         if self._expressed:
-            out[: len(which), 0], out[: len(which), 1] = self._costs(fused, which, shapes, layout.holders)
+            out[: len(fits), 0], out[: len(fits), 1] = self._costs(fused, fits, shapes, layout.holders)
         if layout.met is not None:
-            good = np.flatnonzero(layout.met[fused.tiles[which]])
-            which, out = which[good], out[good]
-        if not len(which):
+            good = np.flatnonzero(layout.met[fused.tiles[fits]])
+            fits, out = fits[good], out[good]
+        if not len(fits):
             return None
-        own = out if len(which) == len(out) else out[: len(which)].copy()
-        return Piece(fused, Ancestry(self.on_top, layout.above, self.tolls), which, own)
+        criteria = out if len(fits) == len(out) else out[: len(fits)].copy()
+        return Piece(fused, Ancestry(self.on_top, layout.above, self.tolls), fits, criteria)
 
     @cached_property
     def _expressed(self) -> bool:
         """Whether some `total_latency` is an expression of its own kind."""
         return any(busy.counts for busy in self.search.columns.busy)
 
-    def _costs(self, fused: FusedRows, which: Ints, shapes: Ints, holders: Ints) -> tuple[Floats, Floats]:
+    def _costs(self, fused: FusedRows, fits: Ints, shapes: Ints, holders: Ints) -> tuple[Floats, Floats]:
         """Energy and latency then."""
-        criteria = np.zeros((len(which), self.search.columns.count))
-        criteria[:, self.columns] = self._base[fused.rows[which]]
+        criteria = np.zeros((len(fits), self.search.columns.count))
+        criteria[:, self.columns] = self._base[fused.rows[fits]]
         for number, tensor, point, _ in holders.tolist():
-            amounts = self.problem.amounts[tensor][:FOOTPRINT, shapes[point, fused.tiles[which]]]
+            amounts = self.problem.amounts[tensor][:FOOTPRINT, shapes[point, fused.tiles[fits]]]
             criteria[:, self.columns[:-1]] += amounts.T @ self.prices[number]
         return finish(self.problem, self.search.columns, criteria, float(self._scale[0]))

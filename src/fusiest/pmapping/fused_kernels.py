@@ -28,9 +28,9 @@ def assemble(rows, tiles, base, space, amounts, shapes, holders, prices, reserve
     cost = np.empty(columns)
     bits = np.empty(len(holders))
     for i in range(count):
-        row, own = rows[i], tiles[i]
+        row, tile = rows[i], tiles[i]
         for h in range(len(holders)):
-            bits[h] = amounts[holders[h, 1], 2, shapes[holders[h, 3], own]] * reserved[h, 2]
+            bits[h] = amounts[holders[h, 1], 2, shapes[holders[h, 3], tile]] * reserved[h, 2]
         good = True
         for m in range(memories):
             total = fixed[m, 1] + space[row, m]
@@ -44,7 +44,7 @@ def assemble(rows, tiles, base, space, amounts, shapes, holders, prices, reserve
         for c in range(columns):
             cost[c] = base[row, c]
         for h in range(1, len(holders)):
-            number, tensor, shape = holders[h, 0], holders[h, 1], shapes[holders[h, 2], own]
+            number, tensor, shape = holders[h, 0], holders[h, 1], shapes[holders[h, 2], tile]
             traffic, first = amounts[tensor, 0, shape], amounts[tensor, 1, shape]
             for c in range(columns - 1):
                 cost[c] += traffic * prices[number, 0, c] + first * prices[number, 1, c]

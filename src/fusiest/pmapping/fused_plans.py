@@ -48,17 +48,17 @@ class FusedPlan:
     seed: HeldTensor
     memories: tuple[int, ...]
     """Those to track."""
-    own: TileClass
+    tile_class: TileClass
 
     @cached_property
     def layouts(self) -> list[FusedLayout]:
         """One for each structure."""
-        return [self._layout([self._seed, *structure]) for structure in self._found]
+        return [self._layout([self._seed, *structure]) for structure in self._structure_list]
 
     @cached_property
     def shapes(self) -> Ints:
         """Per point where holders or their space stand, and per tiles: the tile shape there."""
-        return np.array([self.own.below(above) for above in self._points])
+        return np.array([self.tile_class.below(above) for above in self._points])
 
     def compatibility(self, layout: FusedLayout, exchanged_on_top: tuple[HeldTensor, ...]) -> Compatibility:
         """Of a structure, and of what is exchanged above all loops."""
@@ -82,10 +82,10 @@ class FusedPlan:
 
     @cached_property
     def _structures(self) -> Structures:
-        return Structures(self.situation, self.own.loops)
+        return Structures(self.situation, self.tile_class.loops)
 
     @cached_property
-    def _found(self) -> list[tuple[Above, ...]]:
+    def _structure_list(self) -> list[tuple[Above, ...]]:
         return list(self._structures)
 
     @cached_property
@@ -96,27 +96,31 @@ class FusedPlan:
     def _points(self) -> dict[LoopSet, int]:
         """Where holders and their space stand: a number for the loops above."""
         points = {self._structures.everything: 0}
-        for above in itertools.chain.from_iterable(self._found):
+        for above in itertools.chain.from_iterable(self._structure_list):
             points.setdefault(above.loops, len(points))
             points.setdefault(above.space, len(points))
         return points
 
     def _layout(self, held: list[Above]) -> FusedLayout:
         levels = {0}  # a holder between loops fixes which are above it, whatever its memory's size
-        for own in held:
-            levels |= {own.loops, own.loops | (own.space & self._structures.full[own.holder.tensor]), own.space}
+        for above in held:
+            levels |= {
+                above.loops,
+                above.loops | (above.space & self._structures.full[above.holder.tensor]),
+                above.space,
+            }
         chain = sorted(levels, key=int.bit_count)
-        meeting = [own for own in held if self._meets(own)]
+        meeting = [above for above in held if self._meets(above)]
         holders = np.empty((len(held), 4), np.int64)
         reserved = np.empty((len(held), 3))
-        for i, own in enumerate(held):
-            holder = own.holder
+        for i, above in enumerate(held):
+            holder = above.holder
             memory = self.memories.index(holder.memory) if holder.memory in self.memories else -1
             number = 1 + self.situation.remaining.index(holder) if i else 0
-            zone = -1 if own in meeting else chain.index(own.space)
-            holders[i] = number, holder.tensor, self._points[own.loops], self._points[own.space]
+            zone = -1 if above in meeting else chain.index(above.space)
+            holders[i] = number, holder.tensor, self._points[above.loops], self._points[above.space]
             reserved[i] = memory, zone, bits_per_value(self._problem, holder)
-        over = tuple((own.holder, self._structures.named(own.loops)) for own in held[1:])
+        over = tuple((above.holder, self._structures.named(above.loops)) for above in held[1:])
         return FusedLayout(tuple(chain), tuple(sorted(meeting)), over, holders, reserved, self._tile_shapes_met(held))
 
     def _meets(self, above: Above) -> bool:
@@ -134,13 +138,13 @@ class FusedPlan:
             if not comparisons:
                 continue
             named = self._extents(loops)
-            own = np.fromiter((all(satisfies(c, values) for c in comparisons) for values in named), np.bool_)
-            met = own if met is None else met & own
+            obeying = np.fromiter((all(satisfies(c, values) for c in comparisons) for values in named), np.bool_)
+            met = obeying if met is None else met & obeying
         return met
 
     def _extents(self, above: LoopSet) -> Iterator[dict[str, int]]:
         """Per tiles, the extents of all variables below some of the loops."""
         bounds = dict(self._problem.info.bounds)
-        for tiles in self.own.tiles.tolist():
-            inner = {loop.variable: tiles[i] for i, loop in enumerate(self.own.loops) if above >> i & 1}
+        for tiles in self.tile_class.tiles.tolist():
+            inner = {loop.variable: tiles[i] for i, loop in enumerate(self.tile_class.loops) if above >> i & 1}
             yield bounds | inner

@@ -50,8 +50,10 @@ class Situation:
         top = frozenset(h for h in stretch.on_top if nest.keeps(h, stretch) or stretch.sets[h.memory].tile_shape)
         held = tuple((h, stretch.is_backing(h)) for h in self.remaining)
         sets = (stretch.sets[m] for m in sorted({h.memory for h in self.remaining}))
-        own = tuple((s.tile_shape, s.no_fused_loops, s.no_refetch_from_above, s.no_resend_to_below) for s in sets)
-        return held, own, self.orders, top, self.kept_inside
+        constraints = tuple(
+            (s.tile_shape, s.no_fused_loops, s.no_refetch_from_above, s.no_resend_to_below) for s in sets
+        )
+        return held, constraints, self.orders, top, self.kept_inside
 
     @cached_property
     def kept_inside(self) -> frozenset[int]:
@@ -78,11 +80,11 @@ class Structures:
     @cached_property
     def full(self) -> list[LoopSet]:
         """Per tensor, the loops that index it fully."""
-        return [self._over(own) for own in self.situation.nest.full]
+        return [self._over(variables) for variables in self.situation.nest.full]
 
     @cached_property
     def partial(self) -> list[LoopSet]:
-        return [self._over(own) for own in self.situation.nest.partial]
+        return [self._over(variables) for variables in self.situation.nest.partial]
 
     @cached_property
     def barred(self) -> dict[HeldTensor, LoopSet]:
@@ -105,11 +107,11 @@ class Structures:
                 if self._resends(order, cuts):
                     continue
                 for lowered in self._lowerings(order, cuts):
-                    found = tuple(Above(h, c, c | low) for h, c, low in zip(order, cuts, lowered, strict=True))
-                    key = frozenset(found)
+                    structure = tuple(Above(h, c, c | low) for h, c, low in zip(order, cuts, lowered, strict=True))
+                    key = frozenset(structure)
                     if key not in seen:
                         seen.add(key)
-                        yield found
+                        yield structure
 
     # --- loops above holders ------------------------------------------------------------------------------------------
 

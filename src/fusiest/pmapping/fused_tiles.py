@@ -55,10 +55,10 @@ class TileClass:
         shape = np.full(len(self.tiles), p.shapes - 1)
         innermost = {loop.variable: i for i, loop in enumerate(self.loops) if above >> i & 1}
         for variable, stride in zip(p.variables, p.strides, strict=True):
-            own = [innermost[m] for m in variable.members if m in innermost]
-            if own:
+            positions = [innermost[m] for m in variable.members if m in innermost]
+            if positions:
                 whole = math.prod(p.info.bounds[m] for m in variable.members if m not in innermost)
-                extent = math.prod((self.tiles[:, i] for i in own), start=whole)
+                extent = math.prod((self.tiles[:, i] for i in positions), start=whole)
                 shape += (np.searchsorted(variable.divisors, extent) - (variable.radix - 1)) * stride
         return shape
 
@@ -98,13 +98,13 @@ class FusedTiles:
         codes = (tiles < bounds) @ (1 << np.arange(len(members)))
         barred = sum(1 << i for i, m in enumerate(members) if m in unfused)
         for code in np.unique(codes[codes & barred == 0]):
-            which = np.flatnonzero(codes == code)
+            matching = np.flatnonzero(codes == code)
             for counts in self._counts([i for i in range(len(members)) if code >> i & 1], most):
                 loops = tuple(FusedLoop(members[i], n) for i, count in counts.items() for n in range(count))
-                chosen = tiles[which][:, list(counts)]
-                own, chains = with_chains(chosen, bounds[list(counts)], list(counts.values()))
-                if len(own):
-                    first = np.searchsorted(rows[which[own]], np.arange(len(shapes) + 1))
+                chosen = tiles[matching][:, list(counts)]
+                numbers, chains = with_chains(chosen, bounds[list(counts)], list(counts.values()))
+                if len(numbers):
+                    first = np.searchsorted(rows[matching[numbers]], np.arange(len(shapes) + 1))
                     yield TileClass(p, loops, first, chains)
 
     def _counts(self, incomplete: list[int], most: int) -> Iterator[dict[int, int]]:
@@ -126,21 +126,21 @@ def split_members(problem: Problem, shape: Ints, relevant: frozenset[int]) -> tu
             options = [_splits(int(d), tuple(bounds)) for d in variable.divisors]
         else:
             options = [[tuple(bounds)]] * variable.radix
-        own, chosen = _expanded(digit, options, len(bounds))
-        rows = rows[own]
-        tiles = np.column_stack([tiles[own], chosen])
+        numbers, chosen = _expanded(digit, options, len(bounds))
+        rows = rows[numbers]
+        tiles = np.column_stack([tiles[numbers], chosen])
     assert tiles.shape[1] == len(members)
     return rows, tiles
 
 
-def _expanded(which: Ints, options: list[list[tuple[int, ...]]], width: int) -> tuple[Ints, Ints]:
-    """Every row with each of its options (`which`: the number of its list): row numbers and options."""
-    counts = np.array([len(own) for own in options], np.int64)
-    flat = np.array([o for own in options for o in own], np.int64).reshape(-1, width)
-    repeat = counts[which]
+def _expanded(numbers: Ints, options: list[list[tuple[int, ...]]], width: int) -> tuple[Ints, Ints]:
+    """Every row with each of its options (`numbers`: which list each has): row numbers and options."""
+    counts = np.array([len(choices) for choices in options], np.int64)
+    flat = np.array([o for choices in options for o in choices], np.int64).reshape(-1, width)
+    repeat = counts[numbers]
     within = np.arange(repeat.sum()) - np.repeat(np.cumsum(repeat) - repeat, repeat)
     offsets = np.cumsum(counts) - counts
-    return np.repeat(np.arange(len(which)), repeat), flat[np.repeat(offsets[which], repeat) + within]
+    return np.repeat(np.arange(len(numbers)), repeat), flat[np.repeat(offsets[numbers], repeat) + within]
 
 
 def _chains(tile: int, bound: int, loops: int) -> list[tuple[int, ...]]:
@@ -170,8 +170,8 @@ def with_chains(innermost: Ints, bounds: Ints, counts: list[int]) -> tuple[Ints,
         return rows, innermost
     tiles = np.empty((len(rows), 0), np.int64)
     for i, count in enumerate(counts):
-        values, which = np.unique(innermost[rows, i], return_inverse=True)
+        values, index = np.unique(innermost[rows, i], return_inverse=True)
         options = [_chains(int(tile), int(bounds[i]), count) for tile in values]
-        own, chosen = _expanded(which.reshape(-1), options, count)
-        rows, tiles = rows[own], np.column_stack([tiles[own], chosen])
+        numbers, chosen = _expanded(index.reshape(-1), options, count)
+        rows, tiles = rows[numbers], np.column_stack([tiles[numbers], chosen])
     return rows, tiles

@@ -20,7 +20,7 @@ class FusedRows:
     """Rows of a layer that have the same fused loops."""
 
     layer: int
-    own: TileClass
+    tile_class: TileClass
     rows: Ints
     tiles: Ints
     """Which tiles of the class each row has: rows of one compatibility with equal ones are compared."""
@@ -43,7 +43,8 @@ class Piece:
 
     fused: FusedRows
     ancestry: Ancestry
-    which: Ints
+    rows: Ints
+    """Their numbers among those of `fused`."""
     criteria: Floats
 
 
@@ -58,32 +59,32 @@ class Gathered:
 
     def add(self, piece: Piece, prune: bool) -> None:
         self.pieces.append(piece)
-        self.waiting += len(piece.which)
-        self.explored += len(piece.which)
+        self.waiting += len(piece.rows)
+        self.explored += len(piece.rows)
         if prune and self.waiting > _MANY:
             self.prune()
 
     def prune(self) -> None:
         """Leave out rows that another one of the same tiles dominates."""
         self.waiting = 0
-        groups = np.concatenate([piece.fused.own.groups[piece.fused.tiles[piece.which]] for piece in self.pieces])
+        groups = np.concatenate([piece.fused.tile_class.groups[piece.fused.tiles[piece.rows]] for piece in self.pieces])
         keep = pareto_rows(groups, np.concatenate([piece.criteria for piece in self.pieces]))
         keep.sort()
-        ends = np.cumsum([0, *(len(piece.which) for piece in self.pieces)])
+        ends = np.cumsum([0, *(len(piece.rows) for piece in self.pieces)])
         cuts = np.searchsorted(keep, ends)
-        left = []
+        pieces = []
         for piece, begin, first, last in zip(self.pieces, ends[:-1], cuts[:-1], cuts[1:], strict=True):
             if last > first:
-                own = keep[first:last] - begin
-                left.append(Piece(piece.fused, piece.ancestry, piece.which[own], piece.criteria[own]))
-        self.pieces = left
+                rows = keep[first:last] - begin
+                pieces.append(Piece(piece.fused, piece.ancestry, piece.rows[rows], piece.criteria[rows]))
+        self.pieces = pieces
 
     def rows(self, piece: Piece, memories: int) -> Rows:
         """A piece as rows of a table."""
-        fused, count = piece.fused, len(piece.which)
-        columns = [fused.own.loops.index(loop) for loop in self.compatibility.loops]
+        fused, count = piece.fused, len(piece.rows)
+        columns = [fused.tile_class.loops.index(loop) for loop in self.compatibility.loops]
         running = piece.criteria[:, 2:].reshape(count, memories, len(self.compatibility.zones) + 2)
         return Rows(
-            fused.own.tiles[fused.tiles[piece.which]][:, columns], piece.criteria[:, 0], piece.criteria[:, 1], np.diff(running, axis=2),
-            np.zeros(count, np.int64), fused.rows[piece.which], running[:, :, 0],
+            fused.tile_class.tiles[fused.tiles[piece.rows]][:, columns], piece.criteria[:, 0], piece.criteria[:, 1],
+            np.diff(running, axis=2), np.zeros(count, np.int64), fused.rows[piece.rows], running[:, :, 0],
         )  # fmt: skip

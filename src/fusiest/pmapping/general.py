@@ -140,21 +140,21 @@ class GeneralNests:
         self.last = skeleton.last_fused
         self.variables = tuple(slots)
         self.forced = {v: frozenset(p + 1 for p in range(self.last) if v in passed[p]) for v in self.variables}
-        self.fused = [(v, slot) for v, own in slots.items() for slot in own if slot.gap <= self.last]
+        self.fused = [(v, slot) for v, v_slots in slots.items() for slot in v_slots if slot.gap <= self.last]
         """Slots for fused loops."""
         self.persistent = np.zeros(len(search.memories))
 
     def pieces(self) -> Iterator[tuple[Compatibility, Rows, Origin]]:
-        found = {v: self._chains(v) for v in self.variables}
-        chains = {v: own for v, (own, _) in found.items()}
-        if any(not len(own) for own in chains.values()):
+        chains_factors = {v: self._chains(v) for v in self.variables}
+        chains = {v: v_chains for v, (v_chains, _) in chains_factors.items()}
+        if any(not len(v_chains) for v_chains in chains.values()):
             return
         terms = Terms(self.variables)
         self._charge(terms)
         self._reserve(terms)
         limited = limits(self.skeleton, chains, self.search.usages)
-        known = {v: factors for v, (_, factors) in found.items()}
-        state = self._combiner(terms, chains, limited, known).run()
+        factors = {v: v_factors for v, (_, v_factors) in chains_factors.items()}
+        state = self._combiner(terms, chains, limited, factors).run()
         if len(state):
             yield from self._finished(terms, chains, state)
 
@@ -168,8 +168,8 @@ class GeneralNests:
         key = variable, slots, self.last, self.forced[variable], tuple(tile_shapes(skeleton)), count, swaps
         if key not in self.search.chains:
             most = self.search.limits.per_variable
-            made = make_chains(skeleton, variable, slots, self.forced[variable], most, self.search.imperfect)
-            self.search.chains[key] = made, {}
+            chains = make_chains(skeleton, variable, slots, self.forced[variable], most, self.search.imperfect)
+            self.search.chains[key] = chains, {}
         return self.search.chains[key]
 
     # --- space --------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class GeneralNests:
         terms: Terms,
         chains: Mapping[str, Chains],
         limited: list[Limit],
-        known: Mapping[str, dict[TermFactor, Floats]],
+        factors: Mapping[str, dict[TermFactor, Floats]],
     ) -> Combiner:
         weights = terms.matrix()
         components = self.search.path.components
@@ -224,7 +224,7 @@ class GeneralNests:
             return allowed, np.column_stack([*self._energy_latency(terms, values, state), values @ running])
 
         return Combiner(
-            terms, chains, limited, np.column_stack(compared), capped, caps, self.search.count, known, complete
+            terms, chains, limited, np.column_stack(compared), capped, caps, self.search.count, factors, complete
         )
 
     def _allowed(self, chains: Mapping[str, Chains], limited: list[Limit], state: Partial) -> np.ndarray:
@@ -262,15 +262,15 @@ class GeneralNests:
         if not self.skeleton.sinks(gap - 1) or self.search.nest.names[holder.tensor] in self.search.nest.agreed:
             return np.zeros(len(fused), np.bool_)
         full = self.search.nest.full[holder.tensor]
-        some, stays = np.zeros(len(fused), np.bool_), np.zeros(len(fused), np.bool_)
+        looped, stays = np.zeros(len(fused), np.bool_), np.zeros(len(fused), np.bool_)
         for i, (v, slot) in enumerate(self.fused):
             if slot.gap == gap - 1 and slot.dimension is not None:
                 stays |= fused[:, i]
             if slot == Slot(gap):
                 outer = [fused[:, j] for j, (other, _) in enumerate(self.fused[:i]) if other == v]
-                some |= fused[:, i]
+                looped |= fused[:, i]
                 stays |= fused[:, i] & (np.logical_or.reduce(outer) if outer and v in full else v not in full)
-        return some & ~stays
+        return looped & ~stays
 
     def _fused(self, chains: Mapping[str, Chains], state: Partial) -> np.ndarray:
         """Rows × slots for fused loops: whether there is one."""
@@ -289,22 +289,22 @@ class GeneralNests:
         tiles = np.concatenate([np.zeros((len(state), 0), np.int64), *columns], axis=1)
         patterns, inverse = _distinct(fused.astype(np.int64))
         for number, pattern in enumerate(patterns.tolist()):
-            which = np.flatnonzero(inverse == number)
-            chosen = [place for place, there in zip(self.fused, pattern, strict=True) if there]
+            alike = np.flatnonzero(inverse == number)
+            chosen = [place for place, present in zip(self.fused, pattern, strict=True) if present]
             loops = fused_loops(self.skeleton, chosen)
             zones, depth = self._zones(loops)
-            form, bits = self._form(terms, values[which], zones, depth)
+            form, bits = self._form(terms, values[alike], zones, depth)
             order = [self.fused.index((loop.variable, loops[loop])) for loop in form.loops]
             rows = Rows(
-                tiles[which][:, order], energy[which], latency[which], bits, np.zeros(len(which), np.int64),
-                np.arange(len(which)), np.tile(self.persistent, (len(which), 1)),
+                tiles[alike][:, order], energy[alike], latency[alike], bits, np.zeros(len(alike), np.int64),
+                np.arange(len(alike)), np.tile(self.persistent, (len(alike), 1)),
             )  # fmt: skip
             best = pareto_rows(group_numbers(rows.tiles), rows.criteria())
             rows = rows.take(best)
             rows.row[:] = np.arange(len(best))
-            choice = state.choice[which[best]]
-            own = {v: chains[v].tiles[choice[:, i]] for i, v in enumerate(self.variables)}
-            yield form, rows, GeneralOrigin(self.skeleton, self.slots, self.passed, own)
+            choice = state.choice[alike[best]]
+            chain_tiles = {v: chains[v].tiles[choice[:, i]] for i, v in enumerate(self.variables)}
+            yield form, rows, GeneralOrigin(self.skeleton, self.slots, self.passed, chain_tiles)
 
     def _energy_latency(self, terms: Terms, values: Floats, state: Partial) -> tuple[Floats, Floats]:
         columns = Columns(self.search.busy, 0, ())
@@ -332,8 +332,8 @@ class GeneralNests:
         depth: dict[Boundary, int] = {(-1, 0): 0}
 
         def add(zone: Iterable[FusedLoop]) -> None:
-            if own := tuple(sorted(zone)):
-                zones.append(own)
+            if ordered := tuple(sorted(zone)):
+                zones.append(ordered)
 
         for gap in range(self.last + 1):
             temporal = {loop for loop, slot in loops.items() if slot == Slot(gap)}

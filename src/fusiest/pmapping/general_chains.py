@@ -73,9 +73,9 @@ class Chains:
         """How many tiles are visited, and the sum of their extents: `fusiest.model.visits` for all chains at once."""
         query = query.rstrip(PAST)
         extents, times, begin = self._first_extents(query)
-        for slot, what in enumerate(query[begin:], begin):
+        for slot, mark in enumerate(query[begin:], begin):
             tile = self._loop_that_matters(slot, query) if PAST in query else self.tiles[:, slot]
-            if what != COUNTED:
+            if mark != COUNTED:
                 extents = [np.minimum(e, tile) for e in extents]
                 continue
             whole = sum((e // tile * t for e, t in zip(extents, times, strict=True)), np.zeros(len(self), np.int64))
@@ -106,11 +106,11 @@ def tile_options(extent: int, imperfect: bool) -> tuple[int, ...]:
     """
     if not imperfect:
         return tuple(divisors(extent))
-    found = [extent]
-    while found[-1] > 1:
-        most = -(-extent // (found[-1] - 1))  # the fewest iterations with a smaller tile
-        found.append(-(-extent // most))
-    return tuple(reversed(found))
+    tiles = [extent]
+    while tiles[-1] > 1:
+        most = -(-extent // (tiles[-1] - 1))  # the fewest iterations with a smaller tile
+        tiles.append(-(-extent // most))
+    return tuple(reversed(tiles))
 
 
 def make_chains(
@@ -127,7 +127,7 @@ def make_chains(
     for i, slot in enumerate(slots):
         is_fused = slot.gap <= skeleton.last_fused
         closing = i == len(slots) - 1 and slot.dimension is None and not is_fused
-        rows, tile = _expanded(extent, lambda own: tile_options(own, imperfect), closing)
+        rows, tile = _expanded(extent, lambda length: tile_options(length, imperfect), closing)
         loop = tile < extent[rows]
         keep = np.ones(len(rows), np.bool_)
         if is_fused:
@@ -140,10 +140,10 @@ def make_chains(
         fused_loops = fused_loops[rows] + (loop[keep] & is_fused)
         columns = [*(column[rows] for column in columns), tile]
         extent = tile
-    done = extent == 1
-    tiles = np.column_stack(columns) if columns else np.empty((len(done), 0), np.int64)
+    ended = extent == 1
+    tiles = np.column_stack(columns) if columns else np.empty((len(ended), 0), np.int64)
     fused = sum(slot.gap <= skeleton.last_fused for slot in slots)
-    chains = Chains(variable, bound, slots, tiles[done], fused)
+    chains = Chains(variable, bound, slots, tiles[ended], fused)
     return chains.take(np.flatnonzero(allowed_chains(skeleton, chains)))
 
 
@@ -161,8 +161,8 @@ def spread_chains(
             rows, tile = rows[keep], tile[keep]
         columns = [*(column[rows] for column in columns), tile]
         extent = tile
-    done = np.flatnonzero(extent == 1)
-    return np.column_stack(columns)[done] if columns else np.empty((len(done), 0), np.int64)
+    ended = np.flatnonzero(extent == 1)
+    return np.column_stack(columns)[ended] if columns else np.empty((len(ended), 0), np.int64)
 
 
 def _expanded(extent: Ints, options_of: Callable[[int], tuple[int, ...]], closing: bool) -> tuple[Ints, Ints]:

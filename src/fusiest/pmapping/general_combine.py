@@ -55,21 +55,21 @@ class Combiner:
     caps: Floats
     count: Callable[[int], None]
     """Told how many combinations are about to be evaluated."""
-    known: Mapping[str, dict[TermFactor, Floats]]
+    factors: Mapping[str, dict[TermFactor, Floats]]
     """Factors of each variable's chains, as far as they are known."""
     complete: Callable[[Partial], tuple[Ints, Floats]]
     """Of complete rows: those that are allowed, and what they are compared by."""
 
     def __post_init__(self) -> None:
         self.order = sorted(self.chains, key=lambda v: len(self.chains[v]))
-        self.values = {v: self.terms.values(v, own, self.known[v]) for v, own in self.chains.items()}
-        self.least = {v: own.min(axis=0, initial=np.inf) for v, own in self.values.items()}
+        self.values = {v: self.terms.values(v, v_chains, self.factors[v]) for v, v_chains in self.chains.items()}
+        self.least = {v: v_values.min(axis=0, initial=np.inf) for v, v_values in self.values.items()}
         self.numbers = self.terms.factor_numbers()
-        self.codes = {v: group_numbers(own.fused_tiles) for v, own in self.chains.items()}
+        self.codes = {v: group_numbers(v_chains.fused_tiles) for v, v_chains in self.chains.items()}
 
     def run(self) -> Partial:
         """All combinations that nothing dominates."""
-        if math.prod(len(own) for own in self.chains.values()) * len(self.numbers) <= _SMALL:
+        if math.prod(len(v_chains) for v_chains in self.chains.values()) * len(self.numbers) <= _SMALL:
             return self._at_once()
         singles = {v: self._single(v) for v in self.order}
         state: Partial | None = None
@@ -82,8 +82,8 @@ class Combiner:
 
     def _at_once(self) -> Partial:
         """Few combinations: all of them, pruned once."""
-        one = np.ones((1, len(self.limits)), np.int64)
-        state = Partial(np.full((1, len(self.terms.variables)), -1), np.ones((1, len(self.numbers))), one)
+        limited = np.ones((1, len(self.limits)), np.int64)
+        state = Partial(np.full((1, len(self.terms.variables)), -1), np.ones((1, len(self.numbers))), limited)
         for i, v in enumerate(self.terms.variables):
             state = self._paired(state, self._whole(v), np.arange(len(state)), self.terms.variables[i + 1 :])
         self.count(len(state))
@@ -102,66 +102,66 @@ class Combiner:
         self.count(len(whole))
         return self._pruned(whole, [v])
 
-    def _joined(self, state: Partial, single: Partial, done: Sequence[str]) -> Partial:
+    def _joined(self, state: Partial, single: Partial, joined: Sequence[str]) -> Partial:
         self.count(len(state) * len(single))
-        rest = [v for v in self.terms.variables if v not in done]
+        remaining = [v for v in self.terms.variables if v not in joined]
         step = max(1, _CHUNK // max(1, len(single) * state.products.shape[1]))
-        parts = []
+        pruned = []
         for start in range(0, len(state), step):
             rows = np.arange(start, min(start + step, len(state)))
-            parts.append(self._pruned(self._paired(state, single, rows, rest), done))
-        if len(parts) == 1:
-            return parts[0]
+            pruned.append(self._pruned(self._paired(state, single, rows, remaining), joined))
+        if len(pruned) == 1:
+            return pruned[0]
         whole = Partial(
-            np.concatenate([p.choice for p in parts]),
-            np.concatenate([p.products for p in parts]),
-            np.concatenate([p.limited for p in parts]),
+            np.concatenate([p.choice for p in pruned]),
+            np.concatenate([p.products for p in pruned]),
+            np.concatenate([p.limited for p in pruned]),
         )
-        return self._pruned(whole, done)
+        return self._pruned(whole, joined)
 
-    def _paired(self, state: Partial, single: Partial, rows: Ints, rest: Sequence[str]) -> Partial:
+    def _paired(self, state: Partial, single: Partial, rows: Ints, remaining: Sequence[str]) -> Partial:
         """Some rows with every chain of the next variable, as far as the limits allow."""
         i, j = np.repeat(rows, len(single)), np.tile(np.arange(len(single)), len(rows))
         limited = state.limited[i] * single.limited[j]
-        fits = self._within(limited, rest)
+        fits = self._within(limited, remaining)
         i, j, limited = i[fits], j[fits], limited[fits]
         choice = np.maximum(state.choice[i], single.choice[j])
         return Partial(choice, state.products[i] * single.products[j], limited)
 
-    def _within(self, limited: Ints, rest: Sequence[str]) -> np.ndarray:
-        """Rows whose limits can still be met by some chains of the rest."""
+    def _within(self, limited: Ints, remaining: Sequence[str]) -> np.ndarray:
+        """Rows whose limits can still be met by some chains of the remaining variables."""
         fits = np.ones(len(limited), np.bool_)
         for column, limit in zip(limited.T, self.limits, strict=True):
-            fits &= limit.can_be_met(column, rest)
+            fits &= limit.can_be_met(column, remaining)
         return fits
 
-    def _pruned(self, state: Partial, done: Sequence[str]) -> Partial:
+    def _pruned(self, state: Partial, joined: Sequence[str]) -> Partial:
         check()
-        rest = [v for v in self.terms.variables if v not in done]
+        remaining = [v for v in self.terms.variables if v not in joined]
         least = np.ones(len(self.numbers))
-        for v in rest:
+        for v in remaining:
             least = least * self.least[v]
         fits = (state.products @ (self.capped * least[:, None]) <= self.caps).all(axis=1)
-        state = state.take(np.flatnonzero(fits & self._within(state.limited, rest)))
+        state = state.take(np.flatnonzero(fits & self._within(state.limited, remaining)))
         keys = [np.zeros(len(state), np.int64)]
-        keys += [self.codes[v][state.choice[:, self.terms.variables.index(v)]] for v in done]
-        if not rest:
+        keys += [self.codes[v][state.choice[:, self.terms.variables.index(v)]] for v in joined]
+        if not remaining:
             allowed, features = self.complete(state)
             return state.take(allowed[pareto_rows(group_numbers(np.column_stack(keys)[allowed]), features)])
         keys += [column for column, limit in zip(state.limited.T, self.limits, strict=True) if limit.is_key]
         free = [column for column, limit in zip(state.limited.T, self.limits, strict=True) if not limit.is_key]
-        features = np.column_stack([state.products @ self._features(rest), *free])
+        features = np.column_stack([state.products @ self._features(remaining), *free])
         return state.take(pareto_rows(group_numbers(np.column_stack(keys)), features))
 
-    def _features(self, rest: Sequence[str]) -> Floats:
-        """Terms × sums to compare: per criterion, terms with the same factors in the rest. Equal directions once."""
-        columns = [self.terms.variables.index(v) for v in rest]
+    def _features(self, remaining: Sequence[str]) -> Floats:
+        """Terms × sums to compare: per criterion, terms with the same factors in the remaining variables. Equal directions once."""
+        columns = [self.terms.variables.index(v) for v in remaining]
         classes = group_numbers(self.numbers[:, columns])
         member = classes[:, None] == np.unique(classes)
         weights = (member[:, :, None] * self.compared[:, None, :]).reshape(len(classes), -1)
         scale = np.abs(weights).max(axis=0, initial=0.0)
         weights = weights[:, scale > 0] / scale[scale > 0]
-        found: dict[bytes, int] = {}
+        directions: dict[bytes, int] = {}
         for i, direction in enumerate(np.round(weights.T, 14)):
-            found.setdefault(direction.tobytes(), i)
-        return weights[:, list(found.values())] if found else np.zeros((len(self.numbers), 1))
+            directions.setdefault(direction.tobytes(), i)
+        return weights[:, list(directions.values())] if directions else np.zeros((len(self.numbers), 1))

@@ -38,23 +38,24 @@ class Limit:
     @cached_property
     def _options(self) -> dict[str, list[int]]:
         """Per variable, the factors that its chains have."""
-        return {v: np.unique(own).tolist() for v, own in self.factors.items()}
+        return {v: np.unique(v_factors).tolist() for v, v_factors in self.factors.items()}
 
-    def can_be_met(self, values: Ints, rest: Sequence[str]) -> np.ndarray:
-        """Where the product so far can become an allowed one with some chains of the rest."""
+    def can_be_met(self, values: Ints, remaining: Sequence[str]) -> np.ndarray:
+        """Where the product so far can become an allowed one with some chains of the remaining variables."""
         keep: np.ndarray = values <= self.most
         if self.allowed is None:
             return keep
-        good = self._good.get(tuple(rest))
+        good = self._good.get(tuple(remaining))
         if good is None:
-            good = self._good[tuple(rest)] = self._can_become_allowed(self.allowed, rest)
+            good = self._good[tuple(remaining)] = self._can_become_allowed(self.allowed, remaining)
         keep &= good[np.minimum(values, len(good) - 1)]
         return keep
 
-    def _can_become_allowed(self, allowed: frozenset[int], rest: Sequence[str]) -> np.ndarray:
-        """Per product so far, whether some chains of the rest make an allowed one of it; the last is for all that is larger."""
+    def _can_become_allowed(self, allowed: frozenset[int], remaining: Sequence[str]) -> np.ndarray:
+        """Per product so far, whether some chains of the remaining variables make an allowed one of it; the
+        last is for all that is larger."""
         factors = {1}
-        for v in rest:
+        for v in remaining:
             factors = {n for a in factors for b in self._options[v] if (n := a * b) <= self.most}
         good = np.zeros(max(allowed, default=0) + 2, np.bool_)
         good[[n // f for n in allowed for f in factors if n % f == 0]] = True
@@ -73,33 +74,37 @@ class Limit:
 def limits(skeleton: Skeleton, chains: Mapping[str, Chains], usages: Usages) -> list[Limit]:
     """The dimensions' usages first, in the skeleton's order."""
     used = [_used(chains, i) for i in range(len(skeleton.dimensions))]
-    found = []
-    for i, (own, (_, d)) in enumerate(zip(used, skeleton.dimensions, strict=True)):
+    result = []
+    for i, (factors, (_, d)) in enumerate(zip(used, skeleton.dimensions, strict=True)):
         allowed = None
         if usages is not None and d.min_usage > 0:
             numbers = range(1, d.most + 1)
             allowed = frozenset(n for n in numbers if usage([d], (n,))[0] in {u[i] for u in usages})
-        found.append(Limit(own, d.most, d.power_gateable or d.min_usage > 0, allowed=allowed))
-    for own, (_, d) in zip(used, skeleton.dimensions, strict=True):
-        found += [_compared(c, own) for c in d.loop_bounds if c.operator.startswith("product")]
+        result.append(Limit(factors, d.most, d.power_gateable or d.min_usage > 0, allowed=allowed))
+    for factors, (_, d) in zip(used, skeleton.dimensions, strict=True):
+        result += [_compared(c, factors) for c in d.loop_bounds if c.operator.startswith("product")]
     for place, c in tile_shapes(skeleton):
         if c.operator.startswith("product"):
-            extents = {v: own.extent(written_above(skeleton, own.slots, place)) for v, own in chains.items()}
-            found.append(_compared(c, extents))
-    return found
+            extents = {
+                v: v_chains.extent(written_above(skeleton, v_chains.slots, place)) for v, v_chains in chains.items()
+            }
+            result.append(_compared(c, extents))
+    return result
 
 
 def _used(chains: Mapping[str, Chains], dimension: int) -> dict[str, Ints]:
-    found = {}
-    for v, own in chains.items():
-        slot = next((i for i, slot in enumerate(own.slots) if slot.dimension == dimension), None)
-        found[v] = own.iterations(slot) if slot is not None else np.ones(len(own), np.int64)
-    return found
+    iterations = {}
+    for v, v_chains in chains.items():
+        slot = next((i for i, slot in enumerate(v_chains.slots) if slot.dimension == dimension), None)
+        iterations[v] = v_chains.iterations(slot) if slot is not None else np.ones(len(v_chains), np.int64)
+    return iterations
 
 
 def _compared(comparison: BoundComparison, values: Mapping[str, Ints]) -> Limit:
     operator = comparison.operator.removeprefix("product")
-    factors = {v: own if v in comparison.variables else np.ones(len(own), np.int64) for v, own in values.items()}
+    factors = {
+        v: v_values if v in comparison.variables else np.ones(len(v_values), np.int64) for v, v_values in values.items()
+    }
     most = comparison.value if operator in ("<=", "<", "==") else math.inf
     return Limit(factors, most, operator not in ("<=", "<"), comparison)
 
@@ -127,7 +132,7 @@ def _usages(path: Path, imperfect: bool) -> set[tuple[float, ...]]:
             _Spread(n, tuple(n[i] if v in c.variables else 1 for i, c in zip(owner, bounds, strict=True)))
             for n in iteration_choices(path, v, imperfect)
         ]
-        joint = {one.times(two) for one, two in itertools.product(products, options)}
+        joint = {product.times(option) for product, option in itertools.product(products, options)}
         products = {p for p in joint if all(n <= d.most for n, d in zip(p.used, dimensions, strict=True))}
     usages = set()
     for choice in products:
@@ -157,13 +162,14 @@ def iteration_choices(path: Path, variable: str, imperfect: bool) -> set[tuple[i
     for component in path.components:
         if component.dimensions:
             extents = {
-                n: {tile for extent in own for tile in tile_options(extent, imperfect)} for n, own in extents.items()
+                n: {tile for extent in reached for tile in tile_options(extent, imperfect)}
+                for n, reached in extents.items()
             }
         for d in component.dimensions:
             banned = variable in never_spread(path.einsum, d)
             after: dict[tuple[int, ...], set[int]] = {}
-            for n, own in extents.items():
-                for extent in own:
+            for n, reached in extents.items():
+                for extent in reached:
                     for tile in [extent] if banned else tile_options(extent, imperfect):
                         iterations = -(-extent // tile)
                         if iterations <= d.most and _obeys(d, variable, iterations):

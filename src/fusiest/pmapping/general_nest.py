@@ -63,12 +63,12 @@ class Skeleton:
     @cached_property
     def tolls(self) -> tuple[tuple[int, HeldTensor], ...]:
         """Each Toll with its gap."""
-        found = []
+        tolls = []
         for tensor, name in enumerate(self.nest.names):
             for level in self.placement.tolls(name, self.path):
                 inner = [i for i, h in enumerate(self.holders) if h.tensor == tensor and h.memory > level]
-                found.append((min([self.gap_below(level), *inner]), HeldTensor(level, tensor)))
-        return tuple(found)
+                tolls.append((min([self.gap_below(level), *inner]), HeldTensor(level, tensor)))
+        return tuple(tolls)
 
     def is_backing(self, holder: HeldTensor) -> bool:
         return self.stretch.is_backing(holder)
@@ -100,12 +100,12 @@ class Skeleton:
     @cached_property
     def _bars(self) -> list[tuple[range, frozenset[str]]]:
         """Gaps, and variables that must have no Temporal loop there."""
-        found = []
+        bars = []
         for place, holder in self.everywhere:
             below = next((p for p in self.places[holder.tensor] if p > place), len(self.holders))
-            found.append((range(place + 1), self.nest.barred_above(holder, self.stretch)))
-            found.append((range(place + 1, below + 1), self.nest.barred_below(holder, self.stretch)))
-        return [(gaps, barred) for gaps, barred in found if barred]
+            bars.append((range(place + 1), self.nest.barred_above(holder, self.stretch)))
+            bars.append((range(place + 1, below + 1), self.nest.barred_below(holder, self.stretch)))
+        return [(gaps, barred) for gaps, barred in bars if barred]
 
     def may_loop(self, variable: str, gap: int) -> bool:
         """Whether a Temporal loop recomputes no tensor, refetches none and resends none that must not be."""
@@ -140,7 +140,7 @@ class Skeleton:
         if self.path.einsum.bounds[variable] == 1:
             return []
         temporal = self.may_loop(variable, gap) and not self._ruled_out(variable, gap)
-        spread = [i for i, own in enumerate(self.dimension_gaps) if own == gap and self.may_spread(variable, i)]
+        spread = [i for i, g in enumerate(self.dimension_gaps) if g == gap and self.may_spread(variable, i)]
         return [Slot(gap)] * temporal + [Slot(gap, i) for i in spread]
 
     # --- rules --------------------------------------------------------------------------------------------------------
@@ -177,4 +177,4 @@ class Skeleton:
 
     def _spreads(self, variable: str, gap: int) -> bool:
         """Whether a Spatial loop over this variable may stand in a gap."""
-        return any(own == gap and self.may_spread(variable, i) for i, own in enumerate(self.dimension_gaps))
+        return any(g == gap and self.may_spread(variable, i) for i, g in enumerate(self.dimension_gaps))

@@ -26,9 +26,9 @@ def _orders(skeleton: Skeleton, below: tuple[HeldTensor, ...], options: OrderOpt
     if len(below) == len(skeleton.holders):
         yield skeleton
     for holder, after in skeleton.nest.followers(frozenset(below), options, skeleton.stretch):
-        rest = [h for h in skeleton.stretch.holders if h not in below and h != holder]
-        extended = replace(skeleton, holders=(*rest, holder, *below))
-        if not _superfluous(extended, len(rest)):
+        above = [h for h in skeleton.stretch.holders if h not in below and h != holder]
+        extended = replace(skeleton, holders=(*above, holder, *below))
+        if not _superfluous(extended, len(above)):
             yield from _orders(extended, (holder, *below), after)
 
 
@@ -61,9 +61,9 @@ def lowerings(
     partially relevant. In an unfused gap all fully relevant ones stand first; a fused gap's order is part of the form."""
     options: list[list[frozenset[str]]] = []
     for place, holder in enumerate(skeleton.holders):
-        own = [v for v in slots if Slot(place + 1) in slots[v]]
-        full = [v for v in own if v in skeleton.nest.full[holder.tensor]]
-        partial = [v for v in own if v in skeleton.nest.partial[holder.tensor]]
+        below = [v for v in slots if Slot(place + 1) in slots[v]]
+        full = [v for v in below if v in skeleton.nest.full[holder.tensor]]
+        partial = [v for v in below if v in skeleton.nest.partial[holder.tensor]]
         limited = math.isfinite(skeleton.path.components[holder.memory].size)
         if skeleton.is_backing(holder) or (not limited and place + 1 <= skeleton.last_fused):
             options.append([frozenset()])
@@ -72,8 +72,8 @@ def lowerings(
         else:
             alone = per_variable == 1 and place not in skeleton.dimension_gaps
             moved = alone and skeleton.sinks(place) and skeleton.nest.names[holder.tensor] not in skeleton.nest.agreed
-            masks = sinkings(_mask(full, own), _mask(partial, own), staying=0 if moved else _mask(full, own))
-            options.append([frozenset(v for i, v in enumerate(own) if mask >> i & 1) for mask in masks])
+            masks = sinkings(_mask(full, below), _mask(partial, below), staying=0 if moved else _mask(full, below))
+            options.append([frozenset(v for i, v in enumerate(below) if mask >> i & 1) for mask in masks])
     for chosen in itertools.product(*options):
         passed = dict(enumerate(chosen))
         fused = Counter(v for place in range(skeleton.last_fused) for v in passed[place])
@@ -81,5 +81,5 @@ def lowerings(
             yield passed
 
 
-def _mask(some: Iterable[str], variables: Sequence[str]) -> int:
-    return sum(1 << variables.index(v) for v in some)
+def _mask(chosen: Iterable[str], variables: Sequence[str]) -> int:
+    return sum(1 << variables.index(v) for v in chosen)

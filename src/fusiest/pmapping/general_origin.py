@@ -13,12 +13,12 @@ from fusiest.pmapping.table import Branch, FusedLoop
 
 def fused_loops(skeleton: Skeleton, loops: Iterable[tuple[str, Slot]]) -> dict[FusedLoop, Slot]:
     """Names for fused loops, given with the outermost of each variable first."""
-    found: dict[FusedLoop, Slot] = {}
+    named: dict[FusedLoop, Slot] = {}
     for v, slot in loops:
-        number = sum(other.variable == v for other in found)
+        number = sum(loop.variable == v for loop in named)
         d = skeleton.dimensions[slot.dimension][1] if slot.dimension is not None else None
-        found[FusedLoop(v, number, (d.component, d.name) if d is not None else None)] = slot
-    return found
+        named[FusedLoop(v, number, (d.component, d.name) if d is not None else None)] = slot
+    return named
 
 
 @dataclass(frozen=True)
@@ -53,31 +53,31 @@ class GeneralOrigin:
 
     def _loops(self, row: int) -> list[tuple[Slot, str, int]]:
         """Loops with more than one iteration: where, over what, and their tile."""
-        found = []
+        loops = []
         for v, slots in self.slots.items():
             extent = self.skeleton.path.einsum.bounds[v]
             for slot, tile in zip(slots, self.tiles[v][row].tolist(), strict=True):
                 if tile < extent:
-                    found.append((slot, v, tile))
+                    loops.append((slot, v, tile))
                 extent = tile
-        return found
+        return loops
 
     def _temporal(self, gap: int, loops: list[tuple[Slot, str, int]]) -> list[Node]:
         """Loops that the reservation of the holder above passes come first, a partially relevant one last of them."""
         passed = self.passed.get(gap - 1, frozenset())
         full = self.skeleton.nest.full[self.skeleton.holders[gap - 1].tensor] if gap else frozenset()
-        own = [(v, tile) for slot, v, tile in loops if slot == Slot(gap)]
-        own.sort(key=lambda loop: (loop[0] not in passed, loop[0] not in full))
-        return [Temporal(rank_variable=v, tile_shape=tile) for v, tile in own]
+        temporal = [(v, tile) for slot, v, tile in loops if slot == Slot(gap)]
+        temporal.sort(key=lambda loop: (loop[0] not in passed, loop[0] not in full))
+        return [Temporal(rank_variable=v, tile_shape=tile) for v, tile in temporal]
 
     def _tail(self, gap: int, loops: list[tuple[Slot, str, int]]) -> list[Node]:
         """Spatial loops and Tolls at the lower end of a gap, outer components first."""
-        found: list[tuple[tuple[int, int], Node]] = []
+        nodes: list[tuple[tuple[int, int], Node]] = []
         for slot, v, tile in loops:
             if slot.gap == gap and slot.dimension is not None:
                 level, d = self.skeleton.dimensions[slot.dimension]
                 node = Spatial(rank_variable=v, tile_shape=tile, component=d.component, name=d.name)
-                found.append(((level, slot.dimension), node))
+                nodes.append(((level, slot.dimension), node))
         dimensions = len(self.skeleton.dimensions)
-        found += [((t.memory, dimensions), self.skeleton.nest.toll(t)) for g, t in self.skeleton.tolls if g == gap]
-        return [node for _, node in sorted(found, key=lambda item: item[0])]
+        nodes += [((t.memory, dimensions), self.skeleton.nest.toll(t)) for g, t in self.skeleton.tolls if g == gap]
+        return [node for _, node in sorted(nodes, key=lambda item: item[0])]

@@ -57,16 +57,16 @@ class Terms:
 
     def add(self, products: list[Product], weights: Mapping[Hashable, float]) -> None:
         for times, key in products:
-            own = self.weights.setdefault(key, {})
+            term = self.weights.setdefault(key, {})
             for name, weight in weights.items():
                 index = self.criterion(name)
-                own[index] = own.get(index, 0.0) + times * weight
+                term[index] = term.get(index, 0.0) + times * weight
 
     def matrix(self) -> Floats:
         """Terms × criteria."""
         result = np.zeros((len(self.weights), len(self.criteria)))
-        for i, own in enumerate(self.weights.values()):
-            for criterion, weight in own.items():
+        for i, term in enumerate(self.weights.values()):
+            for criterion, weight in term.items():
                 result[i, criterion] = weight
         return result
 
@@ -77,13 +77,13 @@ class Terms:
             [[n.setdefault(f, len(n)) for n, f in zip(numbers, key, strict=True)] for key in self.weights], np.int64
         ).reshape(len(self.weights), len(self.variables))
 
-    def values(self, variable: str, chains: Chains, known: dict[TermFactor, Floats]) -> Floats:
-        """Chains × terms: the factor of each chain in each term. `known` remembers factors of these chains."""
+    def values(self, variable: str, chains: Chains, factors: dict[TermFactor, Floats]) -> Floats:
+        """Chains × terms: the factor of each chain in each term. `factors` remembers those of these chains."""
         at = self.variables.index(variable)
         for key in self.weights:
-            if key[at] not in known:
-                known[key[at]] = factor_values(chains, key[at])
-        return np.column_stack([known[key[at]] for key in self.weights])
+            if key[at] not in factors:
+                factors[key[at]] = factor_values(chains, key[at])
+        return np.column_stack([factors[key[at]] for key in self.weights])
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Footprints:
         def tiles(v: str) -> TermFactor:
             return ONE if whole or isinstance(which[v], tuple) else ("tiles", which[v], 0)
 
-        found: list[tuple[float, dict[str, TermFactor]]] = [(1.0, {v: tiles(v) for v in self.variables})]
+        products: list[tuple[float, dict[str, TermFactor]]] = [(1.0, {v: tiles(v) for v in self.variables})]
         for affine in self.nest.path.einsum.accesses[self.nest.names[tensor]].ranks.values():
             rank = {v: abs(a) for v, a in affine.coefficients.items()}
             options: list[tuple[float, dict[str, TermFactor]]] = [(1.0, {})]
@@ -121,8 +121,8 @@ class Footprints:
                 ]
             else:
                 options += [(float(a), {v: ("beyond" if whole else "extra", which[v], 0)}) for v, a in rank.items()]
-            found = [(x * y, {**one, **two}) for x, one in found for y, two in options]
-        return [(times, tuple(factors[v] for v in self.variables)) for times, factors in found]
+            products = [(m * n, {**factors, **more}) for m, factors in products for n, more in options]
+        return [(times, tuple(factors[v] for v in self.variables)) for times, factors in products]
 
 
 class MovedEdge(NamedTuple):
@@ -158,16 +158,16 @@ class Charges:
         self.terms.add(every, {"energy": action.actions_scale * action.energy})
         self.terms.add(steps, self._busy(level, "compute", action.actions_scale, action.throughput))
 
-    def _visits(self, what: Callable[[Slot], str]) -> list[Product]:
-        return [(1.0, tuple(("tiles", "".join(what(slot) for slot in slots), 0) for slots in self.slots.values()))]
+    def _visits(self, mark: Callable[[Slot], str]) -> list[Product]:
+        return [(1.0, tuple(("tiles", "".join(mark(slot) for slot in slots), 0) for slots in self.slots.values()))]
 
     def _busy(self, level: int, action: str, calls: float, throughput: float) -> dict[Hashable, float]:
-        found: dict[Hashable, float] = {}
+        weights: dict[Hashable, float] = {}
         for i, busy in enumerate(self.busy):
             amount = busy.amount(level, action, calls, throughput)
             if amount:
-                found["busy", i] = amount
-        return found
+                weights["busy", i] = amount
+        return weights
 
     def _tensor(self, tensor: int) -> None:
         """Reads and writes of every holder and Toll of one tensor."""
@@ -233,7 +233,10 @@ class Charges:
 
 
 def reservations(
-    skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], passed: Mapping[int, frozenset[str]], made: Footprints
+    skeleton: Skeleton,
+    slots: Mapping[str, tuple[Slot, ...]],
+    passed: Mapping[int, frozenset[str]],
+    footprints: Footprints,
 ) -> Iterator[tuple[int, HeldTensor, list[Product]]]:
     """Per holder: its place (-1 on top) and the bits that it reserves.
 
@@ -248,8 +251,8 @@ def reservations(
                 return skeleton.dimensions[slot.dimension][0] <= holder.memory
             return slot.gap <= place or (slot.gap == place + 1 and v in passed.get(place, ()))
 
-        which = tuple(tuple(i for i, slot in enumerate(own) if counts(v, slot)) for v, own in slots.items())
+        which = tuple(tuple(i for i, slot in enumerate(v_slots) if counts(v, slot)) for v, v_slots in slots.items())
         bits = float(skeleton.path.components[holder.memory].bits_per_value[name])
         if skeleton.is_backing(holder) and name in info.persistent:
             bits *= info.n_instances
-        yield place, holder, [(times * bits, key) for times, key in made.products(holder.tensor, which)]
+        yield place, holder, [(times * bits, key) for times, key in footprints.products(holder.tensor, which)]

@@ -49,15 +49,15 @@ class Growth:
             yield from self._grown(put, state)
             return
         # rule 1 is off here: the space sinks below these loops all the same
-        space, rest = np.zeros_like(put.weights), put.weights.copy()
-        space[FOOTPRINT], rest[FOOTPRINT] = put.weights[FOOTPRINT], 0
+        space, traffic = np.zeros_like(put.weights), put.weights.copy()
+        space[FOOTPRINT], traffic[FOOTPRINT] = put.weights[FOOTPRINT], 0
         reserving = put._replace(
             weights=space, growing=put.growing - sinking, allowed=None, whole=frozenset(), tolls=()
         )
         reserved = union(list(self._grown(reserving, state)))
         reserved.kind = "reserve"
         self.layers.append(reserved)
-        above = put._replace(weights=rest, growing=sinking, lowers=False)
+        above = put._replace(weights=traffic, growing=sinking, lowers=False)
         yield from self._grown(above, len(self.layers) - 1)
 
     def _grown(self, put: Put, state: int) -> Iterator[Layer]:
@@ -75,8 +75,8 @@ class Growth:
         space = np.repeat(np.arange(p.shapes), np.diff(start))
         shape = space
         if first is not None:
-            which, shape = _stepped(p, first, space)
-            space, rows = space[which], rows[which]
+            before, shape = _stepped(p, first, space)
+            space, rows = space[before], rows[before]
         if put.allowed is not None:
             good = np.flatnonzero(put.allowed[shape])
             shape, space, rows = shape[good], space[good], rows[good]
@@ -91,15 +91,15 @@ def _stepped(p: Problem, v: int, shape: Ints) -> tuple[Ints, Ints]:
     starts, larger = _larger(p.variables[v])
     digit = p.digits[v][shape]
     counts = starts[digit + 1] - starts[digit]
-    which = np.repeat(np.arange(len(shape)), counts)
-    within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
-    grown = larger[starts[digit[which]] + within]
-    return which, shape[which] + (grown - digit[which]) * p.strides[v]
+    before = np.repeat(np.arange(len(shape)), counts)
+    within = np.arange(len(before)) - np.repeat(np.cumsum(counts) - counts, counts)
+    grown = larger[starts[digit[before]] + within]
+    return before, shape[before] + (grown - digit[before]) * p.strides[v]
 
 
 @cache
 def _larger(variable: Variable) -> tuple[Ints, Ints]:
     """Per divisor, the indices of its proper multiples: where they begin, and all of them."""
-    found = [[j for j, m in enumerate(variable.divisors) if m > d and m % d == 0] for d in variable.divisors]
-    starts = np.cumsum([0, *map(len, found)]).astype(np.int64)
-    return starts, np.array([j for own in found for j in own], np.int64)
+    larger = [[j for j, m in enumerate(variable.divisors) if m > d and m % d == 0] for d in variable.divisors]
+    starts = np.cumsum([0, *map(len, larger)]).astype(np.int64)
+    return starts, np.array([j for multiples in larger for j in multiples], np.int64)

@@ -52,17 +52,17 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
     return _renamed(facts, number), tuple(chosen), _latency_names(spec, einsum, number)
 
 
-def _renamed_placements(found: Iterable[Placement], number: Mapping[str, str]) -> Iterator[object]:
+def _renamed_placements(originals: Iterable[Placement], number: Mapping[str, str]) -> Iterator[object]:
     """Placements have most of their sets in common: each is renamed once."""
     known: dict[object, object] = {}
 
-    def renamed(part: object, key: object) -> object:
+    def renamed(value: object, key: object) -> object:
         if key not in known:
-            known[key] = _renamed(part, number)
+            known[key] = _renamed(value, number)
         return known[key]
 
-    for p in found:
-        yield tuple(renamed(held, held) for held in p.held), tuple(renamed(own, id(own)) for own in p.sets)
+    for p in originals:
+        yield tuple(renamed(held, held) for held in p.held), tuple(renamed(sets, id(sets)) for sets in p.sets)
 
 
 def _latency_names(spec: Spec, einsum: str, number: Mapping[str, str]) -> object:
@@ -111,11 +111,14 @@ class RenamedOrigin:
 
     def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
         old = {name: original for original, name in self.new.items()}
-        found = self.origin.branch(row, {_renamed_loop(loop, old): tile for loop, tile in tiles.items()})
+        branch = self.origin.branch(row, {_renamed_loop(loop, old): tile for loop, tile in tiles.items()})
         return Branch(
-            tuple(self._storage(s) for s in found.top),
-            tuple((self._storage(s), frozenset(_renamed_loop(x, self.new) for x in cut)) for s, cut in found.between),
-            tuple(self._node(node) for node in found.inside),
+            tuple(self._storage(s) for s in branch.top),
+            tuple(
+                (self._storage(s), frozenset(_renamed_loop(loop, self.new) for loop in cut))
+                for s, cut in branch.between
+            ),
+            tuple(self._node(node) for node in branch.inside),
         )
 
     def _storage(self, holder: H) -> H:

@@ -46,14 +46,14 @@ def pareto(groups, count, criteria):  # type: ignore[no-untyped-def]
     total = 0
     result = np.empty(len(groups), np.int64)
     for g in range(count):
-        own = order[starts[g] : starts[g + 1]]
-        if len(own) > SMALL_GROUP:
-            _sort(own, criteria, spare)
-        for i in range(len(own)):
+        rows = order[starts[g] : starts[g + 1]]
+        if len(rows) > SMALL_GROUP:
+            _sort(rows, criteria, spare)
+        for i in range(len(rows)):
             for c in range(len(columns)):
-                compared[i, c] = criteria[own[i], columns[c]]
-        for f in range(_front(compared, len(own), front)):
-            result[total] = own[front[f]]
+                compared[i, c] = criteria[rows[i], columns[c]]
+        for f in range(_front(compared, len(rows), front)):
+            result[total] = rows[front[f]]
             total += 1
     return result[:total].copy()
 
@@ -136,8 +136,8 @@ def grow(shapes, stride, radix, before_start, before, start, rows, criteria):  #
         base = used
         need = start[shape + 1] - start[shape]
         for b in range(before_start[digit], before_start[digit + 1]):
-            other = shape - (digit - before[b]) * stride
-            need += new_start[other + 1] - new_start[other]
+            smaller = shape - (digit - before[b]) * stride
+            need += new_start[smaller + 1] - new_start[smaller]
         if used + need > capacity:
             capacity = 2 * (used + need)
             larger = np.empty(capacity, np.int64)
@@ -148,8 +148,8 @@ def grow(shapes, stride, radix, before_start, before, start, rows, criteria):  #
             out[used] = rows[position]
             used += 1
         for b in range(before_start[digit], before_start[digit + 1]):
-            other = shape - (digit - before[b]) * stride
-            for position in range(new_start[other], new_start[other + 1]):
+            smaller = shape - (digit - before[b]) * stride
+            for position in range(new_start[smaller], new_start[smaller + 1]):
                 row = out[position]
                 dominated = False
                 for f in range(base, used):
@@ -224,12 +224,12 @@ def pair(steps, rows, shapes):  # type: ignore[no-untyped-def]
             used, total = 0, 0
             for shape in range(shapes):
                 used += counts[shape] > 0
-            found = np.empty(used, np.int64)
+            above = np.empty(used, np.int64)
             start = np.empty(used + 1, np.int64)
             used = 0
             for shape in range(shapes):
                 if counts[shape] > 0:
-                    found[used], start[used] = shape, total
+                    above[used], start[used] = shape, total
                     total += counts[shape]
                     counts[shape] = start[used]
                     used += 1
@@ -251,16 +251,16 @@ def pair(steps, rows, shapes):  # type: ignore[no-untyped-def]
                     number[counts[shape]] = i
                     choice[counts[shape]] = j
                 counts[shape] += 1
-    return found, start, number, choice
+    return above, start, number, choice
 
 
 @compiled()
-def cross(out_start, below, choices, start, inputs, matrix, rest, scale, known):  # type: ignore[no-untyped-def]
+def cross(out_start, below, choices, start, inputs, matrix, togo, scale, known):  # type: ignore[no-untyped-def]
     """Put Spatial loops above the current point, and keep for each shape above them what nothing dominates.
 
     Shape o above comes from the pairs out_start[o] … out_start[o + 1] of a shape below (the rows from start[i] to
     start[i + 1]) and a choice of loops j. The criteria of a row then are inputs[row] @ matrix[j]: energy, busy times, time,
-    others. rest: per shape above, the least that is to come for energy and busy times; with scale (watts of leakage,
+    others. togo: per shape above, the least that is to come for energy and busy times; with scale (watts of leakage,
     number of instances), rows that cannot beat a known energy and latency are left out.
 
     Returns the number of rows per shape above, and per row where it came from, the choice, the criteria.
@@ -286,7 +286,7 @@ def cross(out_start, below, choices, start, inputs, matrix, rest, scale, known):
                     for k in range(inputs.shape[1]):
                         value += inputs[row, k] * matrix[j, k, c]
                     out[new, c] = value
-                if len(known) and _beaten(out[new], rest[:, o], scale, known):
+                if len(known) and _beaten(out[new], togo[:, o], scale, known):
                     continue
                 dominated = False
                 for f in range(base, new):
@@ -327,13 +327,13 @@ def _twice(out, origin, choice):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _beaten(criteria, rest, scale, known):  # type: ignore[no-untyped-def]
+def _beaten(criteria, togo, scale, known):  # type: ignore[no-untyped-def]
     """Whether a known pmapping is no worse than the least that a row can come to."""
-    last = len(rest)
+    last = len(togo)
     latency = criteria[last]
     for c in range(1, last):
-        latency = max(latency, criteria[c] + rest[c])
-    energy = (criteria[0] + rest[0] + scale[0] * latency) * scale[1]
+        latency = max(latency, criteria[c] + togo[c])
+    energy = (criteria[0] + togo[0] + scale[0] * latency) * scale[1]
     latency *= scale[1]
     for k in range(len(known)):  # noqa: SIM110  (compiled)
         if energy >= known[k, 0] and latency >= known[k, 1]:

@@ -101,9 +101,9 @@ class Lattice:
         """Leakage power, given what was used of the fanouts crossed."""
         if used not in self._watts:
             gated = {}
-            for level, own in zip(self.levels[len(self.levels) - len(used) :], used, strict=True):
+            for level, entry in zip(self.levels[len(self.levels) - len(used) :], used, strict=True):
                 dimensions = [d for d in self.fanouts[level].dimensions if d.power_gateable]
-                gated.update({(d.component, d.name): int(n) for d, n in zip(dimensions, own, strict=False)})
+                gated.update({(d.component, d.name): int(n) for d, n in zip(dimensions, entry, strict=False)})
             self._watts[used] = self.space.leakage(gated)
         return self._watts[used]
 
@@ -128,15 +128,15 @@ class Lattice:
         for column, busy in enumerate(self.columns.busy, start=BUSY):
             criteria[column] = busy.amount(compute, "compute", steps, action.throughput)
         everything = self.steps.outside(range(len(self.space.placements)), compute)
-        one = np.zeros(1, np.int64)
+        zero = np.zeros(1, np.int64)
         states = {}
         tensors = range(len(self.problem.tensors))
         for sources, outers in self.steps.split(everything, tensors, compute, self.outlook.region(compute)):
-            own = criteria + sum(
+            paid = criteria + sum(
                 self.problem.amounts[t, :, 0] @ self.outlook.weights(t, skips, source) for t, source in sources.items()
             )
-            self.pruning.settle(own[None], compute)
-            layer = Layer("begin", None, one, own[None], one - 1, one, one - 1, _tolls(sources))
+            self.pruning.settle(paid[None], compute)
+            layer = Layer("begin", None, zero, paid[None], zero - 1, zero, zero - 1, _tolls(sources))
             states[Key(outers, None, (), frozenset(), frozenset())] = self._add(layer)
         return states
 
@@ -149,12 +149,12 @@ class Lattice:
         reached: dict[Key, list[int]] = {}
         for key, state in states.items():
             outers = self.steps.outside(key.outers, memories.stop)
-            for stretch, left in self.steps.stretches(outers, memories, region):
+            for stretch, still_open in self.steps.stretches(outers, memories, region):
                 kept = {t for m, t in stretch.on_top if self.nest.keeps(HeldTensor(m, t), stretch)}
-                after = Key(left, None, key.used, key.on_top | stretch.on_top, key.kept | kept)
+                after = Key(still_open, None, key.used, key.on_top | stretch.on_top, key.kept | kept)
                 begun.setdefault((stretch, after), []).append((key.last, state))
-        for (stretch, after), own in begun.items():
-            for last, state in self._orders(stretch, after, own):
+        for (stretch, after), starts in begun.items():
+            for last, state in self._orders(stretch, after, starts):
                 reached.setdefault(after._replace(last=last), []).append(state)
         return {key: self._close(memories, ways) for key, ways in reached.items()}
 
@@ -168,18 +168,18 @@ class Lattice:
         for count in range(len(stretch.holders)):
             reached: dict[Place, list[Layer]] = {}
             for place, ways in frontier.items():
-                for holder, left in self.nest.followers(place.placed, place.options, stretch):
+                for holder, options in self.nest.followers(place.placed, place.options, stretch):
                     check()
                     put = self._put(stretch, holder, place, after)
                     layers = [layer for state in ways for layer in self.growth.placed(put, state)]
                     self._count(layers)
                     placed = place.placed | {holder}
                     if stretch.is_backing(holder) and self.nest.is_shared(holder.tensor):
-                        self._seed(Seed(-1, holder, stretch, placed, left, after), layers)
+                        self._seed(Seed(-1, holder, stretch, placed, options, after), layers)
                         continue
                     last = Last(holder, self.nest.hoists(holder, stretch))
-                    done = count + 1 == len(stretch.holders)
-                    reached.setdefault(Place(placed, last, () if done else left), []).extend(layers)
+                    complete = count + 1 == len(stretch.holders)
+                    reached.setdefault(Place(placed, last, () if complete else options), []).extend(layers)
             frontier = {}
             for place, layers in reached.items():
                 merged = self.pruning.merged(layers, stretch, after, place.placed, place.last)
@@ -195,8 +195,8 @@ class Lattice:
         for m in stretch.memories:
             column = self.columns.bits_column(m)
             if column is not None:
-                kept = sum(self.nest.persistent_bits(h) for h in stretch.on_top if h.memory == m)
-                limits[column] = self.problem.path.components[m].size - kept
+                persistent = sum(self.nest.persistent_bits(h) for h in stretch.on_top if h.memory == m)
+                limits[column] = self.problem.path.components[m].size - persistent
         return limits
 
     def _put(self, stretch: Stretch, holder: HeldTensor, place: Place, after: Key) -> Put:
@@ -220,11 +220,11 @@ class Lattice:
             return frozenset()
         growing = frozenset[int]()
         for outer in after.outers:
-            part = self.steps.outer_part(outer, stretch)
-            if len(part.holders) > len(stretch.holders):
+            extended = self.steps.extended(outer, stretch)
+            if len(extended.holders) > len(stretch.holders):
                 return frozenset()
             last = holder if self.nest.hoists(holder, stretch) else None
-            growing |= self.nest.finishing(last, after.kept, part, frozenset(stretch.holders))
+            growing |= self.nest.finishing(last, after.kept, extended, frozenset(stretch.holders))
         return frozenset(v for v in range(len(self.problem.variables)) if v not in growing)
 
     def _close(self, memories: range, ways: list[int]) -> int:
@@ -234,7 +234,7 @@ class Lattice:
             for m in memories
             if m not in self.space.tracked and (column := self.columns.bits_column(m)) is not None
         ]
-        parts = []
+        layers = []
         for state in ways:
             layer = self.layers[state]
             criteria = layer.criteria.copy()
@@ -242,8 +242,8 @@ class Lattice:
             self.pruning.settle(criteria, memories.start)
             count = len(criteria)
             source, rows = np.full(count, state), np.arange(count)
-            parts.append(Layer("close", None, layer.shape, criteria, source, rows, np.full(count, -1)))
-        return self._add(union(parts))
+            layers.append(Layer("close", None, layer.shape, criteria, source, rows, np.full(count, -1)))
+        return self._add(union(layers))
 
     # --- fanouts ------------------------------------------------------------------------------------------------------
 
@@ -256,8 +256,8 @@ class Lattice:
                 if self.pruning.beam is not None:
                     fanout = fanout.take(np.arange(min(len(fanout), FIRST_LOOK_CHOICES)))
                 crossing = Crossing(self.outlook, state, self.layers[state], fanout)
-                here = self.steps.outside(key.outers, level)
-                for sources, outers in self.steps.split(here, self._carried(key, level), level, region):
+                outside = self.steps.outside(key.outers, level)
+                for sources, outers in self.steps.split(outside, self._carried(key, level), level, region):
                     check()
                     after = key._replace(outers=outers, used=used)
                     layer = self._crossed(crossing, sources, level, after)
@@ -265,18 +265,18 @@ class Lattice:
                         self._count([layer])
                         self.pruning.settle(layer.criteria, level)
                         reached.setdefault(after, []).append(layer)
-        found = {}
+        crossed = {}
         for key, layers in reached.items():
             whole = self.pruning.crossed(layers, level, key)
             if len(whole.shape):
-                found[key] = self._add(whole)
-        return found
+                crossed[key] = self._add(whole)
+        return crossed
 
     def _crossed(self, crossing: Crossing, sources: dict[int, HolderSource], level: int, after: Key) -> Layer | None:
         """Rows above a fanout, given where traffic goes that was carried so far."""
         cutoff = self.pruning.cutoff
         if cutoff is not None:
-            levels = tuple(own for own in self.levels if own <= level)
+            levels = tuple(outer for outer in self.levels if outer <= level)
             watts = self.watts(after.used) if level == self.levels[0] else 0.0
             rows, choices = crossing.promising(cutoff, Prospect(after.outers, level, levels, watts))
             if not len(rows) or not len(choices):
@@ -286,32 +286,32 @@ class Lattice:
 
     def _carried(self, key: Key, level: int) -> list[int]:
         """Tensors whose traffic is still to be paid: those whose next holder is outside of the fanout."""
-        some = next(iter(key.outers))
+        outer = next(iter(key.outers))
         region = self.outlook.region(level)
         return [
-            t for t in range(len(self.problem.tensors)) if self.steps.source(some, t, level, region).memory == BEYOND
+            t for t in range(len(self.problem.tensors)) if self.steps.source(outer, t, level, region).memory == BEYOND
         ]
 
     def _by_use(self, fanout: Fanout, key: Key) -> Iterator[tuple[Used, Fanout]]:
         """Choices by what leakage and `min_usage` depend on."""
         gated = [i for i, d in enumerate(fanout.dimensions) if d.power_gateable]
         several = self.space.best is not None and len(self.space.best) > 1
-        found: dict[tuple[float, ...], list[int]] = {}
+        choices: dict[tuple[float, ...], list[int]] = {}
         for i, used in enumerate(fanout.used.tolist()):
-            own = tuple(float(used[n]) for n in gated) + (usage(fanout.dimensions, used) if several else ())
-            found.setdefault(own, []).append(i)
-        for own, which in found.items():
-            after = (own, *key.used)
+            use = tuple(float(used[n]) for n in gated) + (usage(fanout.dimensions, used) if several else ())
+            choices.setdefault(use, []).append(i)
+        for use, numbers in choices.items():
+            after = (use, *key.used)
             if not several or self._can_be_best(after):
-                yield after, fanout.take(np.array(which, np.int64))
+                yield after, fanout.take(np.array(numbers, np.int64))
 
     def _can_be_best(self, used: Used) -> bool:
         """Whether usages of inner fanouts are part of some that `min_usage` leaves."""
         assert self.space.best is not None
-        own: tuple[float, ...] = ()
+        inner_usages: tuple[float, ...] = ()
         for level, entry in zip(self.levels[-len(used) :], used, strict=True):
-            own += entry[-len(self.fanouts[level].dimensions) :]
-        return any(usages[len(usages) - len(own) :] == own for usages in self.space.best)
+            inner_usages += entry[-len(self.fanouts[level].dimensions) :]
+        return any(usages[len(usages) - len(inner_usages) :] == inner_usages for usages in self.space.best)
 
     # --- the ends -----------------------------------------------------------------------------------------------------
 
@@ -332,11 +332,11 @@ class Lattice:
                 last = key.last.holder if key.last is not None and key.last.hoists else None
                 growing = self.nest.finishing(last, key.kept, stretch, frozenset())
                 layer = self.layers[state]
-                done = np.ones(len(layer.shape), np.bool_)
+                complete = np.ones(len(layer.shape), np.bool_)
                 for v in range(len(p.variables)):
                     if v not in growing:
-                        done &= p.complete[v][layer.shape]
-                rows = np.flatnonzero(done)
+                        complete &= p.complete[v][layer.shape]
+                rows = np.flatnonzero(complete)
                 full = np.full(len(rows), p.shapes - 1)
                 source, note = np.full(len(rows), state), np.full(len(rows), -1)
                 after = Key(frozenset(), None, key.used, key.on_top | stretch.on_top, frozenset())

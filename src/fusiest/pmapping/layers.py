@@ -64,11 +64,11 @@ def grow(p: Problem, layer: Layer, growing: frozenset[int], whole: frozenset[int
     """Rows of a layer per shape, after loops over these variables. Variables in `whole` must be complete then."""
     chain = sorted(growing - whole)
     keys = [(growing & whole, whole - growing, tuple(chain[:i])) for i in range(len(chain) + 1)]
-    known = max((i for i, key in enumerate(keys) if key in layer.grown), default=0)
-    if keys[known] not in layer.grown:
+    reached = max((i for i, key in enumerate(keys) if key in layer.grown), default=0)
+    if keys[reached] not in layer.grown:
         layer.grown[keys[0]] = _completed(p, layer, growing & whole, whole - growing)
-    start, rows = layer.grown[keys[known]]
-    for v, key in zip(chain[known:], keys[known + 1 :], strict=True):
+    start, rows = layer.grown[keys[reached]]
+    for v, key in zip(chain[reached:], keys[reached + 1 :], strict=True):
         start, rows = layer.grown[key] = kernels.grow(
             p.shapes, p.strides[v], p.variables[v].radix, *p.variables[v].steps, start, rows, layer.compared
         )

@@ -29,18 +29,18 @@ MOST_LOOKED_AT = 20_000
 
 def least_costs(spec: Spec, einsum: str, asked: Asked) -> tuple[float, float]:
     """Energy and latency that no pmapping of an Einsum is below, each for itself."""
-    found = []
+    costs = []
     for path in paths(spec, einsum, asked.ample(spec)):
         energy, latency = _of_computing(path)
         moving = _of_moving(spec, path) if not asked.imperfect else (0.0, 0.0)
-        found.append((max(energy, moving[0]), max(latency, moving[1])))
-    return min(energy for energy, _ in found), min(latency for _, latency in found)
+        costs.append((max(energy, moving[0]), max(latency, moving[1])))
+    return min(energy for energy, _ in costs), min(latency for _, latency in costs)
 
 
 def least_of_computing(spec: Spec, einsum: str) -> tuple[float, float]:
     """Energy and latency of an Einsum's operations alone, each on the compute that is best for it."""
-    own = [_of_computing(path) for path in paths(spec, einsum)]
-    return min(energy for energy, _ in own), min(seconds for _, seconds in own)
+    costs = [_of_computing(path) for path in paths(spec, einsum)]
+    return min(energy for energy, _ in costs), min(seconds for _, seconds in costs)
 
 
 def _of_computing(path: Path) -> tuple[float, float]:
@@ -82,9 +82,9 @@ def _of_moving(spec: Spec, path: Path) -> tuple[float, float]:
 def _computing(search: Lattice, criteria: Floats) -> Floats:
     """Only the time that the compute is busy."""
     compute, columns = len(search.problem.path.components) - 1, search.columns
-    own = [i for i, busy in enumerate(columns.busy, start=BUSY) if busy.component == compute]
+    of_compute = [i for i, busy in enumerate(columns.busy, start=BUSY) if busy.component == compute]
     result = np.zeros_like(criteria)
-    result[:, own] = criteria[:, own]
+    result[:, of_compute] = criteria[:, of_compute]
     return result
 
 
@@ -97,12 +97,13 @@ def _relaxed(problem: Problem, level: int) -> Fanout:
     for n, d in enumerate(dimensions):
         choices = list(itertools.islice(spread_over(problem, d, bounds), MOST_LOOKED_AT + 1))
         if not choices or len(choices) > MOST_LOOKED_AT:
-            own, alike = max(1, d.most), [max(1, d.most)] * len(problem.tensors)
+            units, alike = max(1, d.most), [max(1, d.most)] * len(problem.tensors)
         else:
-            found = np.array(choices, np.int64)
-            others = ([v for v in range(len(bounds)) if v not in t.relevant] for t in problem.tensors)
-            own, alike = int(found.prod(axis=1).max()), [int(found[:, some].prod(axis=1).max()) for some in others]
-        factors[0, n, 0] = own
+            spread = np.array(choices, np.int64)
+            irrelevant = ([v for v in range(len(bounds)) if v not in t.relevant] for t in problem.tensors)
+            units = int(spread.prod(axis=1).max())
+            alike = [int(spread[:, variables].prod(axis=1).max()) for variables in irrelevant]
+        factors[0, n, 0] = units
         apart[0] *= alike
         shared[0] *= [n if t.name in d.may_reuse else 1 for t, n in zip(problem.tensors, alike, strict=True)]
     return Fanout(level, dimensions, factors, shared, apart, np.zeros(1, np.int64))

@@ -20,16 +20,16 @@ def meeting_memories(spec: Spec, usage: bool, ample: frozenset[str]) -> tuple[st
 @functools.lru_cache(maxsize=4)
 def shared_memories(spec: Spec) -> tuple[str, ...]:
     """Memories of limited size where tensors of several Einsums can meet: outside every fanout, or all."""
-    found: list[str] = []
+    memories: list[str] = []
     first = next(iter(spec.info.einsums))
     deep = meet_below_fanouts(spec)
     for compute in computes(spec.require_arch()):
         for component in bind_sized(spec, first, compute).components:
             if component.dimensions and not deep:
                 break
-            if component.kind == "memory" and math.isfinite(component.size) and component.name not in found:
-                found.append(component.name)
-    return tuple(found)
+            if component.kind == "memory" and math.isfinite(component.size) and component.name not in memories:
+                memories.append(component.name)
+    return tuple(memories)
 
 
 def meet_below_fanouts(spec: Spec) -> bool:
@@ -55,11 +55,11 @@ def can_fuse(spec: Spec) -> bool:
     """Whether a tensor of several Einsums, or a persistent one, may be backed elsewhere than in an unlimited outermost
     memory: where not, Einsums do not meet on chip."""
     for einsum, info in spec.info.einsums.items():
-        wanted = [t for t in info.accesses if t in spec.info.shared or t in info.persistent]
-        for compute in computes(spec.require_arch()) if wanted else ():
+        tensors = [t for t in info.accesses if t in spec.info.shared or t in info.persistent]
+        for compute in computes(spec.require_arch()) if tensors else ():
             path = bind_sized(spec, einsum, compute)
             for placement in placements(spec, path):
-                backing = [path.components[placement.holders(t, path)[0]] for t in wanted]
+                backing = [path.components[placement.holders(t, path)[0]] for t in tensors]
                 if any(c is not path.components[0] or math.isfinite(c.size) for c in backing):
                     return True
     return False

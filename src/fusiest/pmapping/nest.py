@@ -147,8 +147,8 @@ class Nest:
 
     def may_follow(self, holder: HeldTensor, placed: Set[HeldTensor], stretch: Stretch) -> bool:
         """Whether the next holder from the inside out may be this one."""
-        left = (h for h in stretch.holders if h not in placed and h != holder)
-        return not any(self.must_stand_above(holder, other, stretch) for other in left)
+        unplaced = (h for h in stretch.holders if h not in placed and h != holder)
+        return not any(self.must_stand_above(holder, inner, stretch) for inner in unplaced)
 
     def followers(
         self, placed: Set[HeldTensor], options: OrderOptions, stretch: Stretch
@@ -172,17 +172,17 @@ class Nest:
 
     def order_options(self, stretch: Stretch) -> OrderOptions:
         """Per memory, the `tensor_order_options` that its holders above all loops agree with: none stands too far out."""
-        found = []
+        options = []
         for m in stretch.memories:
             ranks = self._ranks(m, stretch)
-            own = set()
+            agreeing = set()
             for i, rank in enumerate(ranks):
                 top = [rank[h.tensor] for h in stretch.on_top if h.memory == m and h.tensor in rank]
                 nested = [rank[h.tensor] for h in stretch.holders if h.memory == m and h.tensor in rank]
                 if all(outer <= inner for outer in top for inner in nested):
-                    own.add(i)
-            found.append(frozenset(own))
-        return tuple(found)
+                    agreeing.add(i)
+            options.append(frozenset(agreeing))
+        return tuple(options)
 
     def _options_left(
         self, options: OrderOptions, placed: Set[HeldTensor], holder: HeldTensor, stretch: Stretch
@@ -192,18 +192,18 @@ class Nest:
         at = holder.memory - stretch.memories.start
         above = [h.tensor for h in stretch.holders if h.memory == holder.memory and h != holder and h not in placed]
         ranks = self._ranks(holder.memory, stretch)
-        left = frozenset(
+        remaining = frozenset(
             i
             for i in options[at]
             if holder.tensor not in ranks[i] or all(ranks[i].get(o, -1) <= ranks[i][holder.tensor] for o in above)
         )
-        return (*options[:at], left, *options[at + 1 :]) if left else None
+        return (*options[:at], remaining, *options[at + 1 :]) if remaining else None
 
     def _ranks(self, memory: int, stretch: Stretch) -> list[dict[int, int]]:
         """Per option of a memory, the rank of each tensor that it lists. Without options, one that lists none."""
         sets = stretch.sets.get(memory)
         return [
-            {self.number[name]: rank for rank, part in enumerate(option) for name in part if name in self.number}
+            {self.number[name]: rank for rank, names in enumerate(option) for name in names if name in self.number}
             for option in (sets.tensor_order_options if sets is not None and sets.tensor_order_options else [()])
         ]
 
@@ -304,7 +304,9 @@ class Nest:
     def _useful(self, above: int | None, below: int | None, sinks: bool) -> frozenset[int]:
         variables = enumerate(self.problem.variables)
         return frozenset(
-            v for v, own in variables if own.radix > 1 and self.is_useful(own.members[0], above, below, sinks)
+            v
+            for v, variable in variables
+            if variable.radix > 1 and self.is_useful(variable.members[0], above, below, sinks)
         )
 
     def _resent(
@@ -324,7 +326,7 @@ class Nest:
     def whole(self, holder: HeldTensor, stretch: Stretch) -> frozenset[int]:
         """Variables without a loop above the holder."""
         barred = self.barred_above(holder, stretch)
-        return frozenset(v for v, own in enumerate(self.problem.variables) if barred.issuperset(own.members))
+        return frozenset(v for v, variable in enumerate(self.problem.variables) if barred.issuperset(variable.members))
 
     def allowed(self, holder: HeldTensor, placed: Set[HeldTensor], stretch: Stretch) -> np.ndarray | None:
         """Shapes at which the holder may stand; None: all."""
@@ -371,8 +373,8 @@ def _subsets(mask: int) -> list[int]:
     >>> _subsets(0b101)
     [0, 1, 4, 5]
     """
-    found, subset = [0], mask & -mask
+    subsets, subset = [0], mask & -mask
     while subset:
-        found.append(subset)
+        subsets.append(subset)
         subset = (subset - mask) & mask
-    return found
+    return subsets

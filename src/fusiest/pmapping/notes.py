@@ -68,24 +68,26 @@ def _neighbours(spec: Spec, path: Path) -> Iterator[tuple[tuple[str, str], bool]
     for outer, inner in zip(memories, memories[1:], strict=False):
         if (outer, inner) in together or are_apart(path, outer, inner):
             continue
-        both = [p for p in placements(spec, path) if p.held[outer] and p.held[inner]]
-        loose = any(not sets.force_memory_hierarchy_order for p in both for i in (outer, inner) if (sets := p.sets[i]))
-        if both and not loose:
+        holding = [p for p in placements(spec, path) if p.held[outer] and p.held[inner]]
+        loose = any(
+            not sets.force_memory_hierarchy_order for p in holding for i in (outer, inner) if (sets := p.sets[i])
+        )
+        if holding and not loose:
             names = path.components[outer].name, path.components[inner].name
-            yield names, not any(p.held[outer] & p.held[inner] for p in both)
+            yield names, not any(p.held[outer] & p.held[inner] for p in holding)
 
 
 def _imperfect_notes(spec: Spec) -> Iterator[str]:
     """Rank variables that can hardly be divided."""
-    found: dict[int, str] = {}
+    examples: dict[int, str] = {}
     for info in spec.info.einsums.values():
         for v, bound in info.bounds.items():
             if max(primes(bound), default=1) > _LARGE_PRIME:
-                found.setdefault(bound, v)
-    if found:
-        some = ", ".join(f"{v} = {bound}" for bound, v in list(found.items())[:3])
-        more = ", …" if len(found) > 3 else ""
-        yield f"few tiles divide {some}{more}; --imperfect also searches tiles that do not divide, and may find better"
+                examples.setdefault(bound, v)
+    if examples:
+        listed = ", ".join(f"{v} = {bound}" for bound, v in list(examples.items())[:3])
+        more = ", …" if len(examples) > 3 else ""
+        yield f"few tiles divide {listed}{more}; --imperfect also searches tiles that do not divide, and may find better"
 
 
 def spatial_notes(spec: Spec) -> tuple[str, ...]:
@@ -116,7 +118,7 @@ def _choices(spec: Spec, path: Path) -> Iterator[tuple[str, int, int]]:
         replace(c, dimensions=tuple(replace(d, min_usage=1) for d in c.dimensions)) for c in path.components
     ))  # fmt: skip
     constraints = constrained_variables(spec, path)
-    most, own = make_problem(full, *constraints), make_problem(path, *constraints)
+    most, problem = make_problem(full, *constraints), make_problem(path, *constraints)
     used = fanouts(most, best_usages(most))
-    for level, fanout in fanouts(own, best_usages(own)).items():
+    for level, fanout in fanouts(problem, best_usages(problem)).items():
         yield path.components[level].name, len(fanout), len(used[level])

@@ -102,22 +102,22 @@ class Outlook:
         """Per tensor and criterion, the most that a value of its traffic can still cost."""
         key = "most", stretch, outers, placed
         if key not in self._known:
-            here = np.zeros((len(self.problem.tensors), self.columns.count))
+            inner = np.zeros((len(self.problem.tensors), self.columns.count))
             for h in stretch.holders:
                 if h not in placed:
-                    here[h.tensor] += self.holder_weights(stretch, h)[TRAFFIC]
+                    inner[h.tensor] += self.holder_weights(stretch, h)[TRAFFIC]
             outer = [self._outer_most(o, stretch.memories.start) for o in outers]
-            self._known[key] = here + np.max(outer, axis=0)
+            self._known[key] = inner + np.max(outer, axis=0)
         return self._known[key]
 
     def _outer_most(self, placement: int, boundary: int) -> Floats:
         key = "outer most", self.steps.outside([placement], boundary), boundary
         if key not in self._known:
-            found = np.zeros((len(self.problem.tensors), self.columns.count))
-            part = self.steps.outer_stretch(placement, boundary)
-            for h in part.holders:
-                found[h.tensor] += self.holder_weights(part, h)[TRAFFIC]
-            self._known[key] = found
+            most = np.zeros((len(self.problem.tensors), self.columns.count))
+            outer = self.steps.outer_stretch(placement, boundary)
+            for h in outer.holders:
+                most[h.tensor] += self.holder_weights(outer, h)[TRAFFIC]
+            self._known[key] = most
         return self._known[key]
 
     # --- the least ----------------------------------------------------------------------------------------------------
@@ -126,26 +126,26 @@ class Outlook:
         """Per criterion, the least that the holders to come add."""
         key = "least", prospect.outers, prospect.boundary, prospect.stretch, prospect.placed
         if key not in self._known:
-            found = np.min([self._outer_least(o, prospect.boundary) for o in prospect.outers], axis=0)
+            least = np.min([self._outer_least(o, prospect.boundary) for o in prospect.outers], axis=0)
             if prospect.stretch is not None:
-                rest = (h for h in prospect.stretch.holders if h not in prospect.placed)
-                found = self.least_of(prospect.stretch, rest, prospect.outers)
-            self._known[key] = found
+                unplaced = (h for h in prospect.stretch.holders if h not in prospect.placed)
+                least = self.least_of(prospect.stretch, unplaced, prospect.outers)
+            self._known[key] = least
         return self._known[key]
 
     def least_of(self, stretch: Stretch, holders: Iterable[HeldTensor], outers: Outers) -> Floats:
         """Per criterion, the least that some holders of a stretch, and all further out, add."""
-        found: Floats = np.min([self._outer_least(o, stretch.memories.start) for o in outers], axis=0)
-        return found + sum(self._least(stretch, h) for h in holders)
+        outer: Floats = np.min([self._outer_least(o, stretch.memories.start) for o in outers], axis=0)
+        return outer + sum(self._least(stretch, h) for h in holders)
 
     def _outer_least(self, placement: int, boundary: int) -> Floats:
         key = "outer", self.steps.outside([placement], boundary), boundary
         if key not in self._known:
-            found = np.zeros(self.columns.count)
-            part = self.steps.outer_stretch(placement, boundary)
-            for h in part.holders:
-                found += self._least(part, h)
-            self._known[key] = found
+            least = np.zeros(self.columns.count)
+            outer = self.steps.outer_stretch(placement, boundary)
+            for h in outer.holders:
+                least += self._least(outer, h)
+            self._known[key] = least
         return self._known[key]
 
     def _least(self, stretch: Stretch, holder: HeldTensor) -> Floats:
@@ -157,21 +157,21 @@ class Outlook:
         key = "holder", holder, stretch.sources[holder]
         if key not in self._known:
             amounts = self.problem.amounts[holder.tensor]
-            found = np.zeros(self.columns.count)
+            least = np.zeros(self.columns.count)
             if any(level <= holder.memory for level in self.fanouts):
                 if not stretch.is_backing(holder):
                     weights = self.costs.filled(holder.tensor, holder.memory)
                     saved = weights[FIRST, self.columns.credit]
                     price = self._fetch_price(holder.tensor, stretch.sources[holder])
-                    found[ENERGY] = amounts[TRAFFIC].min() * (weights[TRAFFIC, ENERGY] + saved + price)
+                    least[ENERGY] = amounts[TRAFFIC].min() * (weights[TRAFFIC, ENERGY] + saved + price)
             else:
                 traffic, first, _ = self.holder_weights(stretch, holder)[:, : self.columns.time]
                 if first.any():
                     paid = amounts[TRAFFIC][:, None] * traffic + amounts[FIRST][:, None] * first
-                    found[: self.columns.time] = paid.min(axis=0)
+                    least[: self.columns.time] = paid.min(axis=0)
                 else:
-                    found[: self.columns.time] = amounts[TRAFFIC].min() * traffic
-            self._known[key] = np.maximum(found, 0)
+                    least[: self.columns.time] = amounts[TRAFFIC].min() * traffic
+            self._known[key] = np.maximum(least, 0)
         return self._known[key]
 
     # --- bounds -------------------------------------------------------------------------------------------------------
@@ -183,11 +183,11 @@ class Outlook:
             criteria = self._crossed(shape, criteria, prospect, crossing)
         if prospect.togo is None:
             return finish(self.problem, self.columns, criteria + self.least(prospect), prospect.watts)
-        rest = prospect.togo[:, shape].T
+        togo = prospect.togo[:, shape].T
         least = criteria.copy()
-        least[:, : self.columns.time] += np.where(np.isfinite(rest), rest, 0)
+        least[:, : self.columns.time] += np.where(np.isfinite(togo), togo, 0)
         energy, latency = finish(self.problem, self.columns, least, prospect.watts)
-        return np.where(np.isfinite(rest[:, ENERGY]), energy, np.inf), latency
+        return np.where(np.isfinite(togo[:, ENERGY]), energy, np.inf), latency
 
     def _crossed(self, shape: Ints, criteria: Floats, prospect: Prospect, crossing: list[Fanout]) -> Floats:
         """The least that criteria can be after some fanouts: traffic shared, and work spread, as far as possible."""
@@ -196,14 +196,16 @@ class Outlook:
         result[:, columns.time] = criteria[:, columns.time] / self.most_units(prospect.levels)
         result[:, ENERGY] = criteria[:, ENERGY]
         for t, tensor in enumerate(p.tensors):
-            others = [v for v in range(len(p.variables)) if v not in tensor.relevant]
-            left = math.prod((p.variables[v].bound / p.extents[v][shape] for v in others), start=np.ones(len(shape)))
+            irrelevant = [v for v in range(len(p.variables)) if v not in tensor.relevant]
+            iterations = math.prod(
+                (p.variables[v].bound / p.extents[v][shape] for v in irrelevant), start=np.ones(len(shape))
+            )
             if tensor.output:
-                apart = np.minimum(left, math.prod(f.apart[:, t].max(initial=1.0) for f in crossing))
+                apart = np.minimum(iterations, math.prod(f.apart[:, t].max(initial=1.0) for f in crossing))
                 result[:, ENERGY] += criteria[:, columns.credit] * apart
             price = self._price(prospect.outers, t, prospect.boundary)
             if price:
-                shared = np.minimum(left, math.prod(f.shared[:, t].max(initial=1.0) for f in crossing))
+                shared = np.minimum(iterations, math.prod(f.shared[:, t].max(initial=1.0) for f in crossing))
                 result[:, ENERGY] += criteria[:, columns.traffic + t] / shared * price
         return result
 
@@ -214,15 +216,15 @@ class Outlook:
     def least_energy(self, criteria: Floats, fanout: Fanout, prospect: Prospect) -> Floats:
         """Per choice at a fanout, the least energy of a row once all fanouts are crossed; `criteria`: at least those."""
         columns = self.columns
-        others = [self.fanouts[level] for level in prospect.levels if level != fanout.level]
-        found = np.full(len(fanout), criteria[ENERGY])
+        other_fanouts = [self.fanouts[level] for level in prospect.levels if level != fanout.level]
+        energy = np.full(len(fanout), criteria[ENERGY])
         for t, tensor in enumerate(self.problem.tensors):
             if tensor.output:
-                apart = fanout.apart[:, t] * math.prod(f.apart[:, t].max(initial=1.0) for f in others)
-                found += criteria[columns.credit] * apart
-            shared = fanout.shared[:, t] * math.prod(f.shared[:, t].max(initial=1.0) for f in others)
-            found += criteria[columns.traffic + t] / shared * self._price(prospect.outers, t, prospect.boundary)
-        return found
+                apart = fanout.apart[:, t] * math.prod(f.apart[:, t].max(initial=1.0) for f in other_fanouts)
+                energy += criteria[columns.credit] * apart
+            shared = fanout.shared[:, t] * math.prod(f.shared[:, t].max(initial=1.0) for f in other_fanouts)
+            energy += criteria[columns.traffic + t] / shared * self._price(prospect.outers, t, prospect.boundary)
+        return energy
 
     def _price(self, outers: Outers, tensor: int, boundary: int) -> float:
         """The least energy for a value that is carried across fanouts to the next holder."""

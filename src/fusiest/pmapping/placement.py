@@ -93,7 +93,7 @@ def _apart_from_names(spec: Spec, path: Path) -> object:
         return repr(value)
 
     words = [word for word in _words(spec) if word in names]
-    tensors = [(number[t], frozenset(number[v] for v in own)) for t, own in universe.tensors.items()]
+    tensors = [(number[t], frozenset(number[v] for v in variables)) for t, variables in universe.tensors.items()]
     bits = [(number[t], n) for t, n in universe.bits_per_value.items()]
     return (
         path.compute.name,
@@ -111,7 +111,7 @@ def _words(spec: Spec) -> tuple[str, ...]:
     return tuple(sorted(set(re.findall(r"\w+", written)) - {"Above"}))
 
 
-def _renamed(found: tuple[Placement, ...], new: Mapping[str, str]) -> tuple[Placement, ...]:
+def _renamed(originals: tuple[Placement, ...], new: Mapping[str, str]) -> tuple[Placement, ...]:
     """Placements of another Einsum, under other names. They have their sets in common: each is renamed once."""
     known: dict[int, Any] = {}
 
@@ -120,7 +120,9 @@ def _renamed(found: tuple[Placement, ...], new: Mapping[str, str]) -> tuple[Plac
             known[id(value)] = _renamed_value(value, renamed, new)
         return known[id(value)]
 
-    return tuple(Placement(tuple(map(renamed, one.held)), tuple(map(renamed, one.sets))) for one in found)
+    return tuple(
+        Placement(tuple(map(renamed, placement.held)), tuple(map(renamed, placement.sets))) for placement in originals
+    )
 
 
 def _renamed_value(value: Any, renamed: Callable[[Any], Any], new: Mapping[str, str]) -> Any:
@@ -129,8 +131,8 @@ def _renamed_value(value: Any, renamed: Callable[[Any], Any], new: Mapping[str, 
     if isinstance(value, tuple):
         return tuple(map(renamed, value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        return dataclasses.replace(value, **{name: renamed(part) for name, part in parts.items()})
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return dataclasses.replace(value, **{name: renamed(entry) for name, entry in fields.items()})
     return value
 
 
@@ -138,7 +140,7 @@ def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
     nodes = path_nodes(spec.require_arch().nodes, path.compute.name)
     assert nodes is not None
     choices = _PathChoices(nodes, path, arch.beside(spec.require_arch().nodes))
-    found: dict[tuple[frozenset[str], ...], Placement] = {}
+    complete: dict[tuple[frozenset[str], ...], Placement] = {}
     for count, placement in enumerate(choices.placements(architecture_names(spec, path.einsum))):
         check()
         if count * len(path.einsum.accesses) >= MOST_HELD:
@@ -149,21 +151,21 @@ def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
                 path.einsum.name,
             )
         if _is_complete(placement, path):
-            found.setdefault(placement.held, placement)
+            complete.setdefault(placement.held, placement)
     same: dict[Any, Any] = {}  # most sets are equal: of these, one is kept
 
-    def kept(parts: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(same.setdefault(part, part) for part in parts)
+    def single(entries: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(same.setdefault(entry, entry) for entry in entries)
 
-    return tuple(Placement(kept(one.held), kept(one.sets)) for one in found.values())
+    return tuple(Placement(single(placement.held), single(placement.sets)) for placement in complete.values())
 
 
 def allowed_placement(spec: Spec, einsum: str, compute: str, held: Mapping[str, frozenset[str]]) -> bool:
     """Whether memories may hold just these tensors for an Einsum; for a copy anything goes."""
     path = bind(spec, einsum, compute)
     memories = [(i, held.get(path.components[i].name, frozenset())) for i in path.memories]
-    found = (all(placement.held[i] == own for i, own in memories) for placement in placements(spec, path))
-    return path.einsum.is_copy_operation or any(found)
+    matches = (all(placement.held[i] == tensors for i, tensors in memories) for placement in placements(spec, path))
+    return path.einsum.is_copy_operation or any(matches)
 
 
 @dataclass(frozen=True)
@@ -185,19 +187,19 @@ class _PathChoices:
         if not isinstance(node, (arch.Memory, arch.TollStation)) or not component.enabled:
             yield from self.placements(names, (*held, frozenset()), (*sets, None))
             return
-        others = self.beside.get(component.name, frozenset())
+        beside = self.beside.get(component.name, frozenset())
         memories = [(c.name, h) for h, c in zip(held, self.path.components, strict=False) if c.kind == "memory"]
-        above = frozenset[str]().union(*(h for name, h in memories if name not in others))
-        elsewhere = frozenset[str]().union(*(h for name, h in memories if name in others))
-        own = placement_sets(node, names, above)
-        if own.back & above or own.keep & elsewhere:
+        above = frozenset[str]().union(*(h for name, h in memories if name not in beside))
+        elsewhere = frozenset[str]().union(*(h for name, h in memories if name in beside))
+        node_sets = placement_sets(node, names, above)
+        if node_sets.back & above or node_sets.keep & elsewhere:
             return
-        optional = sorted(own.may_keep - elsewhere)
+        optional = sorted(node_sets.may_keep - elsewhere)
         for count in range(len(optional) + 1):
             for extra in itertools.combinations(optional, count):
-                chosen = own.keep | frozenset(extra)
+                chosen = node_sets.keep | frozenset(extra)
                 after = names.choose(component.name, chosen) if isinstance(node, arch.Memory) else names
-                yield from self.placements(after, (*held, chosen), (*sets, own))
+                yield from self.placements(after, (*held, chosen), (*sets, node_sets))
 
 
 def _is_complete(placement: Placement, path: Path) -> bool:

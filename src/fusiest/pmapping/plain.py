@@ -13,9 +13,9 @@ from fusiest.spec import architecture as arch
 def beside(spec: Spec, path: Path) -> frozenset[tuple[int, int]]:
     """Pairs of memories, by index on the path, that stand in one `!Parallel`; the first listed first."""
     names = [c.name for c in path.components]
-    others = arch.beside(spec.require_arch().nodes)
+    neighbours = arch.beside(spec.require_arch().nodes)
     return frozenset(
-        (i, j) for i, name in enumerate(names) for j in range(i + 1, len(names)) if names[j] in others.get(name, ())
+        (i, j) for i, name in enumerate(names) for j in range(i + 1, len(names)) if names[j] in neighbours.get(name, ())
     )
 
 

@@ -41,8 +41,8 @@ class Variable:
     @cached_property
     def steps(self) -> tuple[Ints, Ints]:
         """`before` as arrays: where the entries of each divisor begin, and the entries."""
-        starts = np.cumsum([0, *(len(own) for own in self.before)]).astype(np.int64)
-        return starts, np.array([i for own in self.before for i in own], np.int64)
+        starts = np.cumsum([0, *(len(smaller) for smaller in self.before)]).astype(np.int64)
+        return starts, np.array([i for smaller in self.before for i in smaller], np.int64)
 
 
 def make_variable(members: Sequence[str], bounds: Sequence[int]) -> Variable:
@@ -51,10 +51,10 @@ def make_variable(members: Sequence[str], bounds: Sequence[int]) -> Variable:
 
 def variable_of(members: Sequence[str], factors: Sequence[int]) -> Variable:
     """A variable whose tiles are products of these factors: the primes of its bound, or products of some of them."""
-    found = {1}
+    products = {1}
     for f in factors:
-        found |= {d * f for d in found}
-    values = sorted(found)
+        products |= {d * f for d in products}
+    values = sorted(products)
     index = {d: i for i, d in enumerate(values)}
     steps = sorted(set(factors))
     before = tuple(tuple(index[d // f] for f in steps if d % f == 0 and d // f in index) for d in values)

@@ -37,8 +37,8 @@ class Pruning:
         levels = tuple(level for level in self.outlook.levels if level <= start)
         prospect = Prospect(key.outers, start, levels, 0.0 if levels else self.watts(key.used), stretch, placed)
         if not levels and self._looks_ahead and last is not None:
-            own = last.holder if last.hoists else None
-            prospect = prospect._replace(togo=self.togo.within(stretch, key.outers, placed, own, key.kept))
+            last_holder = last.holder if last.hoists else None
+            prospect = prospect._replace(togo=self.togo.within(stretch, key.outers, placed, last_holder, key.kept))
         return self._promising(union(layers), prospect)
 
     def crossed(self, layers: list[Layer], level: int, key: Key) -> Layer:
@@ -47,7 +47,7 @@ class Pruning:
 
     def after_crossing(self, level: int, key: Key) -> Prospect:
         """What is to come then."""
-        levels = tuple(own for own in self.outlook.levels if own < level)
+        levels = tuple(outer for outer in self.outlook.levels if outer < level)
         if levels:
             return Prospect(key.outers, level, levels, 0.0)
         togo = None
@@ -94,9 +94,9 @@ class Pruning:
         """
         columns = self.outlook.columns
         weights = self.outlook.most(stretch, key.outers, placed)
-        here = range(self.outlook.region(stretch.memories.start), stretch.memories.stop)
+        components = range(self.outlook.region(stretch.memories.start), stretch.memories.stop)
         for i, busy in enumerate(columns.busy, start=BUSY):
-            if busy.component not in here or busy.counts:
+            if busy.component not in components or busy.counts:
                 continue
             still = weights[:, i].any() or any(self._pending(i, layer.criteria) for layer in layers)
             for layer in layers:

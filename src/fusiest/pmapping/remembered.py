@@ -35,8 +35,8 @@ def pmappings(
         raise SpecError(f"the workload has no Einsum '{einsum}'{did_you_mean(einsum, spec.info.einsums)}")
     tables = _TABLES.setdefault(spec, weakref.WeakValueDictionary())
     key = common_key(spec, einsum), max_fused_loops, max_fused_loops_per_variable, imperfect
-    known = tables.get(key)
-    if known is None:
+    table = tables.get(key)
+    if table is None:
         limits = FusedLimits(max_fused_loops, max_fused_loops_per_variable)
-        known = tables[key] = explore(spec, einsum, Asked(limits, imperfect))
-    return known if known.einsum == einsum else renamed_table(spec, known, einsum)
+        table = tables[key] = explore(spec, einsum, Asked(limits, imperfect))
+    return table if table.einsum == einsum else renamed_table(spec, table, einsum)

@@ -32,7 +32,7 @@ def roomy_memories(spec: Spec) -> frozenset[str] | None:
 def exchange_memories(spec: Spec) -> dict[str, float] | None:
     """On-chip memories in which Einsums may exchange tensors, with their sizes, if only room could be wanting for whole
     tensors there. None if a constraint may forbid a holder above all loops, or another memory is in between."""
-    found: dict[str, float] = {}
+    sizes: dict[str, float] = {}
     paths = [path for path in all_paths(spec) if path.runs]
     for path in paths:
         shared = [t for t in path.einsum.accesses if t in spec.info.shared]
@@ -40,11 +40,11 @@ def exchange_memories(spec: Spec) -> dict[str, float] | None:
             backing = {placement.holders(t, path)[0] for t in shared}
             if any(not _can_be_on_top(path, placement, memory) for memory in backing):
                 return None
-            found.update({path.components[m].name: math.inf for m in backing})
-    for component in (component for path in paths for component in path.components if component.name in found):
-        found[component.name] = min(found[component.name], component.size)
+            sizes.update({path.components[m].name: math.inf for m in backing})
+    for component in (component for path in paths for component in path.components if component.name in sizes):
+        sizes[component.name] = min(sizes[component.name], component.size)
     outermost = {path.components[path.memories[0]].name for path in paths}
-    return {m: size for m, size in found.items() if m not in outermost}
+    return {m: size for m, size in sizes.items() if m not in outermost}
 
 
 def _can_be_on_top(path: Path, placement: Placement, memory: int) -> bool:
@@ -69,8 +69,8 @@ def alive_bits(spec: Spec, memory: str) -> float:
     before = dict.fromkeys(info.einsums, 0)
     after = dict.fromkeys(info.einsums, 0)
     for einsum in info.einsums:  # as listed, producers come first
-        for needed in info.needs(einsum):
-            before[einsum] |= before[needed] | number[needed]
+        for producer in info.needs(einsum):
+            before[einsum] |= before[producer] | number[producer]
     for einsum, earlier in before.items():
         for other in info.einsums:
             if earlier & number[other]:
@@ -78,19 +78,19 @@ def alive_bits(spec: Spec, memory: str) -> float:
     users: dict[str, int] = {}
     bits: dict[str, float] = {}
     always: set[str] = set()
-    for tensor, own in _families(spec).items():
-        users[own] = users.get(own, 0) | sum(number[e] for e in info.users[tensor])
-        bits[own] = bits.get(own, 0.0) + _tensor_bits(spec, memory, tensor)
+    for tensor, family in _families(spec).items():
+        users[family] = users.get(family, 0) | sum(number[e] for e in info.users[tensor])
+        bits[family] = bits.get(family, 0.0) + _tensor_bits(spec, memory, tensor)
         if any(tensor in info.einsums[e].persistent for e in info.users[tensor]):
-            always.add(own)
+            always.add(family)
     most = 0.0
     for einsum in info.einsums:
         early, late = before[einsum], after[einsum]
-        here = number[einsum]
+        einsum_bit = number[einsum]
         alive = (
             t
             for t, by in users.items()
-            if t in always or by == here or (by.bit_count() > 1 and by & ~early and by & ~late)
+            if t in always or by == einsum_bit or (by.bit_count() > 1 and by & ~early and by & ~late)
         )
         most = max(most, sum(bits[t] for t in alive))
     return most
@@ -98,25 +98,25 @@ def alive_bits(spec: Spec, memory: str) -> float:
 
 def _families(spec: Spec) -> dict[str, str]:
     """Per tensor, the one that it is a copy of; or itself."""
-    found = {tensor: tensor for tensor in spec.info.users}
+    family = {tensor: tensor for tensor in spec.info.users}
     for info in spec.info.einsums.values():
         if info.is_copy_operation:
-            (first, *others) = (found[t] for t in info.accesses)
-            found = {t: first if own in others else own for t, own in found.items()}
-    return found
+            (first, *others) = (family[t] for t in info.accesses)
+            family = {t: first if root in others else root for t, root in family.items()}
+    return family
 
 
 def _tensor_bits(spec: Spec, memory: str, tensor: str) -> float:
     """Bits of a whole tensor in a memory: for the Einsum that uses most of it, or all parts if several make it."""
-    found = []
+    bits = []
     for einsum in spec.info.users[tensor]:
         info = spec.info.einsums[einsum]
         values = footprint(info.accesses[tensor], info.bounds) * info.n_instances
-        own = [
+        widths = [
             c.bits_per_value[tensor]
             for compute in computes(spec.require_arch())
             for c in bind(spec, einsum, compute).components
             if c.name == memory
         ]
-        found.append(values * max(own, default=0.0))
-    return max(found) if len(spec.info.producers.get(tensor, ())) < 2 else sum(found)
+        bits.append(values * max(widths, default=0.0))
+    return max(bits) if len(spec.info.producers.get(tensor, ())) < 2 else sum(bits)

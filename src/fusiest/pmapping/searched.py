@@ -30,17 +30,17 @@ class TablePiece(NamedTuple):
 
 def searched(search: Lattice, memories: tuple[int, ...], limits: FusedLimits, counted: bool) -> Iterator[TablePiece]:
     """Rows of a search that has run, and how they came about. `counted`: all candidates, also those that are dominated."""
-    found: dict[object, Gathered] = {}
+    groups: dict[object, Gathered] = {}
     tiles = FusedTiles(search.problem, limits, _seed_shapes(search))
     for seed in search.seeds:
         for outer in sorted(seed.key.outers):
-            FusedPart(search, seed, outer, memories, tiles).gather(found, prune=not counted)
+            FusedPart(search, seed, outer, memories, tiles).gather(groups, prune=not counted)
     ends: dict[int, list[Ints]] = {}
-    for gathered in found.values():
+    for gathered in groups.values():
         if not counted:
             gathered.prune()
         for piece in gathered.pieces:
-            ends.setdefault(piece.fused.layer, []).append(piece.fused.rows[piece.which])
+            ends.setdefault(piece.fused.layer, []).append(piece.fused.rows[piece.rows])
     for _, layer in search.finals:
         ends.setdefault(layer, []).append(np.arange(len(search.layers[layer].shape)))
     trace, numbers = make_trace(
@@ -51,7 +51,7 @@ def searched(search: Lattice, memories: tuple[int, ...], limits: FusedLimits, co
         lifted = key.on_top & search.space.lifted
         ancestry = Ancestry(key.on_top - lifted, tuple((holder, frozenset()) for holder in sorted(lifted)))
         yield TablePiece(compatibility, rows, SearchOrigin(trace, layer, ancestry), len(rows))
-    for gathered in found.values():
+    for gathered in groups.values():
         explored = gathered.explored
         for piece in gathered.pieces:
             rows = gathered.rows(piece, len(memories))
@@ -63,10 +63,10 @@ def searched(search: Lattice, memories: tuple[int, ...], limits: FusedLimits, co
 
 def _seed_shapes(search: Lattice) -> dict[int, Ints]:
     """Per tensor, the tile shapes at its seeds, in order."""
-    found: dict[int, list[Ints]] = {}
+    by_tensor: dict[int, list[Ints]] = {}
     for seed in search.seeds:
-        found.setdefault(seed.holder.tensor, []).append(search.layers[seed.layer].shape)
-    return {tensor: np.unique(np.concatenate(shapes)) for tensor, shapes in found.items()}
+        by_tensor.setdefault(seed.holder.tensor, []).append(search.layers[seed.layer].shape)
+    return {tensor: np.unique(np.concatenate(shapes)) for tensor, shapes in by_tensor.items()}
 
 
 def _unfused(search: Lattice, key: Key, number: int, memories: tuple[int, ...]) -> tuple[Compatibility, Rows]:
@@ -82,6 +82,6 @@ def _unfused(search: Lattice, key: Key, number: int, memories: tuple[int, ...]) 
         column = search.columns.bits_column(memory)
         if column is not None:
             bits[:, i, 0] += layer.criteria[:, column]
-    kept = np.tile(persistent_bits(search, memories, key.on_top, shared=False), (count, 1))
+    persistent = np.tile(persistent_bits(search, memories, key.on_top, shared=False), (count, 1))
     empty = np.empty((count, 0), np.int64)
-    return form, Rows(empty, energy, latency, bits, np.zeros(count, np.int64), np.arange(count), kept)
+    return form, Rows(empty, energy, latency, bits, np.zeros(count, np.int64), np.arange(count), persistent)

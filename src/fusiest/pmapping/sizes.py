@@ -33,15 +33,17 @@ def bind_limited(spec: Spec, einsum: str, compute: str, ample: frozenset[str]) -
 def large_enough(spec: Spec) -> dict[str, float]:
     """Memories that have a size for some Einsums and none for others, each with more bits than it could ever hold."""
     sizes = _sizes(spec)
-    mixed = {m: own for m, own in sizes.items() if math.inf in own and min(own) < math.inf}
-    return {m: max(most_bits(spec)[m], *(size for size in own if size < math.inf)) for m, own in mixed.items()}
+    mixed = {m: per_einsum for m, per_einsum in sizes.items() if math.inf in per_einsum and min(per_einsum) < math.inf}
+    return {
+        m: max(most_bits(spec)[m], *(size for size in per_einsum if size < math.inf)) for m, per_einsum in mixed.items()
+    }
 
 
 @functools.lru_cache(maxsize=4)
 def ample_memories(spec: Spec) -> frozenset[str]:
     """Memories of limited size into which everything fits that they could ever hold: space in them is no concern."""
     most = most_bits(spec)
-    return frozenset(m for m, own in _sizes(spec).items() if most[m] <= min(own) < math.inf)
+    return frozenset(m for m, sizes in _sizes(spec).items() if most[m] <= min(sizes) < math.inf)
 
 
 def all_paths(spec: Spec) -> Iterator[Path]:
@@ -52,11 +54,11 @@ def all_paths(spec: Spec) -> Iterator[Path]:
 
 
 def _sizes(spec: Spec) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+    sizes: dict[str, list[float]] = {}
     for path in all_paths(spec):
         for i in path.memories:
-            found.setdefault(path.components[i].name, []).append(path.components[i].size)
-    return found
+            sizes.setdefault(path.components[i].name, []).append(path.components[i].size)
+    return sizes
 
 
 def most_bits(spec: Spec) -> dict[str, float]:
@@ -64,10 +66,10 @@ def most_bits(spec: Spec) -> dict[str, float]:
 
     At any time a memory holds of each Einsum each tensor at most once, and no tile is larger than the whole.
     """
-    found: dict[str, dict[str, float]] = {}
+    by_memory: dict[str, dict[str, float]] = {}
     for path in all_paths(spec):
         info = path.einsum
         for c in (path.components[i] for i in path.memories):
             bits = sum(footprint(a, info.bounds) * c.bits_per_value[t] for t, a in info.accesses.items())
-            found.setdefault(c.name, {})[info.name] = bits * info.n_instances
-    return {m: sum(own.values()) for m, own in found.items()}
+            by_memory.setdefault(c.name, {})[info.name] = bits * info.n_instances
+    return {m: sum(by_einsum.values()) for m, by_einsum in by_memory.items()}

@@ -30,11 +30,11 @@ _CHUNK = 1 << 20
 
 def satisfies(comparison: BoundComparison, values: dict[str, int]) -> bool:
     """Whether the values of the compared variables obey a `loop_bounds` or `tile_shape` entry."""
-    own = [values[v] for v in comparison.variables if v in values]
+    compared = [values[v] for v in comparison.variables if v in values]
     if comparison.operator.startswith("product"):
-        own = [math.prod(own)]
+        compared = [math.prod(compared)]
     compare = _OPERATORS[comparison.operator.removeprefix("product")]
-    return all(compare(value, comparison.value) for value in own)
+    return all(compare(value, comparison.value) for value in compared)
 
 
 def never_spread(info: EinsumInfo, dimension: BoundDimension) -> frozenset[str]:
@@ -86,18 +86,18 @@ class Fanout:
 def fanouts(problem: Problem, best: frozenset[tuple[float, ...]] | None) -> dict[int, Fanout]:
     """The choices at every component of the path with a fanout, by its index, less those that `min_usage` rules out
     whatever is chosen elsewhere. `best`: the `best_usages`."""
-    found = {i: _fanout(problem, i, c.dimensions) for i, c in enumerate(problem.path.components) if c.dimensions}
+    by_level = {i: _fanout(problem, i, c.dimensions) for i, c in enumerate(problem.path.components) if c.dimensions}
     if best is None:
-        return found
+        return by_level
     position = 0
-    for level, fanout in found.items():
+    for level, fanout in by_level.items():
         end = position + len(fanout.dimensions)
         good = {usages[position:end] for usages in best}
-        own = [usage(fanout.dimensions, used) in good for used in fanout.used.tolist()]
-        left = fanout.take(np.flatnonzero(own))
-        found[level] = replace(left, numbers=np.arange(len(left)))
+        is_good = [usage(fanout.dimensions, used) in good for used in fanout.used.tolist()]
+        remaining = fanout.take(np.flatnonzero(is_good))
+        by_level[level] = replace(remaining, numbers=np.arange(len(remaining)))
         position = end
-    return found
+    return by_level
 
 
 def usage(dimensions: Sequence[BoundDimension], used: Sequence[int]) -> tuple[float, ...]:
@@ -114,14 +114,14 @@ def best_usages(problem: Problem) -> frozenset[tuple[float, ...]] | None:
     if not any(d.min_usage > 0 for d in dimensions):
         return None
     ones = (1,) * len(problem.variables)
-    asked = [d for d in dimensions if d.min_usage > 0 or not _obeys(problem, d, ones)]
-    found = set()
-    for count, factors in enumerate(_joint(problem, tuple(asked), tuple(v.bound for v in problem.variables))):
+    asking = [d for d in dimensions if d.min_usage > 0 or not _obeys(problem, d, ones)]
+    usages = set()
+    for count, factors in enumerate(_joint(problem, tuple(asking), tuple(v.bound for v in problem.variables))):
         check()
-        _check_count(problem, tuple(asked), count)
-        own = dict(zip((id(d) for d in asked), map(math.prod, factors), strict=True))
-        found.add(usage(dimensions, [own.get(id(d), 1) for d in dimensions]))
-    return undominated(found)
+        _check_count(problem, tuple(asking), count)
+        used = dict(zip((id(d) for d in asking), map(math.prod, factors), strict=True))
+        usages.add(usage(dimensions, [used.get(id(d), 1) for d in dimensions]))
+    return undominated(usages)
 
 
 def can_spread(problem: Problem) -> bool:
@@ -140,14 +140,14 @@ def undominated(usages: set[tuple[float, ...]]) -> frozenset[tuple[float, ...]]:
 
 
 def _joint(
-    problem: Problem, dimensions: tuple[BoundDimension, ...], left: tuple[int, ...]
+    problem: Problem, dimensions: tuple[BoundDimension, ...], extents: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], ...]]:
     if not dimensions:
         yield ()
         return
     first, rest = dimensions[0], dimensions[1:]
-    for factors in spread_over(problem, first, left):
-        remaining = tuple(n // f for n, f in zip(left, factors, strict=True))
+    for factors in spread_over(problem, first, extents):
+        remaining = tuple(n // f for n, f in zip(extents, factors, strict=True))
         for others in _joint(problem, rest, remaining):
             yield (factors, *others)
 
@@ -158,16 +158,20 @@ def _fanout(problem: Problem, level: int, dimensions: tuple[BoundDimension, ...]
     for i, d in enumerate(dimensions):
         single = list(itertools.islice(spread_over(problem, d, tuple(bounds.tolist())), MOST_CHOICES + 1))
         _check_count(problem, dimensions, len(single))
-        own = np.array(single, np.int64).reshape(-1, 1, len(bounds))
-        parts = []
-        step = max(1, _CHUNK // max(1, len(own)))
+        singles = np.array(single, np.int64).reshape(-1, 1, len(bounds))
+        distinct = []
+        step = max(1, _CHUNK // max(1, len(singles)))
         for begin in range(0, len(chosen), step):
             check()
-            some = chosen[begin : begin + step]
-            both = np.concatenate([np.repeat(some, len(own), axis=0), np.tile(own, (len(some), 1, 1))], axis=1)
-            parts.append(_distinct(problem, dimensions[: i + 1], both[(bounds % both.prod(axis=1) == 0).all(axis=1)]))
+            chunk = chosen[begin : begin + step]
+            pairs = np.concatenate(
+                [np.repeat(chunk, len(singles), axis=0), np.tile(singles, (len(chunk), 1, 1))], axis=1
+            )
+            distinct.append(
+                _distinct(problem, dimensions[: i + 1], pairs[(bounds % pairs.prod(axis=1) == 0).all(axis=1)])
+            )
         none = np.ones((0, i + 1, len(bounds)), np.int64)
-        chosen = _distinct(problem, dimensions[: i + 1], np.concatenate([none, *parts]))
+        chosen = _distinct(problem, dimensions[: i + 1], np.concatenate([none, *distinct]))
         _check_count(problem, dimensions, len(chosen))
     chosen = chosen[np.argsort(-chosen.prod(axis=(1, 2)), kind="stable")]
     return Fanout(level, dimensions, chosen, *_effects(problem, dimensions, chosen), np.arange(len(chosen)))
@@ -187,12 +191,12 @@ def _effects(problem: Problem, dimensions: tuple[BoundDimension, ...], factors: 
     """Choices × tensors: factors that are reused, and all factors over variables that do not index the tensor."""
     shared, apart = (np.ones((len(factors), len(problem.tensors))) for _ in range(2))
     for i, t in enumerate(problem.tensors):
-        others = [v for v in range(len(problem.variables)) if v not in t.relevant]
+        irrelevant = [v for v in range(len(problem.variables)) if v not in t.relevant]
         for n, d in enumerate(dimensions):
-            own = factors[:, n, others].prod(axis=1)
-            apart[:, i] *= own
+            factor = factors[:, n, irrelevant].prod(axis=1)
+            apart[:, i] *= factor
             if t.name in d.may_reuse:
-                shared[:, i] *= own
+                shared[:, i] *= factor
     return shared, apart
 
 
@@ -206,7 +210,7 @@ def _distinct(problem: Problem, dimensions: tuple[BoundDimension, ...], factors:
     return factors[np.sort(first)]
 
 
-def spread_over(problem: Problem, dimension: BoundDimension, left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def spread_over(problem: Problem, dimension: BoundDimension, extents: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Every choice of loops on one dimension, as a factor of each variable."""
     never = never_spread(problem.info, dimension)
     allowed = [never.isdisjoint(variable.members) for variable in problem.variables]
@@ -220,7 +224,7 @@ def spread_over(problem: Problem, dimension: BoundDimension, left: tuple[int, ..
         for d in problem.variables[v].divisors.tolist() if allowed[v] else [1]:
             if product * d > most:
                 break
-            if left[v] % d == 0:
+            if extents[v] % d == 0:
                 yield from extend(v + 1, product * d, (*chosen, d))
 
     yield from extend(0, 1, ())

@@ -36,17 +36,17 @@ class Steps:
     @cached_property
     def _same(self) -> list[list[int]]:
         """Per component and placement, the number of the first placement that is the same outside of the component."""
-        seen: list[dict[object, int]] = [{} for _ in range(len(self.path.components) + 1)]
-        found: list[list[int]] = [[] for _ in seen]
+        firsts: list[dict[object, int]] = [{} for _ in range(len(self.path.components) + 1)]
+        same: list[list[int]] = [[] for _ in firsts]
         numbers: dict[object, int] = {}
         for i, placement in enumerate(self.placements):
             prefix = -1
-            for at in range(len(seen)):
-                found[at].append(seen[at].setdefault(prefix, i))
+            for at in range(len(firsts)):
+                same[at].append(firsts[at].setdefault(prefix, i))
                 if at < len(self.path.components):
-                    own = prefix, placement.held[at], placement.sets[at]
-                    prefix = numbers.setdefault(own, len(numbers))
-        return found
+                    longer = prefix, placement.held[at], placement.sets[at]
+                    prefix = numbers.setdefault(longer, len(numbers))
+        return same
 
     def outside(self, placements: Iterable[int], component: int) -> Outers:
         """These placements, as far as they differ outside of a component."""
@@ -74,10 +74,12 @@ class Steps:
         self, outers: Outers, tensors: Sequence[int], child: int, region: int
     ) -> list[tuple[dict[int, HolderSource], Outers]]:
         """Placements by where these tensors come from."""
-        found: dict[tuple[HolderSource, ...], list[int]] = {}
+        by_sources: dict[tuple[HolderSource, ...], list[int]] = {}
         for i in sorted(outers):
-            found.setdefault(tuple(self.source(i, t, child, region) for t in tensors), []).append(i)
-        return [(dict(zip(tensors, own, strict=True)), frozenset(some)) for own, some in found.items()]
+            by_sources.setdefault(tuple(self.source(i, t, child, region) for t in tensors), []).append(i)
+        return [
+            (dict(zip(tensors, sources, strict=True)), frozenset(numbers)) for sources, numbers in by_sources.items()
+        ]
 
     def stretches(self, outers: Outers, memories: range, region: int) -> list[tuple[Stretch, Outers]]:
         """What these placements do in neighbouring memories, and what is then still open."""
@@ -89,12 +91,12 @@ class Steps:
     def _stretches(self, outers: Outers, memories: range, region: int) -> Iterator[tuple[Stretch, Outers]]:
         slices: dict[object, list[int]] = {}
         for i in sorted(outers):
-            own = self.placements[i]
-            slices.setdefault(tuple((own.held[m], own.sets[m]) for m in memories), []).append(i)
-        for some in slices.values():
-            left = self.outside(some, memories.start)
-            for sources, after in self.split(left, range(len(self.names)), memories.start, region):
-                yield self._stretch(some[0], memories, region, sources), after
+            placement = self.placements[i]
+            slices.setdefault(tuple((placement.held[m], placement.sets[m]) for m in memories), []).append(i)
+        for numbers in slices.values():
+            still_open = self.outside(numbers, memories.start)
+            for sources, after in self.split(still_open, range(len(self.names)), memories.start, region):
+                yield self._stretch(numbers[0], memories, region, sources), after
 
     def _stretch(self, number: int, memories: range, region: int, outside: Mapping[int, HolderSource]) -> Stretch:
         """What a placement does in neighbouring memories, given where tensors come from further out."""
@@ -111,7 +113,7 @@ class Steps:
             source = self.source(number, h.tensor, h.memory, region)
             sources[h] = source if source.memory >= memories.start else outside[h.tensor]
         top = frozenset(h for h in held if self._on_top(h, sources[h]))
-        sets = {m: own for m in memories if (own := placement.sets[m]) is not None}
+        sets = {m: memory_sets for m in memories if (memory_sets := placement.sets[m]) is not None}
         return Stretch(memories, tuple(h for h in held if h not in top), top, sets, sources, outside)
 
     def _on_top(self, holder: HeldTensor, source: HolderSource) -> bool:
@@ -126,13 +128,13 @@ class Steps:
         nowhere = dict.fromkeys(range(len(self.names)), HolderSource(NOWHERE, (), False))
         return self._stretch(placement, range(self.outermost, boundary), 0, nowhere)
 
-    def outer_part(self, placement: int, stretch: Stretch) -> Stretch:
+    def extended(self, placement: int, stretch: Stretch) -> Stretch:
         """A stretch together with all that a placement holds further out."""
         outer = self.outer_stretch(placement, stretch.memories.start)
         start = stretch.memories.start
         sources = {
-            h: own if own.memory >= start else self.source(placement, h.tensor, start, 0)
-            for h, own in stretch.sources.items()
+            h: source if source.memory >= start else self.source(placement, h.tensor, start, 0)
+            for h, source in stretch.sources.items()
         }
         return Stretch(
             range(self.outermost, stretch.memories.stop),
@@ -147,10 +149,10 @@ class Steps:
 def memory_groups(problem: Problem, free: Iterable[tuple[int, int]]) -> list[range]:
     """The memories of the path from the inside out, but for the outermost; those together whose holders may stand in any
     order (`free` pairs of memories), and all between them."""
-    found: list[range] = []
+    groups: list[range] = []
     for m in reversed(problem.path.memories[1:]):
-        if found and any(a <= m and b >= found[-1].start for a, b in free):
-            found[-1] = range(m, found[-1].stop)
+        if groups and any(a <= m and b >= groups[-1].start for a, b in free):
+            groups[-1] = range(m, groups[-1].stop)
         else:
-            found.append(range(m, m + 1))
-    return found
+            groups.append(range(m, m + 1))
+    return groups

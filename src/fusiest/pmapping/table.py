@@ -84,11 +84,11 @@ def make_compatibility(
     )
 
 
-def _over(own: Holding, held: list[Holding]) -> Holding:
-    if own.depth == own.zones:
-        return own
-    beside = sorted((h.tensor, h.memory) for h in held if h.zones == own.zones and h != own)
-    return replace(own, over=tuple(beside))
+def _over(holding: Holding, held: list[Holding]) -> Holding:
+    if holding.depth == holding.zones:
+        return holding
+    beside = sorted((h.tensor, h.memory) for h in held if h.zones == holding.zones and h != holding)
+    return replace(holding, over=tuple(beside))
 
 
 @dataclass(frozen=True)
@@ -178,6 +178,6 @@ def group_sizes(parts: list[Rows], merged: Rows) -> Ints:
     """For each row of the merged parts, how many rows all parts have in its group."""
     groups = group_numbers(np.concatenate([merged.tiles, *(part.tiles for part in parts)]))
     _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    own = inverse.reshape(-1)[: len(merged)]
-    result: Ints = (counts - np.bincount(own, minlength=len(counts)))[own]
+    numbers = inverse.reshape(-1)[: len(merged)]
+    result: Ints = (counts - np.bincount(numbers, minlength=len(counts)))[numbers]
     return result

@@ -51,21 +51,21 @@ class ToGo:
     def _after(self, outers: Outers, boundary: int, last: HeldTensor | None, kept: frozenset[int]) -> Floats:
         steps = self.outlook.steps
         group = next((g for g in self.groups if g.stop <= boundary), None)
-        found = np.full((self._columns, self.problem.shapes), np.inf)
+        togo = np.full((self._columns, self.problem.shapes), np.inf)
         if group is None:
-            here = range(steps.outermost, steps.outermost + 1)
-            for stretch, _ in steps.stretches(steps.outside(outers, here.stop), here, 0):
+            outermost = range(steps.outermost, steps.outermost + 1)
+            for stretch, _ in steps.stretches(steps.outside(outers, outermost.stop), outermost, 0):
                 growing = self.nest.finishing(last, kept, stretch, frozenset())
-                done = np.ones(self.problem.shapes, np.bool_)
+                complete = np.ones(self.problem.shapes, np.bool_)
                 for v in range(len(self.problem.variables)):
                     if v not in growing:
-                        done &= self.problem.complete[v]
-                found[:, done] = 0
-            return found
-        for stretch, left in steps.stretches(steps.outside(outers, group.stop), group, 0):
+                        complete &= self.problem.complete[v]
+                togo[:, complete] = 0
+            return togo
+        for stretch, still_open in steps.stretches(steps.outside(outers, group.stop), group, 0):
             more = kept | {h.tensor for h in stretch.on_top if self.nest.keeps(h, stretch)}
-            np.minimum(found, self.within(stretch, left, frozenset(), last, more), out=found)
-        return found
+            np.minimum(togo, self.within(stretch, still_open, frozenset(), last, more), out=togo)
+        return togo
 
     def within(
         self,
@@ -80,11 +80,11 @@ class ToGo:
             return self.after(outers, stretch.memories.start, last, kept)
         key = stretch, outers, placed, last, kept
         if key not in self._known:
-            found = np.full((self._columns, self.problem.shapes), np.inf)
+            togo = np.full((self._columns, self.problem.shapes), np.inf)
             for holder in stretch.holders:
                 if holder not in placed and self.nest.may_follow(holder, placed, stretch):
-                    np.minimum(found, self._placing(stretch, outers, placed, holder, last, kept), out=found)
-            self._known[key] = found
+                    np.minimum(togo, self._placing(stretch, outers, placed, holder, last, kept), out=togo)
+            self._known[key] = togo
         return self._known[key]
 
     def _placing(
@@ -98,19 +98,19 @@ class ToGo:
     ) -> Floats:
         p, after = self.problem, placed | {holder}
         weights = self.outlook.holder_weights(stretch, holder)[:FOOTPRINT, : self._columns]
-        found: Floats = weights.T @ p.amounts[holder.tensor, :FOOTPRINT]
+        togo: Floats = weights.T @ p.amounts[holder.tensor, :FOOTPRINT]
         if stretch.is_backing(holder) and self.nest.is_shared(holder.tensor):
-            rest = (h for h in stretch.holders if h not in after)
-            found += self.outlook.least_of(stretch, rest, outers)[: self._columns, None]
+            unplaced = (h for h in stretch.holders if h not in after)
+            togo += self.outlook.least_of(stretch, unplaced, outers)[: self._columns, None]
         else:
-            own = holder if self.nest.hoists(holder, stretch) else None
-            found += self.within(stretch, outers, after, own, kept)
+            new_last = holder if self.nest.hoists(holder, stretch) else None
+            togo += self.within(stretch, outers, after, new_last, kept)
         allowed = self.nest.allowed(holder, placed, stretch)
         fits = self._fits(stretch, holder)
-        found[:, ~(fits if allowed is None else fits & allowed)] = np.inf
+        togo[:, ~(fits if allowed is None else fits & allowed)] = np.inf
         for v in self.nest.growing(holder, placed, last, kept, stretch):
-            kernels.least_above(found, p.strides[v], *p.variables[v].steps)
-        return found
+            kernels.least_above(togo, p.strides[v], *p.variables[v].steps)
+        return togo
 
     def _fits(self, stretch: Stretch, holder: HeldTensor) -> np.ndarray:
         """Shapes at which the holder alone fits, its space being that of the tile below some partially relevant loop."""

@@ -46,20 +46,20 @@ def make_trace(
     needed = {number: np.zeros(len(layer.shape), np.bool_) for number, layer in enumerate(layers)}
     for number, rows in ends.items():
         needed[number][rows] = True
-    found: dict[int, Layer] = {}
+    traced: dict[int, Layer] = {}
     for number in range(len(layers) - 1, -1, -1):
         if needed[number].any():
             layer = layers[number].take(np.flatnonzero(needed[number]))
-            found[number] = layer
+            traced[number] = layer
             for source in np.unique(layer.source) if layer.kind != "begin" else ():
                 needed[int(source)][layer.row[layer.source == source]] = True
-    numbers = {number: np.cumsum(needed[number]) - 1 for number in found}
+    numbers = {number: np.cumsum(needed[number]) - 1 for number in traced}
     past = {}
-    for number, layer in found.items():
+    for number, layer in traced.items():
         row = layer.row.copy()
         for source in np.unique(layer.source) if layer.kind != "begin" else ():
-            own = layer.source == source
-            row[own] = numbers[int(source)][row[own]]
+            from_source = layer.source == source
+            row[from_source] = numbers[int(source)][row[from_source]]
         past[number] = Past(layer.kind, layer.item, layer.shape, layer.source, row, layer.note, layer.tolls)
     return Trace(nest, fanouts, past), numbers
 
@@ -82,9 +82,9 @@ class SearchOrigin:
         tolls = list(ancestry.tolls)
         above: list[tuple[Storage | Toll, frozenset[FusedLoop]]] = []
         for holder, cut in holders:
-            own = sorted(toll for toll in tolls if toll.tensor == holder.tensor and toll.memory < holder.memory)
-            tolls = [toll for toll in tolls if toll not in own]
-            above += [(trace.nest.toll(toll), cut) for toll in own]
+            passed = sorted(toll for toll in tolls if toll.tensor == holder.tensor and toll.memory < holder.memory)
+            tolls = [toll for toll in tolls if toll not in passed]
+            above += [(trace.nest.toll(toll), cut) for toll in passed]
             above.append((trace.nest.storage(holder), cut))
         return Branch(tuple(top), tuple(above), tuple(_Writer(trace, tiles).write(self.layer, row)))
 
@@ -123,12 +123,12 @@ class _Writer:
 
     def _tolls(self, number: int, row: int) -> list[HeldTensor]:
         """All Tolls that tensors pass below the fused loops."""
-        found: list[HeldTensor] = []
+        tolls: list[HeldTensor] = []
         while True:
             layer = self.trace.layers[number]
-            found += layer.tolls
+            tolls += layer.tolls
             if layer.kind == "begin":
-                return found
+                return tolls
             number, row = int(layer.source[row]), int(layer.row[row])
 
     def _pass_tolls(self, component: int) -> None:

@@ -66,8 +66,8 @@ class TurnRows:
 
     def nest(self, row: int) -> TurnNest:
         """A row as nodes of a mapping."""
-        origin, own = self.origins[row]
-        return origin.nest(own)
+        origin, number = self.origins[row]
+        return origin.nest(number)
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,9 @@ def turn_rows(spec: Spec, einsum: str, asked: TurnsAsked) -> TurnRows:
     origins: list[tuple[WindowOrigin, int]] = []
     budget = [asked.most]
     for path in paths(spec, einsum):
-        for origin, own in _path_rows(spec, path, asked, budget):
-            costs.append(own)
-            origins += [(origin, i) for i in range(len(own))]
+        for origin, row_costs in _path_rows(spec, path, asked, budget):
+            costs.append(row_costs)
+            origins += [(origin, i) for i in range(len(row_costs))]
     whole = np.concatenate(costs)
     best = pareto_rows(np.zeros(len(whole), np.int64), whole)
     return TurnRows(whole[best], tuple(origins[i] for i in best), asked.most - budget[0])
@@ -122,7 +122,7 @@ def _path_rows(spec: Spec, path: Path, asked: TurnsAsked, budget: list[int]) -> 
         barred = sets is not None and bool(sets.no_fused_loops & common)
         where = all(m == (at if t in asked.exchanged else outermost) for t, m in backing.items())
         if where and not barred and top_fits(path, placement):
-            yield from search.found(placement)
+            yield from search.rows(placement)
 
 
 @dataclass
@@ -137,7 +137,7 @@ class TurnSearch(GeneralSearch):
         if self.budget[0] < 0:
             raise TooManyCandidates
 
-    def found(self, placement: Placement) -> Iterator[tuple[WindowOrigin, Floats]]:
+    def rows(self, placement: Placement) -> Iterator[tuple[WindowOrigin, Floats]]:
         """For every order of holders, and every place of the common loops among them."""
         problem, path = self.nest.problem, self.path
         lifted = frozenset(HeldTensor(self.memories[0], self.nest.number[t]) for t in self.asked.exchanged)
@@ -150,15 +150,15 @@ class TurnSearch(GeneralSearch):
                     continue
                 slots = {v: self._slots(skeleton, v, gaps) for v in path.einsum.bounds}
                 for passed in self._passed(skeleton, slots, gaps):
-                    yield from WindowNests(self, skeleton, slots, passed, gaps).found()
+                    yield from WindowNests(self, skeleton, slots, passed, gaps).rows()
 
     def _may_be_above(self, holder: HeldTensor) -> bool:
         return holder.memory == self.memories[0] and self.nest.names[holder.tensor] in self.asked.alone
 
     def _slots(self, skeleton: Skeleton, variable: str, gaps: Sequence[int]) -> tuple[Slot, ...]:
         """The common loop over a variable, if there is one, and places for others, all below all common loops."""
-        own = [Slot(gap) for gap, loop in zip(gaps, self.asked.loops, strict=True) if loop.variable == variable]
-        return (*own, *(s for gap in range(gaps[-1], len(skeleton.gaps)) for s in skeleton.gap_slots(variable, gap)))
+        common = [Slot(gap) for gap, loop in zip(gaps, self.asked.loops, strict=True) if loop.variable == variable]
+        return (*common, *(s for gap in range(gaps[-1], len(skeleton.gaps)) for s in skeleton.gap_slots(variable, gap)))
 
     def _passed(
         self, skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], gaps: Sequence[int]
@@ -181,13 +181,13 @@ class TurnSearch(GeneralSearch):
             common = {loop.variable for loop in self.asked.loops}
             below = [
                 (v, i)
-                for v, own in slots.items()
-                for i, slot in enumerate(own)
+                for v, v_slots in slots.items()
+                for i, slot in enumerate(v_slots)
                 if slot == Slot(place + 1) and not (v in common and i == 0)
             ]
-            through |= {one for one in below if one[0] in full}
-            last = [frozenset({one}) for one in below if one[0] in partial]
-            options.append([frozenset(through) | one for one in last or [frozenset()]])
+            through |= {(v, i) for v, i in below if v in full}
+            last = [frozenset({(v, i)}) for v, i in below if v in partial]
+            options.append([frozenset(through) | loop for loop in last or [frozenset()]])
         for chosen in itertools.product(*options):
             yield dict(enumerate(chosen))
 
@@ -217,8 +217,8 @@ class WindowChains(Chains):
     def _first_extents(self, query: str) -> tuple[list[Ints], list[Ints], int]:
         if not query:
             return super()._first_extents(query)
-        own = self.lengths if query[0] == COUNTED else ((max(length for length, _ in self.lengths), 1),)
-        return [np.full(len(self), length) for length, _ in own], [np.full(len(self), n) for _, n in own], 1
+        lengths = self.lengths if query[0] == COUNTED else ((max(length for length, _ in self.lengths), 1),)
+        return [np.full(len(self), length) for length, _ in lengths], [np.full(len(self), n) for _, n in lengths], 1
 
 
 def _tile_sizes(length: int, imperfect: bool) -> Sequence[int]:
@@ -259,18 +259,18 @@ class WindowNests(GeneralNests):
         super().__init__(search, skeleton, slots, {})
         self.through, self.gaps_of_loops = passed, tuple(gaps)
 
-    def found(self) -> Iterator[tuple[WindowOrigin, Floats]]:
+    def rows(self) -> Iterator[tuple[WindowOrigin, Floats]]:
         """Rows that nothing is better than: energy, latency, bits above each loop, and all."""
-        found = {v: self._chains(v) for v in self.variables}
-        chains = {v: own for v, (own, _) in found.items()}
-        if any(not len(own) for own in chains.values()):
+        chains_factors = {v: self._chains(v) for v in self.variables}
+        chains = {v: v_chains for v, (v_chains, _) in chains_factors.items()}
+        if any(not len(v_chains) for v_chains in chains.values()):
             return
         terms = Terms(self.variables)
         self._charge(terms)
         self._reserve(terms)
-        known = {v: factors for v, (_, factors) in found.items()}
+        factors = {v: v_factors for v, (_, v_factors) in chains_factors.items()}
         limited = limits(self.skeleton, chains, self.search.usages)
-        state = self._combiner(terms, chains, limited, known).run()
+        state = self._combiner(terms, chains, limited, factors).run()
         if not len(state):
             return
         values = state.products @ terms.matrix()
@@ -285,15 +285,15 @@ class WindowNests(GeneralNests):
         yield origin, np.column_stack([energy, latency, np.cumsum(bits, axis=1)])
 
     def _chains(self, variable: str) -> tuple[Chains, dict[TermFactor, Floats]]:
-        loop = next((one for one in self.search.asked.loops if one.variable == variable), None)
+        loop = next((common for common in self.search.asked.loops if common.variable == variable), None)
         slots = self.slots[variable]
         key = variable, slots, self.skeleton.holders, self.skeleton.placement.held
         if key not in self.search.chains:
             if loop is not None:
-                made: Chains = _window_chains(self.skeleton, loop, slots, self.search.asked.imperfect)
+                chains: Chains = _window_chains(self.skeleton, loop, slots, self.search.asked.imperfect)
             else:
-                made = make_chains(self.skeleton, variable, slots, frozenset(), 0, self.search.asked.imperfect)
-            self.search.chains[key] = made, {}
+                chains = make_chains(self.skeleton, variable, slots, frozenset(), 0, self.search.asked.imperfect)
+            self.search.chains[key] = chains, {}
         return self.search.chains[key]
 
     def _reserve(self, terms: Terms) -> None:
@@ -306,7 +306,9 @@ class WindowNests(GeneralNests):
                     return self.skeleton.dimensions[slot.dimension][0] <= holder.memory
                 return slot.gap <= place or (v, i) in self.through[place]
 
-            which = tuple(tuple(i for i, slot in enumerate(own) if counts(v, i, slot)) for v, own in self.slots.items())
+            which = tuple(
+                tuple(i for i, slot in enumerate(v_slots) if counts(v, i, slot)) for v, v_slots in self.slots.items()
+            )
             name = self.search.nest.names[holder.tensor]
             bits = float(components[holder.memory].bits_per_value[name])
             products = [(n * bits, key) for n, key in self.search.footprints.products(holder.tensor, which)]
@@ -329,7 +331,7 @@ class WindowOrigin(GeneralOrigin):
 
     def nest(self, row: int) -> TurnNest:
         skeleton = self.skeleton
-        own = self._own_loops(row)
+        loops = self._inner_loops(row)
         above = []
         start = 0
         for gap in self.gaps:
@@ -343,24 +345,24 @@ class WindowOrigin(GeneralOrigin):
         for gap in range(start, len(skeleton.gaps)):
             through = self.through.get(gap - 1, frozenset())
             full = skeleton.nest.full[skeleton.holders[gap - 1].tensor] if gap else frozenset()
-            here = [(v, i, tile) for v, i, tile in own if self.slots[v][i] == Slot(gap)]
-            here.sort(key=lambda loop: ((loop[0], loop[1]) not in through, loop[0] not in full))
-            inside += [Temporal(rank_variable=v, tile_shape=tile) for v, _, tile in here]
-            inside += self._tail(gap, [(self.slots[v][i], v, tile) for v, i, tile in own])
+            temporal = [(v, i, tile) for v, i, tile in loops if self.slots[v][i] == Slot(gap)]
+            temporal.sort(key=lambda loop: ((loop[0], loop[1]) not in through, loop[0] not in full))
+            inside += [Temporal(rank_variable=v, tile_shape=tile) for v, _, tile in temporal]
+            inside += self._tail(gap, [(self.slots[v][i], v, tile) for v, i, tile in loops])
             if gap < len(skeleton.holders):
                 inside.append(skeleton.nest.storage(skeleton.holders[gap]))
         inside.append(Compute(einsum=skeleton.path.einsum.name, component=skeleton.path.compute.name))
         return TurnNest(tuple(above), tuple(inside))
 
-    def _own_loops(self, row: int) -> list[tuple[str, int, int]]:
+    def _inner_loops(self, row: int) -> list[tuple[str, int, int]]:
         """Loops with more than one iteration, but for the common ones: variable, slot, tile."""
         common = {loop.variable for loop in self.asked.loops}
-        found = []
+        loops = []
         for v in self.slots:
             tiles = self.tiles[v][row].tolist()
             extent = tiles[0] if v in common else self.skeleton.path.einsum.bounds[v]
             for i, tile in enumerate(tiles):
                 if tile < extent:
-                    found.append((v, i, tile))
+                    loops.append((v, i, tile))
                 extent = tile
-        return found
+        return loops
