@@ -56,9 +56,9 @@ def changes(spec: Spec) -> Iterator[Change]:
     """Every change of one figure, of those that are given and make sense."""
     for node in arch.flatten(spec.require_arch().nodes):
         for factor in FACTORS:
-            for what, fields in _changed(node, factor):
+            for figure, fields in _changed(node, factor):
                 try:
-                    yield Change(f"{node.name}.{what}", factor, spec.with_component(str(node.name), **fields))
+                    yield Change(f"{node.name}.{figure}", factor, spec.with_component(str(node.name), **fields))
                 except SpecError:
                     continue  # a fanout of half a part, a size that is out of bounds
 
@@ -73,17 +73,17 @@ def _changed(node: arch.Container, factor: float) -> Iterator[tuple[str, dict[st
         if any(a.energy not in (None, 0) for a in node.actions):
             yield "energy", {"energy_scale": _times(node.energy_scale, factor)}
     for i, dimension in enumerate(node.spatial):
-        found = dimension.fanout
-        if isinstance(found, int) and found * factor == int(found * factor):
-            other = dataclasses.replace(dimension, fanout=int(found * factor))
-            yield f"{dimension.name}.fanout", {"spatial": (*node.spatial[:i], other, *node.spatial[i + 1 :])}
+        fanout = dimension.fanout
+        if isinstance(fanout, int) and fanout * factor == int(fanout * factor):
+            resized = dataclasses.replace(dimension, fanout=int(fanout * factor))
+            yield f"{dimension.name}.fanout", {"spatial": (*node.spatial[:i], resized, *node.spatial[i + 1 :])}
 
 
 def _times(value: Any, factor: float) -> Any:
     if isinstance(value, str):
         return f"({value}) * {factor}"
-    found = value * factor
-    return int(found) if found == int(found) else found
+    product = value * factor
+    return int(product) if product == int(product) else product
 
 
 def advise(
@@ -102,13 +102,13 @@ def advise(
             change = waiting.pop(0)
             key = f"{change.what} {change.factor}"
             going[key] = change
-            other = run_form(change.spec, options)
-            families[key] = other.family
-            if result.optimal and form.nowhere_worse(other):
+            changed = run_form(change.spec, options)
+            families[key] = changed.family
+            if result.optimal and form.nowhere_worse(changed):
                 covering.add(key)
                 hands.submit(key, CoverTask(change.spec, options, document))
             else:
-                hands.submit(key, SearchTask(change.spec, options, other.family))
+                hands.submit(key, SearchTask(change.spec, options, changed.family))
         for key, outcome in hands.finished(_SECONDS):
             if outcome.status == "open":
                 covering.discard(key)
@@ -126,9 +126,11 @@ def _advice(change: Change, outcome: Outcome, base: Mapping, how: str) -> Advice
     return Advice(change.what, change.factor, how, energy, latency)
 
 
-def ranked(found: Sequence[Advice], aim: str) -> list[Advice]:
+def ranked(advice: Sequence[Advice], aim: str) -> list[Advice]:
     """What helps most first; what does not fit any more last."""
-    return sorted(found, key=lambda one: (getattr(one, aim) is None, getattr(one, aim) or 0.0, one.what, one.factor))
+    return sorted(
+        advice, key=lambda entry: (getattr(entry, aim) is None, getattr(entry, aim) or 0.0, entry.what, entry.factor)
+    )
 
 
 # --- what binds -----------------------------------------------------------------------------------------------------
@@ -148,20 +150,20 @@ class Binding:
 
 def binding(result: Result) -> Binding:
     """Of the best mapping."""
-    found = result.best(result.aim).evaluation
+    evaluation = result.best(result.aim).evaluation
     sizes: dict[str, float] = {}
     for info in result.spec.info.einsums.values():
         for name, component in bind_all(result.spec, info).items():
             if component.kind == "memory":
                 sizes[name] = max(sizes.get(name, 0.0), component.size)
-    full = {n: bits / sizes[n] for n, bits in found.peak_occupancy_bits.items() if 0 < sizes.get(n, 0) < math.inf}
+    full = {n: bits / sizes[n] for n, bits in evaluation.peak_occupancy_bits.items() if 0 < sizes.get(n, 0) < math.inf}
     limiting: dict[str, float] = {}
     busy: dict[str, float] = {}
-    for einsum in found.einsums.values():
+    for einsum in evaluation.einsums.values():
         for name, seconds in einsum.latency_per_component.items():
-            busy[name] = busy.get(name, 0.0) + seconds / found.latency if found.latency else 0.0
+            busy[name] = busy.get(name, 0.0) + seconds / evaluation.latency if evaluation.latency else 0.0
             if einsum.latency and seconds >= einsum.latency * BUSY:
-                limiting[name] = limiting.get(name, 0.0) + einsum.latency / found.latency
+                limiting[name] = limiting.get(name, 0.0) + einsum.latency / evaluation.latency
     return Binding(full, limiting, busy)
 
 
@@ -180,14 +182,14 @@ def waterfall(unfused: Result, fused: Result) -> list[WaterfallStep]:
     Costs of a mapping are sums over its Einsums: each set's step is what its Einsums cost now, less what they cost unfused.
     """
     before, after = unfused.best(fused.aim).evaluation, fused.best(fused.aim)
-    found = [WaterfallStep("unfused", before.energy, before.latency)]
-    for one in fused_sets(fused.spec, after.looptree):
-        now = [after.evaluation.einsums[name] for name in one.einsums]
-        then = [before.einsums[name] for name in one.einsums]
+    steps = [WaterfallStep("unfused", before.energy, before.latency)]
+    for fused_set in fused_sets(fused.spec, after.looptree):
+        now = [after.evaluation.einsums[name] for name in fused_set.einsums]
+        then = [before.einsums[name] for name in fused_set.einsums]
         energy = sum(e.energy for e in now) - sum(e.energy for e in then)
         latency = sum(e.latency for e in now) - sum(e.latency for e in then)
-        found.append(WaterfallStep(" + ".join(one.einsums), energy, latency))
-    return found
+        steps.append(WaterfallStep(" + ".join(fused_set.einsums), energy, latency))
+    return steps
 
 
 @dataclass(frozen=True)
@@ -216,9 +218,9 @@ def whole_advice(
     result: Result, unfused: Result | str | None, hands: Hands, watch: Callable[[str, int], None]
 ) -> WholeAdvice:
     """Map again with every change. `watch` hears of each, and how many there are."""
-    every, found = list(changes(result.spec)), []
-    for one in advise(result, hands, every=every):
-        found.append(one)
-        watch(one.what, len(every))
+    every, advice = list(changes(result.spec)), []
+    for entry in advise(result, hands, every=every):
+        advice.append(entry)
+        watch(entry.what, len(every))
     steps = waterfall(unfused, result) if isinstance(unfused, Result) else []
-    return WholeAdvice(result.aim, ranked(found, result.aim), binding(result), steps)
+    return WholeAdvice(result.aim, ranked(advice, result.aim), binding(result), steps)

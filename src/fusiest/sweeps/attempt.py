@@ -118,15 +118,15 @@ def attempt(task: SweepTask) -> Outcome:
 
     begin, cpu = time.perf_counter(), cpu_seconds()
     try:
-        found = _search(task) if isinstance(task, SearchTask) else _cover(task)
+        outcome = _search(task) if isinstance(task, SearchTask) else _cover(task)
     except (MemoryError, OutOfMemory):
-        found = Outcome("out of memory", "the search needs more memory than a run may take")
+        outcome = Outcome("out of memory", "the search needs more memory than a run may take")
     except FusiestError as error:
-        found = _refused(task, error)
+        outcome = _refused(task, error)
     except Exception as error:
-        found = Outcome("internal error", f"{type(error).__name__}: {error}")
+        outcome = Outcome("internal error", f"{type(error).__name__}: {error}")
     measured = {"cpu_seconds": cpu_seconds() - cpu, "wall_seconds": time.perf_counter() - begin}
-    return Outcome(**{**found.__dict__, **measured})
+    return Outcome(**{**outcome.__dict__, **measured})
 
 
 def _refused(task: SweepTask, error: FusiestError) -> Outcome:
@@ -169,11 +169,11 @@ def _search(task: SearchTask) -> Outcome:
 
 
 def _needed(result: Result) -> dict[str, float]:
-    found: dict[str, float] = {}
+    needs: dict[str, float] = {}
     for mapping in result.mappings:
         for name, bits in mapping.evaluation.peak_occupancy_bits.items():
-            found[name] = max(found.get(name, 0.0), float(bits))
-    return found
+            needs[name] = max(needs.get(name, 0.0), float(bits))
+    return needs
 
 
 def _judged(result: Result) -> tuple[str, str]:
@@ -189,15 +189,15 @@ def _cover(task: CoverTask) -> Outcome:
     from fusiest.mapper import mappings_on
     from fusiest.pmapping import NoMapping
 
-    costs = []
+    mappings = []
     try:
-        for mapping, said in mappings_on(task.spec, task.document):
-            for name, value in said.items():
+        for mapping, costs in mappings_on(task.spec, task.document):
+            for name, value in costs.items():
                 if not math.isclose(getattr(mapping, name), value, rel_tol=SAME, abs_tol=0.0):
                     return Outcome("open")
-            costs.append(mapping)
+            mappings.append(mapping)
     except (SpecError, NoMapping):
         return Outcome("open")
     aim = task.options.objective[0] if len(task.options.objective) == 1 else "edp"
-    best = min(costs, key=lambda m: (getattr(m, aim), m.energy, m.latency))
+    best = min(mappings, key=lambda m: (getattr(m, aim), m.energy, m.latency))
     return Outcome("covered", "", best.energy, best.latency, 0.0)

@@ -44,8 +44,8 @@ def least_costs(spec: Spec) -> LeastCosts:
         energy += least.energy
         compute += least.latency
         _moving(spec, info, bound, moved)
-    energy += sum(one.energy for one in moved.values())
-    latency = max(compute, sum(one.seconds for one in moved.values()))
+    energy += sum(traffic.energy for traffic in moved.values())
+    latency = max(compute, sum(traffic.seconds for traffic in moved.values()))
     # Rounding may go either way in sums of many terms.
     energy, latency = energy * (1 - 1e-12), latency * (1 - 1e-12)
     return LeastCosts(energy, latency, energy * latency)
@@ -56,21 +56,21 @@ def _computing(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent]
     if info.is_copy_operation:
         return LeastCosts()
     points = math.prod(info.bounds.values())
-    found = []
+    costs = []
     nodes = spec.require_arch().nodes
     for name in arch.computes(spec.require_arch()):
-        one = bound[name]
-        if not one.enabled:
+        component = bound[name]
+        if not component.enabled:
             continue
         path = arch.path_nodes(nodes, name) or []
         units = math.prod(max(1, d.most) for node in path for d in bound[str(node.name)].dimensions)
-        action = one.actions["compute"]
+        action = component.actions["compute"]
         steps = -(-points // units) * action.actions_scale
-        seconds = steps / action.throughput if one.total_latency is None else 0.0
-        found.append((points * action.actions_scale * action.energy * info.n_instances, seconds * info.n_instances))
-    if not found:
+        seconds = steps / action.throughput if component.total_latency is None else 0.0
+        costs.append((points * action.actions_scale * action.energy * info.n_instances, seconds * info.n_instances))
+    if not costs:
         return LeastCosts()
-    return LeastCosts(min(joules for joules, _ in found), min(seconds for _, seconds in found))
+    return LeastCosts(min(joules for joules, _ in costs), min(seconds for _, seconds in costs))
 
 
 @dataclass
@@ -113,27 +113,27 @@ def _moving(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent], m
             continue
         actions = action.actions_scale / action.values_per_action[tensor]
         instances = math.prod(max(1, d.most) for d in _above(nodes, outer, bound))
-        one = moved.setdefault(tensor, _Traffic())
-        one.values = max(one.values, _distinct(access, info.bounds)) if tensor in keep else one.values
-        one.joules = min(one.joules, actions * action.energy)
-        one.each = min(one.each, actions / action.throughput / instances)
+        traffic = moved.setdefault(tensor, _Traffic())
+        traffic.values = max(traffic.values, _distinct(access, info.bounds)) if tensor in keep else traffic.values
+        traffic.joules = min(traffic.joules, actions * action.energy)
+        traffic.each = min(traffic.each, actions / action.throughput / instances)
 
 
 def _above(
     nodes: tuple[arch.ArchitectureNode, ...], memory: arch.Memory, bound: Mapping[str, BoundComponent]
 ) -> list[BoundDimension]:
     """The fanout dimensions at and above a memory."""
-    found: list[BoundDimension] = []
+    dimensions: list[BoundDimension] = []
     for node in arch.flatten(nodes):
-        found.extend(bound[str(node.name)].dimensions)
+        dimensions.extend(bound[str(node.name)].dimensions)
         if node is memory:
             break
-    return found
+    return dimensions
 
 
 def _distinct(access: Access, bounds: Mapping[str, int]) -> int:
     """Elements that are touched, at least: in each rank, as many as the largest variable in it has values."""
-    found = 1
+    count = 1
     for affine in access.ranks.values():
-        found *= max((bounds[v] for v, a in affine.coefficients.items() if a), default=1)
-    return found
+        count *= max((bounds[v] for v, a in affine.coefficients.items() if a), default=1)
+    return count

@@ -59,12 +59,12 @@ class RunForm:
 
     def size_to_watch(self, others: Iterable[RunForm]) -> str:
         """The memory by whose smaller sizes alone others differ from this one, most of them; empty if there is none."""
-        found: Counter[str] = Counter()
+        memories: Counter[str] = Counter()
         for other in others:
             changed = {room for a, b, room in zip(self.figures, other.figures, self.rooms, strict=False) if a != b}
             if len(changed) == 1 and self.nowhere_worse(other):
-                found.update(changed - {""})
-        return found.most_common(1)[0][0] if found else ""
+                memories.update(changed - {""})
+        return memories.most_common(1)[0][0] if memories else ""
 
     def has_room(self, least: RunForm) -> bool:
         """Whether its memories are at least as large."""
@@ -73,13 +73,15 @@ class RunForm:
 
     def without_sizes(self, memories: Collection[str]) -> str:
         """A hash that is the same for runs which differ only in sizes of these memories."""
-        figures = [x for x, room in zip(self.figures, self.rooms, strict=True) if room not in memories]
-        return _sha([self.family, [repr(x) for x in figures]])
+        figures = [figure for figure, room in zip(self.figures, self.rooms, strict=True) if room not in memories]
+        return _sha([self.family, [repr(figure) for figure in figures]])
 
     def with_sizes(self, needed: Mapping[str, float]) -> RunForm:
         """As it would be with memories of no more than these sizes; no run's form, but to compare with."""
         figures = zip(self.figures, self.rooms or [""] * len(self.figures), strict=True)
-        return RunForm("", self.family, tuple(min(x, needed.get(room, x)) for x, room in figures), self.rooms)
+        return RunForm(
+            "", self.family, tuple(min(figure, needed.get(room, figure)) for figure, room in figures), self.rooms
+        )
 
 
 def run_form(spec: Spec, options: Options) -> RunForm:
@@ -92,20 +94,22 @@ def run_form(spec: Spec, options: Options) -> RunForm:
         nodes = []
         for node in arch.flatten(spec.require_arch().nodes):
             component = bound[str(node.name)]
-            own, rest = _known_split(component)
+            graded, remainder = _known_split(component)
             if component.kind == "memory" and component.total_latency is None:
                 sized.add(component.name)
             # A component has the same figures in most Einsums: they are listed once.
-            place = places.setdefault((str(node.name), own), len(places))
-            nodes.append([rest, place, _known_placement(spec, node, info)])
+            place = places.setdefault((str(node.name), graded), len(places))
+            nodes.append([remainder, place, _known_placement(spec, node, info)])
         einsums.append([_einsum(info), nodes])
-    figures = tuple(x for _, own in places for x in own)
+    figures = tuple(figure for _, graded in places for figure in graded)
     chosen = _chosen(options)
     if options.windows != "none" and has_halos(spec):
         chosen["windows"] = options.windows
     family = _sha([ANSWER, plain(chosen), _structure(spec.require_arch().nodes), einsums])
-    rooms = tuple(room for name, own in places for room in ("",) * (len(own) - 1) + (name if name in sized else "",))
-    return RunForm(_sha([family, [repr(x) for x in figures]]), family, figures, rooms)
+    rooms = tuple(
+        room for name, graded in places for room in ("",) * (len(graded) - 1) + (name if name in sized else "",)
+    )
+    return RunForm(_sha([family, [repr(figure) for figure in figures]]), family, figures, rooms)
 
 
 def _chosen(options: Options) -> dict[str, object]:
@@ -125,16 +129,16 @@ def _sha(value: object) -> str:
 
 def _structure(nodes: tuple[arch.ArchitectureNode, ...]) -> list[Any]:
     """Which node is where: names, Forks with what they gate, and memories that stand beside each other."""
-    found: list[Any] = []
+    structure: list[Any] = []
     for node in nodes:
         if isinstance(node, arch.Fork):
             gated = node.forked_power_gateable, node.non_forked_power_gateable
-            found.append(["fork", _structure(node.nodes), *gated])
+            structure.append(["fork", _structure(node.nodes), *gated])
         elif isinstance(node, arch.Parallel):
-            found.append(["parallel", _structure(node.nodes)])
+            structure.append(["parallel", _structure(node.nodes)])
         else:
-            found.append(str(node.name))
-    return found
+            structure.append(str(node.name))
+    return structure
 
 
 def _split(component: BoundComponent) -> tuple[tuple[float, ...], object]:
@@ -142,40 +146,40 @@ def _split(component: BoundComponent) -> tuple[tuple[float, ...], object]:
 
     A `total_latency` of the component's own may depend on anything: then size and throughput are no such figures.
     """
-    own: list[float] = []
-    rest: dict[str, object] = {f.name: getattr(component, f.name) for f in dataclasses.fields(component)}
-    del rest["area"]
+    graded: list[float] = []
+    remainder: dict[str, object] = {f.name: getattr(component, f.name) for f in dataclasses.fields(component)}
+    del remainder["area"]
     actions: list[object] = []
     for name, action in sorted(component.actions.items()):
-        other = {f.name: getattr(action, f.name) for f in dataclasses.fields(action) if f.name != "energy"}
-        own.append(0.0 - action.energy)
+        fields = {f.name: getattr(action, f.name) for f in dataclasses.fields(action) if f.name != "energy"}
+        graded.append(0.0 - action.energy)
         if component.total_latency is None:
-            own.append(float(other.pop("throughput")))
-        actions.append([name, other])
-    rest["actions"] = actions
-    del rest["leak_power"], rest["size"]
-    own.append(0.0 - component.leak_power)
+            graded.append(float(fields.pop("throughput")))
+        actions.append([name, fields])
+    remainder["actions"] = actions
+    del remainder["leak_power"], remainder["size"]
+    graded.append(0.0 - component.leak_power)
     if component.total_latency is None:
-        own.append(float(component.size))
+        graded.append(float(component.size))
     else:
-        rest["size"] = component.size
-    return tuple(own), plain(rest)
+        remainder["size"] = component.size
+    return tuple(graded), plain(remainder)
 
 
 class _Forms:
     """What was made of the latest objects, by identity: the designs of a sweep share most of theirs."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[int, ...], tuple[tuple[object, ...], Any]] = {}
+        self.forms: dict[tuple[int, ...], tuple[tuple[object, ...], Any]] = {}
 
     def get(self, objects: tuple[object, ...], make: Callable[[], Any]) -> Any:
         key = tuple(map(id, objects))
-        found = self.known.get(key)
-        if found is None:  # while an object is kept here, no other has its identity
-            if len(self.known) >= _MOST_FORMS:
-                self.known.clear()
-            found = self.known[key] = objects, make()
-        return found[1]
+        entry = self.forms.get(key)
+        if entry is None:  # while an object is kept here, no other has its identity
+            if len(self.forms) >= _MOST_FORMS:
+                self.forms.clear()
+            entry = self.forms[key] = objects, make()
+        return entry[1]
 
 
 _MOST_FORMS = 5_000
@@ -184,11 +188,11 @@ _FORMS = _Forms()
 
 def _known_split(component: BoundComponent) -> tuple[tuple[float, ...], str]:
     def make() -> tuple[tuple[float, ...], str]:
-        own, rest = _split(component)
-        return own, _sha(rest)
+        graded, remainder = _split(component)
+        return graded, _sha(remainder)
 
-    found: tuple[tuple[float, ...], str] = _FORMS.get((component,), make)
-    return found
+    split: tuple[tuple[float, ...], str] = _FORMS.get((component,), make)
+    return split
 
 
 def _einsum(info: EinsumInfo) -> str:

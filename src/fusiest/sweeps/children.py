@@ -34,13 +34,13 @@ class Child:
 
     def __init__(self, memory: int | None, function: str = CALLED) -> None:
         mine, its, life = os.pipe(), os.pipe(), os.pipe()
-        self.said = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
+        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
         environment = {**os.environ, "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}
         code = "import sys; from fusiest.sweeps.children import serve; serve(*sys.argv[1:])"
         arguments = [sys.executable, "-c", code, str(its[0]), str(mine[1]), str(life[0]), str(memory or 0), function]
         self.process = subprocess.Popen(
             arguments, pass_fds=(its[0], mine[1], life[0]), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=self.said, env=environment, start_new_session=True,
+            stderr=self.stderr, env=environment, start_new_session=True,
         )  # fmt: skip
         for descriptor in (its[0], mine[1], life[0]):
             os.close(descriptor)
@@ -65,12 +65,12 @@ class Child:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        self.said.close()
+        self.stderr.close()
 
     def last_words(self) -> str:
         """The last line that it wrote before it ended."""
-        self.said.seek(max(0, self.said.seek(0, os.SEEK_END) - 2_000))
-        lines = self.said.read().decode(errors="replace").strip().splitlines()
+        self.stderr.seek(max(0, self.stderr.seek(0, os.SEEK_END) - 2_000))
+        lines = self.stderr.read().decode(errors="replace").strip().splitlines()
         return f": {shown(lines[-1])}" if lines else ""
 
 
@@ -108,8 +108,8 @@ def limit_memory(limit: int) -> None:
     with open("/proc/self/statm", encoding="ascii") as file:
         now = int(file.read().split()[0]) * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = now + limit
-    resource.setrlimit(resource.RLIMIT_AS, (min(wanted, hard) if hard != resource.RLIM_INFINITY else wanted, hard))
+    target = now + limit
+    resource.setrlimit(resource.RLIMIT_AS, (min(target, hard) if hard != resource.RLIM_INFINITY else target, hard))
 
 
 def memory_per_run(jobs: int) -> int:
@@ -128,7 +128,7 @@ class Children:
         self.memory = memory or (memory_per_run(jobs) if sys.platform == "linux" else None)
         self.children: list[Child] = []
         self.tried: dict[str, int] = {}
-        self.given: dict[str, SweepTask] = {}
+        self.tasks: dict[str, SweepTask] = {}
 
     def __enter__(self) -> Children:
         return self
@@ -141,16 +141,16 @@ class Children:
     @property
     def running(self) -> int:
         """How many tasks are being done."""
-        return len(self.given)
+        return len(self.tasks)
 
     @property
     def idle(self) -> int:
         """How many more tasks can be begun now."""
-        return self.jobs - len(self.given)
+        return self.jobs - len(self.tasks)
 
     def submit(self, key: str, task: SweepTask) -> None:
         """Begin a task. There must be an idle place."""
-        self.given[key] = task
+        self.tasks[key] = task
         idle = [c for c in self.children if c.key is None]
         # One that has done a run of the same family has tables of it.
         child = next((c for c in idle if c.family == getattr(task, "family", "")), idle[0] if idle else None)
@@ -174,7 +174,7 @@ class Children:
             if child.key is not None and self.hard is not None and seconds_taken > self.hard:
                 key = child.key
                 self._replace(child)
-                del self.given[key]
+                del self.tasks[key]
                 yield (
                     key,
                     Outcome(
@@ -196,7 +196,7 @@ class Children:
             child.begin, child.ready = time.monotonic(), True
             return
         child.key = None
-        del self.given[key]
+        del self.tasks[key]
         if outcome.status == "out of memory":
             self._replace(child)
         yield key, outcome
@@ -207,7 +207,7 @@ class Children:
         cause = _cause(status) + child.last_words()
         self._replace(child)
         self.tried[key] = self.tried.get(key, 0) + 1
-        task = self.given.pop(key)
+        task = self.tasks.pop(key)
         if status < 0 and self.tried[key] < TRIES:
             self.submit(key, task)
             return

@@ -52,9 +52,9 @@ class Chips:
         names = list(self.first)
         plain = {name: value for name, value in self.first.items() if "." not in name and name != DATAFLOW}
         self.takes = {sweep.arch: defines_of(sweep.arch, plain)}
-        for one in sweep.workloads:
-            if one.file not in self.takes:
-                self.takes[one.file] = defines_of(one.file, {**plain, **one.defines})
+        for workload in sweep.workloads:
+            if workload.file not in self.takes:
+                self.takes[workload.file] = defines_of(workload.file, {**plain, **workload.defines})
         self.fields = [name for name in names if "." in name]
         self._named: dict[str, list[str]] = {}
         self._specs: dict[tuple[tuple[tuple[str, ParameterValue], ...], str], Spec] = {}
@@ -121,15 +121,15 @@ class Chips:
             texts.append(self._digest(flow))
         if None in texts:
             return None
-        known, values = self._names(workload.file), design.values
-        made = [texts, [(n, values[n]) for n in known], sorted(workload.defines.items())]
-        return hashlib.sha256(json.dumps(made).encode()).hexdigest()
+        names, values = self._names(workload.file), design.values
+        content = [texts, [(n, values[n]) for n in names], sorted(workload.defines.items())]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def _names(self, file: str) -> list[str]:
         """The parameters that a workload's specs are made from, in order."""
         if file not in self._named:
-            known = self.takes[self.sweep.arch] | self.takes[file]
-            self._named[file] = sorted(n for n in self.first if n in known or n in self.fields or n == DATAFLOW)
+            taken = self.takes[self.sweep.arch] | self.takes[file]
+            self._named[file] = sorted(n for n in self.first if n in taken or n in self.fields or n == DATAFLOW)
         return self._named[file]
 
     @functools.cached_property
@@ -154,23 +154,23 @@ class Chips:
 
     def _patched(self, defines: tuple[tuple[str, Any], ...], flow: str) -> Spec | None:
         """A machine whose defines stand for fields, made from the first one; None if it takes its template."""
-        given, first = dict(defines), dict(self._defines(self.sweep.arch, self.first))
-        other = {name: value for name, value in given.items() if value != first.get(name)}
-        if not other or given.keys() != first.keys() or not all(type(v) in _NUMBERS for v in other.values()):
+        chosen, first = dict(defines), dict(self._defines(self.sweep.arch, self.first))
+        changed = {name: value for name, value in chosen.items() if value != first.get(name)}
+        if not changed or chosen.keys() != first.keys() or not all(type(v) in _NUMBERS for v in changed.values()):
             return None
         stands = self._stands(flow)
-        if any(name not in stands for name in other):
+        if any(name not in stands for name in changed):
             return None
         machine = bare = self._bare(tuple(first.items()), flow)
         assert bare.origin is not None
         try:
-            for name, value in other.items():
+            for name, value in changed.items():
                 for way in stands[name]:
                     machine = with_field(machine, way.field, way.value(value))
         except SpecError:
             return None  # reading it says where the mistake is
-        values = FrozenDict({**bare.origin.values, **other})
-        return machine.came_from(dataclasses.replace(bare.origin, defines=FrozenDict(given), values=values))
+        values = FrozenDict({**bare.origin.values, **changed})
+        return machine.came_from(dataclasses.replace(bare.origin, defines=FrozenDict(chosen), values=values))
 
     def _find_stands(self, flow: str) -> dict[str, list[StandsFor]]:
         """What each define that varies stands for, if none of them does anything but stand for fields of its own."""
@@ -185,15 +185,15 @@ class Chips:
             type(first[n]) in _NUMBERS and type(varied[n]) in _NUMBERS for n in varied
         ):
             return {}
-        found: dict[str, list[StandsFor]] = {}
+        stands: dict[str, list[StandsFor]] = {}
         bare = self._bare(tuple(first.items()), flow)
         for name, value in varied.items():
-            other = self._bare(tuple({**first, name: value}.items()), flow)
-            fields = stands_for(bare, other, (first[name], value))
-            if fields is None or {f.field for f in fields} & {f.field for ways in found.values() for f in ways}:
+            changed = self._bare(tuple({**first, name: value}.items()), flow)
+            fields = stands_for(bare, changed, (first[name], value))
+            if fields is None or {f.field for f in fields} & {f.field for ways in stands.values() for f in ways}:
                 return {}
-            found[name] = fields
-        return found
+            stands[name] = fields
+        return stands
 
     def _load_bare(self, defines: tuple[tuple[str, Any], ...], flow: str) -> Spec:
         files = (self.sweep.arch,) if flow == FREE else (self.sweep.arch, flow)
@@ -214,19 +214,19 @@ class Chips:
 
     def _check(self, names: list[str]) -> None:
         """Each parameter is known to something."""
-        known = frozenset[str]().union(*self.takes.values())
+        taken = frozenset[str]().union(*self.takes.values())
         used = {n for p in self.sweep.parameters if isinstance(p, TiedParameter) for n in p.uses}
         used |= {n for text in self.sweep.where for n in names_in(text) - set(CONSTANTS)}
         defines = {n for w in self.sweep.workloads for n in w.defines}
         for name in names:
-            if name in defines and name in known:
+            if name in defines and name in taken:
                 raise SpecError(f"parameter {name} is also a define of a workload; give one of them", name)
-            if "." in name or name == DATAFLOW or name in known or name in used:
+            if "." in name or name == DATAFLOW or name in taken or name in used:
                 continue
             files = ", ".join(self.takes)
             raise SpecError(
                 f"parameter {name}: {files} take no such define, and no component is named so"
-                f"{did_you_mean(name, [*known, DATAFLOW])}",
+                f"{did_you_mean(name, [*taken, DATAFLOW])}",
                 name,
             )
 
@@ -235,9 +235,11 @@ class Chips:
         for p in self.sweep.parameters:
             if not isinstance(p, FreeParameter) or p.name not in self.takes[self.sweep.arch] or len(p.values) < 2:
                 continue
-            given = [self._plain({**self.first, p.name: value}) for value in (p.values[0], p.values[-1])]
+            machines = [self._plain({**self.first, p.name: value}) for value in (p.values[0], p.values[-1])]
             for name in self.fields:
-                if p.name not in _sources(name, self.sweep) and field_of(given[0], name) != field_of(given[1], name):
+                if p.name not in _sources(name, self.sweep) and field_of(machines[0], name) != field_of(
+                    machines[1], name
+                ):
                     raise SpecError(f"parameters {p.name} and {name} both set {name}; give one of them", name)
 
     def _plain(self, values: Mapping[str, ParameterValue]) -> Spec:
@@ -248,14 +250,14 @@ class Chips:
 def _sources(name: str, sweep: SweepFile) -> frozenset[str]:
     """The parameters that a parameter follows from."""
     tied = {p.name: p for p in sweep.parameters if isinstance(p, TiedParameter)}
-    found: set[str] = set()
+    sources: set[str] = set()
     todo = [name]
     while todo:
-        for used in tied[one].uses if (one := todo.pop()) in tied else ():
-            if used not in found:
-                found.add(used)
+        for used in tied[current].uses if (current := todo.pop()) in tied else ():
+            if used not in sources:
+                sources.add(used)
                 todo.append(used)
-    return frozenset(found)
+    return frozenset(sources)
 
 
 def _digest(file: str) -> str | None:

@@ -39,9 +39,9 @@ class ClusterHands:
         self.token = f".shared-{uuid.uuid4().hex}"
         self.cluster: Any = None
         self.client: Any = None
-        self.given: dict[str, tuple[SweepTask, Any]] = {}
+        self.tasks: dict[str, tuple[SweepTask, Any]] = {}
         self.tried: dict[str, int] = {}
-        self.done: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.finished_keys: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.slots, self.counted = 0, 0.0
 
     def __enter__(self) -> ClusterHands:
@@ -57,10 +57,10 @@ class ClusterHands:
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self.folder, self.token))
-        for one in (self.client, self.cluster):
+        for connected in (self.client, self.cluster):
             with contextlib.suppress(Exception):
-                if one is not None:
-                    one.close()
+                if connected is not None:
+                    connected.close()
 
     def _connect(self) -> None:
         if _ADDRESS not in self.where and not os.path.exists(self.where):
@@ -83,25 +83,27 @@ class ClusterHands:
 
     def _check_versions(self) -> None:
         """Of all workers that are there. Those that come later look at it themselves before their first run."""
-        versions = self._asked(metadata.version, "fusiest")
-        own = metadata.version("fusiest")
+        versions = self._on_workers(metadata.version, "fusiest")
+        version_here = metadata.version("fusiest")
         for worker, version in versions.items():
-            if version != own:
-                said = f"has fusiest {version}" if isinstance(version, str) else "has no fusiest"
-                raise FusiestError(f"the worker {worker} {said}, but here is {own}: install the same on all machines")
-        for worker, found in self._asked(fingerprint).items():
-            if found != fingerprint():
-                raise _other(f"the worker {worker}", str(found))
+            if version != version_here:
+                state = f"has fusiest {version}" if isinstance(version, str) else "has no fusiest"
+                raise FusiestError(
+                    f"the worker {worker} {state}, but here is {version_here}: install the same on all machines"
+                )
+        for worker, code in self._on_workers(fingerprint).items():
+            if code != fingerprint():
+                raise _other_version(f"the worker {worker}", str(code))
 
-    def _asked(self, *call: Any) -> dict[str, Any]:
+    def _on_workers(self, *call: Any) -> dict[str, Any]:
         try:
             return dict(self.client.run(*call, on_error="return"))
         except ValueError:  # no workers yet
             return {}
         except (OSError, TimeoutError):
-            raise self._gone() from None
+            raise self._scheduler_lost() from None
 
-    def _gone(self) -> FusiestError:
+    def _scheduler_lost(self) -> FusiestError:
         return FusiestError(
             f"the scheduler at {self.where} is gone; all answers so far are kept, and the same command goes on"
         )
@@ -109,7 +111,7 @@ class ClusterHands:
     @property
     def running(self) -> int:
         """How many tasks have been handed out."""
-        return len(self.given)
+        return len(self.tasks)
 
     @property
     def idle(self) -> int:
@@ -118,52 +120,52 @@ class ClusterHands:
             try:
                 self.slots = sum(self.client.nthreads().values())
             except Exception:
-                raise self._gone() from None
+                raise self._scheduler_lost() from None
             self.counted = time.monotonic()
-        return max(0, self.slots - len(self.given))
+        return max(0, self.slots - len(self.tasks))
 
     def submit(self, key: str, task: SweepTask) -> None:
         """Hand out a task."""
         errand = pickle.dumps(Errand(key, task, self.limits, self.folder, self.token))
         try:
             future = self.client.submit(work, fingerprint(), errand, key=f"fusiest-{uuid.uuid4().hex}", pure=False)
-            self.given[key] = task, future
-            future.add_done_callback(lambda _: self.done.put(key))
+            self.tasks[key] = task, future
+            future.add_done_callback(lambda _: self.finished_keys.put(key))
         except Exception:
-            raise self._gone() from None
+            raise self._scheduler_lost() from None
 
     def finished(self, seconds: float) -> Iterator[tuple[str, Outcome]]:
         """What is done by now; waits so long for the first."""
         try:
-            keys = [self.done.get(timeout=seconds)]
+            keys = [self.finished_keys.get(timeout=seconds)]
         except queue.Empty:
             keys = []
-        while not self.done.empty():
-            keys.append(self.done.get())
+        while not self.finished_keys.empty():
+            keys.append(self.finished_keys.get())
         for key in keys:
             outcome = self._outcome(key)
             if outcome is not None:
-                del self.given[key]
+                del self.tasks[key]
                 yield key, outcome
         if not keys and self.client.status != "running":
-            raise self._gone()
+            raise self._scheduler_lost()
 
     def _outcome(self, key: str) -> Outcome | None:
         """What became of a task; None if it has been begun again."""
-        task, future = self.given[key]
+        task, future = self.tasks[key]
         if future.status == "error":
             return self._died(key, task, future)
         if future.status != "finished":
-            raise self._gone()
+            raise self._scheduler_lost()
         try:
             outcome = Outcome(**future.result(timeout=_GATHER_SECONDS))
         except (OSError, TimeoutError):  # the worker died before it was asked: another one does it again
-            self.done.put(key)
+            self.finished_keys.put(key)
             return None
         except Exception:
-            raise self._gone() from None
+            raise self._scheduler_lost() from None
         if outcome.status == OTHER_VERSION:
-            raise _other("a worker", outcome.reason)
+            raise _other_version("a worker", outcome.reason)
         return outcome
 
     def _died(self, key: str, task: SweepTask, future: Any) -> Outcome | None:
@@ -172,7 +174,9 @@ class ClusterHands:
 
         error = future.exception()
         if not isinstance(error, KilledWorker):
-            raise _other("a worker", f"another version of fusiest ({type(error).__name__}: {shown(str(error))})")
+            raise _other_version(
+                "a worker", f"another version of fusiest ({type(error).__name__}: {shown(str(error))})"
+            )
         self.tried[key] = self.tried.get(key, 0) + 1
         if self.tried[key] < TRIES:
             self.submit(key, task)
@@ -187,5 +191,5 @@ def _hush() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _other(who: str, found: str) -> FusiestError:
-    return FusiestError(f"{who} has fusiest {found}, but here is {fingerprint()}: install the same on all machines")
+def _other_version(who: str, version: str) -> FusiestError:
+    return FusiestError(f"{who} has fusiest {version}, but here is {fingerprint()}: install the same on all machines")

@@ -39,7 +39,7 @@ def load_cluster(path: str) -> ClusterFile:
         raise SpecError(f"system: '{shown(system)}' is none of {', '.join(SYSTEMS)}{did_you_mean(system, SYSTEMS)}",
                         fields["system"].source)  # fmt: skip
     settings = _plain(sections["jobqueue"]) if "jobqueue" in sections else {}
-    if not isinstance(settings, dict) or not all(isinstance(one, dict) for one in settings.values()):
+    if not isinstance(settings, dict) or not all(isinstance(table, dict) for table in settings.values()):
         raise SpecError("jobqueue: expected a table of systems, each with its settings", sections["jobqueue"].source)
     return ClusterFile(str(system), *_jobs(fields["jobs"]), settings.get(str(system), {}))
 

@@ -20,7 +20,7 @@ CANDIDATES = 3
 class Proofs:
     """Searched runs with proven results, by family."""
 
-    known: dict[str, list[RunForm]] = field(default_factory=dict)
+    forms: dict[str, list[RunForm]] = field(default_factory=dict)
     costs: dict[str, LeastCosts] = field(default_factory=dict)
     """What each of them costs at least, by hash."""
     reached: dict[str, list[RunForm]] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Proofs:
         """A run whose result is proven."""
         if form.hash not in self.costs:
             self.costs[form.hash] = costs
-            self.known.setdefault(form.family, []).append(form)
+            self.forms.setdefault(form.family, []).append(form)
 
     def need(self, form: RunForm, least: RunForm) -> None:
         """The sizes that a run's mappings need: with less, they are valid nowhere."""
@@ -40,9 +40,9 @@ class Proofs:
 
     def least(self, form: RunForm, least: LeastCosts) -> LeastCosts:
         """What a run costs at least: no less than on designs that are nowhere worse."""
-        for one in self.known.get(form.family, ()):
-            if one.nowhere_worse(form):
-                least = least.and_least(self.costs[one.hash])
+        for proven in self.forms.get(form.family, ()):
+            if proven.nowhere_worse(form):
+                least = least.and_least(self.costs[proven.hash])
         return least
 
     def cover(self, source: str, form: RunForm) -> None:
@@ -51,9 +51,11 @@ class Proofs:
 
     def between(self, form: RunForm) -> str | None:
         """A proof that covers a run on a better and on a worse design, and so this one: what its mappings cost lies between."""
-        for one in self.known.get(form.family, ()):
-            if one.nowhere_worse(form) and any(form.nowhere_worse(other) for other in self.reached.get(one.hash, ())):
-                return one.hash
+        for proven in self.forms.get(form.family, ()):
+            if proven.nowhere_worse(form) and any(
+                form.nowhere_worse(covered) for covered in self.reached.get(proven.hash, ())
+            ):
+                return proven.hash
         return None
 
     def candidates(self, form: RunForm) -> list[RunForm]:
@@ -62,10 +64,20 @@ class Proofs:
         If a design lies between, in every figure, it is tried alone: were the proof of the better one to hold here, it would
         hold there, too, and the design between would not have been searched.
         """
-        better = [one for one in self.known.get(form.family, ()) if one.nowhere_worse(form) and one.hash != form.hash]
-        closest = [one for one in better if not any(o is not one and one.nowhere_worse(o) for o in better)]
-        fitting = [one for one in closest if one.hash not in self.needs or form.has_room(self.needs[one.hash])]
-        return sorted(fitting, key=lambda one: one.figures)[:CANDIDATES]
+        better = [
+            proven
+            for proven in self.forms.get(form.family, ())
+            if proven.nowhere_worse(form) and proven.hash != form.hash
+        ]
+        closest = [
+            proven
+            for proven in better
+            if not any(nearer is not proven and proven.nowhere_worse(nearer) for nearer in better)
+        ]
+        fitting = [
+            proven for proven in closest if proven.hash not in self.needs or form.has_room(self.needs[proven.hash])
+        ]
+        return sorted(fitting, key=lambda proven: proven.figures)[:CANDIDATES]
 
 
 def in_order(forms: Iterable[RunForm]) -> list[RunForm]:
@@ -73,4 +85,4 @@ def in_order(forms: Iterable[RunForm]) -> list[RunForm]:
 
     If a is nowhere worse than b in every figure and not equal to it, then its figures come later in the order of words.
     """
-    return sorted(forms, key=lambda one: (one.family, tuple(-x for x in one.figures)))
+    return sorted(forms, key=lambda form: (form.family, tuple(-figure for figure in form.figures)))

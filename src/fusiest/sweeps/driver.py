@@ -55,7 +55,7 @@ class Hands(Protocol):
 class Plan:
     """Runs that are still to be done: who asked for each."""
 
-    asked: dict[str, list[tuple[int, SweptWorkload]]] = field(default_factory=dict)
+    askers: dict[str, list[tuple[int, SweptWorkload]]] = field(default_factory=dict)
     forms: dict[str, RunForm] = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
     least: dict[str, LeastCosts] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Driver:
         """`options`: the sweep's, with a time limit per run. `retry`: do runs again that failed."""
         self.sweep, self.store, self.retry, self.reuse = sweep, store, retry, reuse or Reuse()
         self.options = dataclasses.replace(options or sweep.options, jobs=1)
-        self._asked = options_digest(self.options)
+        self._options_digest = options_digest(self.options)
         self.chips = Chips(sweep)
         self.designs = Designs(sweep, self.chips.area)
         self.counts, self.out, self.plan, self.proofs = Counts(), RuledOut(), Plan(), Proofs()
@@ -87,7 +87,7 @@ class Driver:
         """Processor seconds of the latest search of each family."""
         pruner = Pruner(sweep.best) if sweep.best is not None and self.reuse.bounds else None
         self.prospects = Prospects(pruner, sweep.workloads, self.chips.area) if pruner and pruner.useful else None
-        self.said = 0.0
+        self.told_at = 0.0
         self.begin: float | None = None
 
     @property
@@ -102,7 +102,7 @@ class Driver:
         for design in self.designs.going(self.out):
             for workload in self.sweep.workloads:
                 self.counts.total += 1
-                answer = self._known(design, workload)
+                answer = self._known_answer(design, workload)
                 if answer is not None:
                     self._count(answer)
                     yield answer
@@ -110,8 +110,8 @@ class Driver:
         self.store.answer(self.plan.requests)
         self.plan.requests.clear()
 
-    def _known(self, design: Design, workload: SweptWorkload) -> Answer | None:
-        request = self.chips.request(design, workload, self._asked)
+    def _known_answer(self, design: Design, workload: SweptWorkload) -> Answer | None:
+        request = self.chips.request(design, workload, self._options_digest)
         row = self.store.requested(request) if request is not None and self.reuse.known else None
         if row is not None and self._counts_as_known(row):
             return self._answer(design, workload, row, "known")
@@ -126,7 +126,7 @@ class Driver:
             self.plan.requests.append((request, form.hash))
         if row is not None and self._counts_as_known(row):
             return self._answer(design, workload, row, "known")
-        self.plan.asked.setdefault(form.hash, []).append((design.number, workload))
+        self.plan.askers.setdefault(form.hash, []).append((design.number, workload))
         self.plan.forms[form.hash] = form
         if self.prospects is not None:
             if form.hash not in self.plan.least:
@@ -138,8 +138,8 @@ class Driver:
     def left_by_bounds(self) -> int:
         """Of the runs that are planned, those of designs that can still be what the file asks for."""
         assert self.prospects is not None
-        reasons = ([self.prospects.reason(number) for number, _ in asked] for asked in self.plan.asked.values())
-        return sum(None in given for given in reasons)
+        reasons = ([self.prospects.reason(number) for number, _ in askers] for askers in self.plan.askers.values())
+        return sum(None in of_run for of_run in reasons)
 
     def _counts_as_known(self, row: RunRow) -> bool:
         if row.status in (DONE, COVERED):
@@ -185,11 +185,11 @@ class Driver:
 
     def _waiting(self) -> dict[str, list[str]]:
         waiting: dict[str, list[str]] = {}
-        for form in in_order(form for key, form in self.plan.forms.items() if key in self.plan.asked):
+        for form in in_order(form for key, form in self.plan.forms.items() if key in self.plan.askers):
             waiting.setdefault(form.family, []).append(form.hash)
         if self.prospects is not None:
             # Best first; of equally good ones, what may cover others.
-            scores = {key: min(self.prospects.score(n) for n, _ in asked) for key, asked in self.plan.asked.items()}
+            scores = {key: min(self.prospects.score(n) for n, _ in askers) for key, askers in self.plan.askers.items()}
             for keys in waiting.values():
                 keys.sort(key=lambda key: scores[key])
             waiting = dict(sorted(waiting.items(), key=lambda item: scores[item[1][0]]))
@@ -231,14 +231,14 @@ class Driver:
         """
         if self.prospects is None:
             return
-        asked = self.plan.asked[key]
-        for number, _ in asked:
+        askers = self.plan.askers[key]
+        for number, _ in askers:
             self._bound(number)
-        reasons = [self.prospects.reason(number, ties) for number, _ in asked]
+        reasons = [self.prospects.reason(number, ties) for number, _ in askers]
         if None in reasons:
             return
         form = self.plan.forms[key]
-        for (number, workload), reason in zip(self.plan.asked.pop(key), reasons, strict=True):
+        for (number, workload), reason in zip(self.plan.askers.pop(key), reasons, strict=True):
             row = RunRow(key, form.family, PRUNED, str(reason))
             answer = Answer(self.designs.design(number), workload, row, PRUNED)
             self._count(answer)
@@ -250,7 +250,7 @@ class Driver:
         design = self.designs.design(number)
         for workload in self.sweep.workloads:
             key = self.plan.keys.get((number, workload.label), "")
-            if key in self.plan.asked:
+            if key in self.plan.askers:
                 least = self.proofs.least(self.plan.forms[key], self.plan.least[key])
                 self.prospects.expect(design, workload, least)
 
@@ -285,7 +285,7 @@ class Driver:
 
     def _begin(self, key: str, hands: Hands, waiting: dict[str, list[str]]) -> None:
         """Try the next proof that may cover this run, or search."""
-        number, workload = self.plan.asked[key][0]
+        number, workload = self.plan.askers[key][0]
         spec = self.chips.packed(self.designs.design(number), workload)
         while self.trying[key]:
             row = self.store.get(self.trying[key][0].hash)
@@ -336,14 +336,14 @@ class Driver:
                 return
 
     def _answered(self, key: str, outcome: Outcome, source: str) -> Iterator[Answer]:
-        row = self._kept(key, outcome, source)
+        row = self._kept_row(key, outcome, source)
         how = "covered" if source else "searched"
-        for i, (number, asking) in enumerate(self.plan.asked.pop(key)):
-            answer = self._answer(self.designs.design(number), asking, row, how if i == 0 else "known")
+        for i, (number, workload) in enumerate(self.plan.askers.pop(key)):
+            answer = self._answer(self.designs.design(number), workload, row, how if i == 0 else "known")
             self._count(answer)
             yield answer
 
-    def _kept(self, key: str, outcome: Outcome, source: str) -> RunRow:
+    def _kept_row(self, key: str, outcome: Outcome, source: str) -> RunRow:
         from fusiest import __version__
 
         form = self.plan.forms[key]
@@ -352,7 +352,7 @@ class Driver:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         document = outcome.document or None
         if outcome.status in ("internal error", "killed"):
-            number, workload = self.plan.asked[key][0]
+            number, workload = self.plan.askers[key][0]
             document = packed({"spec": self.chips.spec(self.designs.design(number), workload).to_yaml()})
         row = RunRow(
             key, form.family, outcome.status, outcome.reason, outcome.energy, outcome.latency, outcome.gap,
@@ -376,8 +376,8 @@ class Driver:
 
     def tell(self, now: bool = False) -> None:
         """Leave word in the store."""
-        if now or time.monotonic() - self.said > _SAY_SECONDS:
-            self.said = time.monotonic()
+        if now or time.monotonic() - self.told_at > _SAY_SECONDS:
+            self.told_at = time.monotonic()
             here = {"host": socket.gethostname(), "pid": os.getpid(), "time": time.time()}
             self.store.say(self.name, {**dataclasses.asdict(self.counts), **here})
 

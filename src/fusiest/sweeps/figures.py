@@ -55,34 +55,34 @@ def check_wanted(want: Wanted, parameters: Iterable[str]) -> None:
     check_figures(want.pareto)
 
 
-def allowed(one: DesignFigures, want: Wanted) -> bool:
+def allowed(figures: DesignFigures, want: Wanted) -> bool:
     """Whether a design meets all conditions."""
-    names = one.names()
+    names = figures.names()
     return all(boolean(text, names, "subject to") for text in want.subject_to)
 
 
-def score(one: DesignFigures, want: Wanted) -> float:
+def score(figures: DesignFigures, want: Wanted) -> float:
     """What is to be least."""
     assert want.minimize is not None
-    return float(number(want.minimize, one.names(), "minimize"))
+    return float(number(want.minimize, figures.names(), "minimize"))
 
 
-def best_designs(found: Iterable[DesignFigures], want: Wanted) -> list[DesignFigures]:
+def best_designs(designs: Iterable[DesignFigures], want: Wanted) -> list[DesignFigures]:
     """The best design, or all that no other dominates, from the first figure's least up."""
-    fit = [one for one in found if allowed(one, want)]
+    fit = [figures for figures in designs if allowed(figures, want)]
     if want.minimize is not None:
-        return sorted(fit, key=lambda one: (score(one, want), float(one.area), one.design.number))[:1]
+        return sorted(fit, key=lambda figures: (score(figures, want), float(figures.area), figures.design.number))[:1]
     return front_of(fit, want.pareto)
 
 
-def front_of(found: Sequence[DesignFigures], names: Sequence[str]) -> list[DesignFigures]:
+def front_of(designs: Sequence[DesignFigures], names: Sequence[str]) -> list[DesignFigures]:
     """Designs that no other dominates in these figures; of equal ones, the first."""
     check_figures(names)
-    costs = {one.design.number: tuple(float(getattr(one, name)) for name in names) for one in found}
-    kept: list[DesignFigures] = []
+    costs = {figures.design.number: tuple(float(getattr(figures, name)) for name in names) for figures in designs}
+    front: list[DesignFigures] = []
     # In this order nothing that comes later dominates what came before.
-    for one in sorted(found, key=lambda one: (costs[one.design.number], one.design.number)):
-        mine = costs[one.design.number]
-        if not any(all(a <= b for a, b in zip(costs[k.design.number], mine, strict=True)) for k in kept):
-            kept.append(one)
-    return kept
+    for figures in sorted(designs, key=lambda figures: (costs[figures.design.number], figures.design.number)):
+        own_costs = costs[figures.design.number]
+        if not any(all(a <= b for a, b in zip(costs[k.design.number], own_costs, strict=True)) for k in front):
+            front.append(figures)
+    return front

@@ -25,7 +25,7 @@ def run_guided(driver: Driver, hands: Hands, want: Wanted, watch: Callable[[], N
     guide = Guide(driver, want)
     for begin in range(0, driver.sweep.sample.count, ROUND):
         chosen = guide.chosen(min(ROUND, driver.sweep.sample.count - begin))
-        driver.designs.chosen = list(dict.fromkeys(n for n, _ in chosen if n not in guide.known))
+        driver.designs.chosen = list(dict.fromkeys(n for n, _ in chosen if n not in guide.values))
         answers: dict[int, list[Answer]] = {}
         for answer in run_all(driver, hands, watch, anything=False):
             answers.setdefault(answer.design.number, []).append(answer)
@@ -48,30 +48,30 @@ class Guide:
         self.driver, self.want, self.states = driver, want, optuna.trial.TrialState
         sampler = optuna.samplers.TPESampler(seed=driver.sweep.sample.seed)
         self.study = optuna.create_study(directions=["minimize"] * max(1, len(want.pareto)), sampler=sampler)
-        self.known: dict[int, list[float] | None] = {}
+        self.values: dict[int, list[float] | None] = {}
         """By design: what is to be least; None if it is not allowed, or has no mapping."""
 
     def chosen(self, count: int) -> list[tuple[int, Any]]:
         """The numbers of so many designs, each with Optuna's trial."""
-        found = []
+        trials = []
         for _ in range(count):
             trial, number = self.study.ask(), 0
             for parameter in self.driver.designs.grid.free:
                 most = len(parameter.values) - 1
                 number = number * (most + 1) + (trial.suggest_int(parameter.name, 0, most) if most else 0)
-            found.append((number, trial))
-        return found
+            trials.append((number, trial))
+        return trials
 
     def learn(self, answers: dict[int, list[Answer]]) -> None:
         """What designs cost, of which all answers are there."""
-        for number, own in answers.items():
-            self.known[number] = self._values(own[0].design, own)
+        for number, of_design in answers.items():
+            self.values[number] = self._values(of_design[0].design, of_design)
 
     def tell(self, chosen: list[tuple[int, Any]]) -> None:
         """What became of the trials."""
         bad = self.states.FAIL if self.want.pareto else self.states.PRUNED
         for number, trial in chosen:
-            values = self.known.get(number)
+            values = self.values.get(number)
             if values is None:
                 self.study.tell(trial, state=bad)
             else:

@@ -33,8 +33,10 @@ def in_view(sweep: Sweep) -> list[DesignFigures]:
     want, designs = sweep.wanted, sweep.designs()
     ranked = _ranked(designs, want)
     fronts = [*front_of(ranked, ("energy", "latency")), *front_of(ranked, ("edp", "area"))]
-    own = [min(ranked, key=lambda d: d.edp.parts[w.label]) for w in sweep.file.workloads if ranked]
-    return list({one.design.number: one for one in (*sweep.best(), *own, *fronts, *ranked)}.values())
+    best_of_each = [min(ranked, key=lambda d: d.edp.parts[w.label]) for w in sweep.file.workloads if ranked]
+    return list(
+        {figures.design.number: figures for figures in (*sweep.best(), *best_of_each, *fronts, *ranked)}.values()
+    )
 
 
 def sweep_data(sweep: Sweep, title: str) -> dict[str, Any]:
@@ -58,9 +60,9 @@ def sweep_data(sweep: Sweep, title: str) -> dict[str, Any]:
         "version": __version__,
         "parameters": names,
         "facts": [["Designs", f"{len(ranked):,} with a mapping of every workload"], ["Asked for", want.words]],
-        "best": [_row(one, names) for one in best[:MOST_ROWS]],
+        "best": [_row(figures, names) for figures in best[:MOST_ROWS]],
         "workloads": _workloads(sweep, ranked, names),
-        "designs": [_row(one, names) for one in ranked[:MOST_ROWS]],
+        "designs": [_row(figures, names) for figures in ranked[:MOST_ROWS]],
         "count": len(ranked),
         "failures": _failures(sweep.answers),
         "charts": {name: asdict(chart) for name, chart in charts.items()},
@@ -72,59 +74,61 @@ DesignFigure = Callable[[DesignFigures], float]
 """What a chart shows of a design."""
 
 
-def _energy(one: DesignFigures) -> float:
-    return float(one.energy)
+def _energy(figures: DesignFigures) -> float:
+    return float(figures.energy)
 
 
-def _latency(one: DesignFigures) -> float:
-    return float(one.latency)
+def _latency(figures: DesignFigures) -> float:
+    return float(figures.latency)
 
 
-def _square_millimetres(one: DesignFigures) -> float:
-    return 1e6 * float(one.area)
+def _square_millimetres(figures: DesignFigures) -> float:
+    return 1e6 * float(figures.area)
 
 
-def _value(one: DesignFigures, name: str) -> float:
-    return float(one.design.values[name])
+def _value(figures: DesignFigures, name: str) -> float:
+    return float(figures.design.values[name])
 
 
-def _score(one: DesignFigures, want: Wanted) -> float:
-    return score(one, want) if want.minimize is not None else float(getattr(one, want.pareto[0]))
+def _score(figures: DesignFigures, want: Wanted) -> float:
+    return score(figures, want) if want.minimize is not None else float(getattr(figures, want.pareto[0]))
 
 
 def _ranked(designs: Sequence[DesignFigures], want: Wanted) -> list[DesignFigures]:
     """The best first; those that conditions rule out, last."""
-    return sorted(designs, key=lambda one: (not allowed(one, want), _score(one, want), one.design.number))
+    return sorted(
+        designs, key=lambda figures: (not allowed(figures, want), _score(figures, want), figures.design.number)
+    )
 
 
-def _row(one: DesignFigures, names: Sequence[str]) -> dict[str, Any]:
+def _row(figures: DesignFigures, names: Sequence[str]) -> dict[str, Any]:
     return {
-        "number": one.design.number, "values": [one.design.values[name] for name in names], "energy": float(one.energy),
-        "latency": float(one.latency), "edp": float(one.edp), "area": float(one.area),
+        "number": figures.design.number, "values": [figures.design.values[name] for name in names], "energy": float(figures.energy),
+        "latency": float(figures.latency), "edp": float(figures.edp), "area": float(figures.area),
     }  # fmt: skip
 
 
 def _workloads(sweep: Sweep, ranked: Sequence[DesignFigures], names: Sequence[str]) -> list[dict[str, Any]]:
     """The design that is best for each workload alone."""
-    found = []
+    rows = []
     for workload in sweep.file.workloads if ranked else ():
         label = workload.label
-        one = min(ranked, key=lambda d: d.edp.parts[label])
-        costs = {"energy": one.energy.parts[label], "latency": one.latency.parts[label]}
-        found.append({**_row(one, names), **costs, "label": label})
-    return found
+        best = min(ranked, key=lambda d: d.edp.parts[label])
+        costs = {"energy": best.energy.parts[label], "latency": best.latency.parts[label]}
+        rows.append({**_row(best, names), **costs, "label": label})
+    return rows
 
 
 def _failures(answers: Sequence[Answer]) -> list[list[str]]:
-    found = Counter((a.row.status, a.row.reason) for a in answers if a.how == "failed")
-    return [[status, f"{count:,}", reason] for (status, reason), count in found.most_common(MOST_ROWS)]
+    failures = Counter((a.row.status, a.row.reason) for a in answers if a.how == "failed")
+    return [[status, f"{count:,}", reason] for (status, reason), count in failures.most_common(MOST_ROWS)]
 
 
 def _cloud(
     name: str, color: str, designs: Sequence[DesignFigures], x: DesignFigure, y: DesignFigure, **more: Any
 ) -> Cloud:
-    labels = [f"{one.design.number}: {one.design}" for one in designs]
-    numbers = [one.design.number for one in designs]
+    labels = [f"{figures.design.number}: {figures.design}" for figures in designs]
+    numbers = [figures.design.number for figures in designs]
     xs, ys = [x(d) for d in designs], [y(d) for d in designs]
     return Cloud(name=name, color=color, xs=xs, ys=ys, labels=labels, numbers=numbers, **more)
 
@@ -132,9 +136,9 @@ def _cloud(
 def _front(ranked: Sequence[DesignFigures]) -> Points:
     """All designs, and those that no other beats in both."""
     best = front_of(list(ranked), ("energy", "latency"))
-    rest = [one for one in ranked[:MOST_POINTS] if one not in best]
+    dominated = [figures for figures in ranked[:MOST_POINTS] if figures not in best]
     clouds = [
-        _cloud("other designs", "other", rest, _latency, _energy, marker="small"),
+        _cloud("other designs", "other", dominated, _latency, _energy, marker="small"),
         _cloud("front", "found", best, _latency, _energy, steps=True),
     ]
     return Points(title="Energy and latency", x_axis="latency", x_unit="s", y_axis="energy", y_unit="J", clouds=clouds)
@@ -143,13 +147,13 @@ def _front(ranked: Sequence[DesignFigures]) -> Points:
 def _by_area(ranked: Sequence[DesignFigures], want: Wanted, by: str) -> Points:
     """The best that a chip of so much area can be."""
     best: list[DesignFigures] = []
-    for one in sorted(ranked, key=lambda d: (float(d.area), _score(d, want))):
-        if not best or _score(one, want) < _score(best[-1], want):
-            best.append(one)
-    rest = list(ranked[:MOST_POINTS])
+    for figures in sorted(ranked, key=lambda d: (float(d.area), _score(d, want))):
+        if not best or _score(figures, want) < _score(best[-1], want):
+            best.append(figures)
+    shown = list(ranked[:MOST_POINTS])
     by_score = partial(_score, want=want)
     clouds = [
-        _cloud("designs", "other", rest, _square_millimetres, by_score, marker="small"),
+        _cloud("designs", "other", shown, _square_millimetres, by_score, marker="small"),
         _cloud("best for its area", "found", best, _square_millimetres, by_score, steps=True),
     ]
     return Points(title=f"{by} by area", x_axis="area in mm²", x_unit="", y_axis=by, y_unit=_unit(by), clouds=clouds)
@@ -176,16 +180,16 @@ def _curve(ranked: Sequence[DesignFigures], name: str, want: Wanted, by: str) ->
         return None
     best = [min((d for d in ranked if d.design.values[name] == v), key=lambda d: _score(d, want)) for v in values]
     first = ranked[0].design.values
-    own = _free(ranked, name)
-    same = [d for d in ranked if all(d.design.values[n] == first[n] for n in first if n not in own)]
+    free = _free(ranked, name)
+    same = [d for d in ranked if all(d.design.values[n] == first[n] for n in first if n not in free)]
     same.sort(key=lambda d: float(d.design.values[name]))
-    x = [float(v) for v in values]
+    positions = [float(v) for v in values]
     by_value, by_score = partial(_value, name=name), partial(_score, want=want)
     clouds = [
         _cloud("others at their best", "found", best, by_value, by_score, steps=False),
         _cloud("others as in the best design", "bound", same, by_value, by_score, marker="diamond"),
     ]
-    spread = min(x) > 0 and max(x) / min(x) > 20
+    spread = min(positions) > 0 and max(positions) / min(positions) > 20
     return Points(
         title=f"{by} against {name}", x_axis=name, x_unit="", y_axis=by, y_unit=_unit(by), clouds=clouds, log_x=spread
     )
@@ -193,17 +197,17 @@ def _curve(ranked: Sequence[DesignFigures], name: str, want: Wanted, by: str) ->
 
 def _free(ranked: Sequence[DesignFigures], name: str) -> set[str]:
     """A parameter, and those that follow from it alone: they have one value for each of its values."""
-    found = {name}
+    names = {name}
     for other in ranked[0].design.values:
         pairs = {(d.design.values[name], d.design.values[other]) for d in ranked}
         if len(pairs) == len({d.design.values[name] for d in ranked}):
-            found.add(other)
-    return found
+            names.add(other)
+    return names
 
 
 def _values(ranked: Sequence[DesignFigures], name: str) -> list[Any]:
-    found = {d.design.values[name] for d in ranked}
-    return sorted(found, key=lambda v: (isinstance(v, str), v))
+    values = {d.design.values[name] for d in ranked}
+    return sorted(values, key=lambda v: (isinstance(v, str), v))
 
 
 def _unit(by: str) -> str:

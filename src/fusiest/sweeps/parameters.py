@@ -76,13 +76,13 @@ class DesignGrid:
 
     def __getitem__(self, number: int) -> dict[str, ParameterValue]:
         """The design with this number."""
-        found: dict[str, ParameterValue] = {}
+        values: dict[str, ParameterValue] = {}
         for parameter in reversed(self.free):
             number, digit = divmod(number, len(parameter.values))
-            found[parameter.name] = parameter.values[digit]
+            values[parameter.name] = parameter.values[digit]
         for tied in self.tied:
-            found[tied.name] = _value(tied, found)
-        return {name: found[name] for name in self.names}
+            values[tied.name] = _value(tied, values)
+        return {name: values[name] for name in self.names}
 
     def __iter__(self) -> Iterator[dict[str, ParameterValue]]:
         return (self[number] for number in range(self.size))
@@ -124,13 +124,13 @@ def _in_order(tied: Sequence[TiedParameter], names: Sequence[str]) -> list[TiedP
     for name in names:
         heads.setdefault(name.split(".")[0], []).append(name)
     by_name = {p.name: p for p in tied}
-    done: dict[str, None] = {}
+    ordered: dict[str, None] = {}
 
     def visit(name: str, above: tuple[str, ...]) -> None:
         if name in above:
             circle = " uses ".join([*above[above.index(name) :], name])
             raise SpecError(f"parameter {circle}: it has no value", by_name[name].text)
-        if name in done or name not in by_name:
+        if name in ordered or name not in by_name:
             return
         for used in sorted(by_name[name].uses):
             if used not in heads:
@@ -140,11 +140,11 @@ def _in_order(tied: Sequence[TiedParameter], names: Sequence[str]) -> list[TiedP
             for other in heads[used]:
                 if other != name or "." not in name:
                     visit(other, (*above, name))
-        done[name] = None
+        ordered[name] = None
 
     for p in tied:
         visit(p.name, ())
-    return [by_name[name] for name in done]
+    return [by_name[name] for name in ordered]
 
 
 def read_parameter(name: str, node: YamlNode) -> FreeParameter | TiedParameter:
@@ -254,9 +254,9 @@ class Figure(float, Attributed):
     parts: Mapping[str, float]
 
     def __new__(cls, value: float, parts: Mapping[str, float]) -> Figure:
-        made = super().__new__(cls, value)
-        made.parts = parts
-        return made
+        figure = super().__new__(cls, value)
+        figure.parts = parts
+        return figure
 
     def __reduce__(self) -> tuple[type[Figure], tuple[float, Mapping[str, float]]]:
         return Figure, (float(self), self.parts)

@@ -20,20 +20,20 @@ class Prospects:
         self.designs: dict[int, Design] = {}
         self.areas: dict[int, Figure] = {}
         self.least: dict[int, dict[str, LeastCosts]] = {}
-        self.known: dict[int, set[str]] = {}
+        self.answered: dict[int, set[str]] = {}
 
     def expect(self, design: Design, workload: SweptWorkload, least: LeastCosts) -> None:
         """A run of which only a bound is known."""
-        own = self._enter(design)
-        if workload.label not in self.known.get(design.number, ()):
-            own[workload.label] = own[workload.label].and_least(least)
+        bounds = self._enter(design)
+        if workload.label not in self.answered.get(design.number, ()):
+            bounds[workload.label] = bounds[workload.label].and_least(least)
 
     def learn(self, design: Design, workload: SweptWorkload, energy: float, latency: float) -> None:
         """A run that has an answer. A design with all answers is one that others are measured by."""
         self._enter(design)[workload.label] = LeastCosts(energy, latency, energy * latency)
-        known = self.known.setdefault(design.number, set())
-        known.add(workload.label)
-        if len(known) == len(self.workloads):
+        labels = self.answered.setdefault(design.number, set())
+        labels.add(workload.label)
+        if len(labels) == len(self.workloads):
             self.pruner.add(self._figures(design.number))
 
     def score(self, number: int) -> float:

@@ -35,7 +35,7 @@ class Pruner:
     """What is asked for, and the designs that are known to be allowed."""
 
     want: Wanted
-    known: list[DesignFigures] = field(default_factory=list)
+    designs: list[DesignFigures] = field(default_factory=list)
     best: float = float("inf")
 
     @property
@@ -43,14 +43,14 @@ class Pruner:
         """Whether bounds say anything about what is asked for."""
         return bool(self.want.pareto) or self.want.minimize in SEARCHED or bool(self._upper())
 
-    def add(self, one: DesignFigures) -> None:
+    def add(self, figures: DesignFigures) -> None:
         """A design of which all is known."""
-        if not allowed(one, self.want):
+        if not allowed(figures, self.want):
             return
         if self.want.minimize is not None:
-            self.best = min(self.best, score(one, self.want))
+            self.best = min(self.best, score(figures, self.want))
         else:
-            self.known.append(one)
+            self.designs.append(figures)
 
     def least_score(self, least: DesignFigures) -> float:
         """What designs are ordered by."""
@@ -67,16 +67,16 @@ class Pruner:
                 if not boolean(text, least.names(), "subject to"):
                     return f"not {text}"
             elif text in self._upper() and not boolean(text, least.names(), "subject to"):
-                return f"not {text}: it takes {_left(text, least):.4g} at least"
+                return f"not {text}: it takes {_left_side(text, least):.4g} at least"
         if self.want.minimize in SEARCHED:
             value = float(getattr(least, str(self.want.minimize)))
             if value > self.best or (ties and value >= self.best * _SAME):
                 return f"{self.want.minimize} is {value:.4g} at least, and {self.best:.4g} is known"
         if self.want.pareto:
-            own = [float(getattr(least, name)) for name in self.want.pareto]
-            for other in self.known:
-                theirs = [float(getattr(other, name)) for name in self.want.pareto]
-                if all(a * _SAME <= b for a, b in zip(theirs, own, strict=True)) if ties else _dominates(theirs, own):
+            costs = [float(getattr(least, name)) for name in self.want.pareto]
+            for other in self.designs:
+                rival = [float(getattr(other, name)) for name in self.want.pareto]
+                if all(a * _SAME <= b for a, b in zip(rival, costs, strict=True)) if ties else _dominates(rival, costs):
                     return f"{other.design} is better in {', '.join(self.want.pareto)}"
         return None
 
@@ -98,7 +98,7 @@ def _is_upper(text: str) -> bool:
     return isinstance(head, ast.Name) and head.id in SEARCHED and not right
 
 
-def _left(text: str, least: DesignFigures) -> float:
+def _left_side(text: str, least: DesignFigures) -> float:
     tree = parse_expression(text)
     assert isinstance(tree, ast.Compare)
     return number(ast.unparse(tree.left), least.names(), "subject to")

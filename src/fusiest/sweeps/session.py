@@ -166,7 +166,9 @@ class Sweep:
         columns = ("design", *names, "area", "workload", "how", "status", "energy", "latency", "edp", "gap",
                    "cpu_seconds", "reason")  # fmt: skip
         rows = []
-        for answer in sorted(self._all(), key=lambda a: (a.design.number, self._labels().index(a.workload.label))):
+        for answer in sorted(
+            self._all_answers(), key=lambda a: (a.design.number, self._labels().index(a.workload.label))
+        ):
             row = answer.row
             edp = row.energy * row.latency if row.energy is not None and row.latency is not None else None
             area = float(self.area(answer.design)) if row.family else None
@@ -175,7 +177,7 @@ class Sweep:
                          row.latency, edp, row.gap, row.cpu_seconds, row.reason))  # fmt: skip
         return DataTable(columns, rows)
 
-    def _all(self) -> list[Answer]:
+    def _all_answers(self) -> list[Answer]:
         self.run() if self._going is None else None
         return self.answers
 
@@ -192,17 +194,17 @@ class Sweep:
     def designs(self) -> list[DesignFigures]:
         """Designs on which every workload has a mapping, with their figures."""
         rows: dict[int, dict[str, RunRow]] = {}
-        known: dict[int, Design] = {}
-        for answer in self._all():
-            known[answer.design.number] = answer.design
+        by_number: dict[int, Design] = {}
+        for answer in self._all_answers():
+            by_number[answer.design.number] = answer.design
             rows.setdefault(answer.design.number, {})[answer.workload.label] = answer.row
-        found = []
+        figures = []
         for number in sorted(rows):
             costs = {label: (row.energy, row.latency) for label, row in rows[number].items() if row.found}
             if len(costs) == len(self.file.workloads):
-                area = self.area(known[number])
-                found.append(design_figures(known[number], area, costs, self.file.workloads))  # type: ignore[arg-type]
-        return found
+                area = self.area(by_number[number])
+                figures.append(design_figures(by_number[number], area, costs, self.file.workloads))  # type: ignore[arg-type]
+        return figures
 
     def front(self, *names: str) -> list[DesignFigures]:
         """Designs that no other dominates in these figures: energy, latency, edp, area."""
@@ -233,14 +235,18 @@ class Sweep:
         """The result of one run, as `fusiest.map` gives it: each of its mappings is evaluated on that design."""
         from fusiest.mapper import made_now, result_on
 
-        one, work = self._design(design), self._workload(workload)
-        answer = next((a for a in self._all() if a.design.number == one.number and a.workload is work), None)
+        on_design, work = self._design(design), self._workload(workload)
+        answer = next(
+            (a for a in self._all_answers() if a.design.number == on_design.number and a.workload is work), None
+        )
         if answer is None:
-            raise FusiestError(f"there is no answer for {work.label} on {one}")
+            raise FusiestError(f"there is no answer for {work.label} on {on_design}")
         document = self.store.document(answer.row) if answer.row.found else None
         if document is None:
-            raise FusiestError(f"there is no result for {work.label} on {one}: {answer.row.status} {answer.row.reason}")
-        spec = self.driver.chips.spec(one, work)
+            raise FusiestError(
+                f"there is no result for {work.label} on {on_design}: {answer.row.status} {answer.row.reason}"
+            )
+        spec = self.driver.chips.spec(on_design, work)
         return result_on(spec, document, made_now(spec))
 
     def _labels(self) -> list[str]:
@@ -259,7 +265,7 @@ class Sweep:
             return design
         if isinstance(design, int):
             return self.driver.designs.design(design)
-        fits = {a.design.number: a.design for a in self._all()
+        fits = {a.design.number: a.design for a in self._all_answers()
                 if all(a.design.values.get(name) == value for name, value in design.items())}  # fmt: skip
         if len(fits) != 1:
             raise FusiestError(f"{len(fits)} designs have {', '.join(f'{n}={v}' for n, v in design.items())}")
@@ -272,13 +278,13 @@ def sweep(file: str | Path | None = None, *, reuse: Reuse | None = None, **field
     How it is run are fields, too: `store`, `jobs`, `cluster`, `time_limit`, `memory_limit`, `retry`.
     It is lazy: iterate over it for answers as they come, or ask for `.table()`, `.front(…)`, `.best(…)`, `.result(…)`.
     """
-    how = {one.name: fields.pop(one.name) for one in dataclasses.fields(Running) if one.name in fields}
+    how = {option.name: fields.pop(option.name) for option in dataclasses.fields(Running) if option.name in fields}
     running = Running(**how, reuse=reuse or Reuse())
     if file is not None:
         best = fields.pop("best", None)
         if fields:
             raise SpecError(f"a sweep is given by a file or by fields, not both: {', '.join(fields)}")
-        asked = load_sweep(os.fspath(file))
-        want = wanted(best) if best is not None else asked.best
-        return Sweep(dataclasses.replace(asked, best=want), running)
+        sweep_file = load_sweep(os.fspath(file))
+        want = wanted(best) if best is not None else sweep_file.best
+        return Sweep(dataclasses.replace(sweep_file, best=want), running)
     return Sweep(make_sweep(fields), running)

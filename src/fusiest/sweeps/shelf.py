@@ -61,7 +61,7 @@ class Shelf:
     """The tables of a process's latest searches."""
 
     kept: OrderedDict[str, KeptTables] = field(default_factory=OrderedDict)
-    found: OrderedDict[str, tuple[LoopTree, ...]] = field(default_factory=OrderedDict)
+    mappings: OrderedDict[str, tuple[LoopTree, ...]] = field(default_factory=OrderedDict)
     """The best mappings of the latest searches of a family, by family: good ones to begin with on other designs of it."""
     fronts: OrderedDict[str, tuple[Spec, SizeFront]] = field(default_factory=OrderedDict)
     """What is best for smaller sizes of one memory, and the design that has the largest."""
@@ -77,12 +77,12 @@ class Shelf:
             return {}
         kept = self.kept[key]
         memories = _memories(spec, options)
-        own, theirs = memory_sizes(spec, memories), memory_sizes(kept.spec, memories)
-        if not all((theirs[name] >= own[name]).all() for name in own):
+        sizes, kept_sizes = memory_sizes(spec, memories), memory_sizes(kept.spec, memories)
+        if not all((kept_sizes[name] >= sizes[name]).all() for name in sizes):
             return {}
         self.kept.move_to_end(key)
-        found = {n: kept.fitting(n, own[n]) for n, table in kept.tables.items() if table.memories == memories}
-        return {name: table for name, table in found.items() if len(table)}  # a search says why there is nothing
+        fitting = {n: kept.fitting(n, sizes[n]) for n, table in kept.tables.items() if table.memories == memories}
+        return {name: table for name, table in fitting.items() if len(table)}  # a search says why there is nothing
 
     def keep(self, spec: Spec, options: Options, tables: Mapping[str, Table]) -> None:
         """The tables of a search, unless those of a larger design are there, or they are too large."""
@@ -100,14 +100,14 @@ class Shelf:
             return None
         larger, front = self.fronts[key]
         memories = _memories(spec, options)
-        own, theirs = (np.array(list(memory_sizes(one, memories).values())) for one in (spec, larger))
+        sizes, larger_sizes = (np.array(list(memory_sizes(design, memories).values())) for design in (spec, larger))
         watched = np.array([name == front.memory for name in memories])
-        smaller, size = (own[:, watched] <= theirs[:, watched]).all(), own[:, watched].min()
-        if not smaller or (own[:, watched] != size).any() or (own[:, ~watched] != theirs[:, ~watched]).any():
+        smaller, size = (sizes[:, watched] <= larger_sizes[:, watched]).all(), sizes[:, watched].min()
+        if not smaller or (sizes[:, watched] != size).any() or (sizes[:, ~watched] != larger_sizes[:, ~watched]).any():
             return None
-        found = from_front(spec, options, front, float(size))
-        self.passed = found is None
-        return found
+        result = from_front(spec, options, front, float(size))
+        self.passed = result is None
+        return result
 
     def keep_front(self, spec: Spec, options: Options, front: SizeFront | None) -> None:
         """What a search has found for smaller sizes."""
@@ -126,15 +126,15 @@ class Shelf:
 
     def start(self, family: str) -> tuple[LoopTree, ...]:
         """Mappings of other designs of a family: all of them are in the space that is searched, as far as they fit."""
-        return self.found.get(family, ())
+        return self.mappings.get(family, ())
 
     def keep_mappings(self, family: str, trees: Sequence[LoopTree]) -> None:
         """What a search has found, the latest first."""
-        known = dict.fromkeys((*trees, *self.start(family)))
-        self.found[family] = tuple(known)[:MOST_MAPPINGS]
-        self.found.move_to_end(family)
-        while len(self.found) > MOST_SETS:
-            self.found.popitem(last=False)
+        mappings = dict.fromkeys((*trees, *self.start(family)))
+        self.mappings[family] = tuple(mappings)[:MOST_MAPPINGS]
+        self.mappings.move_to_end(family)
+        while len(self.mappings) > MOST_SETS:
+            self.mappings.popitem(last=False)
 
     def expect(self, spec: Spec, options: Options, form: RunForm) -> None:
         """Take over the form of a spec that will be asked for."""
@@ -162,8 +162,8 @@ def table_key(spec: Spec, options: Options, form: RunForm | None = None) -> str 
 
 
 def _memories(spec: Spec, options: Options) -> tuple[str, ...]:
-    asked = asked_of(options)
-    return meeting_memories(spec, asked.usage, asked.ample(spec))
+    question = asked_of(options)
+    return meeting_memories(spec, question.usage, question.ample(spec))
 
 
 def _bytes(table: Table) -> int:

@@ -138,15 +138,15 @@ class Store:
     def get(self, run: str) -> RunRow | None:
         """A run by its hash."""
         with self._explained():
-            found = self.database.execute(f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE hash = ?", (run,)).fetchone()
-        return RunRow(*found) if found is not None else None
+            row = self.database.execute(f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE hash = ?", (run,)).fetchone()
+        return RunRow(*row) if row is not None else None
 
     def rows(self, family: str | None = None) -> Iterator[RunRow]:
         """All runs, or those of a family."""
         condition, values = ("WHERE family = ?", (family,)) if family is not None else ("ORDER BY hash", ())
         with self._explained():
-            found = self.database.execute(f"SELECT {', '.join(_COLUMNS)} FROM runs {condition}", values)
-        yield from (RunRow(*row) for row in found)
+            cursor = self.database.execute(f"SELECT {', '.join(_COLUMNS)} FROM runs {condition}", values)
+        yield from (RunRow(*row) for row in cursor)
 
     def put(self, row: RunRow, document: bytes | None = None) -> RunRow:
         """Keep a run: its result's file first, then its row. A proven result never gives way to one that is not."""
@@ -204,8 +204,8 @@ class Store:
     def requested(self, request: str) -> RunRow | None:
         """The run that answers a request: a spec that was made before from the same files and values."""
         with self._explained():
-            found = self.database.execute(_REQUESTED, (request,)).fetchone()
-        return RunRow(*found) if found is not None else None
+            row = self.database.execute(_REQUESTED, (request,)).fetchone()
+        return RunRow(*row) if row is not None else None
 
     def answer(self, requests: Iterable[tuple[str, str]]) -> None:
         """Remember which runs answer which requests."""
@@ -231,8 +231,8 @@ class Store:
     def said(self, sweep: str) -> dict[str, Any]:
         """How far a sweep was when it last said so."""
         with self._explained():
-            found = self.database.execute("SELECT state FROM sweeps WHERE sweep = ?", (sweep,)).fetchone()
-        return dict(json.loads(found[0])) if found is not None else {}
+            row = self.database.execute("SELECT state FROM sweeps WHERE sweep = ?", (sweep,)).fetchone()
+        return dict(json.loads(row[0])) if row is not None else {}
 
     # --- results ----------------------------------------------------------------------------------------------------
 
@@ -294,9 +294,9 @@ def packed(document: dict[str, object]) -> bytes:
 
 def packed_figures(figures: Sequence[float]) -> bytes:
     """The figures of a design, in a row of the table."""
-    return zlib.compress(json.dumps([repr(x) for x in figures]).encode())
+    return zlib.compress(json.dumps([repr(figure) for figure in figures]).encode())
 
 
 def unpacked_figures(data: bytes) -> tuple[float, ...]:
     """The figures of a design, from a row of the table."""
-    return tuple(float(x) for x in json.loads(zlib.decompress(data))) if data else ()
+    return tuple(float(text) for text in json.loads(zlib.decompress(data))) if data else ()

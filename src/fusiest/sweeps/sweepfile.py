@@ -170,25 +170,25 @@ def _conditions(node: YamlNode | None, what: str) -> tuple[str, ...]:
 
 
 def _options(fields: Mapping[str, YamlNode]) -> Options:
-    given: dict[str, Any] = {}
+    chosen: dict[str, Any] = {}
     if "objective" in fields:
         node = fields["objective"]
         texts = read_list(node, "objective", read_text) if isinstance(node, ListNode) else ()
-        given["objective"] = texts or tuple(part.strip() for part in read_text(node, "objective").split(","))
+        chosen["objective"] = texts or tuple(word.strip() for word in read_text(node, "objective").split(","))
     for name in ("orders", "exchange", "windows"):
         if name in fields:
-            given[name] = str(read_text(fields[name], name))
+            chosen[name] = str(read_text(fields[name], name))
     if "max_fused_loops" in fields:
         node = fields["max_fused_loops"]
         zero = isinstance(node, ScalarNode) and node.value == 0 and not isinstance(node.value, bool)
-        given["max_fused_loops"] = 0 if zero else read_int(node, "max_fused_loops")
+        chosen["max_fused_loops"] = 0 if zero else read_int(node, "max_fused_loops")
     if "max_fused_loops_per_variable" in fields:
         name = "max_fused_loops_per_variable"
-        given[name] = read_int(fields[name], name)
+        chosen[name] = read_int(fields[name], name)
     if "imperfect" in fields:
-        given["imperfect"] = read_bool(fields["imperfect"], "imperfect")
+        chosen["imperfect"] = read_bool(fields["imperfect"], "imperfect")
     try:
-        return Options(**given)
+        return Options(**chosen)
     except SpecError as error:
         place = next(
             (fields[n] for n in ("objective", "orders", "exchange", "windows") if n in fields and n in str(error)), None
@@ -200,17 +200,19 @@ def _workloads(node: YamlNode, files: _Anywhere | _InProject) -> tuple[SweptWork
     items = node.items if isinstance(node, ListNode) else (node,)
     if not items:
         raise SpecError("workloads: there is none", node.source)
-    found: list[SweptWorkload] = []
+    workloads: list[SweptWorkload] = []
     for item in items:
-        one = _workload(item, files)
-        taken = [w.label for w in found]
-        if one.label in taken:
+        workload = _workload(item, files)
+        labels = [w.label for w in workloads]
+        if workload.label in labels:
             if isinstance(item, MapNode) and any(key.value == "name" for key, _ in item.items):
-                raise SpecError(f"two workloads are named {one.label}", item.source)
-            number = next(n for n in range(2, len(taken) + 3) if f"{one.label}_{n}" not in taken)
-            one = SweptWorkload(f"{one.label}_{number}", one.file, one.defines, one.weight, one.n_instances)
-        found.append(one)
-    return tuple(found)
+                raise SpecError(f"two workloads are named {workload.label}", item.source)
+            number = next(n for n in range(2, len(labels) + 3) if f"{workload.label}_{n}" not in labels)
+            workload = SweptWorkload(
+                f"{workload.label}_{number}", workload.file, workload.defines, workload.weight, workload.n_instances
+            )
+        workloads.append(workload)
+    return tuple(workloads)
 
 
 def _workload(node: YamlNode, files: _Anywhere | _InProject) -> SweptWorkload:
@@ -243,20 +245,20 @@ def label_of(file: str) -> str:
     """
     name = os.path.basename(file)
     stem, suffix = os.path.splitext(name)
-    known = suffix in (".yaml", ".yml", ".json", *NETWORKS)
-    label = re.sub(r"\W", "_", stem if known else name, flags=re.ASCII)
+    is_known = suffix in (".yaml", ".yml", ".json", *NETWORKS)
+    label = re.sub(r"\W", "_", stem if is_known else name, flags=re.ASCII)
     return label if not label[:1].isdigit() else f"_{label}"
 
 
 def _defines(node: YamlNode) -> FrozenDict[str, Any]:
     if not isinstance(node, MapNode):
         raise SpecError(f"defines must be a table, but is {describe(node)}", node.source)
-    found: dict[str, Any] = {}
+    defines: dict[str, Any] = {}
     for key, value in node.items:
         if not isinstance(value, ScalarNode):
             raise SpecError(f"define {key.value} must be a number, true, false or text", value.source)
-        found[str(key.value)] = value.value
-    return FrozenDict(found)
+        defines[str(key.value)] = value.value
+    return FrozenDict(defines)
 
 
 def _weight(node: YamlNode) -> float:

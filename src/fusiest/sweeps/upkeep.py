@@ -23,27 +23,27 @@ _OLD_SECONDS = 3600.0
 def check_store(store: Store) -> list[str]:
     """What is wrong with a store, a line each."""
     with store._explained():
-        said = [str(row[0]) for row in store.database.execute("PRAGMA integrity_check")]
-    found = [f"table: {line}" for line in said if line != "ok"]
+        lines = [str(row[0]) for row in store.database.execute("PRAGMA integrity_check")]
+    complaints = [f"table: {line}" for line in lines if line != "ok"]
     for row in store.rows():
         if row.object and store.read(row.object) is None:
-            found.append(f"run {row.hash[:12]}: its result {row.object[:12]} is missing or damaged")
+            complaints.append(f"run {row.hash[:12]}: its result {row.object[:12]} is missing or damaged")
         if row.status == COVERED and store.get(row.source) is None:
-            found.append(f"run {row.hash[:12]}: covered by {row.source[:12]}, which is not here")
+            complaints.append(f"run {row.hash[:12]}: covered by {row.source[:12]}, which is not here")
         if row.status == DONE and not row.object:
-            found.append(f"run {row.hash[:12]}: done, but without a result")
-    return found
+            complaints.append(f"run {row.hash[:12]}: done, but without a result")
+    return complaints
 
 
 def collect_garbage(store: Store) -> tuple[int, int]:
     """Remove runs without their results, files that no run refers to, and failures. (runs, files) that are gone."""
-    gone = []
+    removed = []
     for row in store.rows():
         lost = (row.object and store.read(row.object) is None) or (row.source and store.get(row.source) is None)
         if lost or row.status not in (DONE, COVERED):
-            gone.append((row.hash,))
+            removed.append((row.hash,))
     with store._explained(), store.transaction():
-        store.database.executemany("DELETE FROM runs WHERE hash = ?", gone)
+        store.database.executemany("DELETE FROM runs WHERE hash = ?", removed)
         store.database.execute("DELETE FROM requests WHERE hash NOT IN (SELECT hash FROM runs)")
     used = {row.object for row in store.rows()}
     files = [store._path(name) for name in store.objects() if name not in used]
@@ -55,7 +55,7 @@ def collect_garbage(store: Store) -> tuple[int, int]:
             path.unlink()
     with contextlib.suppress(sqlite3.Error):
         store.database.execute("VACUUM")
-    return len(gone), len(files)
+    return len(removed), len(files)
 
 
 def merge_stores(target: Store, other: Store) -> int:
@@ -63,8 +63,8 @@ def merge_stores(target: Store, other: Store) -> int:
     count = 0
     # Runs that cover others come before those that they cover.
     for row in sorted(other.rows(), key=lambda row: bool(row.source)):
-        known = target.get(row.hash)
-        if known is not None and (known.status in (DONE, COVERED) or row.status not in (DONE, COVERED)):
+        present = target.get(row.hash)
+        if present is not None and (present.status in (DONE, COVERED) or row.status not in (DONE, COVERED)):
             continue
         data = other.read(row.object) if row.object else None
         if (row.object and data is None) or (row.source and target.get(row.source) is None):

@@ -61,12 +61,12 @@ def work(expected: str, packed: bytes) -> dict[str, Any]:
     try:
         if fingerprint() != expected:
             return asdict(Outcome(OTHER_VERSION, fingerprint()))
-        return asdict(_done(pickle.loads(packed)))
+        return asdict(_outcome(pickle.loads(packed)))
     except Exception as error:
         return asdict(Outcome("internal error", f"{type(error).__name__}: {error}"))
 
 
-def _done(errand: Errand) -> Outcome:
+def _outcome(errand: Errand) -> Outcome:
     hands = _hands(errand.limits)
     hands.submit(errand.key, errand.task)
     while True:
@@ -80,14 +80,14 @@ def _done(errand: Errand) -> Outcome:
 
 def _hands(limits: RunLimits) -> Children:
     """This thread's child: it stays for the next run with the same limits."""
-    known: tuple[RunLimits, Children] | None = getattr(_THREAD, "hands", None)
-    if known is not None and known[0] == limits:
-        return known[1]
-    if known is not None:
-        known[1].__exit__()
-    made = Children(1, limits.time, limits.memory or _share(), limits.function)
-    _THREAD.hands = limits, made
-    return made
+    previous: tuple[RunLimits, Children] | None = getattr(_THREAD, "hands", None)
+    if previous is not None and previous[0] == limits:
+        return previous[1]
+    if previous is not None:
+        previous[1].__exit__()
+    hands = Children(1, limits.time, limits.memory or _share(), limits.function)
+    _THREAD.hands = limits, hands
+    return hands
 
 
 def _share() -> int | None:
