@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, reject
 
+from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.mapper.mapper import NoMapping, map
 from fusiest.spec import architecture as arch
@@ -79,7 +80,12 @@ def mirrored(spec: Spec) -> Spec:
 @given(case=workload_cases())
 def test_fronts_of_related_specs(case: WorkloadCase) -> None:
     """Twice the energy: the front with twice the energy. Indices mirrored and moved: the same. More room: none worse."""
-    before = front(case.spec, case.orders)
+    try:
+        before = front(case.spec, case.orders)
+    except SpecError as error:  # a copy between tensors of different bits
+        if "not supported yet" not in str(error):
+            raise
+        reject()
     TALLY["compared"] += 1
     doubled = front(with_components(case.spec, twice_the_energy), case.orders)
     assert same_front(doubled, [(2 * energy, latency) for energy, latency in before])

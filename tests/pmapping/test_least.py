@@ -6,6 +6,7 @@ from hypothesis import given
 
 import fusiest
 from fusiest.pmapping import Asked, Table, explore, least_costs
+from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.proving import TALLY, cases, floors
 
@@ -36,6 +37,31 @@ def test_what_operands_and_one_pass_over_each_tensor_take_is_nearly_all() -> Non
     best = least_of(explore(spec, "Matmul0", Asked()))
     assert 0.75 * best[0] < energy <= best[0]
     assert 0.99 * best[1] < latency <= best[1]
+
+
+SUMMED_ACROSS_A_FANOUT = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, component_class: Dummy, size: inf, tensors: {keep: All},
+             actions: [{name: read, energy: 1}, {name: write, energy: 1}]}
+  - !Memory {name: GLB, component_class: Dummy, size: inf, tensors: {keep: Nothing}, spatial: [{name: X, fanout: 2}],
+             actions: [{name: read, energy: 1}, {name: write, energy: 1}]}
+  - !Toll {name: Link, component_class: Dummy, direction: up_and_down, tensors: {keep: All},
+           actions: [{name: read, energy: 1}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 1}]}
+workload:
+  rank_sizes: {M: 2, N: 2, K: 2}
+  bits_per_value: {All: 8}
+  einsums: ["Z[m, n] = A[m, k] * B[k, n]"]
+"""
+
+
+def test_a_toll_inside_a_fanout_is_paid_once() -> None:
+    """Both k at once: 8 operations; 8 operands of 8 bits each for A, B and into Z over the link; A and B from DRAM, Z there."""
+    spec = load_text(SUMMED_ACROSS_A_FANOUT)
+    best, _ = least_of(explore(spec, "Z", Asked()))
+    assert best == 8 + 3 * 64 + 2 * 64 + 32
+    assert least_costs(spec, "Z", Asked())[0] <= best
 
 
 def test_a_fanout_that_cannot_be_filled_counts_as_far_as_it_can_be() -> None:

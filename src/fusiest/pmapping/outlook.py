@@ -203,7 +203,7 @@ class Outlook:
             if tensor.output:
                 apart = np.minimum(iterations, math.prod(f.apart[:, t].max(initial=1.0) for f in crossing))
                 result[:, ENERGY] += criteria[:, columns.credit] * apart
-            price = self._price(prospect.outers, t, prospect.boundary)
+            price = self._price(prospect, t)
             if price:
                 shared = np.minimum(iterations, math.prod(f.shared[:, t].max(initial=1.0) for f in crossing))
                 result[:, ENERGY] += criteria[:, columns.traffic + t] / shared * price
@@ -223,12 +223,16 @@ class Outlook:
                 apart = fanout.apart[:, t] * math.prod(f.apart[:, t].max(initial=1.0) for f in other_fanouts)
                 energy += criteria[columns.credit] * apart
             shared = fanout.shared[:, t] * math.prod(f.shared[:, t].max(initial=1.0) for f in other_fanouts)
-            energy += criteria[columns.traffic + t] / shared * self._price(prospect.outers, t, prospect.boundary)
+            energy += criteria[columns.traffic + t] / shared * self._price(prospect, t)
         return energy
 
-    def _price(self, outers: Outers, tensor: int, boundary: int) -> float:
-        """The least energy for a value that is carried across fanouts to the next holder."""
-        sources = {self.steps.source(o, tensor, boundary, 0) for o in outers}
+    def _price(self, prospect: Prospect, tensor: int) -> float:
+        """The least energy for a value that is carried across fanouts to the next holder.
+
+        Only what stands outside of the next fanout: Tolls inside of it have been paid by what exchanges the value.
+        """
+        innermost = max(prospect.levels)
+        sources = {self.steps.source(o, tensor, innermost, 0) for o in prospect.outers}
         return min(self._fetch_price(tensor, source) for source in sources)
 
     def _fetch_price(self, tensor: int, source: HolderSource) -> float:
