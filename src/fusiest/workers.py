@@ -18,9 +18,22 @@ T = TypeVar("T")
 _LOOK_UP_SECONDS = 0.1
 
 
-def make_pool(count: int) -> ProcessPoolExecutor:
-    """Worker processes that know all that is loaded here, where the system can do that."""
-    return ProcessPoolExecutor(count, mp_context=_context(), initializer=_begin)
+_work: Callable[[Any], Any] | None = None
+"""What a worker does."""
+
+
+def make_pool(count: int, work: Callable[[Any], Any] | None = None) -> ProcessPoolExecutor:
+    """Worker processes that know all that is loaded here, where the system can do that.
+
+    `work`: what `work_on` does there. It is handed over once, with all that it has worked out, not with each argument.
+    """
+    return ProcessPoolExecutor(count, mp_context=_context(), initializer=_begin, initargs=(work,))
+
+
+def work_on(argument: object) -> Any:
+    """In a worker: what its pool was made for."""
+    assert _work is not None
+    return _work(argument)
 
 
 def _context() -> Any:
@@ -70,7 +83,9 @@ def end(pool: ProcessPoolExecutor) -> None:
         process.kill()
 
 
-def _begin() -> None:
+def _begin(work: Callable[[Any], Any] | None = None) -> None:
+    global _work  # noqa: PLW0603
+    _work = work
     interrupt.ignore()
     parent = multiprocessing.parent_process()
     if parent is not None:

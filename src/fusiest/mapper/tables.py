@@ -175,7 +175,7 @@ def _explore(
     while names:
         worth = processes > 1 and len(names) > 1 and time.perf_counter() - start > _WORTH_A_PROCESS_SECONDS
         if at_once or worth:
-            yield from _in_processes(workers.make_pool(min(processes, len(names))), explore, names)
+            yield from _in_processes(workers.make_pool(min(processes, len(names)), explore), explore, names)
             return
         name = names.pop()
         begin(name)
@@ -189,7 +189,8 @@ def _in_processes(
     missing = dict.fromkeys(names)
     try:
         with interrupt.deferred():  # workers are started here, and must not begin with an exception
-            futures = {pool.submit(explore, name): name for name in names}
+            futures: dict[concurrent.futures.Future[Table | None], str]
+            futures = {pool.submit(workers.work_on, name): name for name in names}
         for name, future in workers.in_order_of_completion(futures):
             table = future.result()
             del missing[name]

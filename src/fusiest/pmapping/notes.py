@@ -108,17 +108,24 @@ def spatial_notes(spec: Spec) -> tuple[str, ...]:
     return tuple(
         f"{einsum} on {component}: {count:,} choices of Spatial loops, which take time; min_usage: 1 leaves {left:,}"
         for component, (count, left, einsum) in worst.items()
-        if count >= _MANY_CHOICES and left * _FEWER <= count
+        if left * _FEWER <= count
     )
 
 
 def _choices(spec: Spec, path: Path) -> Iterator[tuple[str, int, int]]:
-    """Per component with a fanout, how many choices there are, and would be if as much as possible were used."""
+    """Per component with very many choices, how many there are, and would be if as much as possible were used."""
+    if all(d.min_usage >= 1 for c in path.components for d in c.dimensions):
+        return
+    constraints = constrained_variables(spec, path)
+    problem = make_problem(path, *constraints)
+    counts = {level: len(fanout) for level, fanout in fanouts(problem, best_usages(problem)).items()}
+    many = {level: count for level, count in counts.items() if count >= _MANY_CHOICES}
+    if not many:
+        return
     full = replace(path, components=tuple(
         replace(c, dimensions=tuple(replace(d, min_usage=1) for d in c.dimensions)) for c in path.components
     ))  # fmt: skip
-    constraints = constrained_variables(spec, path)
-    most, problem = make_problem(full, *constraints), make_problem(path, *constraints)
+    most = make_problem(full, *constraints)
     used = fanouts(most, best_usages(most))
-    for level, fanout in fanouts(problem, best_usages(problem)).items():
-        yield path.components[level].name, len(fanout), len(used[level])
+    for level, count in many.items():
+        yield path.components[level].name, count, len(used[level])
