@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fusiest.interrupt import OutOfTime
-from fusiest.joining import Switches, join_problem
 from fusiest.mapper.candidates import Candidate
 from fusiest.mapper.cutoffs import least_of_each, make_cutoffs
 from fusiest.mapper.progress import Step
 from fusiest.mapper.result import Stats, Stop
 from fusiest.mapper.search import Search
-from fusiest.mapper.tables import Explorer, asked_of
+from fusiest.mapper.tables import Explorer, asked_of, grouped
 from fusiest.objective import Least, Weights
 from fusiest.pmapping import Table
 
@@ -151,10 +150,7 @@ def looked_at(explorer: Explorer, tables: Mapping[str, Table]) -> list[Candidate
     if len(tables) < len(explorer.distinct):
         return []
     options = explorer.options
-    switches = Switches(options.grouping, options.consolidation)
-    problem = join_problem(explorer.spec, explorer.named(tables), options.finished, switches)
-    if options.usage is not None:
-        problem = problem.watching(options.usage)
+    problem = grouped(explorer.spec, options, explorer.named(tables))
     search = Search(problem, options, False, lambda step: None, Stats())
     search.look()
     explorer.say(Step("first look", search.best_words() or "there is no mapping"))

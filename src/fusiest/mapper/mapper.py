@@ -15,7 +15,7 @@ from fusiest import interrupt
 from fusiest.collector import collected_after, collector_paused
 from fusiest.errors import FusiestError, InvalidMapping, OutOfMemory, SpecError, did_you_mean
 from fusiest.interrupt import OutOfTime
-from fusiest.joining import JoinProblem, KnownCosts, Switches, join_problem, trace
+from fusiest.joining import JoinProblem, KnownCosts, trace
 from fusiest.looptree import LoopTree, Temporal
 from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, explore_alone, explore_in_time, looked_at
 from fusiest.mapper.candidates import Candidate, KnownMapping
@@ -29,7 +29,7 @@ from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.mapper.saved import einsum_order
 from fusiest.mapper.search import Proof, Search, judged
-from fusiest.mapper.tables import Explorer, asked_of, make_explorer
+from fusiest.mapper.tables import Explorer, asked_of, grouped, make_explorer
 from fusiest.mapper.window_bounds import usual_windows
 from fusiest.mapper.windowed import WindowSearches, best_of, with_windows, worth_windows
 from fusiest.model import evaluate, fused_sets
@@ -283,10 +283,15 @@ def traced(spec: Spec, search: Search) -> list[Mapping]:
                 assert candidate.mapping is not None
                 mappings.append(candidate.mapping)
                 continue
-            joins, costs = candidate.joins(), candidate.costs
-            tree, order = trace(candidate.problem, joins), tuple(pick.einsum for pick in joins)
-            mappings.append(checked_mapping(spec, order, tree, costs.energy, costs.latency, search.options.finished))
+            mappings.append(_traced(spec, candidate, search.options.finished))
     return sorted(mappings, key=lambda m: (m.energy, m.latency))
+
+
+def _traced(spec: Spec, candidate: Candidate, finished: bool) -> Mapping:
+    """What was joined as a LoopTree, evaluated by the model."""
+    joins, costs = candidate.joins(), candidate.costs
+    tree, order = trace(candidate.problem, joins), tuple(pick.einsum for pick in joins)
+    return checked_mapping(spec, order, tree, costs.energy, costs.latency, finished)
 
 
 def from_front(spec: Spec, options: Options, front: SizeFront, bits: float) -> Result | None:
@@ -295,10 +300,7 @@ def from_front(spec: Spec, options: Options, front: SizeFront, bits: float) -> R
     if candidate is None or front.stats is None:
         return None
     begin, cpu = time.perf_counter(), cpu_seconds()
-    joins, costs = candidate.joins(), candidate.costs
-    order = tuple(pick.einsum for pick in joins)
-    tree = trace(candidate.problem, joins)
-    mapping = checked_mapping(spec, order, tree, costs.energy, costs.latency, options.finished)
+    mapping = _traced(spec, candidate, options.finished)
     wall, used = time.perf_counter() - begin, cpu_seconds() - cpu
     stats = replace(front.stats, wall_seconds=wall, cpu_seconds=used, exploring_seconds=0.0)
     return Result(spec, options.objective, [mapping], True, 0.0, stats, None, options)
@@ -316,12 +318,6 @@ def _table_stats(spec: Spec, options: Options, tables: TypingMapping[str, Table]
         groups={name: len(table.groups) for name, table in tables.items()},
         orders=orders,
     )
-
-
-def grouped(spec: Spec, options: Options, tables: TypingMapping[str, Table]) -> JoinProblem:
-    """The tables, ready to be joined."""
-    problem = join_problem(spec, tables, options.finished, Switches(options.grouping, options.consolidation))
-    return problem.watching(options.usage) if options.usage is not None else problem
 
 
 def known_mappings(spec: Spec, options: Options, trees: Iterable[LoopTree]) -> Iterator[KnownMapping]:

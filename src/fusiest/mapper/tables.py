@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from fusiest import interrupt, workers
+from fusiest.joining import JoinProblem, Switches, join_problem
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import rss_bytes
@@ -136,6 +137,12 @@ class Explorer:
         at_once = limited or (many and processes > 1)
         hardest_first = sorted(names, key=lambda name: -weight(self.spec, name))
         return _explore(work, hardest_first, processes, self.executor, begin, at_once)
+
+
+def grouped(spec: Spec, options: Options, tables: Mapping[str, Table]) -> JoinProblem:
+    """The tables of all Einsums, ready to be joined."""
+    problem = join_problem(spec, tables, options.finished, Switches(options.grouping, options.consolidation))
+    return problem.watching(options.usage) if options.usage is not None else problem
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,7 @@ class _CopyNests(GeneralNests):
 
     def _reserve(self, terms: Terms) -> None:
         """In one memory both share the space of the larger; if one is exchanged, joining counts it."""
-        held = list(reservations(self.skeleton, self.slots, self.passed, self.search.footprints))
+        held = list(reservations(self.skeleton, self.slots, self._sinks, self.search.footprints))
         if self.in_one:
             exchanged = any(self.skeleton.is_exchanged(h) for _, h in self.backing.values())
             held = [] if exchanged else [max(held, key=lambda reservation: self._room(reservation[1]))]

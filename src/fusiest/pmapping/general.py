@@ -145,18 +145,23 @@ class GeneralNests:
         self.persistent = np.zeros(len(search.memories))
 
     def pieces(self) -> Iterator[tuple[Compatibility, Rows, Origin]]:
+        combined = self._combined()
+        if combined is not None:
+            yield from self._finished(*combined)
+
+    def _combined(self) -> tuple[Terms, dict[str, Chains], Partial] | None:
+        """All tiles that fit and matter, and what they are made of; None if there are none."""
         chains_factors = {v: self._chains(v) for v in self.variables}
         chains = {v: v_chains for v, (v_chains, _) in chains_factors.items()}
         if any(not len(v_chains) for v_chains in chains.values()):
-            return
+            return None
         terms = Terms(self.variables)
         self._charge(terms)
         self._reserve(terms)
         limited = limits(self.skeleton, chains, self.search.usages)
         factors = {v: v_factors for v, (_, v_factors) in chains_factors.items()}
         state = self._combiner(terms, chains, limited, factors).run()
-        if len(state):
-            yield from self._finished(terms, chains, state)
+        return (terms, chains, state) if len(state) else None
 
     def _charge(self, terms: Terms) -> None:
         Charges(self.skeleton, self.slots, self.search.busy, terms, self.search.footprints).add_all()
@@ -175,8 +180,12 @@ class GeneralNests:
     # --- space --------------------------------------------------------------------------------------------------------
 
     def _reserve(self, terms: Terms) -> None:
-        for place, holder, products in reservations(self.skeleton, self.slots, self.passed, self.search.footprints):
+        for place, holder, products in reservations(self.skeleton, self.slots, self._sinks, self.search.footprints):
             terms.add(products, dict.fromkeys(self._counted(place, holder), 1.0))
+
+    def _sinks(self, place: int, variable: str, slot: int) -> bool:
+        """Whether the reservation of the holder at a place sinks through a loop, which stands right below it."""
+        return self.slots[variable][slot].gap == place + 1 and variable in self.passed.get(place, ())
 
     def _counted(self, place: int, holder: HeldTensor) -> list[Hashable]:
         """Bits: in all per memory of limited size; per memory to track and boundary; and of shared holders apart."""
@@ -233,11 +242,9 @@ class GeneralNests:
         for limit, values in zip(limited, state.limited.T, strict=True):
             keep &= limit.met(values)
         fused = self._fused(chains, state)
-        if self.search.limits.loops is not None:
-            keep &= (
-                fused[:, [slot.gap <= self._innermost for _, slot in self.fused]].sum(axis=1)
-                <= self.search.limits.loops
-            )
+        if (most := self.search.limits.loops) is not None:
+            exchanging = [slot.gap <= self._innermost for _, slot in self.fused]
+            keep &= fused[:, exchanging].sum(axis=1) <= most
         for gap in range(1, self.last + 1):
             keep &= ~self._sunk(gap, fused)
         if self.search.usages is not None and len(self.search.usages) != 1:

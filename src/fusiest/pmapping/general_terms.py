@@ -235,23 +235,23 @@ class Charges:
 def reservations(
     skeleton: Skeleton,
     slots: Mapping[str, tuple[Slot, ...]],
-    passed: Mapping[int, frozenset[str]],
+    sinks: Callable[[int, str, int], bool],
     footprints: Footprints,
 ) -> Iterator[tuple[int, HeldTensor, list[Product]]]:
     """Per holder: its place (-1 on top) and the bits that it reserves.
 
-    `passed`: per place, the variables whose loop right below the holder its reservation sinks through.
+    `sinks`: whether the reservation of the holder at a place sinks through the loop over a variable in a slot of this number.
     """
     info = skeleton.path.einsum
     for place, holder in skeleton.everywhere:
         name = skeleton.nest.names[holder.tensor]
 
-        def counts(v: str, slot: Slot, place: int = place, holder: HeldTensor = holder) -> bool:
+        def counts(v: str, i: int, slot: Slot, place: int = place, holder: HeldTensor = holder) -> bool:
             if slot.dimension is not None:
                 return skeleton.dimensions[slot.dimension][0] <= holder.memory
-            return slot.gap <= place or (slot.gap == place + 1 and v in passed.get(place, ()))
+            return slot.gap <= place or sinks(place, v, i)
 
-        which = tuple(tuple(i for i, slot in enumerate(v_slots) if counts(v, slot)) for v, v_slots in slots.items())
+        which = tuple(tuple(i for i, slot in enumerate(v_slots) if counts(v, i, slot)) for v, v_slots in slots.items())
         bits = float(skeleton.path.components[holder.memory].bits_per_value[name])
         if skeleton.is_backing(holder) and name in info.persistent:
             bits *= info.n_instances

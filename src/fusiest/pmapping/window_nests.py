@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fusiest.looptree import Compute, Node, Temporal, Tiling
 from fusiest.pmapping.explore import leakage, paths
-from fusiest.pmapping.general import GeneralNests, GeneralSearch, Reserved, Total
+from fusiest.pmapping.general import GeneralNests, GeneralSearch, Reserved
 from fusiest.pmapping.general_chains import COUNTED, Chains, allowed_chains, make_chains, spread_chains, tile_options
-from fusiest.pmapping.general_limits import limits
 from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.general_origin import GeneralOrigin
-from fusiest.pmapping.general_terms import TermFactor, Terms
+from fusiest.pmapping.general_terms import TermFactor
 from fusiest.pmapping.nest import HeldTensor, Nest, Rules
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import Placement, placements
@@ -261,18 +259,10 @@ class WindowNests(GeneralNests):
 
     def rows(self) -> Iterator[tuple[WindowOrigin, Floats]]:
         """Rows that nothing is better than: energy, latency, bits above each loop, and all."""
-        chains_factors = {v: self._chains(v) for v in self.variables}
-        chains = {v: v_chains for v, (v_chains, _) in chains_factors.items()}
-        if any(not len(v_chains) for v_chains in chains.values()):
+        combined = self._combined()
+        if combined is None:
             return
-        terms = Terms(self.variables)
-        self._charge(terms)
-        self._reserve(terms)
-        factors = {v: v_factors for v, (_, v_factors) in chains_factors.items()}
-        limited = limits(self.skeleton, chains, self.search.usages)
-        state = self._combiner(terms, chains, limited, factors).run()
-        if not len(state):
-            return
+        terms, chains, state = combined
         values = state.products @ terms.matrix()
         energy, latency = self._energy_latency(terms, values, state)
         bits = np.zeros((len(values), len(self.gaps_of_loops) + 1))
@@ -296,29 +286,16 @@ class WindowNests(GeneralNests):
             self.search.chains[key] = chains, {}
         return self.search.chains[key]
 
-    def _reserve(self, terms: Terms) -> None:
-        components, memory = self.search.path.components, self.search.memories[0]
-        for place, holder in enumerate(self.skeleton.holders):
-            through = self.through[place]
+    def _sinks(self, place: int, variable: str, slot: int) -> bool:
+        return (variable, slot) in self.through.get(place, ())
 
-            def counts(v: str, i: int, slot: Slot, place: int = place, holder: HeldTensor = holder) -> bool:
-                if slot.dimension is not None:
-                    return self.skeleton.dimensions[slot.dimension][0] <= holder.memory
-                return slot.gap <= place or (v, i) in self.through[place]
+    def _counted(self, place: int, holder: HeldTensor) -> list[Hashable]:
+        """What stands on top is off chip, or exchanged: whoever asks counts it."""
+        return super()._counted(place, holder) if place >= 0 else []
 
-            which = tuple(
-                tuple(i for i, slot in enumerate(v_slots) if counts(v, i, slot)) for v, v_slots in self.slots.items()
-            )
-            name = self.search.nest.names[holder.tensor]
-            bits = float(components[holder.memory].bits_per_value[name])
-            products = [(n * bits, key) for n, key in self.search.footprints.products(holder.tensor, which)]
-            weights: dict[object, float] = {}
-            if math.isfinite(components[holder.memory].size):
-                weights[Total(holder.memory)] = 1.0
-            if holder.memory == memory:
-                above = sum(gap <= place for gap in self.gaps_of_loops) + len(through)
-                weights[Reserved(memory, (min(above, len(self.gaps_of_loops)), 0))] = 1.0
-            terms.add(products, weights)
+    def _account(self, place: int, holder: HeldTensor) -> Reserved:
+        above = sum(gap <= place for gap in self.gaps_of_loops) + len(self.through[place])
+        return Reserved(holder.memory, (min(above, len(self.gaps_of_loops)), 0))
 
 
 @dataclass(frozen=True)
