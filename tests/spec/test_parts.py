@@ -51,6 +51,18 @@ def test_a_part_may_be_one_index() -> None:
     assert info.einsums["B"].shared_out["T"] == ("S", 2)
 
 
+def test_a_part_may_be_written_backwards() -> None:
+    info = spec_of(FIRST, '{name: B, einsum: "T[m, C: 5 - c2] = X[m, d] * W2[d, c2]"}', READER).info
+    assert info.einsums["B"].shared_out["T"] == ("C", 6)
+    with pytest.raises(fusiest.SpecError, match="indices 3 to 3 of rank C are written twice"):
+        spec_of(FIRST, '{name: B, einsum: "T[m, C: 4 - c2] = X[m, d] * W2[d, c2]"}').info  # noqa: B018
+
+
+def test_the_step_of_a_single_index_does_not_matter() -> None:
+    once = '{name: B, einsum: "T[m, C: 2*c2 + 4] = X[m, d] * W2[d, c2]", iteration_space_shape: {c2: 0 <= c2 < 1}}'
+    assert spec_of(FIRST, once).info.einsums["A"].shared_out["T"] == ("C", 5)
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

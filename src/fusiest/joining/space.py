@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fusiest.errors import SpecError
 from fusiest.joining.compatibility import EinsumView
 from fusiest.joining.holders import HolderPlace, HolderUser, Ledger
 from fusiest.joining.joints import PERSISTENT, Exchanged, Joint
@@ -35,7 +36,31 @@ def make_charges(spec: Spec, memories: tuple[str, ...]) -> TensorCharges:
                 if component.name in memories:
                     bits.update({(component.name, t): n for t, n in component.bits_per_value.items()})
     extents = {t: tuple(_extents(spec, user, t) for user in users) for t, users in spec.info.users.items()}
-    return TensorCharges(spec.info, memories, bits, extents)
+    return TensorCharges(spec.info, memories, bits, extents, _kept(spec, bits))
+
+
+def _kept(spec: Spec, bits: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+    """Of persistent tensors that only one copy Einsum uses, which are in the outermost memory: the copy's other tensor, if it is
+    there, lies in the same space."""
+    kept: dict[tuple[str, str], float] = {}
+    outermost = bind(spec, next(iter(spec.info.einsums)), computes(spec.require_arch())[0]).components[0].name
+    for info in (info for info in spec.info.einsums.values() if info.is_copy_operation):
+        for alone in info.persistent - spec.info.shared:
+            if (outermost, alone) in bits:
+                elements = math.prod(_extents(spec, info.name, alone).values()) * info.n_instances
+                (other,) = info.accesses.keys() - {alone}
+                if (outermost, other) in kept:
+                    raise _several_copies(other)
+                kept[outermost, other] = elements * bits[outermost, alone]
+    return kept
+
+
+def _several_copies(tensor: str) -> SpecError:
+    return SpecError(
+        f"tensor {tensor} has several copies, one of them persistent and used by a copy Einsum alone, which may lie in one memory: "
+        "not supported yet",
+        tensor,
+    )
 
 
 def _extents(spec: Spec, einsum: str, tensor: str) -> dict[str, int]:
@@ -57,6 +82,8 @@ class TensorCharges:
     """Per value, by (memory, tensor)."""
     extents: Mapping[str, tuple[Mapping[str, int], ...]]
     """Of a tensor, for each of its users: how many elements it touches per rank."""
+    kept: Mapping[tuple[str, str], float]
+    """By memory and tensor, bits that are taken throughout in which it can lie: those of a persistent copy or source of it."""
 
     def alone(self, einsum: str, compatibility: Compatibility, rows: Rows) -> Floats:
         """Bits that pmappings of an Einsum need in each memory at least, with whatever they are joined (rows × memories).
@@ -92,9 +119,14 @@ class TensorCharges:
                 groups.setdefault(group, []).append(e)
         for members in groups.values():
             new = min((e for e in members if not e.charged), key=lambda e: e.zones)  # a persistent one stays longest
-            bits = np.max([self._exchanged_bits(e, rows) for e in members], axis=0)
-            before = [self._exchanged_bits(e, rows) for e in members if e.charged]
-            yield Charge(accounts.of(new.memory), new.zones, bits - np.max(before, axis=0) if before else bits)
+            kept = [(self.kept[e.memory, e.tensor], e.tensor) for e in members if (e.memory, e.tensor) in self.kept]
+            if kept and len(members) > 1:
+                raise _several_copies(kept[0][1])
+            before = np.full(len(rows), kept[0][0] if kept else 0.0)
+            for e in members:
+                before = np.maximum(before, self._exchanged_bits(e, rows)) if e.charged else before
+            bits = np.max([before, *(self._exchanged_bits(e, rows) for e in members)], axis=0)
+            yield Charge(accounts.of(new.memory), new.zones, bits - before)
 
     def _exchanged_bits(self, e: Exchanged, rows: Rows) -> Floats:
         """Of a tensor's tile that is exchanged, in each row: the largest of all users', where they are not stepped alike."""

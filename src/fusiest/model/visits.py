@@ -60,8 +60,5 @@ def footprint(access: Access, extents: Mapping[str, int]) -> int:
 
 
 def elements(access: Access, extents: Mapping[str, int]) -> int:
-    """Elements that are touched one by one in a tile of these extents: gaps of a stride do not count, but those that indices
-    of several variables leave do."""
-    alone = (affine.variables if len(affine.variables) == 1 else () for affine in access.ranks.values())
-    lengths = (affine.length(extents) for affine in access.ranks.values())
-    return math.prod(extents[single[0]] if single else length for single, length in zip(alone, lengths, strict=True))
+    """Elements that are touched one by one in a tile of these extents: gaps do not count."""
+    return math.prod(affine.positions(extents) for affine in access.ranks.values())

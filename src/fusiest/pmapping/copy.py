@@ -6,7 +6,6 @@ element is read once and written once; within one memory nothing is, and both te
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -78,14 +77,6 @@ def _check(nest: Nest, placement: Placement) -> None:
                 "fanout, as is every memory: not supported yet"
             )
     if len(set(backing.values())) == 1:
-        alone = next((t for t in backing if t in path.einsum.persistent and t not in nest.shared), None)
-        limited = math.isfinite(path.components[next(iter(backing.values()))].size)
-        if alone is not None and limited and any(t in nest.shared for t in backing):
-            raise SpecError(
-                f"copy Einsum {path.einsum.name}: persistent tensor {alone}, which no other Einsum uses, may share its space in "
-                f"{path.components[backing[alone]].name} with a copy that others use: not supported yet",
-                alone,
-            )
         bits = path.components[next(iter(backing.values()))].bits_per_value
         if len({bits[tensor] for tensor in backing}) > 1:
             raise SpecError(
@@ -186,11 +177,13 @@ class _CopyNests(GeneralNests):
         return (energy + self._watts(state) * latency) * info.n_instances, latency * info.n_instances
 
     def _reserve(self, terms: Terms) -> None:
-        """In one memory both share the space of the larger; if one is exchanged, joining counts it."""
+        """In one memory both share the space of the larger; if one is exchanged, joining counts it, beyond what the other takes if
+        that is persistent."""
         held = list(reservations(self.skeleton, self.slots, self._sinks, self.search.footprints))
         if self.in_one:
             exchanged = any(self.skeleton.is_exchanged(h) for _, h in self.backing.values())
-            held = [] if exchanged else [max(held, key=lambda reservation: self._room(reservation[1]))]
+            persistent = [r for r in held if not self.skeleton.is_exchanged(r[1]) and self._room(r[1])[0]]
+            held = persistent if exchanged else [max(held, key=lambda reservation: self._room(reservation[1]))]
         for place, holder, products in held:
             terms.add(products, dict.fromkeys(self._counted(place, holder), 1.0))
 

@@ -39,7 +39,7 @@ def factor_values(chains: Chains, factor: TermFactor) -> Floats:
         return (1 + a * extra if kind == "box" else extra).astype(np.float64)
     count, extent = chains.visits(which)
     values = {
-        "tiles": count, "box": count + a * (extent - count), "extra": extent - count, "cover": extent, "beyond": extent - 1
+        "tiles": count, "box": count + a * (extent - count), "extra": extent - count, "cover": extent
     }  # fmt: skip
     return values[kind].astype(np.float64)
 
@@ -112,15 +112,18 @@ class Footprints:
             return ONE if whole or isinstance(which[v], tuple) else ("tiles", which[v], 0)
 
         products: list[tuple[float, dict[str, TermFactor]]] = [(1.0, {v: tiles(v) for v in self.variables})]
-        for affine in self.nest.path.einsum.accesses[self.nest.names[tensor]].ranks.values():
+        info = self.nest.path.einsum
+        for affine in info.accesses[self.nest.names[tensor]].ranks.values():
             rank = {v: abs(a) for v, a in affine.coefficients.items()}
             options: list[tuple[float, dict[str, TermFactor]]] = [(1.0, {})]
             if len(rank) == 1:
                 options = [
                     (1.0, {v: ("cover", which[v], 0) if whole else ("box", which[v], a) for v, a in rank.items()})
                 ]
+            elif whole:  # no loop over one of several variables stands above a backing holder: all of each is there
+                options = [(float(affine.positions(info.bounds)), {})]
             else:
-                options += [(float(a), {v: ("beyond" if whole else "extra", which[v], 0)}) for v, a in rank.items()]
+                options += [(float(a), {v: ("extra", which[v], 0)}) for v, a in rank.items()]
             products = [(m * n, {**factors, **more}) for m, factors in products for n, more in options]
         return [(times, tuple(factors[v] for v in self.variables)) for times, factors in products]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,6 +14,7 @@ from fusiest.frozen import FrozenDict
 from fusiest.spec.expressions import parse_expression
 
 MAX_CONSTANT = 2**62
+MAX_POSITIONS = 2**27
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,31 @@ class Affine:
         6
         """
         return 1 + sum(abs(a) * (extents[v] - 1) for v, a in self.coefficients.items())
+
+    def positions(self, extents: Mapping[str, int]) -> int:
+        """How many different positions it has over a box of these extents: `length` without the gaps.
+
+        Two indices meet, as a·x + b·y = a·(x + b) + b·(y − a) for coprime a and b: where both are in the box, one is left out.
+
+        >>> [Affine.parse(index).positions({"p": 3, "r": 2, "s": 2}) for index in ("3*p", "2*p + r", "3*p + r", "4*p + 2*r + s")]
+        [3, 6, 6, 12]
+        """
+        steps = [(abs(a), extents[v]) for v, a in self.coefficients.items() if extents[v] > 1]
+        if len(steps) < 2:
+            return math.prod(n for _, n in steps)
+        if len(steps) == 2:
+            (a, n), (b, m) = steps
+            common = math.gcd(a, b)
+            return n * m - max(0, n - b // common) * max(0, m - a // common)
+        if self.length(extents) > MAX_POSITIONS:
+            raise SpecError(f"'{self}' has too many positions to count those that are used")
+        used = 1  # bit by bit
+        for a, n in steps:
+            count = 1
+            while count < n:
+                more = min(count, n - count)
+                used, count = used | used << a * more, count + more
+        return used.bit_count()
 
     def __str__(self) -> str:
         terms = [(a, v if abs(a) == 1 else f"{abs(a)}*{v}") for v, a in self.coefficients.items()]

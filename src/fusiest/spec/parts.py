@@ -27,17 +27,19 @@ class Written(NamedTuple):
 
 
 def written(einsum: str, tensor: str, ranks: Mapping[str, Affine], bounds: Mapping[str, int]) -> Written:
-    """The ranges of an access whose variables count from 0."""
+    """The ranges of an access whose variables count from 0: `c + 64` upwards, `63 - c` downwards."""
+    ranges = {}
     for rank, affine in ranks.items():
-        if any(coefficient != 1 for coefficient in affine.coefficients.values()):
+        steps = [(a, bounds[v]) for v, a in affine.coefficients.items() if bounds[v] > 1]
+        if any(abs(a) != 1 for a, _ in steps):
             raise SpecError(
                 f"tensor {tensor} is made by several Einsums, and {einsum} writes {rank}: {affine}; it must write a range "
                 "without gaps",
                 tensor,
             )
-    return Written(
-        einsum, {rank: (a.constant, bounds[a.variables[0]] if a.variables else 1) for rank, a in ranks.items()}
-    )
+        start = affine.constant + sum(a * (bound - 1) for a, bound in steps if a < 0)
+        ranges[rank] = start, 1 + sum(bound - 1 for _, bound in steps)
+    return Written(einsum, ranges)
 
 
 def shared_out(tensor: str, makers: Sequence[Written], sizes: Mapping[str, int]) -> SharedOut:
