@@ -51,7 +51,7 @@ MUTANTS = (
     Mutant("joining/fits.py", " or not keeps_behind(self.view.info, tensor, v.variable, step)", "", _JOINTS),
     Mutant("joining/fits.py", "boundary.get(b.tensor, self.open_boundaries[b.zones]) ==", "self.open_boundaries[b.zones] ==", _JOINTS),
     Mutant("joining/space.py", "-self._largest(s.unsunk, s.place, rows)", "0 * self._largest(s.unsunk, s.place, rows)", _SPACE),
-    Mutant("joining/space.py", "bits - np.max(before, axis=0) if before else bits", "bits", _SPACE),
+    Mutant("joining/space.py", "bits - before)", "bits)", _SPACE),
     Mutant("joining/space.py", "np.maximum(self._largest((h.user,), h.place, rows) - before, 0.0)",
            "self._largest((h.user,), h.place, rows)", _SPACE),
     Mutant("joining/holders.py", "most[1, :, number] = np.maximum(most[1, :, number], total[:, i])",
