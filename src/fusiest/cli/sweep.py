@@ -228,10 +228,8 @@ def _deliver(sweep: Sweep, table: str | None, report: str | None, most: int | No
         designs = sweep.designs()
         with deliveries.delivery():
             present(sweep_parts(sweep.counts, sweep.answers, designs, sweep.best(), sweep.wanted.words))
-            if names := sweep.without_windows():
-                echo(
-                    f"{', '.join(names)}: without windows, as fusiest map --windows none; see windows in the sweep file"
-                )
+            if words := sweep.without_windows():
+                echo(words)
         if table is not None:
             with deliveries.delivery(table):
                 _write_table(sweep, table)

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from fusiest.mapper.stack_nests import LayerNest
     from fusiest.mapper.stack_plans import StackPlan, features, image_variables, plans_of_stack
     from fusiest.mapper.tables import asked_of, explore_all
-    from fusiest.mapper.window_bounds import usual_windows
-    from fusiest.mapper.window_plans import has_halos
+    from fusiest.mapper.window_bounds import can_be_bounded, usual_windows
+    from fusiest.mapper.window_plans import LONGEST_WORKLOAD, has_halos, is_too_long
+    from fusiest.mapper.windowed import worth_windows
 
 __all__ = [
     "GIVEN",
+    "LONGEST_WORKLOAD",
     "Improvement",
     "LayerNest",
     "Mapping",
@@ -40,6 +42,7 @@ __all__ = [
     "Step",
     "Stop",
     "asked_of",
+    "can_be_bounded",
     "checked_mapping",
     "cpu_seconds",
     "evaluation_json",
@@ -49,6 +52,7 @@ __all__ = [
     "given_mapping",
     "has_halos",
     "image_variables",
+    "is_too_long",
     "json_text",
     "load_any",
     "load_best",
@@ -63,6 +67,7 @@ __all__ = [
     "spec_and_hash",
     "stack_tree",
     "usual_windows",
+    "worth_windows",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -82,6 +87,7 @@ if not TYPE_CHECKING:
         stack_nests="LayerNest",
         stack_plans="StackPlan features image_variables plans_of_stack",
         tables="asked_of explore_all",
-        window_bounds="usual_windows",
-        window_plans="has_halos",
+        window_bounds="can_be_bounded usual_windows",
+        window_plans="LONGEST_WORKLOAD has_halos is_too_long",
+        windowed="worth_windows",
     )

@@ -139,18 +139,20 @@ def _refused(task: SweepTask, error: FusiestError) -> Outcome:
 
 
 def _search(task: SearchTask) -> Outcome:
-    from fusiest.mapper import SizeFront, result_json, run
+    from fusiest.mapper import SizeFront, result_json, run, worth_windows
     from fusiest.sweeps.shelf import Shelf, own_shelf
     from fusiest.sweeps.store import packed
 
     shelf = own_shelf() if task.family else Shelf()
     if task.form is not None:
         shelf.expect(task.spec, task.options, task.form)
-    result = shelf.result(task.spec, task.options)
+    windows = worth_windows(task.spec, task.options)  # of what others have found, tables alone change no answer then
+    result = shelf.result(task.spec, task.options) if not windows else None
     if result is None:
-        tables, front = shelf.tables(task.spec, task.options), SizeFront(task.watch) if task.watch else None
+        tables = shelf.tables(task.spec, task.options)
+        front = SizeFront(task.watch) if task.watch and not windows else None
         try:
-            start = () if shelf.passed else shelf.start(task.family)
+            start = () if shelf.passed or windows else shelf.start(task.family)
             result = run(task.spec, task.options, tables=tables, start=start, front=front)
         except (MemoryError, OutOfMemory):
             if not shelf.kept:

@@ -116,11 +116,13 @@ def _chosen(options: Options) -> dict[str, object]:
     return {name: getattr(options, name) for name in CHANGING}
 
 
-def options_digest(options: Options) -> str:
+def options_digest(options: Options, usual_windows: bool) -> str:
     """A hash of what makes a spec's answer, besides the spec: options, and the version that reads files and answers."""
     from fusiest import __version__
 
-    return _sha([ANSWER, __version__, plain({**_chosen(options), "windows": options.windows})])
+    return _sha(
+        [ANSWER, __version__, plain({**_chosen(options), "windows": "usual" if usual_windows else options.windows})]
+    )
 
 
 def _sha(value: object) -> str:

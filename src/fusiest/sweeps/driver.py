@@ -16,7 +16,7 @@ from fusiest.errors import SpecError
 from fusiest.mapper import Options
 from fusiest.sweeps.answers import Answer, Counts, Reuse
 from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask, SweepTask
-from fusiest.sweeps.bounds import LeastCosts, least_costs, optimal_costs
+from fusiest.sweeps.bounds import LeastCosts, optimal_costs
 from fusiest.sweeps.canonical import RunForm, options_digest, run_form
 from fusiest.sweeps.chips import Chips
 from fusiest.sweeps.covering import Proofs, in_order
@@ -25,6 +25,7 @@ from fusiest.sweeps.prospects import Prospects
 from fusiest.sweeps.pruning import Pruner
 from fusiest.sweeps.store import COVERED, DONE, RunRow, Store, packed, packed_figures, unpacked_figures
 from fusiest.sweeps.sweepfile import SweepFile, SweptWorkload
+from fusiest.sweeps.windowing import least_of_run, run_options
 
 _LOOK_UP_SECONDS = 0.5
 _SAY_SECONDS = 2.0
@@ -57,6 +58,7 @@ class Plan:
 
     askers: dict[str, list[tuple[int, SweptWorkload]]] = field(default_factory=dict)
     forms: dict[str, RunForm] = field(default_factory=dict)
+    options: dict[str, Options] = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
     least: dict[str, LeastCosts] = field(default_factory=dict)
     """What each run takes at least, if bounds are of use."""
@@ -78,7 +80,7 @@ class Driver:
         """`options`: the sweep's, with a time limit per run. `retry`: do runs again that failed."""
         self.sweep, self.store, self.retry, self.reuse = sweep, store, retry, reuse or Reuse()
         self.options = dataclasses.replace(options or sweep.options, jobs=1)
-        self._options_digest = options_digest(self.options)
+        self._options_digest = options_digest(self.options, sweep.usual_windows)
         self.chips = Chips(sweep)
         self.designs = Designs(sweep, self.chips.area)
         self.counts, self.out, self.plan, self.proofs = Counts(), RuledOut(), Plan(), Proofs()
@@ -117,7 +119,8 @@ class Driver:
             return self._answer(design, workload, row, "known")
         try:
             spec = self.chips.spec(design, workload)
-            form = run_form(spec, self.options)
+            options = run_options(spec, self.options, self.sweep.usual_windows)
+            form = run_form(spec, options)
         except SpecError as error:
             row = RunRow("", "", "bad design", str(error), cpu_seconds=0.0)
             return self._answer(design, workload, row, "failed")
@@ -127,10 +130,10 @@ class Driver:
         if row is not None and self._counts_as_known(row):
             return self._answer(design, workload, row, "known")
         self.plan.askers.setdefault(form.hash, []).append((design.number, workload))
-        self.plan.forms[form.hash] = form
+        self.plan.forms[form.hash], self.plan.options[form.hash] = form, options
         if self.prospects is not None:
             if form.hash not in self.plan.least:
-                self.plan.least[form.hash] = least_costs(spec)
+                self.plan.least[form.hash] = least_of_run(spec, options)
             self.prospects.expect(design, workload, self.plan.least[form.hash])
             self.plan.keys[design.number, workload.label] = form.hash
         return None
@@ -286,21 +289,21 @@ class Driver:
     def _begin(self, key: str, hands: Hands, waiting: dict[str, list[str]]) -> None:
         """Try the next proof that may cover this run, or search."""
         number, workload = self.plan.askers[key][0]
-        spec = self.chips.packed(self.designs.design(number), workload)
+        spec, options = self.chips.packed(self.designs.design(number), workload), self.plan.options[key]
         while self.trying[key]:
             row = self.store.get(self.trying[key][0].hash)
             document = self.store.document(row) if row is not None else None
             if document is not None:
-                hands.submit(key, CoverTask(spec, self.options, document))
+                hands.submit(key, CoverTask(spec, options, document))
                 return
             self.trying[key].pop(0)
         form = self.plan.forms[key]
         if not self.reuse.tables:
-            hands.submit(key, SearchTask(spec, self.options))
+            hands.submit(key, SearchTask(spec, options))
             return
         others = [self.plan.forms[other] for other in waiting.get(form.family, ())[:_AHEAD]]
         watch = form.size_to_watch(others) if self.prospects is None else ""
-        hands.submit(key, SearchTask(spec, self.options, form.family, watch, form))
+        hands.submit(key, SearchTask(spec, options, form.family, watch, form))
 
     def _finished(self, key: str, outcome: Outcome, hands: Hands, waiting: dict[str, list[str]]) -> Iterator[Answer]:
         self.counts.cpu_seconds += outcome.cpu_seconds

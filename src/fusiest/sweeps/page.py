@@ -59,7 +59,11 @@ def sweep_data(sweep: Sweep, title: str) -> dict[str, Any]:
         "note": f"{want.words}; {sweep.counts}",
         "version": __version__,
         "parameters": names,
-        "facts": [["Designs", f"{len(ranked):,} with a mapping of every workload"], ["Asked for", want.words]],
+        "facts": [
+            ["Designs", f"{len(ranked):,} with a mapping of every workload"],
+            ["Asked for", want.words],
+            *([["Windows", words]] if (words := sweep.without_windows()) else []),
+        ],
         "best": [_row(figures, names) for figures in best[:MOST_ROWS]],
         "workloads": _workloads(sweep, ranked, names),
         "designs": [_row(figures, names) for figures in ranked[:MOST_ROWS]],

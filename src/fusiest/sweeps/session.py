@@ -12,7 +12,7 @@ from typing import Any
 from fusiest import interrupt
 from fusiest.errors import FusiestError, SpecError, did_you_mean
 from fusiest.frames import DataTable
-from fusiest.mapper import Result
+from fusiest.mapper import LONGEST_WORKLOAD, Result
 from fusiest.sweeps.answers import Answer, Counts, Reuse
 from fusiest.sweeps.children import Children
 from fusiest.sweeps.cluster import ClusterHands
@@ -23,6 +23,7 @@ from fusiest.sweeps.guided import run_guided
 from fusiest.sweeps.parameters import Figure
 from fusiest.sweeps.store import RunRow, Store
 from fusiest.sweeps.sweepfile import SweepFile, SweptWorkload, Wanted, load_sweep, make_sweep, wanted
+from fusiest.sweeps.windowing import run_options, windows_of
 from fusiest.sweeps.workers import RunLimits
 
 
@@ -163,7 +164,7 @@ class Sweep:
     def table(self) -> DataTable:
         """A row per design and workload: parameters, area, what became of it, and its costs."""
         names = self.driver.designs.grid.names
-        columns = ("design", *names, "area", "workload", "how", "status", "energy", "latency", "edp", "gap",
+        columns = ("design", *names, "area", "workload", "how", "status", "energy", "latency", "edp", "gap", "windows",
                    "cpu_seconds", "reason")  # fmt: skip
         rows = []
         for answer in sorted(
@@ -172,9 +173,10 @@ class Sweep:
             row = answer.row
             edp = row.energy * row.latency if row.energy is not None and row.latency is not None else None
             area = float(self.area(answer.design)) if row.family else None
+            windows = self.windows(answer.design, answer.workload) if row.family else ""
             values = (answer.design.values[name] for name in names)
             rows.append((answer.design.number, *values, area, answer.workload.label, answer.how, row.status, row.energy,
-                         row.latency, edp, row.gap, row.cpu_seconds, row.reason))  # fmt: skip
+                         row.latency, edp, row.gap, windows, row.cpu_seconds, row.reason))  # fmt: skip
         return DataTable(columns, rows)
 
     def _all_answers(self) -> list[Answer]:
@@ -222,14 +224,18 @@ class Sweep:
         objective = self.file.options.objective
         return self.file.best or Wanted(objective[0] if len(objective) == 1 else "edp")
 
-    def without_windows(self) -> list[str]:
-        """Workloads whose convolutions might cost less if they were fused through their halos, which was not looked for."""
-        from fusiest.mapper import has_halos
+    def windows(self, design: Design, workload: SweptWorkload) -> str:
+        """Which windows were looked for: `none`, `retained` or `all`; nothing where no Einsum reads through a halo."""
+        spec = self.driver.chips.spec(design, workload)
+        return windows_of(spec, run_options(spec, self.driver.options, self.file.usual_windows))
 
+    def without_windows(self) -> str:
+        """Which workloads have convolutions that might cost less if they were fused through their halos, which was not looked for."""
         first = next((answer.design for answer in self.answers if answer.row.family), None)
-        if self.file.options.windows != "none" or first is None:
-            return []
-        return [w.label for w in self.file.workloads if has_halos(self.driver.chips.spec(first, w))]
+        labels = [w.label for w in self.file.workloads if first is not None and self.windows(first, w) == "none"]
+        usual = f", which fusiest map does not try in more than {LONGEST_WORKLOAD} Einsums"
+        reason = usual if self.file.usual_windows and self.file.options.exchange == "finished" else ""
+        return f"{', '.join(labels)}: without windows{reason}" if labels else ""
 
     def result(self, design: Design | int | Mapping[str, object], workload: str | None = None) -> Result:
         """The result of one run, as `fusiest.map` gives it: each of its mappings is evaluated on that design."""

@@ -89,6 +89,8 @@ class SweepFile:
     options: Options = field(default_factory=Options)
     best: Wanted | None = None
     sample: Sample = field(default_factory=Sample)
+    usual_windows: bool = True
+    """Windows are looked for as `fusiest map` does if nothing is said."""
     identity: str = ""
     """What a store calls it: where its file is, or what it says if it has none."""
 
@@ -159,6 +161,7 @@ def _sweep(name: str, node: YamlNode, files: _Anywhere | _InProject) -> SweepFil
         options=_options(fields),
         best=_best(fields["best"]) if "best" in fields else None,
         sample=_sample(fields["sample"]) if "sample" in fields else Sample(),
+        usual_windows="windows" not in fields,
         identity=files.identity,
     )
 

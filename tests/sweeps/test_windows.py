@@ -1,0 +1,67 @@
+"""Windows in sweeps: runs look for them as `fusiest map` does, and what other designs have found changes no answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import fusiest
+from fusiest.mapper import Options, run
+from fusiest.mapper import window_plans as plans
+from fusiest.sweeps import Reuse, Store
+from fusiest.sweeps.bounds import LeastCosts
+from fusiest.sweeps.driver import Driver, run_all
+from fusiest.sweeps.session import Running, Sweep
+from fusiest.sweeps.sweepfile import make_sweep
+from fusiest.sweeps.windowing import least_of_run, run_options
+from tests.load_text import load_text
+from tests.mapper.test_windows import ARCH, PAIR
+from tests.sweeps.test_random_sweeps import Here
+
+SKIPPING = PAIR.replace("H: p + s", "H: 3 * p + s").replace("p < 32, 0 <= s < 3", "p < 11, 0 <= s < 2")
+EDP = Options(objective=("edp",), jobs=1)
+
+
+def fields(tmp_path: Path, **more: object) -> dict[str, object]:
+    (tmp_path / "chip.yaml").write_text(ARCH.replace("SIZE", "160"))
+    (tmp_path / "pair.yaml").write_text(PAIR)
+    return {"arch": str(tmp_path / "chip.yaml"), "workloads": [str(tmp_path / "pair.yaml")], "objective": "edp", **more}
+
+
+def test_runs_equal_map(tmp_path: Path) -> None:
+    """Neither mappings without windows that are best for a size, nor those of other designs, take a search's place."""
+    sweep = make_sweep(fields(tmp_path, parameters={"Buf.size": [250, 120, 400]}))
+    with Store(tmp_path / "runs") as store:
+        answers = list(run_all(Driver(sweep, store, reuse=Reuse(covered=False)), Here()))
+    for answer in answers:
+        spec = load_text(ARCH.replace("SIZE", str(answer.design.values["Buf.size"])), PAIR)
+        result = fusiest.map(spec, "edp", jobs=1)
+        best, row = result.best(), answer.row
+        assert (row.energy, row.latency, row.gap) == pytest.approx((best.energy, best.latency, result.gap), rel=1e-9)
+    without = run(load_text(ARCH.replace("SIZE", "250"), PAIR), EDP).best()
+    least = next(a.row for a in answers if a.design.values["Buf.size"] == 250)
+    assert (least.energy or 0) < 0.6 * without.energy
+
+
+def test_which_windows_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = load_text(ARCH.replace("SIZE", "160"), PAIR)
+    assert run_options(spec, EDP, usual=True).windows == "all"
+    assert run_options(spec, EDP, usual=False).windows == "none"
+    assert run_options(fusiest.load("simple", "matmuls"), EDP, usual=True) is EDP
+    said = {}
+    for windows in ("none", "retained", None):
+        more = {"windows": windows} if windows else {}
+        with Sweep(make_sweep(fields(tmp_path, **more)), Running(jobs=1)) as sweep:
+            design = sweep.driver.designs.design(0)
+            said[windows] = sweep.windows(design, sweep.file.workloads[0])
+    assert said == {"none": "none", "retained": "retained", None: "all"}
+    monkeypatch.setattr(plans, "LONGEST_WORKLOAD", 1)
+    assert run_options(spec, EDP, usual=True) is EDP
+
+
+def test_rows_that_nobody_reads_are_in_no_bound() -> None:
+    """Windows leave them out, and computing them with it."""
+    spec = load_text(ARCH.replace("SIZE", "160"), SKIPPING)
+    assert least_of_run(spec, EDP).energy > 0
+    assert least_of_run(spec, run_options(spec, EDP, usual=True)) == LeastCosts()
