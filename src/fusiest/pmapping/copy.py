@@ -97,6 +97,23 @@ def _skeletons(nest: Nest, placement: Placement, imperfect: bool) -> Iterator[Sk
 class _CopySkeleton(Skeleton):
     """All loops above a holder count as fused."""
 
+    def is_exchanged(self, holder: HeldTensor) -> bool:
+        """Also where one that nobody else uses lies in the space of one that is exchanged, if that may be too small for it."""
+        if super().is_exchanged(holder):
+            return True
+        beside = any(
+            super(_CopySkeleton, self).is_exchanged(h) and h.memory == holder.memory for _, h in self.everywhere
+        )
+        return beside and self._uneven and self.nest.names[holder.tensor] not in self.path.einsum.persistent
+
+    @cached_property
+    def _uneven(self) -> bool:
+        """Whether loops may leave its two tensors tiles of different sizes."""
+        info = self.path.einsum
+        ranks = (affine for access in info.accesses.values() for affine in access.ranks.values())
+        plain = all(abs(a) == 1 for affine in ranks for a in affine.coefficients.values())
+        return not plain or len({footprint(access, info.bounds) for access in info.accesses.values()}) > 1
+
     @cached_property
     def last_fused(self) -> int:
         return len(self.holders) - 1
