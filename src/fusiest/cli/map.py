@@ -102,7 +102,7 @@ def map_command(
         choice(
             "none retained all",
             help="fuse through halos: what overlaps is kept (retained), or also made again (all); default: all, and none with "
-            "--usage, --exchange any or where it would take too long",
+            "--usage or --exchange any",
         ),
     ] = None,
     imperfect: Annotated[bool, typer.Option("--imperfect", help="also tiles that do not divide")] = False,
@@ -183,7 +183,7 @@ def map_command(
         max_fused_loops=max_fused_loops,
         max_fused_loops_per_variable=max_fused_loops_per_variable,
         exchange=exchange,
-        windows=windows or (usual_windows(spec, usage, exchange) if by_fusiest else "none"),
+        windows=windows or (usual_windows(usage, exchange) if by_fusiest else "none"),
         imperfect=imperfect,
         jobs=jobs,
         time_limit=time_limit,

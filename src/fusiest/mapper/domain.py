@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fusiest.mapper.options import Options
 from fusiest.mapper.stack_plans import MOST_TILES
-from fusiest.mapper.window_plans import LONGEST_WORKLOAD, has_halos, is_too_long
+from fusiest.mapper.window_plans import has_halos
 from fusiest.spec import Memory, Spec, beside, bind, computes, flatten
 
 _MOST_NAMES = 4
@@ -68,11 +68,10 @@ def _windows(spec: Spec, options: Options, optimal: bool) -> Iterator[str]:
     if not has_halos(spec):
         return
     if options.windows == "none":
-        yield "no windows" + (f": not tried in more than {LONGEST_WORKLOAD} Einsums" if is_too_long(spec) else "")
+        yield "no windows"
     else:
         overlap = "kept" if options.windows == "retained" else "kept or made again"
-        few = f"not tried in more than {LONGEST_WORKLOAD} Einsums" if is_too_long(spec) else "as far as they were tried"
-        yield f"windows of such tiles, {overlap}{'' if optimal else f', {few}'}"
+        yield f"windows of such tiles, {overlap}{'' if optimal else ', as far as they were tried'}"
 
 
 def _names(names: list[str]) -> str:

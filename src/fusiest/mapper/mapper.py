@@ -101,7 +101,7 @@ def map(
         max_fused_loops_per_variable=max_fused_loops_per_variable,
         imperfect=imperfect,
         exchange=exchange,
-        windows=windows if windows is not None else usual_windows(spec, usage, exchange),
+        windows=windows if windows is not None else usual_windows(usage, exchange),
         jobs=jobs,
         time_limit=time_limit,
         memory_limit=memory_limit,

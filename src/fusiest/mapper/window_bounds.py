@@ -17,7 +17,7 @@ from fusiest.joining import Incumbents, JoinProblem, KnownCosts, LowerBounds, po
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping
 from fusiest.mapper.tables import asked_of
-from fusiest.mapper.window_plans import WindowPlan, has_halos, is_too_long
+from fusiest.mapper.window_plans import WindowPlan
 from fusiest.objective import CLOSE, Least
 from fusiest.pmapping import exchange_memories, least_costs, least_of_computing, roomy_memories
 from fusiest.spec import Affine, EinsumInfo, Spec, memory_names
@@ -32,12 +32,9 @@ def windows_save_nothing(spec: Spec) -> bool:
     return roomy_memories(spec) is not None and _all_is_used(spec)
 
 
-def usual_windows(spec: Spec, usage: str | None, exchange: str) -> str:
-    """What is looked for if nothing is said: all windows, where they are known and would be tried."""
-    searched = usage is None and exchange == "finished"
-    return (
-        "all" if searched and not (has_halos(spec) and is_too_long(spec) and not windows_save_nothing(spec)) else "none"
-    )
+def usual_windows(usage: str | None, exchange: str) -> str:
+    """What is looked for if nothing is said: all windows, where they are known."""
+    return "all" if usage is None and exchange == "finished" else "none"
 
 
 def can_be_bounded(spec: Spec) -> bool:

@@ -23,7 +23,7 @@ MOST_CHOICES = 3
 MOST_EINSUMS = 8
 """Of a run."""
 LONGEST_WORKLOAD = 16
-"""Einsums of a workload in which runs are tried: what is before and after each has to be searched, too."""
+"""Einsums of a workload in which all that is before and after each run is searched."""
 
 
 class WindowLine(NamedTuple):
@@ -80,7 +80,7 @@ def has_halos(spec: Spec) -> bool:
 
 
 def is_too_long(spec: Spec) -> bool:
-    """Whether a workload is too long for windows to be tried."""
+    """Whether a workload is too long to search all that is before and after each run."""
     return len(spec.info.einsums) > LONGEST_WORKLOAD
 
 
@@ -207,41 +207,3 @@ def _window_bits(spec: Spec, plan: WindowPlan) -> dict[str, float]:
             size = footprint(info.accesses[tensor], extents) * info.bits_per_value[tensor]
             bits[tensor] = max(bits.get(tensor, 0.0), size)
     return bits
-
-
-def plan_form(spec: Spec, plan: WindowPlan) -> object:
-    """Equal for plans that differ only by names, such as over rows or columns of square images."""
-    number: dict[str, int] = {}
-
-    def renamed(names: Sequence[str]) -> tuple[int, ...]:
-        return tuple(number.setdefault(name, len(number)) for name in names)
-
-    form: list[object] = [plan.times]
-    for name in plan.einsums:
-        info = spec.info.einsums[name]
-        order = _alike_order(info, plan.variables[name])
-        form.append((renamed(order), [info.bounds[v] for v in order], plan.tiles[name]))
-        for tensor, access in info.accesses.items():
-            terms = (
-                (sorted((number[v], a) for v, a in affine.coefficients.items()), affine.constant)
-                for affine in access.ranks.values()
-            )
-            form.append((tensor, sorted(terms)))
-    return repr(form)
-
-
-def _alike_order(info: EinsumInfo, variable: str) -> list[str]:
-    """The variables of an Einsum: the given one, those that step a rank with it, others, alike ones together."""
-    ranks = [affine.coefficients for access in info.accesses.values() for affine in access.ranks.values()]
-    beside = {v for terms in ranks if variable in terms for v in terms}
-    return sorted(info.bounds, key=lambda v: (v != variable, v not in beside, info.bounds[v], _uses(info, v)))
-
-
-def _uses(info: EinsumInfo, variable: str) -> list[tuple[str, list[int], int]]:
-    """How an Einsum's tensors are indexed by a variable."""
-    return [
-        (tensor, sorted(affine.coefficients.values()), affine.constant)
-        for tensor, access in info.accesses.items()
-        for affine in access.ranks.values()
-        if variable in affine.coefficients
-    ]

@@ -20,6 +20,7 @@ from fusiest.interrupt import check
 from fusiest.looptree import Compute, LoopTree, Nested, Node, Sequential, Storage, Temporal
 from fusiest.mapper.options import Options
 from fusiest.mapper.search import best_rows
+from fusiest.mapper.window_forms import WindowForms
 from fusiest.mapper.window_parts import PartMapping, evaluated_mapping, off_chip, part_mapping
 from fusiest.mapper.window_plans import WindowPlan, window_plan
 from fusiest.mapper.window_specs import window_loop
@@ -91,23 +92,36 @@ def other_common_variables(spec: Spec, run: Sequence[str]) -> bool:
     return False
 
 
-def turn_plans(spec: Spec, run: Sequence[str], options: Options) -> Iterator[TurnPlan]:
+def turn_variables(spec: Spec, run: Sequence[str], forms: WindowForms) -> Iterator[tuple[str, ...]]:
+    """The one or two variables of the result that the loops of a run step; those that differ by names alone, once."""
+    leader = spec.info.einsums[run[-1]]
+    rows = sorted(leader.accesses[leader.output].fully_relevant)
+    plans = [plan for v in rows if (plan := window_plan(spec, run, v, 1, frozenset())) is not None]
+    swaps = [forms.swapped(a, b) for a, b in itertools.combinations(plans, 2)]
+    for count in range(1, MOST_LOOPS + 1):
+        seen: set[tuple[str, ...]] = set()
+        for chosen in itertools.permutations(rows, count):
+            if chosen not in seen:
+                seen.update(tuple(swap[v] for v in chosen) for swap in swaps if swap)
+                yield chosen
+
+
+def turn_plans(spec: Spec, run: Sequence[str], options: Options, forms: WindowForms) -> Iterator[TurnPlan]:
     """All plans of a run with one or two loops."""
     leader = spec.info.einsums[run[-1]]
     inner = [spec.info.einsums[name].output for name in run[:-1]]
-    for count in range(1, MOST_LOOPS + 1):
-        for chosen in itertools.permutations(sorted(leader.accesses[leader.output].fully_relevant), count):
-            sizes = [
-                [t for t in range(1, leader.bounds[v]) if options.imperfect or leader.bounds[v] % t == 0]
-                for v in chosen
-            ]
-            for tiles in itertools.product(*sizes):
-                for levels in itertools.product(range(count + 1), repeat=len(inner)):
-                    plan = _turn_plan(
-                        spec, run, list(zip(chosen, tiles, strict=True)), dict(zip(inner, levels, strict=True))
-                    )
-                    if plan is not None and (options.windows == "all" or not _makes_again(plan)):
-                        yield plan
+    for chosen in turn_variables(spec, run, forms):
+        count = len(chosen)
+        sizes = [
+            [t for t in range(1, leader.bounds[v]) if options.imperfect or leader.bounds[v] % t == 0] for v in chosen
+        ]
+        for tiles in itertools.product(*sizes):
+            for levels in itertools.product(range(count + 1), repeat=len(inner)):
+                plan = _turn_plan(
+                    spec, run, list(zip(chosen, tiles, strict=True)), dict(zip(inner, levels, strict=True))
+                )
+                if plan is not None and (options.windows == "all" or not _makes_again(plan)):
+                    yield plan
 
 
 def _turn_plan(
@@ -152,6 +166,7 @@ class TurnSearches:
 
     spec: Spec
     options: Options
+    forms: WindowForms
     tables: TurnTables = field(default_factory=TurnTables)
 
     def best(self, run: Sequence[str], promises: Callable[[TurnPlan], bool]) -> Iterator[list[PartMapping]]:
@@ -161,7 +176,7 @@ class TurnSearches:
             raise TooManyCandidates
         ((memory, size),) = memories.items()
         part = part_of(self.spec, run)
-        for plan in turn_plans(self.spec, run, self.options):
+        for plan in turn_plans(self.spec, run, self.options, self.forms):
             check()
             if not promises(plan):
                 continue

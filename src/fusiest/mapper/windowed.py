@@ -32,6 +32,8 @@ from fusiest.mapper.window_bounds import (
     window_bounds,
     windows_save_nothing,
 )
+from fusiest.mapper.window_cuts import PlainParts
+from fusiest.mapper.window_forms import WindowForms
 from fusiest.mapper.window_parts import (
     NO_PART,
     PartMapping,
@@ -43,13 +45,11 @@ from fusiest.mapper.window_parts import (
     part_mapping,
 )
 from fusiest.mapper.window_plans import (
-    LONGEST_WORKLOAD,
     WindowPlan,
     has_halos,
     is_too_long,
     kept_bits,
     plan_bits,
-    plan_form,
     window_plans,
     window_runs,
 )
@@ -144,18 +144,17 @@ class _WindowSearch:
 
     def __post_init__(self) -> None:
         self.names = list(self.spec.info.einsums)
-        self.tables = WindowTables()
+        self.tables, self.forms = WindowTables(), WindowForms(self.spec)
         self.room = min((exchange_memories(self.spec) or {}).values(), default=np.inf)
         self.least: dict[tuple[str, ...], Least] = {}
-        self.plain: dict[tuple[int, int], list[PartMapping]] = {}
+        known = _for_cuts(self.mappings) if is_too_long(self.spec) else []
+        self.plain = PlainParts(
+            self.spec, known, lambda part: self._find(part, self._inner(False), self.searches.exact)
+        )
         self.windowed: dict[tuple[int, int], list[PartMapping]] = {}
 
     def search(self) -> None:
         """Try plans, the most promising first, until none can be better; then put runs together."""
-        if is_too_long(self.spec):
-            words = f"of more than {LONGEST_WORKLOAD} Einsums are not tried; map parts of the workload, or give --windows none"
-            self.say(Step("windows", words))
-            return
         attempts, tried = self._attempts(), 0
         searched = self._search_turns()
         worse: dict[object, int] = {}
@@ -177,7 +176,11 @@ class _WindowSearch:
             better = self._add(run, self._tried(attempt))
             if better or kind in worse:  # as long as nothing fits, more iterations may
                 worse[kind] = 0 if better else worse[kind] + 1
-        self._note(self._whole())
+        wholes = [whole for whole in self._whole() if whole.windows]
+        self._note(wholes)
+        score = self.options.minimized.score_of
+        if not self._over() and self.plain.refine(sorted(wholes, key=lambda whole: score(whole.energy, whole.latency))):
+            self._note(self._whole())
 
     def _search_turns(self) -> set[tuple[str, ...]]:
         """Search short runs exactly; those for which no plan could add anything."""
@@ -190,7 +193,7 @@ class _WindowSearch:
                 continue
             self.say(Step("windows", f"{run[0]} to {run[-1]}, exactly"))
             options = dataclasses.replace(self._inner(len(run) == len(self.names)), windows=self.options.windows)
-            searches, least = TurnSearches(self.spec, options, tables), self.least[run]
+            searches, least = TurnSearches(self.spec, options, self.forms, tables), self.least[run]
             try:
                 for parts in searches.best(run, lambda plan, least=least: self._promises_turns(least, plan)):  # type: ignore[misc]
                     self._add(run, parts)
@@ -225,7 +228,7 @@ class _WindowSearch:
             plans = window_plans(self.spec, run)
             for _, alike in itertools.groupby(plans, lambda p: (p.variables[p.einsums[-1]], p.times)):
                 same_loop = tuple(alike)
-                if (form := plan_form(self.spec, same_loop[-1])) in forms:  # columns like rows
+                if (form := self.forms.plan_form(same_loop[-1])) in forms:  # columns like rows
                     continue
                 forms.add(form)
                 bounds = [least if self.bounds is None else self.bounds.of_plan(least, plan) for plan in same_loop]
@@ -254,7 +257,7 @@ class _WindowSearch:
         self.windowed[span] = best_parts([*old, *parts])
         new = [part for part in self.windowed[span] if part not in old]
         if new:
-            before, after = self._plain(0, span[0]), self._plain(span[1], len(self.names))
+            before, after = self.plain.between(0, span[0]), self.plain.between(span[1], len(self.names))
             self._note([in_a_row(in_a_row(a, b), c) for a in before for b in new for c in after])
         return bool(new)
 
@@ -277,10 +280,11 @@ class _WindowSearch:
         starts = {0, *(end for _, end in self.windowed)}
         ends = {len(self.names), *(start for start, _ in self.windowed)}
         best: dict[int, list[PartMapping]] = {0: [NO_PART]}
-        for end in range(1, len(self.names) + 1) if len(self.windowed) > 1 else ():
+        for end in range(1, len(self.names) + 1) if len(self.windowed) > (not self.plain.known) else ():
             options = [(start, parts) for (start, to), parts in self.windowed.items() if to == end and start in best]
             if end in ends:
-                options += [(s, self._plain(s, end)) for s in sorted(starts) if s < end and s in best]
+                plain = [s for s in sorted(starts) if s < end and s in best and (s, end) != (0, len(self.names))]
+                options += [(s, self.plain.between(s, end)) for s in plain]
             joined = [in_a_row(before, after) for start, parts in options for before in best[start] for after in parts]
             if joined:
                 best[end] = best_parts(joined)
@@ -364,15 +368,6 @@ class _WindowSearch:
         except (NoMapping, SpecError):  # nothing fits, or it is too large to search
             return []
 
-    def _plain(self, start: int, end: int) -> list[PartMapping]:
-        """The best without windows of the Einsums from one to another."""
-        if start == end:
-            return [NO_PART]
-        if (start, end) not in self.plain:
-            mappings = self._find(part_of(self.spec, self.names[start:end]), self._inner(False), self.searches.exact)
-            self.plain[start, end] = [part_mapping(m, windows=False) for m in mappings]
-        return self.plain[start, end]
-
     def _inner(self, whole: bool) -> Options:
         objective = self.options.objective if whole else objective_of_parts(self.options)
         limit = self.options.time_limit
@@ -382,6 +377,12 @@ class _WindowSearch:
     def _over(self) -> bool:
         limit = self.options.time_limit
         return interrupt.taken() or (limit is not None and time.perf_counter() > self.begin + limit)
+
+
+def _for_cuts(mappings: Sequence[Mapping]) -> list[LoopTree]:
+    """The best mappings by energy, latency and both."""
+    keys: tuple[Callable[[Mapping], float], ...] = (lambda m: m.energy, lambda m: m.latency, lambda m: m.edp)
+    return list(dict.fromkeys(min(mappings, key=key).looptree for key in keys)) if mappings else []
 
 
 def best_of(mappings: Sequence[Mapping], options: Options) -> list[Mapping]:

@@ -8,7 +8,7 @@
 from fusiest.pmapping.ahead import compile_ahead
 from fusiest.pmapping.diagnose import NoMapping, why_none
 from fusiest.pmapping.explore import Asked, explore, paths, weight
-from fusiest.pmapping.identical import common_key, renamed_table
+from fusiest.pmapping.identical import common_key, constraints_key, renamed_table
 from fusiest.pmapping.lattice import TooHard
 from fusiest.pmapping.least import least_costs, least_of_computing
 from fusiest.pmapping.meeting import meet_below_fanouts, meeting_memories, shared_memories
@@ -37,7 +37,7 @@ from fusiest.pmapping.window_nests import TooManyCandidates, TurnLoop, TurnNest,
 __all__ = [
     "Asked", "Backing", "Branch", "Compatibility", "Cutoff", "Floats", "FusedLimits", "FusedLoop", "Holding", "Ints",
     "NoMapping", "Origin", "Rows", "Table", "TooHard", "TooManyCandidates", "TurnLoop", "TurnNest", "TurnRows",
-    "TurnsAsked", "allowed_placement", "bind_sized", "common_key", "compile_ahead", "exchange_memories", "explore",
+    "TurnsAsked", "allowed_placement", "bind_sized", "common_key", "compile_ahead", "constraints_key", "exchange_memories", "explore",
     "group_numbers", "large_enough", "least_costs", "least_of_computing", "meet_below_fanouts", "meeting_memories",
     "merge_rows", "pareto_rows", "paths", "pmappings", "renamed_table", "roomy_memories", "search_notes",
     "shared_memories", "spatial_notes", "turn_rows", "weight", "why_none",

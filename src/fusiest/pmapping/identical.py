@@ -31,12 +31,6 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
         (a.output, frozenset(tuple(affine.coefficients.items()) for affine in a.ranks.values()), len(a.ranks))
         for a in info.accesses.values()
     ]
-    paths, chosen = [], []
-    for compute in computes(spec.require_arch()):
-        path = bind(spec, einsum, compute)
-        paths.append(path.components)
-        # A set: the order in which placements are listed follows the names of tensors.
-        chosen.append(frozenset(_renamed_placements(placements(spec, path) if path.runs else (), number)))
     # Which tensors are shared is among them: they are those that have common loops.
     facts = (
         accesses,
@@ -47,9 +41,19 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
         info.persistent,
         info.n_instances,
         info.is_copy_operation,
-        paths,
     )
-    return _renamed(facts, number), tuple(chosen), _latency_names(spec, einsum, number)
+    return _renamed(facts, number), constraints_key(spec, einsum, number)
+
+
+def constraints_key(spec: Spec, einsum: str, number: Mapping[str, str]) -> object:
+    """All that the architecture says of an Einsum, on every compute, with other names for its tensors and variables."""
+    paths, chosen = [], []
+    for compute in computes(spec.require_arch()):
+        path = bind(spec, einsum, compute)
+        paths.append(path.components)
+        # A set: the order in which placements are listed follows the names of tensors.
+        chosen.append(frozenset(_renamed_placements(placements(spec, path) if path.runs else (), number)))
+    return _renamed(paths, number), tuple(chosen), _latency_names(spec, einsum, number)
 
 
 def _renamed_placements(originals: Iterable[Placement], number: Mapping[str, str]) -> Iterator[object]:
@@ -71,7 +75,7 @@ def _latency_names(spec: Spec, einsum: str, number: Mapping[str, str]) -> object
         for component in bind(spec, einsum, compute).components:
             words = set(re.findall(r"\w+", component.total_latency or ""))
             if not words.isdisjoint([*number, *_OF_EINSUMS]):
-                return einsum
+                return einsum, *number
     return None
 
 

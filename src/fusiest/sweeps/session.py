@@ -233,7 +233,7 @@ class Sweep:
         """Which workloads have convolutions that might cost less if they were fused through their halos, which was not looked for."""
         first = next((answer.design for answer in self.answers if answer.row.family), None)
         labels = [w.label for w in self.file.workloads if first is not None and self.windows(first, w) == "none"]
-        usual = f", which fusiest map does not try in more than {LONGEST_WORKLOAD} Einsums"
+        usual = f", which sweeps try in more than {LONGEST_WORKLOAD} Einsums only if asked to (windows: all)"
         reason = usual if self.file.usual_windows and self.file.options.exchange == "finished" else ""
         return f"{', '.join(labels)}: without windows{reason}" if labels else ""
 

@@ -17,12 +17,11 @@ from fusiest.sweeps.bounds import LeastCosts, least_costs
 def run_options(spec: Spec, options: Options, usual: bool) -> Options:
     """The options of one run. `usual`: windows are looked for as `fusiest map` does if nothing is said.
 
-    In a workload that is too long it looks for none; it says so, unless there is room for everything, where none would help. Here
-    they are all of one family.
+    In long workloads that would take each run many times as long: they are left out, which the page says, unless they are asked for.
     """
     if not usual or not _reads_through_halos(spec) or is_too_long(spec):
         return options
-    return _with_windows(options, usual_windows(spec, options.usage, options.exchange))
+    return _with_windows(options, usual_windows(options.usage, options.exchange))
 
 
 def windows_of(spec: Spec, options: Options) -> str:
