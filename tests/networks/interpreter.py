@@ -379,8 +379,8 @@ def _wide(array: Any) -> Array:
     return found.astype(np.float64) if found.dtype.kind in "iu" else found
 
 
-def _bounds(part: tuple[int, int] | None) -> tuple[int | None, int | None]:
-    return (None, None) if part is None else (part[0], part[0] + part[1])
+def _bounds(part: tuple[int, int, int] | None) -> tuple[int | None, int | None, int | None]:
+    return (None, None, None) if part is None else (part[0], part[0] + part[1] * part[2], part[2])
 
 
 def _leaves(axes: Sequence[Axis]) -> list[Axis]:

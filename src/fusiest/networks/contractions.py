@@ -185,48 +185,6 @@ def convolution(lowering: Lowering, node: GraphNode) -> None:
     lowering.define(node, finished(lowering, node, laid(result, shape), 1))
 
 
-@lowers("ConvTranspose")
-def transposed_convolution(lowering: Lowering, node: GraphNode) -> None:
-    """With stride 1 a convolution backwards; where windows do not overlap, each element makes a block of its own."""
-    x, w = lowering.view(node.inputs[0]), lowering.view(node.inputs[1])
-    shape = lowering.shape(node.outputs[0])
-    groups, n = int(node.get("group", 1)), len(x.axes) - 2
-    inputs, outputs, kernel = x.shape[1] // groups, w.shape[1], w.shape[2:]
-    strides, dilations = node.get("strides", [1] * n), node.get("dilations", [1] * n)
-    pads = node.get("pads", [0] * 2 * n)
-    x = laid(x, [x.shape[0], groups, inputs, *x.shape[2:]])
-    w = laid(w, [groups, inputs, outputs, *kernel])
-    labels = [
-        label if size > 1 else None for label, size in zip("ngck", (x.shape[0], groups, inputs, outputs), strict=True)
-    ]
-    slide = Sliding(kernel, strides, dilations, pads[:n], shape[2:])
-    image: list[Subscript] = []
-    written: list[str | None] = []
-    sizes = {f"r{i}": size for i, size in enumerate(kernel)}
-    for i in range(n):
-        if strides[i] == 1:
-            terms = ((f"p{i}", 1),) + (((f"r{i}", -dilations[i]),) if kernel[i] > 1 else ())
-            image.append(Window(terms, pads[i]))
-            written += [slide.image[i], None]
-            sizes[f"p{i}"] = shape[2 + i]
-        elif kernel[i] == strides[i] and pads[i] == pads[n + i] == 0 and shape[2 + i] == x.shape[3 + i] * kernel[i]:
-            image.append(f"p{i}" if x.shape[3 + i] > 1 else None)
-            written += [image[-1], slide.window[i]]  # type: ignore[list-item]
-        else:
-            raise Unfit(f"its windows of {kernel[i]} overlap at stride {strides[i]}")
-    batch, g, c, k = labels
-    result = contracted(
-        lowering,
-        node,
-        [(x, [batch, g, c, *image]), (w, [g, c, k, *slide.window])],
-        [batch, g, k, *written],
-        (),
-        sizes,
-        {"n": "b", "g": "g", "c": "c", "k": "c", **slide.roles()},
-    )
-    lowering.define(node, finished(lowering, node, laid(result, shape), 1))
-
-
 # --- matrix products ------------------------------------------------------------------------------------------------
 
 

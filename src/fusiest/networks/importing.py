@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusiest.errors import SpecError
-from fusiest.networks import attention, contractions, elementwise, moves, normalizations, recurrences, windows  # noqa: F401  (enter their operators)
+from fusiest.networks import (  # noqa: F401  (enter their operators)
+    attention,
+    contractions,
+    elementwise,
+    moves,
+    normalizations,
+    recurrences,
+    transposed,
+    windows,
+)
 from fusiest.networks.extents import Extent
 from fusiest.networks.graph import NetworkGraph
 from fusiest.networks.lowered import Lowered

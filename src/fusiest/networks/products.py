@@ -114,7 +114,7 @@ def _part_of_constant(access: NetAccess, old: Axis, shifted: Position) -> NetAcc
     if count == 1:
         del index[new]
     origin, slices = (whole, {}) if whole.origin is None else (whole.origin, dict(whole.slices))
-    slices[rank] = (offset, count)
+    slices[rank] = (offset, count, 1)
     axes = [new if r is rank else r for r in whole.ranks()]
     tensor = NetTensor([a for a in axes if a in index], "constant", whole.source, None, origin, slices)
     return NetAccess(tensor, index, access.guards, access.padded)

@@ -27,8 +27,8 @@ class NetTensor:
     """An axis that no operator sees."""
     origin: NetTensor | None = None
     """Of a constant that is a part of another: the whole."""
-    slices: dict[Axis, tuple[int, int]] = field(default_factory=dict)
-    """Where the part begins on axes of the whole, and how long it is."""
+    slices: dict[Axis, tuple[int, int, int]] = field(default_factory=dict)
+    """Where the part begins on axes of the whole, how long it is, and its steps."""
     node: GraphNode | None = None
     """The node that was cut, of an input that is its output; or whose result several Einsums make."""
     laid: tuple[Sequence[int], Sequence[int]] | None = None
