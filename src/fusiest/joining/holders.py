@@ -177,9 +177,13 @@ class Ledger:
         """Of each account, its memory."""
         return [self.memories.index(account.memory) for account in self.accounts]
 
+    @cached_property
+    def _of_memory(self) -> dict[str, list[int]]:
+        return {m: [i for i, account in enumerate(self.accounts) if account.memory == m] for m in self.memories}
+
     def of(self, memory: str) -> list[int]:
         """The accounts of a memory."""
-        return [i for i, account in enumerate(self.accounts) if account.memory == memory]
+        return self._of_memory[memory]
 
     def _counted(self, account: Account) -> list[tuple[SpreadHolder, int]]:
         """The spread holders of an account's memory, each with the depth at which it counts there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from fusiest.joining.compatibility import EinsumView
 from fusiest.joining.holders import HolderPlace, HolderUser, Ledger
 from fusiest.joining.joints import PERSISTENT, Exchanged, Joint
 from fusiest.joining.rows import Charge
-from fusiest.pmapping import Compatibility, Floats, Rows, bind_sized
+from fusiest.pmapping import Compatibility, Floats, Ints, Rows, bind_sized
 from fusiest.spec import Spec, WorkloadInfo, bind, computes
 
 
@@ -84,6 +84,8 @@ class TensorCharges:
     """Of a tensor, for each of its users: how many elements it touches per rank."""
     kept: Mapping[tuple[str, str], float]
     """By memory and tensor, bits that are taken throughout in which it can lie: those of a persistent copy or source of it."""
+    _known: dict[tuple[str, tuple[str, ...], bool], int] = field(default_factory=dict, repr=False, compare=False)
+    """Elements in ranks that are not stepped."""
 
     def alone(self, einsum: str, compatibility: Compatibility, rows: Rows) -> Floats:
         """Bits that pmappings of an Einsum need in each memory at least, with whatever they are joined (rows × memories).
@@ -112,14 +114,17 @@ class TensorCharges:
 
     def _exchanged(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
         """Tensors that begin to be exchanged. Of copies in one memory the largest counts, less what is charged already."""
-        groups: dict[frozenset[str], list[Exchanged]] = {}
+        groups: dict[frozenset[str] | str, list[Exchanged]] = {}
         for e in joint.exchanged:
             if e.memory in self.memories:
-                group = next((group for group in joint.copies if e.tensor in group), frozenset({e.tensor}))
+                group = next((group for group in joint.copies if e.tensor in group), e.tensor)
                 groups.setdefault(group, []).append(e)
         for members in groups.values():
             new = min((e for e in members if not e.charged), key=lambda e: e.zones)  # a persistent one stays longest
             kept = [(self.kept[e.memory, e.tensor], e.tensor) for e in members if (e.memory, e.tensor) in self.kept]
+            if not kept and len(members) == 1:
+                yield Charge(accounts.of(new.memory), new.zones, self._exchanged_bits(new, rows))
+                continue
             if kept and len(members) > 1:
                 raise _several_copies(kept[0][1])
             before = np.full(len(rows), kept[0][0] if kept else 0.0)
@@ -130,17 +135,24 @@ class TensorCharges:
 
     def _exchanged_bits(self, e: Exchanged, rows: Rows) -> Floats:
         """Of a tensor's tile that is exchanged, in each row: the largest of all users', where they are not stepped alike."""
-        stepped = frozenset(stepping.rank for stepping, _ in e.columns)
-        users = [self.workload.einsums[user] for user in self.workload.users[e.tensor]]
-        times = (user.n_instances if e.zones == PERSISTENT else 1 for user in users)
-        unstepped = (
-            count * math.prod(n for rank, n in extents.items() if rank not in stepped)
-            for count, extents in zip(times, self.extents[e.tensor], strict=True)
-        )
-        size = np.full(len(rows), float(max(unstepped)))
+        stepped = tuple(stepping.rank for stepping, _ in e.columns)
+        size: Floats = np.full(len(rows), self._unstepped(e.tensor, stepped, e.zones == PERSISTENT))
         for stepping, column in e.columns:
-            size = size * (1 + abs(stepping.coefficient) * (rows.tiles[:, column] - 1))
-        return size * self.bits[e.memory, e.tensor]
+            size *= _length(rows.tiles[:, column], stepping.coefficient)
+        size *= self.bits[e.memory, e.tensor]
+        return size
+
+    def _unstepped(self, tensor: str, stepped: tuple[str, ...], throughout: bool) -> float:
+        """Elements of a tensor in its ranks that are not stepped, for the user that touches most of them."""
+        key = tensor, stepped, throughout
+        if key not in self._known:
+            users = (self.workload.einsums[user] for user in self.workload.users[tensor])
+            self._known[key] = max(
+                (user.n_instances if throughout else 1)
+                * math.prod(n for rank, n in extents.items() if rank not in stepped)
+                for user, extents in zip(users, self.extents[tensor], strict=True)
+            )
+        return float(self._known[key])
 
     def _further(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
         """Further holders: what the Einsum needs more than the largest of those before it."""
@@ -164,8 +176,13 @@ class TensorCharges:
         info, columns = self.workload.einsums[user.einsum], dict(user.stepped)
         size = np.ones(len(rows))
         for affine in info.accesses[tensor].ranks.values():
-            extent = np.ones(len(rows))
+            extent: Ints | int = 1
             for v, a in affine.coefficients.items():
-                extent = extent + abs(a) * ((rows.tiles[:, columns[v]] if v in columns else info.bounds[v]) - 1.0)
-            size = size * extent
+                extent = extent + abs(a) * ((rows.tiles[:, columns[v]] if v in columns else info.bounds[v]) - 1)
+            size *= extent
         return size
+
+
+def _length(tiles: Ints, coefficient: int) -> Ints:
+    """Positions of a rank that tiles of its only variable cover."""
+    return tiles if abs(coefficient) == 1 else 1 + abs(coefficient) * (tiles - 1)
