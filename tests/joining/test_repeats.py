@@ -73,12 +73,12 @@ def test_pmappings_of_the_first_layers_are_those_of_all() -> None:
     layers = first_layers(found.problem)
     assert layers is not None
     how = search.replace(found._pass(search.FIRST_PASS), stretch=layers)
-    history, end = found._levels(found.problem, how)
-    few = as_used(found.problem, history, end)
+    passed = found._levels(found.problem, how)
+    few = as_used(found.problem, passed)
     sizes = {e: sum(len(rows) for _, rows in groups) for e, groups in few.groups.items()}
     whole = {e: sum(len(rows) for _, rows in groups) for e, groups in found.problem.groups.items()}
     assert 0 < sizes["Matmul2"] < whole["Matmul2"]
-    assert 0 < sizes["Matmul0"] <= len(end)  # at most one for each partial mapping
+    assert 0 < sizes["Matmul0"] <= len(passed.end)  # at most one for each partial mapping
     assert sizes["Matmul8"] == whole["Matmul8"]  # nothing is known of it
     assert all(a.rows is b.rows for a, b in zip(few.groups["Matmul1"], few.groups["Matmul7"], strict=True))
 
@@ -87,12 +87,25 @@ def test_pmappings_of_the_first_layers_are_those_of_all() -> None:
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_it_changes_no_result(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = chain(9, objective)
-    assert found._first_pass_by_layers(search.FIRST_PASS)
+    assert found._first_layers(search.FIRST_PASS) is None
+    assert found.candidates
     found.run()
     monkeypatch.setattr(search, "first_layers", lambda problem: None)
     without = chain(9, objective)
     without.run()
     assert [c.costs for c in found.best()] == [pytest.approx(c.costs, rel=1e-9) for c in without.best()]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_exact_layers_are_not_joined_again(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = chain(9, objective)
+    found.run()
+    assert [step.finished for step in found.stats.funnel] == list(range(1, 10))
+    monkeypatch.setattr(search, "first_layers", lambda problem: None)
+    without = chain(9, objective)
+    without.run()
+    assert found.stats == without.stats
+    assert [(c.costs, c.joins()) for c in found.best()] == [(c.costs, c.joins()) for c in without.best()]
 
 
 @pytest.mark.usefixtures("_very_coarse")

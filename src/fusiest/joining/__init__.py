@@ -19,7 +19,7 @@ from fusiest.joining.repeats import as_used, first_layers
 from fusiest.joining.rows import PartialRows, Switches
 from fusiest.joining.space import make_charges, memory_sizes
 from fusiest.joining.stretches import seam_bounds
-from fusiest.joining.trace import History, Pick, picks, trace
+from fusiest.joining.trace import History, PassedLevels, Pick, picks, trace
 
 __all__ = [
     "EMPTY",
@@ -38,6 +38,7 @@ __all__ = [
     "NoBounds",
     "OpenCompatibility",
     "PartialRows",
+    "PassedLevels",
     "Pick",
     "Potential",
     "State",

@@ -20,7 +20,7 @@ from fusiest.joining.compatibility import EMPTY, OpenCompatibility, Relaxed, mer
 from fusiest.joining.crew import Check
 from fusiest.joining.holders import ledger
 from fusiest.joining.incumbents import Incumbents
-from fusiest.joining.joints import LiveTensors
+from fusiest.joining.joints import Joint, LiveTensors
 from fusiest.joining.problem import AgreeingGroups, JoinProblem, Potential
 from fusiest.joining.rows import (
     ChargedRows,
@@ -34,6 +34,7 @@ from fusiest.joining.rows import (
 )
 from fusiest.joining.seams import Seam
 from fusiest.joining.sharing import Cut, JoinedPart, run_joins, shared_kept
+from fusiest.joining.standins import StandIn
 from fusiest.objective import NOTHING, Least
 from fusiest.pmapping import Floats, Ints
 
@@ -115,6 +116,11 @@ class Level:
     def __len__(self) -> int:
         return sum(len(state) for state in self.states)
 
+    @property
+    def finished(self) -> int:
+        """Einsums, in all that is there."""
+        return len(self.states[0].finished) if self.states else 0
+
     def groups(self) -> int:
         """How many compatibilities there are."""
         return sum(len(state.groups) for state in self.states)
@@ -164,14 +170,16 @@ def first_level(problem: JoinProblem) -> Level:
 def levels(problem: JoinProblem, how: JoinPass, check: Check, start: Level | None = None) -> Iterator[Level]:
     """Join Einsum after Einsum, from nothing or from `start`. Levels may be empty: then nothing better is left."""
     level = start or first_level(problem)
-    for _ in range(how.joins(problem)):
-        level = _next_level(problem, how, check, level)
+    charged: dict[object, ChargedRows] = {}
+    for _ in range(how.joins(problem) - (level.finished if how.stretch is None else 0)):
+        level = _next_level(problem, how, check, level, charged)
         yield level
 
 
-def _next_level(problem: JoinProblem, how: JoinPass, check: Check, level: Level) -> Level:
+def _next_level(
+    problem: JoinProblem, how: JoinPass, check: Check, level: Level, charged: dict[object, ChargedRows]
+) -> Level:
     reached: dict[frozenset[str], list[_Join]] = {}
-    charged: dict[object, ChargedRows] = {}
     for state in level.states:
         for einsum in how.next_einsums(problem, state.finished):
             siblings = reached.setdefault(state.finished | {einsum}, [])
@@ -203,7 +211,7 @@ class _Join:
     source: int
     """Of all joins that lead to the same set of finished Einsums, which one."""
     charged: dict[object, ChargedRows]
-    """Of all Einsums of this level: their groups, by how they are joined."""
+    """Of all Einsums of this pass: their groups, by how they are joined."""
     leasts: dict[tuple[Relaxed, Relaxed], Least] = field(default_factory=dict)
     """What is still to come at least, as far as it was asked."""
     parts: list[JoinedPart] = field(default_factory=list)
@@ -220,32 +228,40 @@ class _Join:
         return self.problem.live_around(self.state.finished, self.einsum)
 
     @cached_property
+    def stand_in(self) -> StandIn:
+        """In whose stead the Einsum is joined."""
+        return self.problem.stand_in(self.state.finished, self.einsum)
+
+    @cached_property
     def _group_leasts(self) -> Floats:
         """Of each of the Einsum's groups."""
         return np.array(self.how.potential.groups[self.einsum])
 
     def run(self, number: int, cut: Cut) -> None:
         """Join to the group of this number all that agree and can lead to something better, of those in this cut."""
-        for n, least, outline in self._ways(number):
-            compatibility = self.state.groups[number].compatibility
-            if n % cut.of == cut.number and self.problem.fits(compatibility, outline, self.einsum, n, self.live):
-                self._pair(number, n, Least(*least))
+        ways = [(n, least) for n, least in self._ways(number) if n % cut.of == cut.number]
+        if not ways:
+            return
+        problem, einsum, live = self.problem, self.stand_in.einsum, self.stand_in.live
+        before = self.stand_in.renamed(self.state.groups[number].compatibility)
+        outline = problem.outline(before, einsum, live)
+        for n, least in ways:
+            if problem.fits(before, outline, einsum, n, live):
+                self._pair(number, n, problem.joints(before, einsum, n, live, outline), Least(*least))
 
-    def _ways(self, number: int) -> Iterator[tuple[int, list[float], int]]:
-        """The Einsum's groups that agree with the state's of this number, what is to come after, and what they see of it."""
+    def _ways(self, number: int) -> Iterator[tuple[int, list[float]]]:
+        """The Einsum's groups that agree with the state's of this number, and what is to come after."""
         problem, live, incumbents = self.problem, self.live, self.how.incumbents
         compatibility, rows = self.state.groups[number]
         agreeing = problem.agreeing(self.einsum, live)
         groups = self._lookup(agreeing, relaxed_open(compatibility, live.shared)) if len(rows) else None
         if groups is None:
-            return
+            return iter(())
         self.check()
         lasting = relaxed_open(compatibility, live.after)
         more: Floats = np.array([self._least(lasting, way) for way in groups.ways])[groups.way]
         promising = incumbents.promising_groups(rows.energy, rows.latency, more + self._group_leasts[groups.numbers])
-        outline = problem.outline(compatibility, self.einsum, live)
-        for n, least in zip(groups.numbers[promising].tolist(), more[promising].tolist(), strict=True):
-            yield n, least, outline
+        return zip(groups.numbers[promising].tolist(), more[promising].tolist(), strict=True)
 
     def _least(self, lasting: Relaxed, way: Relaxed) -> Least:
         """What is still to come at least, by what both sides say of the tensors that stay live."""
@@ -260,20 +276,21 @@ class _Join:
             return agreeing.get(shared)
         return next((groups for relaxed, groups in agreeing.items() if relaxed == shared), None)
 
-    def _pair(self, number: int, n: int, least: Least) -> None:
+    def _pair(self, number: int, n: int, joints: Sequence[Joint], least: Least) -> None:
         """Join a group of the state and one of the Einsum, in every way that there is."""
-        problem, (before, rows), group = self.problem, self.state.groups[number], self.problem.groups[self.einsum][n]
-        for k, joint in enumerate(problem.joints(before, self.einsum, n, self.live)):
+        problem, rows, group = self.problem, self.state.groups[number].rows, self.problem.groups[self.einsum][n].rows
+        for k, joint in enumerate(joints):
             self.check()
-            self.compatible += len(rows) * len(group.rows)
+            self.compatible += len(rows) * len(group)
             accounts = ledger(joint.spread, problem.memories)
             join = RowJoin(joint, accounts, problem.room, self.how.incumbents, least, problem.switches)
-            key = self.einsum, n, joint.exchanged, joint.copies, joint.shared_holders, joint.spread
+            key = self.stand_in.einsum, n, joint.exchanged, joint.copies, joint.shared_holders, joint.spread
             if key not in self.charged:
-                self.charged[key] = charged_rows(group.rows, problem.charges.of(joint, accounts, group.rows))
+                self.charged[key] = charged_rows(group, problem.charges.of(joint, accounts, group))
             joined = join.rows(rows, self.charged[key])
             if joined is not None:
-                self.parts.append(JoinedPart(Pairing(self.source, number, n, k), joint.compatibility, joined))
+                compatibility = self.stand_in.own(joint.compatibility)
+                self.parts.append(JoinedPart(Pairing(self.source, number, n, k), compatibility, joined))
 
 
 def _merged(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +22,7 @@ from fusiest.joining.fits import Fit, JoinRules, fits, outline
 from fusiest.joining.joints import Joint, LiveTensors, Meeting
 from fusiest.joining.rows import ALL_PARTS, Room, Switches
 from fusiest.joining.space import TensorCharges, make_charges, memory_sizes
+from fusiest.joining.standins import StandIn, StandIns
 from fusiest.model import footprint
 from fusiest.objective import IMPOSSIBLE, NO_WEIGHTS, Least, Weights
 from fusiest.pmapping import Compatibility, Floats, Ints, Origin, Rows, Table
@@ -133,10 +135,40 @@ class JoinProblem:
             finished |= {einsum}
         return False
 
+    @cached_property
+    def _kinds(self) -> Counter[int]:
+        return Counter(self.kind(einsum) for einsum in self.groups)
+
+    @cached_property
+    def _stand_ins(self) -> tuple[StandIns, dict[tuple[frozenset[str], str], StandIn]]:
+        return StandIns(self.workload, self.charges, self.rules), {}
+
+    def stand_in(self, finished: frozenset[str], einsum: str) -> StandIn:
+        """In whose stead an Einsum is joined to these: an equal one that was joined in the same way before, or itself."""
+        stand_ins, known = self._stand_ins
+        key = finished, einsum
+        if key not in known:
+            own, kind = StandIn(einsum, self.live_around(finished, einsum)), self.kind(einsum)
+            known[key] = stand_ins.of(finished, self.live(finished), own, kind) if self._kinds[kind] > 1 else own
+        return known[key]
+
     def outline(self, before: OpenCompatibility, einsum: str, live: LiveTensors) -> int:
         """A number for all that an Einsum sees of a partial mapping."""
         key = einsum, live.shared, outline(before, self.views[einsum], live.shared)
         return self._outlines.setdefault(key, len(self._outlines))
+
+    def joints(
+        self, before: OpenCompatibility, einsum: str, number: int, live: LiveTensors, outline: int | None = None
+    ) -> tuple[Joint, ...]:
+        """The ways to join an Einsum's group of this number. `outline`: what it sees, if that is known."""
+        key = before, einsum, number, live
+        if key not in self._joints:
+            if len(self._joints) >= _MOST_JOINTS:
+                self._joints.clear()
+            seen = outline if outline is not None else self.outline(before, einsum, live)
+            ways = self.fits(before, seen, einsum, number, live)
+            self._joints[key] = tuple(Meeting(fit, before, live.after).joint() for fit in ways)
+        return self._joints[key]
 
     def fits(
         self, before: OpenCompatibility, outline: int, einsum: str, number: int, live: LiveTensors
@@ -148,16 +180,6 @@ class JoinProblem:
             compatibility = self.groups[einsum][number].compatibility
             ways = self._fits[key] = fits(before, compatibility, self.views[einsum], live.shared, self.rules)
         return ways
-
-    def joints(self, before: OpenCompatibility, einsum: str, number: int, live: LiveTensors) -> tuple[Joint, ...]:
-        """The ways to join an Einsum's group of this number."""
-        key = before, einsum, number, live
-        if key not in self._joints:
-            if len(self._joints) >= _MOST_JOINTS:
-                self._joints.clear()
-            ways = self.fits(before, self.outline(before, einsum, live), einsum, number, live)
-            self._joints[key] = tuple(Meeting(fit, before, live.after).joint() for fit in ways)
-        return self._joints[key]
 
     def relaxed(self, einsum: str) -> list[Relaxed]:
         """What each of an Einsum's groups says of all tensors that it shares."""

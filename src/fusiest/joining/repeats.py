@@ -11,9 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fusiest.joining.passes import Level
 from fusiest.joining.problem import Group, JoinProblem
-from fusiest.joining.trace import History
+from fusiest.joining.trace import PassedLevels
 from fusiest.pmapping import Ints, Rows
 
 _SHARE = 3
@@ -34,10 +33,10 @@ def first_layers(problem: JoinProblem) -> frozenset[str] | None:
     return None
 
 
-def as_used(problem: JoinProblem, history: History, end: Level) -> JoinProblem:
-    """The same problem with such pmappings alone as partial mappings of `end` have; of Einsums that are none of these, with all."""
+def as_used(problem: JoinProblem, passed: PassedLevels) -> JoinProblem:
+    """The same problem with such pmappings alone as the last partial mappings have; of Einsums that are none of these, with all."""
     used: dict[int, dict[int, Ints]] = defaultdict(dict)
-    for (einsum, group), row_numbers in _used(history, end).items():
+    for (einsum, group), row_numbers in _used(passed).items():
         by_group = used[problem.kind(einsum)]
         by_group[group] = np.union1d(by_group[group], row_numbers) if group in by_group else row_numbers
     rows_used: dict[tuple[int, int], Rows] = {}
@@ -51,8 +50,9 @@ def as_used(problem: JoinProblem, history: History, end: Level) -> JoinProblem:
     return replace(problem, groups=groups)
 
 
-def _used(history: History, end: Level) -> Mapping[tuple[str, int], Ints]:
-    """By Einsum and group, the rows from which the partial mappings of `end` are made."""
+def _used(passed: PassedLevels) -> Mapping[tuple[str, int], Ints]:
+    """By Einsum and group, the rows from which the last partial mappings are made."""
+    history, end = passed
     used: dict[tuple[str, int], list[Ints]] = defaultdict(list)
     to_trace: dict[frozenset[str], dict[int, list[Ints]]] = {
         state.finished: {n: [np.arange(len(rows))] for n, (_, rows) in enumerate(state.groups)} for state in end.states

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from fusiest.joining.compatibility import OpenCompatibility
-from fusiest.joining.passes import Trails
+from fusiest.joining.passes import Level, Trails
 from fusiest.joining.problem import JoinProblem
 from fusiest.joining.tree import JoinedBranch, build_tree
 from fusiest.looptree import LoopTree
@@ -14,6 +14,13 @@ from fusiest.pmapping import FusedLoop
 
 History = Mapping[frozenset[str], Trails]
 """By finished Einsums: where all partial mappings of a pass came from."""
+
+
+class PassedLevels(NamedTuple):
+    """Levels of a pass: where all partial mappings came from, and the last ones."""
+
+    history: History
+    end: Level
 
 
 class Pick(NamedTuple):

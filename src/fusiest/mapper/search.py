@@ -22,6 +22,7 @@ from fusiest.joining import (
     JoinProblem,
     KnownCosts,
     Level,
+    PassedLevels,
     Potential,
     State,
     as_used,
@@ -156,57 +157,59 @@ class Search:
         if has_known and (any(known.mapping is None for known in known_mappings) or self._gap() <= _CLOSE_GAP):
             return False
         coarse, count = (first or FIRST_PASS) if self.options.coarse else None, len(self.candidates)
-        if coarse is not None and self._first_pass_by_layers(coarse):
+        begun = self._first_layers(coarse) if coarse is not None else None
+        if len(self.candidates) > count:
             return False
         while coarse is not None:
-            cut_nothing = self._join(self.problem, self._pass(coarse))
+            cut_nothing = self._join(self.problem, self._pass(coarse), begun)
             if len(self.candidates) > count or cut_nothing or has_known:
                 return cut_nothing and not self.all_orders
             coarse = coarse.finer()
         return False
 
-    def _first_pass_by_layers(self, coarse: Coarse) -> bool:
-        """A first pass of many equal layers, with pmappings that are good in the first of them; whether it found a mapping."""
-        layers, count = first_layers(self.problem), len(self.candidates)
+    def _first_layers(self, coarse: Coarse) -> PassedLevels | None:
+        """A pass over the first of many equal layers, to go on from if it was exact; if not, over all with what it has used."""
+        layers, how = first_layers(self.problem), self._pass(coarse)
         if layers is None:
-            return False
-        how = self._pass(coarse)
-        history, end = self._levels(self.problem, replace(how, stretch=layers))
-        if end.exact:  # so is the whole, most likely
-            return False
-        problem = as_used(self.problem, history, end)
+            return None
+        begun = self._levels(self.problem, replace(how, stretch=layers))
+        if begun.end.exact:
+            return begun
+        problem = as_used(self.problem, begun)
         costs = potential(problem, self.costs.weights)
         self._join(problem, replace(how, potential=costs, bounds=costs.bounds(problem)))
-        return len(self.candidates) > count
+        return None
 
     def _pass(self, coarse: Coarse | None = None, all_orders: bool = False) -> JoinPass:
         incumbents = self.incumbents if self.options.bounds else self.incumbents.without_points()
         return JoinPass(self.costs, self.bounds, incumbents, coarse, all_orders)
 
-    def _join(self, problem: JoinProblem, how: JoinPass) -> bool:
+    def _join(self, problem: JoinProblem, how: JoinPass, begun: PassedLevels | None = None) -> bool:
         """Run a pass to its end, and note what it found; whether nothing was pruned coarsely."""
-        history, end = self._levels(problem, how)
+        history, end = self._levels(problem, how, begun)
         if end.exact:
             self.stats.joined = [step.kept for step in self.stats.funnel]
         for state in end.states:
             self._note(problem, state, history)
         return end.exact
 
-    def _levels(self, problem: JoinProblem, how: JoinPass) -> tuple[History, Level]:
-        """Join level by level: where all partial mappings came from, and the last ones.
+    def _levels(self, problem: JoinProblem, how: JoinPass, begun: PassedLevels | None = None) -> PassedLevels:
+        """Join level by level, from nothing or on from what was exact so far.
 
         A coarse pass leaves out some, from which better ones could be reached: of all that, it knows the beginning only.
         """
-        self.stats.funnel.clear()
         self.frontier = end = first_level(problem)
         history = {state.finished: state.trails() for state in end.states}
+        if begun is not None:
+            history, end = dict(begun.history), begun.end
+        del self.stats.funnel[end.finished :]
         for level in levels(problem, how, self._check, end):
             end = level
             if how.coarse is None:
                 self.frontier = level
             history.update({state.finished: state.trails() for state in level.states})
             self._report(level, "first pass" if how.coarse is not None else "joining")
-        return history, end
+        return PassedLevels(history, end)
 
     def _join_below(self) -> bool:
         """Exact passes that keep only what can cost little more than the least that is possible; whether one found a mapping.
