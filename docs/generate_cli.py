@@ -52,7 +52,7 @@ def _command(name: str, command: Any) -> list[str]:
     ]
     if arguments:
         lines += ["| argument | |", "| --- | --- |"]
-        lines += [f"| `{p.metavar}` | {_cell(p.help)} |" for p in arguments] + [""]
+        lines += [f"| `{_cell(p.metavar)}` | {_cell(p.help)} |" for p in arguments] + [""]
     if options:
         lines += ["| option | |", "| --- | --- |", *(_option(p) for p in options), ""]
     lines += _examples(command.epilog or "")
@@ -60,7 +60,7 @@ def _command(name: str, command: Any) -> list[str]:
 
 
 def _place(argument: Any) -> str:
-    words = f"{argument.metavar}{'...' if argument.nargs == -1 else ''}"
+    words = f"{argument.metavar}{'...' if argument.nargs == -1 and not argument.metavar.endswith('…') else ''}"
     return words if argument.required else f"[{words}]"
 
 

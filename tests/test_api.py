@@ -64,3 +64,10 @@ def test_the_version_is_said_once() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["dynamic"] == ["version"]
     assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "fusiest.__version__"}
+
+
+def test_a_name_in_place_of_a_spec() -> None:
+    with pytest.raises(TypeError, match=r"map\(\) takes a spec: fusiest.load\('tpu_v4i', …\)"):
+        fusiest.map("tpu_v4i", "energy")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="has no option 'objectve'; did you mean 'objective'"):
+        fusiest.map(objectve="energy")  # type: ignore[call-arg]

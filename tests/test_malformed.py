@@ -91,6 +91,7 @@ def test_strange_files(content: bytes, words: str, tmp_path: Path, capsys: pytes
     ("arguments", "words"),
     [
         (["missing.yaml"], "missing.yaml: no such file"),
+        (["simple.yaml"], "no bundled spec 'simple.yaml'; did you mean 'simple'?"),
         (["folder"], "folder: this is a directory"),
         (["folder/"], "this is a directory"),
         (["smple"], "no bundled spec 'smple'; did you mean 'simple'?"),

@@ -186,7 +186,7 @@ def broken(good: dict[str, Any]) -> dict[str, tuple[str, str]]:
         "spec without architecture": (changed(spec="variables: {a: 1}"), "lacks an architecture"),
         "mapping in ruins": (other_mapping(mapping="mapping: 3"), "(mapping):1"),
         "no mapping in it": (other_mapping(mapping="variables: {a: 1}"), "a mapping in it is empty"),
-        "odd options": (changed(options={"jobs": -1}), "'options': jobs must not be -1"),
+        "odd options": (changed(options={"jobs": -1}), "'options': jobs must be at least 1, but is -1"),
         "odd option": (changed(options={"orders": [3]}), "'options'"),
         "odd statistics": (changed(stats={"wall_seconds": "x"}), "'wall_seconds' is missing or no finite number"),
         "odd funnel": (changed(stats={"funnel": [3]}), "'funnel' must be a list of tables"),

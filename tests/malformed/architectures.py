@@ -18,6 +18,8 @@ from tests.malformed.good import (
 
 SYNTAX = [
     case("misspelled section", "renames:\n", "rename: #!\n", "'rename'", "did you mean 'renames'?"),
+    case("section of Timeloop", "variables: {word: 8}\n", "variables: {word: 8}\narchitecture: {nodes: []} #!\n", "did you mean 'arch'",
+         "fusiest import --from timeloop"),
     case("section without content", "variables: {word: 8}", "variables: #!", "variables", "nothing"),
     case("section of the wrong type", "variables: {word: 8}", "variables: [word, 8] #!", "variables", "a list"),
     case("duplicate key", SIZE, SIZE + "    size: 2 #!\n", "key 'size' appears twice"),
@@ -117,7 +119,7 @@ ARCHITECTURE = [
     case("energy infinite", DRAM_READ, "    - {name: read, energy: inf, throughput: 4} #!\n", "energy must be finite"),
     case("values_per_action negative in a table", DRAM_READ,
          "    - {name: read, energy: 2, throughput: 4,\n       values_per_action: {A: 1,\n         Other: -1}} #!\n",
-         "values_per_action must be positive"),
+         "values_per_action of Other must be positive"),
     case("bits_per_action too small", DRAM_READ,
          "    - {name: read, energy: 2, throughput: 4, bits_per_action: 1e-323} #!\n", "bits_per_action is too small"),
     case("bits_per_action too small for a value", DRAM_READ,

@@ -178,7 +178,14 @@ def test_an_area_may_be_unknown() -> None:
     ("buffer", "message"),
     [
         ("    component_class: SRM", r"arch.yaml:11: there is no component_class 'SRM'; did you mean 'SRAM'\?"),
-        ("    component_class: SRAM\n    attributes: {tech_node: 0}", "Buffer: tech_node of SRAM must be"),
+        (
+            "    component_class: SRAM\n    attributes: {tech_node: 0}",
+            "arch.yaml:12: Buffer: tech_node of SRAM must be",
+        ),
+        (
+            "    component_class: SRAM\n    attributes: {tech_node: 22}",
+            r"arch.yaml:12: .* but is 22; did you mean 22 nm\?",
+        ),
         ("    component_class: SRAM\n    attributes: {width: -8}", "Buffer: width of SRAM must be > 0"),
         (
             "    component_class: SRAM\n    attributes: {widht: 8}",

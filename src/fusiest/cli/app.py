@@ -63,7 +63,8 @@ _USAGE_ERROR: Any = typer.BadParameter.__base__
 def _command(name: str, run: Callable[..., None], *examples: str) -> None:
     """Add a command, with examples below its help: lines that click does not rearrange."""
     epilog = "Examples:\n\n\b\n" + "\n".join(f"  {line}" for line in examples) if examples else None
-    app.command(name, epilog=epilog, cls=CheckedCommand)(interruptible(run))
+    first = " ".join((run.__doc__ or "").split("\n\n")[0].split())  # whole: click would cut it at the width of a line
+    app.command(name, epilog=epilog, short_help=first, cls=CheckedCommand)(interruptible(run))
 
 
 _GPT = "gpt3_6.7B -D BATCH_SIZE=64 -D N_TOKENS=4096"

@@ -72,6 +72,8 @@ def import_command(
     from fusiest.networks import ImportOptions, import_network
 
     network = files[0]
+    if network.endswith((".yaml", ".yml")):
+        raise SpecError(f"{network}: networks are .onnx and .pt2 files; Timeloop's files want --from timeloop")
     options = ImportOptions(
         dims=_sizes(dim or []),
         batch=batch,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fusiest import interrupt
-from fusiest.cli.arguments import JobsOption, QuietOption, ReportOption, check_outputs, choice
+from fusiest.cli.arguments import JobsOption, QuietOption, ReportOption, check_outputs, choice, read_size
 from fusiest.cli.completion import complete
 from fusiest.cli.output import Deliveries, echo, present, write_output
 from fusiest.errors import Interrupted, Source, SpecError, did_you_mean
@@ -58,7 +58,8 @@ def sweep_command(
     ] = None,
     time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="per run")] = None,
     memory_limit: Annotated[
-        float | None, typer.Option(metavar="GIB", help="per run; default: its share of the machine's memory")
+        str | None,
+        typer.Option(metavar="SIZE", help="per run, such as 8G or 500M; default: its share of the machine's memory"),
     ] = None,
     retry: Annotated[str | None, choice("failed", help="do runs again that failed")] = None,
     no_reuse: Annotated[
@@ -91,12 +92,13 @@ def sweep_command(
         with Store(folder, create=False) as runs:
             present(status_parts(runs.said(file.identity)))
         return
-    _check(table, retry, jobs, time_limit, memory_limit)
+    _check(table, retry, jobs, time_limit)
     check_outputs(files, table=table, report=report)
     most = _most_reports(reports)
     if jobs is not None and cluster is not None:
         raise SpecError("--jobs and --cluster: a run is done here or there; give one of them")
-    running = Running(folder, jobs, cluster, time_limit, memory_limit, retry == "failed", Reuse(**_reuse(no_reuse)))
+    gibibytes = _gibibytes(memory_limit) if memory_limit is not None else None
+    running = Running(folder, jobs, cluster, time_limit, gibibytes, retry == "failed", Reuse(**_reuse(no_reuse)))
     with Sweep(file, running) as sweep:
         if dry_run:
             _say_plan(sweep)
@@ -159,9 +161,18 @@ def _check(table: str | None, retry: str | None, *numbers: float | None) -> None
         raise SpecError(f"--retry {retry}: only 'failed' runs can be done again")
     if table is not None and os.path.splitext(table)[1] not in TABLES:
         raise SpecError(f"--table {table}: the name must end in {', '.join(TABLES)}")
-    for name, value in zip(("jobs", "time-limit", "memory-limit"), numbers, strict=True):
+    for name, value in zip(("jobs", "time-limit"), numbers, strict=True):
         if value is not None and not value > 0:
             raise SpecError(f"--{name} must be positive, but is {value}")
+
+
+def _gibibytes(size: str) -> float:
+    """As `fusiest map` takes it; a number alone is GiB, as it always was here.
+
+    >>> _gibibytes("512M"), _gibibytes("1.5")
+    (0.5, 1.5)
+    """
+    return read_size(f"{size}G" if size.strip()[-1:].isdigit() else size) / 2**30
 
 
 def _run(sweep: Sweep, quiet: bool) -> None:

@@ -135,7 +135,7 @@ class ComponentClass:
         values: dict[str, AttributeValue] = {}
         for attribute in self.attributes:
             if attribute.name in given:
-                values[attribute.name] = _checked(self, attribute, given[attribute.name])
+                values[attribute.name] = _checked(self, attribute, given)
             elif attribute.required:
                 unit = f" ({attribute.meaning}{', in ' + attribute.unit if attribute.unit else ''})"
                 raise SpecError(f"{self.name} needs the attribute '{attribute.name}'{unit}")
@@ -220,9 +220,9 @@ def key(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _checked(owner: ComponentClass, attribute: Attribute, value: object) -> AttributeValue:
-    label = f"{attribute.name} of {owner.name}"
-    place = value if isinstance(value, str) else None
+def _checked(owner: ComponentClass, attribute: Attribute, given: Mapping[str, object]) -> AttributeValue:
+    label, value = f"{attribute.name} of {owner.name}", given[attribute.name]
+    place = value if isinstance(value, str) else _place(given, attribute.name)
     if attribute.choices:
         chosen = next((c for c in attribute.choices if key(c) == key(str(value))), None)
         if chosen is None:
@@ -245,7 +245,8 @@ def _checked(owner: ComponentClass, attribute: Attribute, value: object) -> Attr
         if value != end and math.isclose(value, end, rel_tol=ROUNDING):
             value = end
     if value < attribute.low or value > attribute.high or (value == attribute.low and not attribute.zero):
-        raise SpecError(f"{label} must be {attribute.range}{unit}, but is {value:g}", place)
+        meant = f"; did you mean {value:g} nm?" if attribute.name == "tech_node" and 1 <= value < 1000 else ""
+        raise SpecError(f"{label} must be {attribute.range}{unit}, but is {value:g}{meant}", place)
     if attribute.whole and value != round(value):
         raise SpecError(f"{label} must be a whole number, but is {value:g}", place)
     return int(value) if attribute.whole else value

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
-from fusiest.errors import SpecError, did_you_mean
+from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.mapper.resources import machine_cores, machine_memory
 from fusiest.objective import OBJECTIVES, Objective, objective_of
 
@@ -77,16 +78,19 @@ class Options:
             raise SpecError("windows are not searched for all sizes of a memory; leave out usage or windows")
         for name in ("jobs", "time_limit", "memory_limit", "max_fused_loops", "max_fused_loops_per_variable"):
             value = getattr(self, name)
-            if value is not None and not value >= (1 if name in ("jobs", "max_fused_loops_per_variable") else 0):
-                raise SpecError(f"{name} must not be {value}")
+            least = 1 if name in ("jobs", "max_fused_loops_per_variable") else 0
+            if value is not None and not value >= least:
+                raise SpecError(f"{name} must be at least {least}, but is {value}")
 
 
 def hinting(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function; an option that it does not have is an error that says which one was meant."""
+    """The same function of a spec; a file's name in its place, or an option that there is not, is an error that says what was meant."""
     parameters = inspect.signature(function).parameters
 
     @functools.wraps(function)
     def hinted(*arguments: P.args, **options: P.kwargs) -> R:
+        if arguments and isinstance(arguments[0], (str, os.PathLike)):
+            raise TypeError(f"{function.__name__}() takes a spec: fusiest.load('{shown(arguments[0])}', …)")
         for name in options:
             if name not in parameters:
                 raise TypeError(f"{function.__name__}() has no option '{name}'{did_you_mean(name, parameters)}")

@@ -82,6 +82,8 @@ class Improvement:
 
 @dataclass
 class Stats:
+    """What a search took: seconds, bytes, and how many pmappings and partial mappings there were."""
+
     wall_seconds: float = 0.0
     exploring_seconds: float = 0.0
     """Of these, for the tables of pmappings."""

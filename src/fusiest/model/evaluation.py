@@ -40,6 +40,8 @@ class EinsumEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
+    """What a mapping costs: joules, seconds, the most bits that each memory holds (per instance), and all of it by Einsum."""
+
     energy: float
     dynamic_energy: float
     leak_energy: float

@@ -91,6 +91,8 @@ class EinsumInfo:
 
 @dataclass(frozen=True)
 class WorkloadInfo:
+    """What follows from a workload's text: the Einsums with their bounds, and who makes and uses which tensor."""
+
     einsums: FrozenDict[str, EinsumInfo]
     users: FrozenDict[str, tuple[str, ...]]
     """Einsums that read or write a tensor, in listed order."""

@@ -52,6 +52,8 @@ def parse_einsum(text: str) -> ParsedEinsum:
     sides = text.split("=")
     if len(sides) != 2:
         raise SpecError(f"'{shown(text)}' is not an Einsum such as 'C[m,n] = A[m,k] * B[k,n]'", text)
+    if sides[0].rstrip().endswith(("+", "-", "*", "/")):
+        raise SpecError(f"'{shown(text)}': write '=', what the output does not index is summed up anyway", text)
     left, right = _Side(sides[0], text), _Side(sides[1], text)
     left.expression(0)
     if len(left.accesses) != 1 or left.words:
@@ -109,6 +111,9 @@ class _Side:
         operation: str | None = None
         if match := self.match(_ACCESS):
             self.access(match.group(1), match.group(2))
+            if self.side.startswith("[", self.position):
+                one = f"'{match.group(1)}[i, j]'"
+                raise SpecError(f"'{shown(self.text)}': indices stand in one pair of brackets, as in {one}", self.text)
         elif match := self.match(_FUNCTION):
             operation = match.group(1)
             if operation:

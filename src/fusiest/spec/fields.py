@@ -302,11 +302,11 @@ def check_fields(owner: object) -> None:
 def _check_field(kind: Any, name: str, value: object) -> None:
     limits = _limits(kind).get(name)
     for key, entry in value.items() if isinstance(value, FrozenDict) else ((None, value),):
-        wrong = None
+        wrong, label = None, name if key is None else f"{name} of {shown(key)}"
         if limits is not None and isinstance(entry, str):
-            wrong = limits.wrong_unit(name, entry)
+            wrong = limits.wrong_unit(label, entry)
         elif limits is not None and isinstance(entry, (int, float)) and not isinstance(entry, bool):
-            wrong = limits.complaint(name, entry)
+            wrong = limits.complaint(label, entry)
         if wrong:
             raise FieldError(name, wrong, key)
 

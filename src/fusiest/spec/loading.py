@@ -36,6 +36,16 @@ NOT_APPLIED = {
     "config": {},
 }  # fmt: skip
 """Sections of AccelForge that set what is no part of a spec here, and the options that do."""
+TIMELOOP_SECTIONS = (
+    "architecture",
+    "problem",
+    "mapspace",
+    "architecture_constraints",
+    "ERT",
+    "ART",
+    "dumped_by_timeloop_front_end",
+)
+TIMELOOP = "; did you mean 'arch' or 'workload'? Files of Timeloop are read by fusiest import --from timeloop"
 
 
 def bundled() -> dict[str, dict[str, str]]:
@@ -160,7 +170,8 @@ def _pass_over(name: str, key: ScalarNode, node: YamlNode) -> None:
         return
     if name not in NOT_APPLIED:
         sections = [*SECTIONS, INCLUDE, "definitions"]
-        raise SpecError(f"unknown section '{shown(name)}'{did_you_mean(name, sections)}", key.source)
+        hint = TIMELOOP if name in TIMELOOP_SECTIONS else did_you_mean(name, sections)
+        raise SpecError(f"unknown section '{shown(name)}'{hint}", key.source)
     for setting, (place, _) in read_fields(node, name).items() if isinstance(node, MapNode) else ():
         option = NOT_APPLIED[name].get(setting)
         warn(f"{name}: {shown(setting)} is not applied" + (f"; say {option}" if option else ""), place.source)

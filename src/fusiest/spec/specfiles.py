@@ -33,12 +33,14 @@ class SpecText(NamedTuple):
 
 def find_file(name: str) -> tuple[str, SpecText]:
     """The display name and text of a file or a bundled spec; a file goes before a bundled spec of the same name."""
-    if not os.path.isfile(name) and not name.endswith((".yaml", ".yml")):
+    if not os.path.isfile(name):
         bundled = {key: path for kind in reversed(KINDS) for key, path in library_files(kind).items()}
         if name in bundled:
             return f"<{name}>", _of_library(bundled[name])
         if "/" not in name and not os.path.exists(name):
-            raise SpecError(f"there is no file and no bundled spec '{shown(name)}'{did_you_mean(name, bundled)}")
+            written = name.removesuffix(".yaml").removesuffix(".yml")
+            if written == name or written in bundled:
+                raise SpecError(f"there is no file and no bundled spec '{shown(name)}'{did_you_mean(written, bundled)}")
     text, shorter = text_of_file(name), os.path.normpath(name)
     # After a link to a folder, '..' leads elsewhere than the shorter name says.
     return shorter if os.path.realpath(shorter) == os.path.realpath(name) else name, SpecText(text, name)

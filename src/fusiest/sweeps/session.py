@@ -281,7 +281,8 @@ class Sweep:
 def sweep(file: str | Path | None = None, *, reuse: Reuse | None = None, **fields: Any) -> Sweep:
     """A sweep from a file, or from fields as the file has them: `arch`, `workloads`, `parameters`, `where`, ….
 
-    How it is run are fields, too: `store`, `jobs`, `cluster`, `time_limit`, `memory_limit`, `retry`.
+    How it is run are fields, too: `store`, `jobs`, `cluster`, `time_limit` (seconds per run),
+    `memory_limit` (GiB per run), `retry`.
     It is lazy: iterate over it for answers as they come, or ask for `.table()`, `.front(…)`, `.best(…)`, `.result(…)`.
     """
     how = {option.name: fields.pop(option.name) for option in dataclasses.fields(Running) if option.name in fields}
