@@ -13,10 +13,12 @@ from hypothesis import event, given
 import fusiest
 from fusiest import interrupt
 from fusiest.interrupt import OutOfTime
-from fusiest.joining import Pick
+from fusiest.joining import JoinProblem, Pick
 from fusiest.mapper import anytime, mapper, resources, tables
-from fusiest.mapper.anytime import Clock, Exploration, explore_alone, explore_in_time, looked_at
+from fusiest.mapper.anytime import Clock, Exploration, begun, explore_alone, explore_in_time, look_quickly, looked_at
 from fusiest.mapper.options import Options
+from fusiest.mapper.result import Stats
+from fusiest.mapper.search import Search
 from fusiest.mapper.tables import Explorer, make_explorer
 from fusiest.pmapping.explore import Asked
 from fusiest.pmapping.table import Table
@@ -110,6 +112,41 @@ def test_where_fusing_is_a_must_the_first_look_is_fused(monkeypatch: pytest.Monk
     assert any(backing.memory != "MainMemory" for pick in _known_joins(spec) for backing in pick.before.backings)
 
 
+def test_where_memories_are_tight_quick_looks_go_on_until_a_mapping_is_known() -> None:
+    """Scratchpads of a row-stationary array: of the first rows that go on, none fits in the end."""
+    explorer = explorer_of(fusiest.load("eyeriss", "resnet18_block"), objective=("edp",))
+    first: dict[str, Table] = {}
+    explorer.explore(first, Asked(beam=anytime.FIRST_LOOKS[0], apart=True))
+    assert 0 < len(first) < len(explorer.distinct)
+    quick, candidates = look_quickly(explorer)
+    assert quick.keys() == set(explorer.distinct)
+    assert all(not pick.before.zones for candidate in candidates for pick in candidate.joins())
+
+
+def test_time_that_is_up_before_joining_begins_leaves_what_is_not_fused() -> None:
+    explorer = explorer_of(fusiest.load("simple", "matmuls", **CHAIN), objective=("energy",))
+    quick, unfused = look_quickly(explorer)
+    explored = explore_in_time(explorer, Clock(0.0, None), quick, {}, False)
+    assert explored is not None
+    for clock, expected in ((Clock(0.0, 1.0), "time limit"), (Clock(0.0, None), None)):
+        made: list[tuple[bool, float | None]] = []
+
+        def make(problem: JoinProblem, deadline: float | None, made: list[tuple[bool, float | None]] = made) -> Search:
+            made.append((problem is unfused[0].problem, deadline))
+            return Search(problem, explorer.options, False, lambda step: None, Stats(), deadline, [*unfused])
+
+        search, exploration = begun(explorer, clock, explored, unfused, make)
+        assert (exploration.stopped, exploration.exact) == (expected, explored.exact)
+        assert made == [(True, 0.0) if expected else (False, None)]
+        assert search.candidates
+
+
+def test_time_is_left_to_evaluate_many_einsums() -> None:
+    assert Clock(0.0, 10.0, 0).at(1.0) == 10.0
+    assert Clock(0.0, 10.0, 1_000).at(1.0) == 10.0 - 1_000 * anytime.ENDING_SECONDS
+    assert Clock(0.0, 10.0, 1_000_000).at(0.5) == 2.5
+
+
 def _known_joins(spec: Spec) -> list[Pick]:
     explorer = explorer_of(spec, objective=("edp",))
     return looked_at(explorer, explore_alone(explorer))[0].joins()
@@ -134,7 +171,7 @@ def test_what_is_explored_exactly_is_used(monkeypatch: pytest.MonkeyPatch) -> No
     assert (explored.exact, explored.stopped) == ({"I"}, "time limit")
     assert asked_for[0] == ("I", None)
     assert {beam for _, beam in asked_for[1:]} == {anytime.COARSE_LOOK}
-    assert list(explored.tables) == list(spec.info.einsums)
+    assert list(explorer.named(explored.tables)) == list(spec.info.einsums)
 
 
 def test_the_least_of_an_einsum_by_hand() -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fusiest import interrupt
 from fusiest.joining.compatibility import Relaxed, TensorCompatibility, only
 from fusiest.objective import IMPOSSIBLE, NOTHING, Least
 from fusiest.pmapping import Floats, Ints
@@ -59,6 +60,7 @@ class LowerBounds:
             finished = finished | {remaining.pop(0)}
         table = self._tables.setdefault(finished, self.end)
         for before, einsum in reversed(steps):
+            interrupt.check()
             table = self._tables[before] = self._eliminate(before, einsum, table)
         return table
 

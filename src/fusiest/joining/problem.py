@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fusiest import interrupt
 from fusiest.joining.bounds import LowerBounds, RelaxedLeast
 from fusiest.joining.compatibility import EinsumView, OpenCompatibility, Relaxed, only, relaxed_einsum
 from fusiest.joining.fits import Fit, JoinRules, fits, outline
@@ -229,10 +230,10 @@ def join_problem(
     memories = next(iter(tables.values())).memories
     by_einsum = memory_sizes(spec, memories)
     sizes: Floats = np.max(list(by_einsum.values()), axis=0)
-    groups = {
-        name: [Group(c, _without_room(rows, sizes - by_einsum[name])) for c, rows in table.groups.items()]
-        for name, table in tables.items()
-    }
+    groups = {}
+    for name, table in tables.items():
+        interrupt.check()
+        groups[name] = _groups(table, sizes - by_einsum[name])
     persistent = frozenset(t for info in spec.info.einsums.values() for t in info.persistent)
     return JoinProblem(
         workload=spec.info,
@@ -247,10 +248,14 @@ def join_problem(
     )
 
 
-def _without_room(rows: Rows, missing: Floats) -> Rows:
-    """Rows of an Einsum for which memories are smaller than for others: what is missing counts as taken while it runs."""
+def _groups(table: Table, missing: Floats) -> list[Group]:
+    """Of an Einsum for which memories are smaller than for others: what is missing counts as taken while it runs."""
     if not missing.any():
-        return rows
+        return list(itertools.starmap(Group, table.groups.items()))
+    return [Group(c, _without_room(rows, missing)) for c, rows in table.groups.items()]
+
+
+def _without_room(rows: Rows, missing: Floats) -> Rows:
     bits = rows.bits.copy()
     bits[:, :, -1] += missing
     return dataclasses.replace(rows, bits=bits)
@@ -260,12 +265,13 @@ def _settled(
     groups: Mapping[str, Sequence[Group]], memories: tuple[str, ...], persistent: frozenset[str]
 ) -> npt.NDArray[np.bool_]:
     """Memories that hold nothing persistent."""
+    every_group = [group for einsum_groups in groups.values() for group in einsum_groups]
     settled = np.ones(len(memories), np.bool_)
-    for group in (group for einsum_groups in groups.values() for group in einsum_groups):
-        settled &= ~(group.rows.persistent > 0).any(axis=0)
-        backed = {b.memory for b in group.compatibility.backings if b.tensor in persistent}
-        settled &= np.array([m not in backed for m in memories], np.bool_)
-    return settled
+    for held in {id(rows.persistent): rows.persistent for _, rows in every_group}.values():
+        settled &= ~(held > 0).any(axis=0)
+    backings = (b for c, _ in every_group for b in c.backings) if persistent else ()
+    backed = {b.memory for b in backings if b.tensor in persistent}
+    return settled & np.array([m not in backed for m in memories], np.bool_)
 
 
 def uneven_copies(workload: WorkloadInfo) -> frozenset[str]:
@@ -318,6 +324,7 @@ def potential(problem: JoinProblem, weights: Weights = NO_WEIGHTS) -> Potential:
         return remembered[number]
 
     for name, einsum_groups in problem.groups.items():
+        interrupt.check()
         numbers = tuple(id(group.rows.energy) for group in einsum_groups)
         if numbers not in leasts:
             group_leasts = [least(group.rows) for group in einsum_groups]

@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from fusiest import interrupt
 from fusiest.interrupt import OutOfTime
+from fusiest.joining import JoinProblem
 from fusiest.mapper.candidates import Candidate
 from fusiest.mapper.cutoffs import least_of_each, make_cutoffs
 from fusiest.mapper.progress import Step
@@ -22,8 +24,8 @@ from fusiest.mapper.tables import Explorer, asked_of, grouped
 from fusiest.objective import Least, Weights
 from fusiest.pmapping import Table
 
-FIRST_LOOK, COARSE_LOOK = 300, 2_000
-"""Rows of a state that go on, where Einsums are explored without fusing, and coarsely."""
+FIRST_LOOKS, COARSE_LOOK = (300, 1_000, 3_000, 10_000), 2_000
+"""Rows of a state that go on: where something is to be known at once, until there is, and where Einsums are explored coarsely."""
 PATIENCE = 100_000
 """Rows of an exact search for an Einsum, for each Einsum that there is: after that it goes on only with something to beat. To find
 that takes the longer, the more Einsums there are."""
@@ -33,15 +35,24 @@ LEAST_SECONDS = 1.2
 """A time limit below this counts as this: so much is left after two seconds that no limit can do without."""
 
 
+ENDING_SECONDS = 0.0015
+"""For each Einsum of a mapping that was found: to evaluate it and to show what it costs."""
+
+
 class Clock(NamedTuple):
     """When the search began, and how long it may take."""
 
     begin: float
     seconds: float | None
+    einsums: int = 0
+    """Whose nests are evaluated and shown once the search is over: time is left for that, but never most of it."""
 
     def at(self, share: float) -> float | None:
         """The moment at which this share of the time is over."""
-        return None if self.seconds is None else self.begin + share * max(self.seconds, LEAST_SECONDS)
+        if self.seconds is None:
+            return None
+        ending = min(ENDING_SECONDS * self.einsums, self.seconds / 2)
+        return self.begin + share * (max(self.seconds, LEAST_SECONDS) - ending)
 
     def is_past(self, share: float) -> bool:
         """Whether this share of the time is over."""
@@ -51,7 +62,7 @@ class Clock(NamedTuple):
 
 @dataclass(frozen=True)
 class Exploration:
-    """Tables of all Einsums, and what ended it early."""
+    """Tables of distinct Einsums, and what ended it early."""
 
     tables: Mapping[str, Table]
     exact: frozenset[str]
@@ -90,7 +101,7 @@ def explore_in_time(
             if len(exact) < len(explorer.distinct):
                 candidates += _explore_hard(explorer, clock, exact)
         explorer.explore(exact, asked, clock.at(_EXPLORING))
-        return Exploration(explorer.named(exact), frozenset(explorer.representative), candidates=candidates)
+        return Exploration(exact, frozenset(explorer.representative), candidates=candidates)
     except OutOfTime:
         stopped = "time limit"
     except MemoryError:
@@ -114,7 +125,35 @@ def explore_in_time(
     if len(tables) < len(explorer.distinct):
         return None
     certain = frozenset(name for name, first in explorer.representative.items() if first in exact)
-    return Exploration(explorer.named(tables), certain, stopped, fused, candidates)
+    return Exploration(tables, certain, stopped, fused, candidates)
+
+
+def begun(
+    explorer: Explorer,
+    clock: Clock,
+    exploration: Exploration,
+    unfused: Sequence[Candidate],
+    make: Callable[[JoinProblem, float | None], Search],
+) -> tuple[Search, Exploration]:
+    """The search that joins what was explored. `make` makes it, for a problem and its deadline.
+
+    If time is up before there is one, what is known without fusing is all.
+    """
+    if exploration.fused or not unfused:
+        deadline = 0.0 if exploration.stopped == "interrupt" else clock.at(1.0)
+        stopped: Stop
+        try:
+            with interrupt.limited(clock.at(1.0)):
+                problem = grouped(explorer.spec, explorer.options, explorer.named(exploration.tables))
+                return make(problem, deadline), exploration
+        except OutOfTime:
+            stopped = "time limit"
+        except KeyboardInterrupt:
+            if not unfused:
+                raise
+            stopped = "interrupt"
+        exploration = replace(exploration, stopped=stopped, fused=False)
+    return make(unfused[0].problem, 0.0), exploration
 
 
 def _explore_hard(explorer: Explorer, clock: Clock, exact: dict[str, Table]) -> list[Candidate]:
@@ -134,15 +173,32 @@ def _explore_hard(explorer: Explorer, clock: Clock, exact: dict[str, Table]) -> 
     return candidates
 
 
+def quick_tables(explorer: Explorer) -> Iterator[dict[str, Table]]:
+    """Good pmappings of each Einsum, the quickest to be had first: those that share nothing on chip with others, then of all.
+
+    Few rows go on at first. Where memories are so small that none of them fits in the end, more have to.
+    """
+    for apart in (True, False):
+        tables: dict[str, Table] = {}
+        for beam in FIRST_LOOKS:
+            explorer.explore(tables, replace(asked_of(explorer.options), beam=beam, apart=apart))
+            if len(tables) == len(explorer.distinct):
+                yield tables
+                tables = {}
+
+
 def explore_alone(explorer: Explorer) -> dict[str, Table]:
-    """Good pmappings of each Einsum that share nothing on chip with others; where some Einsum has none, of all that there are."""
-    tables: dict[str, Table] = {}
-    asked = replace(asked_of(explorer.options), beam=FIRST_LOOK)
-    explorer.explore(tables, replace(asked, apart=True))
-    if len(tables) < len(explorer.distinct):
-        tables.clear()
-        explorer.explore(tables, asked)
-    return tables
+    """The quickest tables of all Einsums; none if some Einsum seems to have no pmapping."""
+    return next(quick_tables(explorer), {})
+
+
+def look_quickly(explorer: Explorer) -> tuple[dict[str, Table], list[Candidate]]:
+    """Mappings that are known at once, and the tables from which they are made; none if no quick look finds any."""
+    for tables in quick_tables(explorer):
+        found = looked_at(explorer, tables)
+        if found:
+            return tables, found
+    return {}, []
 
 
 def looked_at(explorer: Explorer, tables: Mapping[str, Table]) -> list[Candidate]:

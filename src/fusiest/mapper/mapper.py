@@ -17,7 +17,7 @@ from fusiest.errors import FusiestError, InvalidMapping, OutOfMemory, SpecError,
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts, trace
 from fusiest.looptree import LoopTree, Temporal
-from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, explore_alone, explore_in_time, looked_at
+from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, begun, explore_in_time, look_quickly
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.depth_first import depth_first
 from fusiest.mapper.diagnose import why_not_joined
@@ -220,17 +220,13 @@ def _run(
     if options.usage is not None:
         check_usage(spec, options.usage)
     explorer = make_explorer(spec, options, executor, say)
-    alone = explore_alone(explorer) if options.time_limit is not None else {}
-    unfused = looked_at(explorer, alone) if alone else []
-    clock = Clock(begin, options.time_limit if unfused else None)
+    alone, unfused = look_quickly(explorer) if options.time_limit is not None else ({}, [])
+    clock = Clock(begin, options.time_limit if unfused else None, len(explorer.representative))
     prior = prior or Prior({})
-    exploration = explore_in_time(explorer, clock, alone if unfused else {}, prior.tables, prior.shared)
+    exploration = explore_in_time(explorer, clock, alone, prior.tables, prior.shared)
     if exploration is None:
         raise MemoryError
-    stats = _table_stats(spec, options, exploration.tables, time.perf_counter() - begin)
-    alone_is_all = unfused and not exploration.fused
-    problem = unfused[0].problem if alone_is_all else grouped(spec, options, exploration.tables)
-    deadline = 0.0 if alone_is_all or exploration.stopped == "interrupt" else clock.at(1.0)
+    stats = _table_stats(explorer, exploration.tables, time.perf_counter() - begin)
     start = list(known_mappings(spec, options, prior.start)) if options.windows == "none" else []
     guesses = [known for known in start if known.mapping is None]
     candidates: list[Candidate | KnownMapping] = [
@@ -238,14 +234,18 @@ def _run(
         *exploration.candidates,
         *(known for known in start if known.mapping is not None),
     ]
-    search = Search(problem, options, stats.orders == "all", say, stats, deadline, candidates)
+
+    def search_of(problem: JoinProblem, deadline: float | None) -> Search:
+        return Search(problem, options, stats.orders == "all", say, stats, deadline, candidates)
+
+    search, exploration = begun(explorer, clock, exploration, unfused, search_of)
     proof = None
     if exploration.stopped is None:
         with interrupt.limited(None, options.most_memory, rss_bytes):
             proof = search_front(search, prior.front) if prior.front is not None else search_near(search, guesses)
     proof = proof or _search(search, explorer, exploration)
     if not search.candidates:
-        raise why_not_joined(problem)
+        raise why_not_joined(search.problem)
     mappings = traced(spec, search)
     stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
     stats.peak_rss_bytes = peak_rss_bytes()
@@ -266,7 +266,7 @@ def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Pro
         stopped = "memory"
     # The exception is gone here, and with it all that the search had in hand.
     if not search.candidates:
-        search.candidates += looked_at(explorer, explore_alone(explorer))
+        search.candidates += look_quickly(explorer)[1]
     if not search.candidates:
         raise MemoryError
     proof = judged(search.gap_above(exploration.least(explorer, search.incumbents.weights)))
@@ -306,16 +306,18 @@ def from_front(spec: Spec, options: Options, front: SizeFront, bits: float) -> R
     return Result(spec, options.objective, [mapping], True, 0.0, stats, None, options)
 
 
-def _table_stats(spec: Spec, options: Options, tables: TypingMapping[str, Table], seconds: float) -> Stats:
+def _table_stats(explorer: Explorer, tables: TypingMapping[str, Table], seconds: float) -> Stats:
     """How large the tables are, and which orders can be looked at: all, unless there are too many sets of finished Einsums."""
-    orders = options.orders
-    if orders == "all" and count_down_sets(spec, MOST_DOWN_SETS) > MOST_DOWN_SETS:
+    orders = explorer.options.orders
+    if orders == "all" and count_down_sets(explorer.spec, MOST_DOWN_SETS) > MOST_DOWN_SETS:
         orders = f"given (more than {MOST_DOWN_SETS:,} sets of finished Einsums)"
+    sizes = {first: (len(table), table.explored, len(table.groups)) for first, table in tables.items()}
+    of_each = {name: sizes[first] for name, first in explorer.representative.items()}
     return Stats(
         exploring_seconds=seconds,
-        pmappings={name: len(table) for name, table in tables.items()},
-        explored={name: table.explored for name, table in tables.items()},
-        groups={name: len(table.groups) for name, table in tables.items()},
+        pmappings={name: size[0] for name, size in of_each.items()},
+        explored={name: size[1] for name, size in of_each.items()},
+        groups={name: size[2] for name, size in of_each.items()},
         orders=orders,
     )
 

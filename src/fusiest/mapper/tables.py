@@ -121,10 +121,11 @@ class Explorer:
 
     def named(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         """The table of every Einsum."""
-        return {
-            name: tables[first] if first == name else renamed_table(self.spec, tables[first], name)
-            for name, first in self.representative.items()
-        }
+        named = {}
+        for name, first in self.representative.items():
+            interrupt.check()
+            named[name] = tables[first] if first == name else renamed_table(self.spec, tables[first], name)
+        return named
 
     def _tables(self, work: _Exploring, names: list[str], tables: Mapping[str, Table], limited: bool) -> Tables:
         """Tables as they are done. With a time limit all in processes: they can be ended in the middle of compiled code."""

@@ -7,8 +7,9 @@ except that a reused Spatial loop counts only its first instance; partial sums a
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from fusiest.model.nest import EinsumNest, TensorNest
 from fusiest.model.visits import Visits, elements, total_footprint, visits
@@ -28,6 +29,63 @@ class Accesses:
 
 
 def count_accesses(nest: EinsumNest) -> Accesses:
+    """Counted once for all nests that differ only by names."""
+    shape = _shape(nest)
+    names, known = tuple(nest.tensors), _COUNTED.get(shape)
+    if known is None:
+        if len(_COUNTED) >= _MOST_COUNTED:
+            _COUNTED.clear()
+        known = _COUNTED[shape] = _CountedNest(names, _count(nest))
+    return known.accesses if known.tensors == names else known.renamed(names)
+
+
+class _CountedNest(NamedTuple):
+    tensors: tuple[str, ...]
+    accesses: Accesses
+
+    def renamed(self, names: tuple[str, ...]) -> Accesses:
+        new = dict(zip(self.tensors, names, strict=True))
+        total, per_unit, operations, steps = (getattr(self.accesses, field) for field in Accesses.__slots__)
+        return Accesses(_renamed(total, new), _renamed(per_unit, new), operations, steps)
+
+
+def _renamed(counts: Mapping[AccessKey, int], new: Mapping[str, str]) -> dict[AccessKey, int]:
+    return {(component, new[tensor], action): n for (component, tensor, action), n in counts.items()}
+
+
+_COUNTED: dict[object, _CountedNest] = {}
+_MOST_COUNTED = 10_000
+
+
+def _shape(nest: EinsumNest) -> object:
+    """All that counts depend on, with numbers in place of names of tensors, variables and loops."""
+    variables = {variable: i for i, variable in enumerate(nest.reach)}
+    loops = {loop.number: i for i, loop in enumerate(nest.loops)}
+    return (
+        nest.einsum.is_copy_operation,
+        nest.path.compute.skip_initial_output_write,
+        tuple(nest.reach.values()),
+        tuple((variables[x.variable], x.tiling, x.window_iterations, x.is_spatial) for x in nest.loops),
+        tuple(_tensor_shape(nest, tensor, variables, loops) for tensor in nest.tensors.values()),
+    )
+
+
+def _tensor_shape(
+    nest: EinsumNest, tensor: TensorNest, variables: Mapping[str, int], loops: Mapping[int, int]
+) -> tuple[object, ...]:
+    name, components = tensor.access.tensor, [holder.component for holder in tensor.holders]
+    return (
+        tensor.access.output,
+        tuple(tuple((variables[v], a) for v, a in affine.coefficients.items()) for affine in tensor.access.ranks.values()),
+        tuple((c.name, c.kind, c.skip_initial_output_write, c.direction.get(name)) for c in components),
+        tuple(
+            tuple((loops[x.number], x.is_spatial and _is_reused(nest, tensor, x.component, x.dimension, x.variable)) for x in gap)
+            for gap in tensor.gaps
+        ),
+    )  # fmt: skip
+
+
+def _count(nest: EinsumNest) -> Accesses:
     if nest.einsum.is_copy_operation:
         return _copy(nest)
     total: dict[AccessKey, int] = {}

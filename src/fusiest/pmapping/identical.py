@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.placement import Placement, placements
-from fusiest.pmapping.table import Branch, FusedLoop, Origin, Table, make_compatibility
+from fusiest.pmapping.table import Backing, Branch, FusedLoop, Holding, Origin, Table, make_compatibility
 from fusiest.spec import BoundComponent, Spec, bind, computes
 
 
@@ -142,11 +142,21 @@ def renamed_table(spec: Spec, table: Table, einsum: str) -> Table:
     """The table of one Einsum, for another with the same key."""
     new = dict(zip(names_of(spec, table.einsum), names_of(spec, einsum), strict=True))
     forms, candidates = {}, {}
+
+    @functools.cache  # forms have most of their parts in common
+    def zone(loops: tuple[FusedLoop, ...]) -> tuple[FusedLoop, ...]:
+        return tuple(_renamed_loop(loop, new) for loop in loops)
+
+    @functools.cache
+    def backing(old: Backing) -> Backing:
+        return Backing(new[old.tensor], old.memory, old.zones)
+
+    @functools.cache
+    def holding(old: Holding) -> Holding:
+        return Holding(new[old.tensor], old.memory, old.zones, old.depth)
+
     for form, rows in table.groups.items():
-        zones = tuple(tuple(_renamed_loop(loop, new) for loop in zone) for zone in form.zones)
-        backings = (dataclasses.replace(b, tensor=new[b.tensor]) for b in form.backings)
-        holdings = (dataclasses.replace(h, tensor=new[h.tensor], over=()) for h in form.holdings)
-        renamed = make_compatibility(zones, backings, holdings)
+        renamed = make_compatibility(map(zone, form.zones), map(backing, form.backings), map(holding, form.holdings))
         forms[renamed] = rows
         if form in table.candidates:
             candidates[renamed] = table.candidates[form]

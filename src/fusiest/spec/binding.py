@@ -56,8 +56,10 @@ def _bind(spec: Spec, einsum: str, compute: str) -> Path:
             f"the architecture has no compute {compute}{did_you_mean(compute, computes(architecture))}", compute
         )
     info = spec.info.einsums[einsum]
-    names = architecture_names(spec, info)
-    return Path(info, tuple(bind_node(node, info, names) for node in nodes))
+    known = spec.bound.get(einsum, {})  # what checking the spec has evaluated
+    names = None if all(str(node.name) in known for node in nodes) else architecture_names(spec, info)
+    bound = (known[str(node.name)] if names is None else bind_node(node, info, names) for node in nodes)
+    return Path(info, tuple(bound))
 
 
 def architecture_names(spec: Spec, info: EinsumInfo) -> EinsumNames:
