@@ -65,9 +65,9 @@ def network_text(path: str, defines: Mapping[str, object]) -> tuple[str, frozens
     `batch`, `bits`, `softmax` and `elementwise` are options by name; any other define that the file knows is the size of
     an open dimension.
     """
-    settings = {name: defines[name] for name in NETWORK_OPTIONS if name in defines}
-    sizes = {name: value for name, value in defines.items() if name in open_dimensions(path)}
-    options = ImportOptions(dims=sizes, **settings)  # type: ignore[arg-type]
+    settings: dict[str, Any] = {name: defines[name] for name in NETWORK_OPTIONS if name in defines}
+    sizes: dict[str, Any] = {name: value for name, value in defines.items() if name in open_dimensions(path)}
+    options = ImportOptions(dims=sizes, **settings)
     return import_network(path, options).yaml, frozenset(settings) | frozenset(sizes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -216,10 +217,7 @@ def _attention(call: AtenCall) -> None:
 def _as_four(call: AtenCall, name: str) -> str:
     """All axes before the heads as one."""
     shape = call.shape(name)
-    lead = 1
-    for size in shape[:-3]:
-        lead *= size
-    whole = (lead, *((1,) * (3 - len(shape[-3:]))), *shape[-3:])
+    whole = (math.prod(shape[:-3]), *((1,) * (3 - len(shape[-3:]))), *shape[-3:])
     return call.node("Reshape", [name], whole)
 
 
@@ -257,8 +255,7 @@ def _instance_norm(call: AtenCall) -> None:
 
 @converts("batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")
 def _batch_norm(call: AtenCall) -> None:
-    names = [("input",), ("weight",), ("bias",), ("running_mean",), ("running_var",)]
-    x, *parameters = (call.tensor(*name) for name in names)
+    x, *parameters = map(call.tensor, ("input", "weight", "bias", "running_mean", "running_var"))
     channels = (call.shape(x)[1],)
     scale, shift, mean, variance = (
         name or call.constant([default] * channels[0])

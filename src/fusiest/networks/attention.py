@@ -10,9 +10,10 @@ from fusiest.networks.contractions import divided_by, product
 from fusiest.networks.extents import Axis
 from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowering import Lowering, Recipe, lowers
-from fusiest.networks.making import Unfit
-from fusiest.networks.normalizations import apply, laid, softmax_of
-from fusiest.networks.tensors import Apply, Expression, NetAccess, View, tensor_view
+from fusiest.networks.making import Unfit, axis_labels, labelled
+from fusiest.networks.normalizations import softmax_of
+from fusiest.networks.tensors import Apply, Expression, NetAccess, View, apply, tensor_view
+from fusiest.networks.views import laid
 
 _ROLES = {"b": "b", "h": "h", "g": "g", "m": "m", "p": "m", "e": "e", "f": "e"}
 CAUSAL = "attention with a mask (causal, a window, lengths) is counted in full: the products that the mask drops, too"
@@ -114,14 +115,14 @@ def _with_mask(lowering: Lowering, node: GraphNode, scaled: Apply, shape: Sequen
         lowering.tables.add(name)
         return _computed(lowering, node, apply(added, scaled, views.expand(mask, shape)))
     view = _computed(lowering, node, scaled)
-    labels = [f"a{i}" if size > 1 else None for i, size in enumerate(shape)]
+    labels = axis_labels(shape)
     recipe = Recipe("add", lambda a, _: apply(added, a[0], a[1]), suffix="masked")
     return lowering.einsum(node, [(view, labels), (views.expand(mask, shape), labels)], labels, recipe)
 
 
 def _up_to_lengths(lowering: Lowering, node: GraphNode, scores: View, name: str, band: Sequence[int]) -> View:
     """Scores of the keys that each sample has; the last queries belong to the last of these keys."""
-    labels = [label if size > 1 else None for label, size in zip("bhgmp", scores.shape, strict=True)]
+    labels = labelled("bhgmp", scores.shape)
     lengths = laid(lowering.view(name), [scores.shape[0]])
 
     def body(accesses: Sequence[NetAccess], variables: Mapping[str, Sequence[Axis]]) -> Expression:
@@ -148,7 +149,7 @@ def rotary(lowering: Lowering, node: GraphNode) -> None:
         heads = int(node.get("num_heads", 1)) or 1
         view = views.transpose(laid(view, [*shape[:2], heads, shape[2] // heads]), [0, 2, 1, 3])
     turned = [_table(lowering, node, name, view.shape) for name in node.inputs[1:3]]
-    labels = [f"a{i}" if size > 1 else None for i, size in enumerate(view.shape)]
+    labels = axis_labels(view.shape)
 
     def body(accesses: Sequence[NetAccess], variables: Mapping[str, Sequence[Axis]]) -> Expression:
         last = labels[-1]

@@ -12,7 +12,7 @@ from fusiest.networks.extents import Axis, Extent, Factor, align, spread
 from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowered import Lowered
 from fusiest.networks.lowering import Fate, Lowering
-from fusiest.networks.making import EinsumMaker, OperandView, Unfit
+from fusiest.networks.making import EinsumMaker, OperandView, Unfit, axis_labels
 from fusiest.networks.tensors import NetAccess, NetEinsum, NetTensor, Position, View
 
 Ranks = list[Axis]
@@ -43,7 +43,7 @@ def _joined(lowering: Lowering, node: GraphNode, views: Sequence[View], axis: in
     equal = len(set(sizes)) == 1
     outer, inner = _along(views, axis, sum(sizes), equal)
     ranks[axis] = [outer, *inner]
-    batched = lowering.batch is not None and any(view.tensor.batch is not None for view in views)
+    batched = any(view.tensor.batch is not None for view in views)
     batch = Axis(lowering.batch, "b") if batched and lowering.batch is not None else None
     tensor = NetTensor(
         [result_axis for axes in ranks for result_axis in axes], "result", node.outputs[0], batch, node=node
@@ -89,7 +89,7 @@ def _along(views: Sequence[View], axis: int, total: int, equal: bool) -> tuple[A
 def _move(
     lowering: Lowering, node: GraphNode, view: View, tensor: NetTensor, ranks: Sequence[Ranks], axis: int, start: int
 ) -> None:
-    labels = [f"a{i}" if size > 1 else None for i, size in enumerate(view.shape)]
+    labels = axis_labels(view.shape)
     maker = EinsumMaker([OperandView(view, labels)], {}, {})
     access = maker.access(0)
     index: dict[Axis, Position] = {}
@@ -129,7 +129,7 @@ def write_in_place(lowered: Lowered) -> None:
         if (
             source in outgoing
             or source not in producers
-            or not _is_whole(move)
+            or not move.reads[0].is_whole(move.variables)
             or not _fits(move, producers[source], producers)
         ):
             continue
@@ -145,23 +145,15 @@ def write_in_place(lowered: Lowered) -> None:
     _tell(lowered)
 
 
-def _is_whole(move: NetEinsum) -> bool:
-    """Whether all of a tensor is moved, each element once."""
-    read = move.reads[0]
-    alone = [position.alone for position in read.index.values()]
-    same = all(v is not None and v.size == rank.size for v, rank in zip(alone, read.index, strict=True))
-    return same and set(alone) == set(move.variables) and read.padded is None
-
-
 def _fits(move: NetEinsum, makers: Sequence[NetEinsum], producers: Mapping[NetTensor, Sequence[NetEinsum]]) -> bool:
     """Whether the result is shared out along one rank still, if its part is made in parts itself."""
     if any(maker.copy for maker in makers):
         return False
     if len(makers) == 1:
         return True
-    inner = _shared(makers)
+    inner, read = _shared(makers), move.reads[0].index
     outer = _shared(producers[move.output.tensor])
-    moved = {rank for rank, position in move.output.index.items() for r in inner if _reads(move, r) in position.terms}
+    moved = {rank for rank, position in move.output.index.items() for r in inner if read[r].alone in position.terms}
     return moved == outer
 
 
@@ -169,10 +161,6 @@ def _shared(makers: Sequence[NetEinsum]) -> set[Axis]:
     """Ranks along which several Einsums make a tensor."""
     ranks = makers[0].output.index
     return {rank for rank in ranks if any(maker.output.index[rank].alone is None for maker in makers)}
-
-
-def _reads(move: NetEinsum, rank: Axis) -> Axis | None:
-    return move.reads[0].index[rank].alone
 
 
 def _waits(lowered: Lowered, reader: NetEinsum, makers: set[NetEinsum]) -> bool:

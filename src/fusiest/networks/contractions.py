@@ -9,9 +9,9 @@ from fusiest.networks import views
 from fusiest.networks.elementwise import reaches_softmax
 from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowering import Lowering, Recipe, lowers
-from fusiest.networks.making import Subscript, Unfit, Window
-from fusiest.networks.normalizations import apply, laid
-from fusiest.networks.tensors import Apply, Expression, NetAccess, View
+from fusiest.networks.making import Subscript, Unfit, Window, labelled
+from fusiest.networks.tensors import Apply, Expression, NetAccess, View, apply
+from fusiest.networks.views import laid
 
 SPACE = ("o", "p", "q")
 KERNEL = ("t", "r", "s")
@@ -170,9 +170,7 @@ def convolution(lowering: Lowering, node: GraphNode) -> None:
     slide = sliding(node, w.shape[2:], shape[2:])
     x = laid(x, [x.shape[0], groups, inputs, *x.shape[2:]])
     w = laid(w, [groups, outputs, inputs, *w.shape[2:]])
-    n, g, c, k = (
-        label if size > 1 else None for label, size in zip("ngck", (x.shape[0], groups, inputs, outputs), strict=True)
-    )
+    n, g, c, k = labelled("ngck", (x.shape[0], groups, inputs, outputs))
     result = contracted(
         lowering,
         node,
@@ -245,9 +243,9 @@ def matmul_of(
     operands: list[tuple[View, Sequence[Subscript]]] = []
     for view, own_labels in ((first, ["m", "k"] if rows else ["k"]), (second, ["k", "n"] if columns else ["k"])):
         labels = batch[outer - (len(view.axes) - len(own_labels)) :] + own_labels
-        operands.append((view, [label if size > 1 else None for label, size in zip(labels, view.shape, strict=True)]))
+        operands.append((view, labelled(labels, view.shape)))
     output_labels = [*batch, *(["m"] if rows else []), *(["n"] if columns else [])]
-    output = [label if size > 1 else None for label, size in zip(output_labels, shape, strict=True)]
+    output = labelled(output_labels, shape)
     roles = (
         {"m": "m", "n": "d", "k": "d"} if second.constant else {"n": "m", "m": "d"} if first.constant else {"m": "m"}
     )
@@ -278,7 +276,7 @@ def general_product(lowering: Lowering, node: GraphNode) -> None:
 
 
 def _scaled(value: View | Apply, factor: float, node: GraphNode) -> View | Apply:
-    return value if factor == 1 else Apply("Mul", (value, Apply("Constant", (), {"value": factor})), {}, node)
+    return value if factor == 1 else Apply("Mul", (value, apply("Constant", value=factor)), {}, node)
 
 
 @lowers("Einsum")
@@ -301,10 +299,7 @@ def einsum(lowering: Lowering, node: GraphNode) -> None:
         reordered = views.transpose(operands[0], order)
         lowering.define(node, laid(reordered, lowering.shape(node.outputs[0])))
         return
-    subscripts = [
-        [label if size > 1 else None for label, size in zip(term, view.shape, strict=True)]
-        for view, term in zip(operands, terms, strict=True)
-    ]
+    subscripts = [labelled(term, view.shape) for view, term in zip(operands, terms, strict=True)]
     recipe = product()
     if not summed or len(operands) == 1:
         recipe = replace(recipe, operation="multiply" if not summed else "sum")

@@ -9,9 +9,9 @@ from fusiest.networks import views
 from fusiest.networks.extents import Axis
 from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowering import LOWER, Lowering, Recipe, distinct_views
-from fusiest.networks.making import Unfit
-from fusiest.networks.normalizations import laid
+from fusiest.networks.making import Unfit, axis_labels
 from fusiest.networks.tensors import Apply, Expression, NetAccess, View, rebuilt, walk
+from fusiest.networks.views import laid
 from fusiest.networks.words import AFFINE, operator_word
 
 _UNARY = (
@@ -52,7 +52,7 @@ def elementwise(lowering: Lowering, node: GraphNode) -> None:
         lowering.define(node, applied)
         return
     operands = [_shaped(lowering.view(name), node, lowering.shape(name), shape) for name in present]
-    labels = [f"a{i}" if size > 1 else None for i, size in enumerate(shape)]
+    labels = axis_labels(shape)
 
     def body(accesses: Sequence[NetAccess], _: Mapping[str, Sequence[Axis]]) -> Expression:
         return Apply(node.operator, tuple(accesses), attributes, node)

@@ -35,12 +35,7 @@ def _folds_into(
     if only is not None and not operators <= only:
         return None
     (read,) = (access for access in einsum.reads if not access.foldable)
-    alone = [position.alone for position in read.index.values()]
-    if None in alone or set(alone) != set(einsum.variables) or read.guards or read.padded is not None:
-        return None
-    if any(
-        variable is not None and variable.size != rank.size for variable, rank in zip(alone, read.index, strict=True)
-    ):
+    if read.guards or not read.is_whole(einsum.variables):
         return None
     return producers.get(read.tensor)
 
@@ -49,10 +44,10 @@ def _fold(einsum: NetEinsum, source: NetEinsum) -> None:
     (read,) = (access for access in einsum.reads if not access.foldable)
     written = {rank: position.alone for rank, position in source.output.index.items()}
     renamed = {variable: written[rank] for rank, position in read.index.items() for variable in position.terms}
-    for access in (*einsum.reads, *einsum.folded, einsum.output):
+    for access in einsum.accesses:
         if access is not read:
             access.index = {rank: _renamed(position, renamed) for rank, position in access.index.items()}
-    source.folded += [access for access in (*einsum.reads, *einsum.folded) if access is not read]
+    source.folded += [access for access in einsum.operands if access is not read]
     source.output = einsum.output
     source.after = rebuilt(einsum.body, {id(read): source.after})
     source.nodes += [node for node in (einsum.node, *einsum.nodes) if node is not source.node]

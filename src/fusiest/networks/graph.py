@@ -63,8 +63,13 @@ class GraphNode:
         value = self.attributes.get(name)
         return default if value is None else value
 
+    @property
+    def file_operator(self) -> str:
+        """What the file calls the operator."""
+        return self.original or self.operator
+
     def __str__(self) -> str:
-        return f"{self.original or self.operator} {self.name}".strip()
+        return f"{self.file_operator} {self.name}".strip()
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ class Lowered:
         """Who uses a tensor, folded constants included."""
         readers: dict[NetTensor, list[tuple[NetEinsum, NetAccess]]] = {}
         for einsum in self.einsums:
-            for access in (*einsum.reads, *einsum.folded):
+            for access in einsum.operands:
                 readers.setdefault(access.tensor, []).append((einsum, access))
         return readers
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fusiest.errors import SpecError, shown
 from fusiest.networks.extents import Axis, Extent, spread
 from fusiest.networks.graph import GraphNode, NetworkGraph
-from fusiest.networks.making import EinsumMaker, OperandView, Subscript, Unfit
+from fusiest.networks.making import EinsumMaker, OperandView, Subscript, Unfit, axis_labels
 from fusiest.networks.options import ImportOptions
 from fusiest.networks.tensors import (
     RESULT,
@@ -29,14 +29,16 @@ from fusiest.networks.tensors import (
 )
 from fusiest.networks.words import word_of
 
+RecipeBody = Callable[[Sequence[NetAccess], Mapping[str, Sequence[Axis]]], Expression]
+"""From the accesses of the operands and the variables of the labels."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """What an Einsum computes: its operation in a word, the expression of its operands, and how it is summed up."""
 
     operation: str
-    body: Callable[[Sequence[NetAccess], Mapping[str, Sequence[Axis]]], Expression]
-    """From the accesses of the operands and the variables of the labels."""
+    body: RecipeBody
     reduction: str | None = None
     suffix: str = ""
     after: Callable[[Expression], Expression] | None = None
@@ -79,14 +81,19 @@ class Lowering:
     """Constants that are no parameters: masks, rotary tables."""
     joined: dict[tuple[int, NetTensor], tuple[tuple[View, ...], View]] = field(default_factory=dict)
     """What was put together last, by the axis and the first part's tensor: the parts, and the whole."""
-    _readers: dict[str, list[GraphNode]] | None = None
-    _producers: dict[str, GraphNode] | None = None
+    _readers: dict[str, list[GraphNode]] = field(init=False)
+    _producers: dict[str, GraphNode] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._readers, self._producers = self.graph.readers(), self.graph.producers()
 
     def readers(self, name: str) -> list[GraphNode]:
         """The nodes that use a value."""
-        if self._readers is None:
-            self._readers = self.graph.readers()
         return self._readers.get(name, [])
+
+    def producer(self, name: str) -> GraphNode | None:
+        """The node that makes a value."""
+        return self._producers.get(name)
 
     # --- values ---------------------------------------------------------------------------------------------------
 
@@ -157,7 +164,7 @@ class Lowering:
         leaves = distinct_views(expression)
         if sum(not leaf.constant for leaf in leaves) == 1 and is_broadcast(leaves[0]):
             return self._materialized_core(expression, leaves[0])
-        labels = [f"a{i}" if size > 1 else None for i, size in enumerate(leaves[0].shape)]
+        labels = axis_labels(leaves[0].shape)
 
         def body(accesses: Sequence[NetAccess], _: object) -> Expression:
             pairs = list(zip(leaves, accesses, strict=True))
@@ -236,12 +243,6 @@ class Lowering:
         if text not in self.notes:
             self.notes.append(text)
 
-    def producer(self, name: str) -> GraphNode | None:
-        """The node that makes a value."""
-        if self._producers is None:
-            self._producers = self.graph.producers()
-        return self._producers.get(name)
-
 
 def is_broadcast(view: View) -> bool:
     """Whether values of a tensor stand several times in a view."""
@@ -284,7 +285,7 @@ def lower(lowering: Lowering) -> None:
         try:
             _lower_node(lowering, node)
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-            label = f"{shown(node.original or node.operator)} node {shown(node.name)}"
+            label = f"{shown(node.file_operator)} node {shown(node.name)}"
             raise SpecError(f"{graph.name}: {label}: it makes no sense: {shown(error)}") from None
 
 
@@ -292,7 +293,7 @@ def _lower_node(lowering: Lowering, node: GraphNode) -> None:
     """One node: as it is, or with inputs that are cut, or cut itself."""
     function = LOWER.get(node.operator)
     if function is None:
-        lowering.cut(node, f"no Einsum says {node.original or node.operator}")
+        lowering.cut(node, f"no Einsum says {node.file_operator}")
         return
     if node.get("unresolved"):
         lowering.cut(node, f"it is not known: {node.get('unresolved')}")
@@ -328,6 +329,4 @@ def _cut_what_is_missing(lowering: Lowering, node: GraphNode) -> None:
     """Outputs that the Einsums of a node do not give, such as where a maximum was, if anybody wants them."""
     for position, name in enumerate(node.outputs):
         if name and name not in lowering.values and (lowering.readers(name) or name in lowering.graph.outputs):
-            lowering.cut_output(
-                node, position, f"no Einsum says output {position + 1} of {node.original or node.operator}"
-            )
+            lowering.cut_output(node, position, f"no Einsum says output {position + 1} of {node.file_operator}")

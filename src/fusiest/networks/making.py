@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fusiest.networks.extents import Axis, Extent, Factor, align, spread
@@ -25,6 +25,16 @@ _IMAGE = {"o": "Z", "p": "H", "q": "W"}
 """What a window slides over, by what counts its places."""
 Subscript = str | Window | None
 """How an Einsum indexes one axis of a view: a label, a sum of labels, or (for an axis of size 1) nothing."""
+
+
+def labelled(labels: Iterable[str | None], shape: Sequence[int]) -> list[str | None]:
+    """A label for each axis; those of size 1 have none."""
+    return [label if size > 1 else None for label, size in zip(labels, shape, strict=True)]
+
+
+def axis_labels(shape: Sequence[int]) -> list[str | None]:
+    """Labels of axes by their place: `a0`, `a1`, …"""
+    return labelled([f"a{i}" for i in range(len(shape))], shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,11 @@ class _Merge:
         self.bad: set[object] = set()
         self.ranks: dict[NetTensor, list[Pair]] = {}
         self.variables: dict[NetEinsum, list[Pair]] = {}
-        roots = {view.tensor for view in lowered.outputs.values()} | {v.tensor for c in lowered.cuts for v in c.sent}
+        outgoing = lowered.outgoing()
         for einsum in lowered.einsums:
-            for access in _accesses(einsum):
+            for access in einsum.accesses:
                 if access.tensor not in self.ranks:
-                    self.ranks[access.tensor] = [] if access.tensor in roots else list(_siblings(access.tensor))
+                    self.ranks[access.tensor] = [] if access.tensor in outgoing else list(_siblings(access.tensor))
 
     def merge(self) -> bool:
         """Find what can be merged, and do it; whether anything was."""
@@ -75,7 +75,7 @@ class _Merge:
     def _look(self, einsum: NetEinsum) -> None:
         """Which pairs of variables an Einsum has, and whether they are always together."""
         together: dict[Axis, Pair] = {}
-        for access in _accesses(einsum):
+        for access in einsum.accesses:
             for pair in self.ranks.get(access.tensor, []):
                 at_pair = _variables_at(access, pair)
                 if at_pair is None:
@@ -87,7 +87,7 @@ class _Merge:
                             self.bad |= {self._find((einsum, at_pair)), self._find((einsum, together[variable]))}
         self.variables[einsum] = list(dict.fromkeys(together.values()))
         for variables in self.variables[einsum]:
-            if not all(self._is_together(access, variables) for access in _accesses(einsum)):
+            if not all(self._is_together(access, variables) for access in einsum.accesses):
                 self.bad.add(self._find((einsum, variables)))
 
     def _is_together(self, access: NetAccess, variables: Pair) -> bool:
@@ -115,19 +115,13 @@ class _Merge:
         for variables in self.variables[einsum]:
             if self._find((einsum, variables)) not in self.bad:
                 merged[variables] = Axis(Extent(variables[0].size * variables[1].size), variables[1].role)
-        for access in _accesses(einsum):
+        for access in einsum.accesses:
             for pair in [pair for pair in self.ranks.get(access.tensor, []) if pair in new]:
                 access.index = _merged_index(access.index, pair, new[pair], merged)
             access.index = {rank: _merged(position, merged) for rank, position in access.index.items()}
             access.guards = tuple(Guard(_merged(guard.position, merged), guard.size) for guard in access.guards)
         for (outer, inner), variable in merged.items():
             einsum.variables = [variable if v is outer else v for v in einsum.variables if v is not inner]
-
-
-def _accesses(einsum: NetEinsum) -> Iterator[NetAccess]:
-    yield from einsum.reads
-    yield from einsum.folded
-    yield einsum.output
 
 
 def _siblings(tensor: NetTensor) -> Iterator[Pair]:

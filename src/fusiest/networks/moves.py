@@ -11,10 +11,10 @@ from fusiest.networks.concats import concatenated
 from fusiest.networks.elementwise import mapped
 from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowering import Fate, Lowering, Recipe, lowers
-from fusiest.networks.making import Unfit
-from fusiest.networks.normalizations import laid
+from fusiest.networks.making import Unfit, axis_labels
 from fusiest.networks.shapes import shape_text
 from fusiest.networks.tensors import Apply, View
+from fusiest.networks.views import laid
 
 
 def _viewed(lowering: Lowering, node: GraphNode, *functions: Callable[[View], View | None]) -> None:
@@ -197,7 +197,7 @@ def pad(lowering: Lowering, node: GraphNode) -> None:
         lowering.define(node, view)
         lowering.fates[node] = Fate("view", "in the window of its reader")
         return
-    labels = [f"a{i}" if size > 1 else None for i, size in enumerate(view.shape)]
+    labels = axis_labels(view.shape)
     lowering.define(node, lowering.einsum(node, [(view, labels)], labels, Recipe("pad", lambda a, _: a[0])))
 
 

@@ -233,4 +233,4 @@ def _letter(role: str, size: int, sizes: Counter[int]) -> str:
 
 def node_text(node: GraphNode) -> str:
     """A node on one line, for comments."""
-    return re.sub(r"[^\x20-\x7e]|[{}#]", "?", f"{node.original or node.operator} {node.name}")[:120]
+    return re.sub(r"[^\x20-\x7e]|[{}#]", "?", f"{node.file_operator} {node.name}")[:120]

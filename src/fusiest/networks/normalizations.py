@@ -9,24 +9,11 @@ from fusiest.networks import views
 from fusiest.networks.extents import Axis
 from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowering import Lowering, Recipe, lowers
-from fusiest.networks.making import Unfit
-from fusiest.networks.shapes import shape_text
-from fusiest.networks.tensors import Apply, Expression, NetAccess, View
+from fusiest.networks.making import Unfit, axis_labels, labelled
+from fusiest.networks.tensors import Apply, Expression, NetAccess, View, apply
+from fusiest.networks.views import laid
 
 Labels = Sequence[str | None]
-
-
-def apply(operator: str, *arguments: Expression, **attributes: object) -> Apply:
-    """An operation that is part of an operator's meaning."""
-    return Apply(operator, arguments, attributes)
-
-
-def _constant(value: float) -> Apply:
-    return Apply("Constant", (), {"value": value})
-
-
-def _labels(view: View) -> list[str | None]:
-    return [f"a{i}" if size > 1 else None for i, size in enumerate(view.shape)]
 
 
 def _without(labels: Labels, axes: Sequence[int]) -> list[str | None]:
@@ -49,7 +36,7 @@ def softmax(lowering: Lowering, node: GraphNode) -> None:
 
 def softmax_of(lowering: Lowering, node: GraphNode, view: View, axes: Sequence[int]) -> View | Apply:
     """The cascade over some axes of a view, up to the division, which waits; or one Einsum."""
-    labels = _labels(view)
+    labels = axis_labels(view.shape)
     if lowering.options.softmax == "online":
         return _online(lowering, node, view, labels, axes)
     inner = _without(labels, axes)
@@ -99,7 +86,7 @@ def _inverse_deviation(epsilon: float, operation: str) -> Recipe:
         lambda a, _: apply("Mul", a[0], a[0]),
         "mean",
         operation,
-        lambda mean: apply("Reciprocal", apply("Sqrt", apply("Add", mean, _constant(epsilon)))),
+        lambda mean: apply("Reciprocal", apply("Sqrt", apply("Add", mean, apply("Constant", value=epsilon)))),
     )
 
 
@@ -107,7 +94,7 @@ def normalized(
     lowering: Lowering, node: GraphNode, view: View, axes: Sequence[int], gamma: View | None, centred: bool
 ) -> tuple[View, View | None, View]:
     """The cascade over some axes of a view: the result, and the means and inverse deviations that it used."""
-    labels = _labels(view)
+    labels = axis_labels(view.shape)
     inner = _without(labels, axes)
     mean, epsilon = None, float(node.get("epsilon", 1e-5))
     if centred:
@@ -119,7 +106,7 @@ def normalized(
     )
     operands: list[tuple[View, Labels]] = [(view, labels), (deviation, inner)]
     if gamma is not None:
-        operands.append((gamma, [label if size > 1 else None for label, size in zip(labels, gamma.shape, strict=True)]))
+        operands.append((gamma, labelled(labels, gamma.shape)))
 
     def body(accesses: Sequence[NetAccess], _: object) -> Expression:
         scaled = apply("Mul", accesses[0], accesses[1])
@@ -136,14 +123,6 @@ def _parameter(lowering: Lowering, node: GraphNode, position: int, shape: Sequen
     """A scale or shift of a normalization in the shape in which it is applied."""
     name = node.input(position)
     return laid(lowering.view(name), shape) if name else None
-
-
-def laid(view: View, shape: Sequence[int]) -> View:
-    """A view reshaped, or Unfit."""
-    reshaped = views.reshape(view, shape)
-    if reshaped is None:
-        raise Unfit(f"{shape_text(view.shape)} does not factor into {shape_text(shape)}")
-    return reshaped
 
 
 @lowers("LayerNormalization", "RMSNormalization")

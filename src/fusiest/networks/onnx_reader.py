@@ -49,7 +49,7 @@ _CHOOSING = frozenset(
     ]
 )
 """From the experts that tokens chose to the tokens of an expert."""
-_LIKE_FIRST = frozenset(["RMSNormalization", "InstanceNormalization", "GroupNormalization", "BatchNormalization", "LRN", "Dropout",
+_LIKE_FIRST = frozenset(["RMSNormalization", "InstanceNormalization", "GroupNormalization", "BatchNormalization", "LRN", "Clip", "Dropout",
                          "Identity", "Trilu", "CumSum", "Hardmax", "MeanVarianceNormalization", "LpNormalization", "ScatterElements",
                          "ScatterND", "Scatter", "TensorScatter", "ReverseSequence", "QuantizeLinear", "DequantizeLinear"])  # fmt: skip
 _SCOPE = re.compile(r"'([^']*)'")

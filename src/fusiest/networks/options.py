@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from fusiest.errors import SpecError, did_you_mean
 
@@ -47,10 +48,10 @@ class ImportOptions:
                 raise SpecError(f"bits must be a whole number from 1 to 1024, but is {bits}")
 
 
-def import_options(**options: object) -> ImportOptions:
+def import_options(**options: Any) -> ImportOptions:
     """Options by name; a misspelled one is an error that says what was meant."""
     names = [field.name for field in fields(ImportOptions)]
     for name in options:
         if name not in names:
             raise SpecError(f"there is no option {name} of an import{did_you_mean(name, names)}")
-    return ImportOptions(**options)  # type: ignore[arg-type]
+    return ImportOptions(**options)

@@ -43,7 +43,7 @@ def finish(lowering: Lowering) -> Lowered:
 def put_in_order(lowered: Lowered) -> None:
     """Every Einsum after all that make what it reads; otherwise as they were."""
     producers = lowered.producers()
-    waiting = {einsum: sum(len(producers.get(a.tensor, ())) for a in _all_reads(einsum)) for einsum in lowered.einsums}
+    waiting = {einsum: sum(len(producers.get(a.tensor, ())) for a in einsum.operands) for einsum in lowered.einsums}
     readers = lowered.readers()
     place = {einsum: i for i, einsum in enumerate(lowered.einsums)}
     ready = [place[einsum] for einsum in lowered.einsums if waiting[einsum] == 0]
@@ -60,10 +60,6 @@ def put_in_order(lowered: Lowered) -> None:
     lowered.einsums = ordered
 
 
-def _all_reads(einsum: NetEinsum) -> list[NetAccess]:
-    return [*einsum.reads, *einsum.folded]
-
-
 def drop_unused(lowered: Lowered) -> None:
     """Einsums that nothing depends on go, and cuts whose result nobody reads."""
     cut_from = {cut.tensor: cut for cut in lowered.cuts}
@@ -76,7 +72,7 @@ def drop_unused(lowered: Lowered) -> None:
             continue
         needed.add(tensor)
         for maker in producers.get(tensor, ()):
-            waiting += [access.tensor for access in (*maker.reads, *maker.folded)]
+            waiting += [access.tensor for access in maker.operands]
         if tensor in cut_from:
             waiting += [view.tensor for view in cut_from[tensor].sent]
     lowered.einsums = [einsum for einsum in lowered.einsums if einsum.output.tensor in needed]
@@ -100,7 +96,7 @@ def read_once(lowered: Lowered) -> None:
                 einsum.after = rebuilt(einsum.after, {id(access): twin, id(RESULT): RESULT})
                 continue
             if earlier:
-                copy, ranks = _copy(access.tensor, einsum)
+                copy, ranks = _copy(access.tensor, einsum, "copy")
                 einsums.append(copy)
                 access.tensor = copy.output.tensor
                 access.index = {ranks[rank]: position for rank, position in access.index.items()}
@@ -115,7 +111,7 @@ def _alike(first: NetAccess, second: NetAccess) -> bool:
     return places[0] == places[1]
 
 
-def _copy(tensor: NetTensor, near: NetEinsum) -> tuple[NetEinsum, dict[Axis, Axis]]:
+def _copy(tensor: NetTensor, near: NetEinsum, suffix: str) -> tuple[NetEinsum, dict[Axis, Axis]]:
     """An Einsum that copies a whole tensor, and the new ranks by the old."""
     variables = {rank: Axis(rank.extent, rank.role) for rank in tensor.ranks()}
     ranks = {rank: Axis(rank.extent, rank.role) for rank in variables}
@@ -123,7 +119,7 @@ def _copy(tensor: NetTensor, near: NetEinsum) -> tuple[NetEinsum, dict[Axis, Axi
     new = NetTensor([r for r in ranks.values() if r is not batch], "result", tensor.source, batch)
     read = NetAccess(tensor, {rank: Position({variables[rank]: 1}) for rank in variables})
     write = NetAccess(new, {ranks[rank]: Position({variables[rank]: 1}) for rank in variables})
-    einsum = NetEinsum(near.node, "copy", [read], write, list(variables.values()), read, suffix="copy", copy=True)
+    einsum = NetEinsum(near.node, "copy", [read], write, list(variables.values()), read, suffix=suffix, copy=True)
     return einsum, ranks
 
 
@@ -140,7 +136,7 @@ def add_copies(lowered: Lowered) -> None:
         einsums.append(einsum)
         tensor = einsum.output.tensor
         if tensor in outgoing and _users(readers.get(tensor, [])) and einsum is producers[tensor][-1]:
-            einsums.append(_copied_out(tensor, einsum))
+            einsums.append(_copy(tensor, einsum, "out")[0])
     lowered.einsums = einsums
 
 
@@ -149,15 +145,8 @@ def _users(uses: Iterable[tuple[NetEinsum, NetAccess]]) -> list[NetEinsum]:
 
 
 def _copied_in(tensor: NetTensor, uses: Iterable[tuple[NetEinsum, NetAccess]], near: NetEinsum) -> NetEinsum:
-    copy, ranks = _copy(tensor, near)
-    copy.suffix = "in"
+    copy, ranks = _copy(tensor, near, "in")
     for _, access in list(uses):
         access.tensor = copy.output.tensor
         access.index = {ranks[rank]: position for rank, position in access.index.items()}
-    return copy
-
-
-def _copied_out(tensor: NetTensor, near: NetEinsum) -> NetEinsum:
-    copy, _ = _copy(tensor, near)
-    copy.suffix = "out"
     return copy

@@ -13,6 +13,7 @@ from fusiest.networks import views
 from fusiest.networks.contractions import contracted, finished
 from fusiest.networks.graph import GraphNode, NetworkGraph
 from fusiest.networks.lowering import Lowering, lowers
+from fusiest.networks.making import labelled
 from fusiest.networks.tensors import tensor_view
 
 
@@ -54,9 +55,7 @@ def patches(lowering: Lowering, node: GraphNode) -> None:
     places, windows = range(2, 2 + len(pairs), 2), range(3, 3 + len(pairs), 2)
     x.tensor.laid = (batch, channels, *pairs), (0, *places, 1, *windows)
     w = tensor_view([shape[1], inside], "constant", weight)
-    n, m, c, k = (
-        label if size > 1 else None for label, size in zip("nmck", (batch, shape[2], inside, shape[1]), strict=True)
-    )
+    n, m, c, k = labelled("nmck", (batch, shape[2], inside, shape[1]))
     roles = {"n": "b", "m": "m", "c": "d", "k": "d"}
     result = contracted(lowering, node, [(x, [n, m, c]), (w, [k, c])], [n, m, k], [k], None, roles)
     lowering.define(node, finished(lowering, node, views.transpose(result, [0, 2, 1]), 1))

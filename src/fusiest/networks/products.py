@@ -78,9 +78,7 @@ def _part(
     tensor = NetTensor([r for r in output if r is not whole.batch], "result", whole.source, whole.batch)
     reads = [_part_of_constant(a, old, shifted) if old in a.variables else _copied(a) for a in einsum.reads]
     folded = [NetAccess(a.tensor, {r: moved(p) for r, p in a.index.items()}) for a in einsum.folded]
-    table: dict[int, Expression] = {
-        id(a): b for a, b in zip((*einsum.reads, *einsum.folded), (*reads, *folded), strict=True)
-    }
+    table: dict[int, Expression] = {id(a): b for a, b in zip(einsum.operands, (*reads, *folded), strict=True)}
     variables = [v for v in (new if v is old else v for v in einsum.variables) if v is not None]
     for _, access in uses:
         position = access.index.get(rank)

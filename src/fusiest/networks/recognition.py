@@ -116,7 +116,7 @@ def _plain(graph: NetworkGraph, node: GraphNode) -> GraphNode:
         return node
     if not (node.get("to") in ONNX_FLOATING if node.get("to") else graph.values[node.outputs[0]].floating):
         return node
-    return replace(node, operator="Identity", attributes={}, original=node.original or node.operator, parts=(node,))
+    return replace(node, operator="Identity", attributes={}, original=node.file_operator, parts=(node,))
 
 
 def _safe_softmax(search: _Recognition, end: GraphNode) -> GraphNode | None:

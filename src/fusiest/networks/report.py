@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fusiest.networks.graph import GraphNode
@@ -57,16 +59,12 @@ class ImportReport:
             "cut_share_of_macs": self.cut_macs / self.macs if self.macs else 0.0,
             "cut_share_of_values": self.cut_values / self.values if self.values else 0.0,
             "notes": list(self.notes),
-            "nodes": [
-                {"name": n.name, "operator": n.operator, "became": n.became, "detail": n.detail} for n in self.nodes
-            ],
+            "nodes": [asdict(node) for node in self.nodes],
         }
 
     def summary(self) -> list[str]:
         """The figures, in lines."""
-        counts: dict[str, int] = {}
-        for node in self.nodes:
-            counts[node.became] = counts.get(node.became, 0) + 1
+        counts = Counter(node.became for node in self.nodes)
         words = {"einsums": "became Einsums", "view": "are views", "folded": "are folded into others", "constant": "are constants",
                  "input": "give inputs", "cut": "are cut", "unused": "are not needed"}  # fmt: skip
         fates = ", ".join(f"{counts[key]:,} {text}" for key, text in words.items() if key in counts)
@@ -133,10 +131,7 @@ def report_on(lowered: Lowered, names: NetNames) -> ImportReport:
 
 
 def _values(tensor: NetTensor) -> int:
-    size = 1
-    for rank in tensor.ranks():
-        size *= rank.size
-    return size
+    return math.prod(rank.size for rank in tensor.ranks())
 
 
 def parameters(lowered: Lowered) -> int:
@@ -168,7 +163,7 @@ def _fates(lowered: Lowered, names: NetNames) -> Iterator[NodeFate]:
     became, into = _einsums_of(lowered)
     cut = {c.node: c for c in lowered.cuts}
     for node in graph.nodes:
-        fate = _fate(node, became.get(node, []), into.get(node, []), cut.get(node), names)
+        fate = _fate(became.get(node, []), into.get(node, []), cut.get(node), names)
         fate = fate or lowered.lowering.fates.get(node)
         if fate is None or (fate.became == "cut" and node not in cut):
             fate = Fate("unused", "nothing that is wanted depends on it")
@@ -176,9 +171,7 @@ def _fates(lowered: Lowered, names: NetNames) -> Iterator[NodeFate]:
         for part in node.parts:
             fates[part] = Fate(fate.became, f"{node.operator}: {fate.detail}" if fate.detail else node.operator)
     for node in graph.file_nodes:
-        yield NodeFate(
-            _line(node.name), _line(node.original or node.operator), fates[node].became, _line(fates[node].detail)
-        )
+        yield _node_fate(node, fates[node])
 
 
 def _einsums_of(lowered: Lowered) -> tuple[dict[GraphNode, list[NetEinsum]], dict[GraphNode, list[NetEinsum]]]:
@@ -194,9 +187,7 @@ def _einsums_of(lowered: Lowered) -> tuple[dict[GraphNode, list[NetEinsum]], dic
     return became, into
 
 
-def _fate(
-    node: GraphNode, became: list[NetEinsum], into: list[NetEinsum], cut: CutValue | None, names: NetNames
-) -> Fate | None:
+def _fate(became: list[NetEinsum], into: list[NetEinsum], cut: CutValue | None, names: NetNames) -> Fate | None:
     if became:
         detail = ", ".join(names.einsums[einsum] for einsum in became)
         if cut is not None:
@@ -215,9 +206,11 @@ def _cuts(lowered: Lowered) -> Iterator[NodeFate]:
     for cut in lowered.cuts:
         if cut.node not in seen and not cut.cache:
             seen.add(cut.node)
-            yield NodeFate(
-                _line(cut.node.name), _line(cut.node.original or cut.node.operator), "cut", _line(cut.reason)
-            )
+            yield _node_fate(cut.node, Fate("cut", cut.reason))
+
+
+def _node_fate(node: GraphNode, fate: Fate) -> NodeFate:
+    return NodeFate(_line(node.name), _line(node.file_operator), fate.became, _line(fate.detail))
 
 
 def _line(text: str) -> str:

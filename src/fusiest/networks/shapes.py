@@ -116,11 +116,6 @@ def together(op: Operator) -> list[ShapeOf]:
     return [broadcast(*(value.shape for value in op.inputs if value is not None))]
 
 
-@infers("Clip")
-def _clip(op: Operator) -> list[ShapeOf]:
-    return same(op)
-
-
 @infers("Attention")
 def _attention(op: Operator) -> list[ShapeOf]:
     q, k, v = (op.shape(i) for i in range(3))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from fusiest.errors import SpecError
-from fusiest.networks.shapes import Operator, ShapeOf, UnknownShape, _word, checked, infers, shape_text
+from fusiest.networks.shapes import Operator, ShapeOf, UnknownShape, _word, broadcast, checked, infers, shape_text
 
 
 @infers("Reshape")
@@ -74,8 +74,6 @@ def _transpose(op: Operator) -> list[ShapeOf]:
 
 @infers("Expand")
 def _expand(op: Operator) -> list[ShapeOf]:
-    from fusiest.networks.shapes import broadcast
-
     target = op.numbers("shape", 1)
     return [checked(broadcast(op.shape(), tuple(target or ())))]
 
@@ -187,8 +185,8 @@ def _resize(op: Operator) -> list[ShapeOf]:
     """`times` is set where every element becomes a block of equal ones."""
     shape = op.shape()
     at = 2 if op.kind == "Resize" and op.version > 10 else 1
-    scales = op.attributes.get("scales")
-    if scales is None and len(op.inputs) > at and op.inputs[at] is not None and op.inputs[at].size:  # type: ignore[union-attr]
+    scales, given = op.attributes.get("scales"), op.inputs[at] if len(op.inputs) > at else None
+    if scales is None and given is not None and given.size:
         scales = op.data(at)
     sizes = op.data(3) if op.kind == "Resize" and len(op.inputs) > 3 and op.inputs[3] is not None else None
     axes = [_axis(int(a), len(shape)) for a in op.attributes.get("axes") or range(len(shape))]

@@ -6,7 +6,8 @@ node means.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -53,7 +54,7 @@ class View:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(_size(axis) for axis in self.axes)
+        return tuple(math.prod(factor.size for factor in axis) for axis in self.axes)
 
     @property
     def constant(self) -> bool:
@@ -77,19 +78,6 @@ class View:
             [(leaf.size, leaf.coefficient, leaf.axis) for leaf in spread(axis) if leaf.size > 1] for axis in self.axes
         ]
         return axes, {axis: value for axis, value in self.offsets().items() if value}, self.padded
-
-    def whole(self) -> bool:
-        """Whether this is the tensor itself, axis by axis."""
-        tensor_axes = [leaf for axis in self.tensor.axes for leaf in axis.leaves()]
-        factors = [leaf for axis in self.axes for leaf in spread(axis)]
-        return [leaf.axis for leaf in factors] == tensor_axes and all(leaf.plain for leaf in factors)
-
-
-def _size(factors: Sequence[Factor]) -> int:
-    size = 1
-    for factor in factors:
-        size *= factor.size
-    return size
 
 
 def tensor_view(
@@ -170,6 +158,12 @@ class NetAccess:
     def variables(self) -> set[Axis]:
         return {variable for position in self.index.values() for variable in position.terms}
 
+    def is_whole(self, variables: Iterable[Axis]) -> bool:
+        """Whether an Einsum of these variables meets every element of the tensor, each once."""
+        alone = [position.alone for position in self.index.values()]
+        same = all(v is not None and v.size == rank.size for v, rank in zip(alone, self.index, strict=True))
+        return same and set(alone) == set(variables) and self.padded is None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apply:
@@ -179,6 +173,11 @@ class Apply:
     arguments: tuple[Expression, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     node: GraphNode | None = None
+
+
+def apply(operator: str, *arguments: Expression, **attributes: object) -> Apply:
+    """An operation that is part of an operator's meaning."""
+    return Apply(operator, arguments, attributes)
 
 
 class _Result:
@@ -252,15 +251,22 @@ class NetEinsum:
         """Whether its points are multiply-accumulates."""
         return self.operation == "matmul"
 
+    @property
+    def operands(self) -> tuple[NetAccess, ...]:
+        """All that it reads, constants that cost nothing included."""
+        return (*self.reads, *self.folded)
+
+    @property
+    def accesses(self) -> tuple[NetAccess, ...]:
+        """All that it reads, and what it writes."""
+        return (*self.operands, self.output)
+
     def settle(self) -> None:
         self.variables = [leaf for variable in self.variables for leaf in variable.leaves()]
-        for access in (*self.reads, *self.folded, self.output):
+        for access in self.accesses:
             access.settle()
 
     @property
     def points(self) -> int:
         """Size of the iteration space."""
-        size = self.instances
-        for variable in self.variables:
-            size *= variable.size
-        return size
+        return math.prod((variable.size for variable in self.variables), start=self.instances)

@@ -111,7 +111,7 @@ class AtenCall:
     def several(self, operator: str, inputs: Sequence[str], **attributes: Any) -> None:
         """Add a node with all outputs of the call."""
         values, tensors = self.reader.graph.values, self.reader.program.tensors
-        constant = bool(inputs) and all(values[each].constant for each in inputs if each)
+        constant = all(values[each].constant for each in inputs if each)
         for name in self.call.outputs:
             if name in tensors:
                 values[name] = GraphValue(name, tensors[name].shape, constant, None, tensors[name].floating)
@@ -206,14 +206,7 @@ def _unknown(call: AtenCall) -> None:
             inputs.append(call.tensor(name))
         elif isinstance(value, list):
             inputs += [each for each in call.tensors(name) if each]
-    values, tensors = call.reader.graph.values, call.reader.program.tensors
-    constant = all(values[each].constant for each in inputs)
-    for name in call.outputs:
-        if name in tensors:
-            values[name] = GraphValue(name, tensors[name].shape, constant, None, tensors[name].floating)
-    outputs = tuple(name if name in tensors else "" for name in call.outputs)
-    node = GraphNode(call.call.name, call.call.target, tuple(inputs), outputs, {}, call.call.path, call.call.target)
-    call.reader.graph.nodes.append(node)
+    call.several(call.call.target, inputs)
 
 
 def read_program(program: TorchProgram) -> NetworkGraph:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from fusiest.networks import views
 from fusiest.networks.concats import concatenated
-from fusiest.networks.contractions import Sliding, contracted, finished
+from fusiest.networks.contractions import Sliding, contracted, finished, sliding
 from fusiest.networks.extents import Axis, Extent, Factor, spread
 from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowering import Lowering, lowers
-from fusiest.networks.making import Subscript, Unfit, Window
-from fusiest.networks.normalizations import laid
+from fusiest.networks.making import Subscript, Unfit, Window, labelled
 from fusiest.networks.tensors import NetTensor, View
+from fusiest.networks.views import laid
 
 ROLES = {"n": "b", "g": "g", "c": "c", "k": "c"}
 
@@ -38,8 +38,7 @@ class _Transposed:
 
     @property
     def labels(self) -> list[str | None]:
-        sizes = (self.x.shape[0], self.x.shape[1], self.x.shape[2], self.w.shape[2])
-        return [label if size > 1 else None for label, size in zip("ngck", sizes, strict=True)]
+        return labelled("ngck", (*self.x.shape[:3], self.w.shape[2]))
 
     def in_blocks(self, i: int) -> bool:
         """Whether windows lie side by side along an image axis, and nothing is cropped."""
@@ -54,13 +53,12 @@ def transposed_convolution(lowering: Lowering, node: GraphNode) -> None:
     x, w = lowering.view(node.inputs[0]), lowering.view(node.inputs[1])
     shape = lowering.shape(node.outputs[0])
     groups, n = int(node.get("group", 1)), len(x.axes) - 2
-    strides, dilations = node.get("strides", [1] * n), node.get("dilations", [1] * n)
     pads = node.get("pads", [0] * 2 * n)
     x = laid(x, [x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]])
     w = laid(w, [groups, w.shape[0] // groups, *w.shape[1:]])
-    slide = Sliding(w.shape[3:], strides, dilations, pads[:n], shape[2:])
+    slide = sliding(node, w.shape[3:], shape[2:])
     whole = _Transposed(node, x, w, slide, pads[n:], shape)
-    if all(strides[i] == 1 or whole.in_blocks(i) for i in range(n)):
+    if all(slide.strides[i] == 1 or whole.in_blocks(i) for i in range(n)):
         lowering.define(node, finished(lowering, node, laid(_in_one(lowering, whole), shape), 1))
     else:
         lowering.define(node, _in_phases(lowering, whole))

@@ -1,6 +1,6 @@
 """Views: what reshapes, transposes, slices, broadcasts and paddings make of a tensor, without moving it.
 
-Each function gives the new view, or None where no affine index says it. Then the value is a cut.
+Each function gives the new view, or None where no affine index says it. Then the value is a cut. `laid` raises Unfit instead.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fusiest.networks.extents import Axis, Extent, Factor, spread
+from fusiest.networks.making import Unfit
+from fusiest.networks.shapes import shape_text
 from fusiest.networks.tensors import View
 
 
@@ -54,6 +56,14 @@ def reshape(view: View, shape: Sequence[int]) -> View | None:
     return replace(view, axes=tuple(reversed(axes)))
 
 
+def laid(view: View, shape: Sequence[int]) -> View:
+    """A view reshaped, or Unfit."""
+    reshaped = reshape(view, shape)
+    if reshaped is None:
+        raise Unfit(f"{shape_text(view.shape)} does not factor into {shape_text(shape)}")
+    return reshaped
+
+
 def expand(view: View, shape: Sequence[int]) -> View:
     """Broadcast to a shape, as NumPy does."""
     shape = list(shape)
@@ -66,11 +76,10 @@ def expand(view: View, shape: Sequence[int]) -> View:
 
 def repeat(view: View, axis: int, times: int, inner: bool = False) -> View:
     """An axis several times: as a whole, or (`inner`) each of its elements."""
-    repeats = Factor(Extent(times))
-    factors = view.axes[axis]
-    axes = list(view.axes)
-    axes[axis] = (*factors, repeats) if inner else (repeats, *factors)
-    return replace(view, axes=tuple(axes)) if times > 1 else view
+    if times <= 1:
+        return view
+    repeats, factors = Factor(Extent(times)), view.axes[axis]
+    return _with_axis(view, axis, (*factors, repeats) if inner else (repeats, *factors))
 
 
 def cut_out(view: View, axis: int, start: int, count: int, step: int = 1) -> View | None:

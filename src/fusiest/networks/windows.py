@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from fusiest.networks.contractions import Sliding, sliding
 from fusiest.networks.graph import GraphNode
-from fusiest.networks.lowering import Lowering, Recipe, lowers
-from fusiest.networks.making import Subscript, Window
-from fusiest.networks.normalizations import apply, laid
-from fusiest.networks.tensors import Apply, Expression, NetAccess, View
+from fusiest.networks.lowering import Lowering, Recipe, RecipeBody, lowers
+from fusiest.networks.making import Subscript, Window, axis_labels, labelled
+from fusiest.networks.tensors import Apply, Expression, NetAccess, View, apply
+from fusiest.networks.views import laid
 
 _REDUCTIONS = {
     "ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "prod", "ReduceL1": "sum",
@@ -27,7 +27,7 @@ def pool(lowering: Lowering, node: GraphNode) -> None:
     slide = sliding(node, node.get("kernel_shape"), shape[2:])
     if node.operator == "MaxPool" or not node.get("count_include_pad", 0):
         slide = _on_images(slide, view.shape[2:])
-    n, c = ("n" if shape[0] > 1 else None), ("c" if shape[1] > 1 else None)
+    n, c = labelled("nc", shape[:2])
     kind = {"MaxPool": "max", "AveragePool": "mean", "LpPool": "sum"}[node.operator]
     if kind == "mean":
         padding = node.get("count_include_pad", 0)
@@ -64,7 +64,7 @@ def reduce(lowering: Lowering, node: GraphNode) -> None:
     axes = [
         axis % rank for axis in node.get("axes", range(2, rank) if node.operator.startswith("Global") else range(rank))
     ]
-    labels: list[str | None] = [f"a{i}" if size > 1 else None for i, size in enumerate(view.shape)]
+    labels = axis_labels(view.shape)
     inner = [label for i, label in enumerate(labels) if i not in axes]
     kind = _REDUCTIONS[node.operator]
     power = {"ReduceL1": 1.0, "ReduceL2": 2.0}.get(node.operator, float(node.get("p", 2)))
@@ -75,7 +75,7 @@ def reduce(lowering: Lowering, node: GraphNode) -> None:
     lowering.define(node, laid(result, lowering.shape(node.outputs[0])))
 
 
-def _powers(node: GraphNode, power: float):  # type: ignore[no-untyped-def]
+def _powers(node: GraphNode, power: float) -> RecipeBody:
     def body(accesses: Sequence[NetAccess], _: object) -> Expression:
         access = accesses[0]
         if node.operator in ("ReduceL2", "ReduceSumSquare"):
@@ -87,9 +87,9 @@ def _powers(node: GraphNode, power: float):  # type: ignore[no-untyped-def]
     return body
 
 
-def _roots(node: GraphNode, power: float):  # type: ignore[no-untyped-def]
+def _roots(node: GraphNode, power: float) -> Callable[[Expression], Expression]:
     def after(result: Expression) -> Expression:
-        if node.operator in ("ReduceL2",):
+        if node.operator == "ReduceL2":
             return apply("Sqrt", result)
         if node.operator in ("LpPool", "GlobalLpPool"):
             return apply("Pow", result, apply("Constant", value=1 / power))
@@ -106,7 +106,7 @@ def local_response(lowering: Lowering, node: GraphNode) -> None:
     alpha, beta, bias = (
         float(node.get(name, default)) for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
     )
-    labels: list[str | None] = [f"a{i}" if extent > 1 else None for i, extent in enumerate(view.shape)]
+    labels = axis_labels(view.shape)
     window: list[Subscript] = list(labels)
     window[1] = Window((("a1", 1), ("r", 1)), -((size - 1) // 2))
 
@@ -125,7 +125,7 @@ def local_response(lowering: Lowering, node: GraphNode) -> None:
 def dynamic_quantization(lowering: Lowering, node: GraphNode) -> None:
     """The least and the greatest value, scale and zero point of them, then each element."""
     view = lowering.view(node.inputs[0])
-    labels: list[str | None] = [f"a{i}" if size > 1 else None for i, size in enumerate(view.shape)]
+    labels = axis_labels(view.shape)
     least, most = (
         lowering.einsum(
             node, [(view, labels)], [], Recipe(kind, lambda a, _: a[0], kind if prod(view.shape) > 1 else None, kind)

@@ -50,10 +50,9 @@ def _table(name: str, entries: Mapping[str, object]) -> Iterator[str]:
     if not entries:
         return
     inner = ", ".join(f"{key}: {value}" for key, value in entries.items())
-    lines = textwrap.wrap(
+    yield from textwrap.wrap(
         f"{name}: {{{inner}}}", 116, initial_indent="  ", subsequent_indent="    ", break_long_words=False
     )
-    yield from lines
 
 
 class _NetWriter:
