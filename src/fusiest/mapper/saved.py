@@ -15,9 +15,9 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.provenance import GIVEN, Provenance
 from fusiest.mapper.result import FunnelStep, Improvement, Mapping, Result, Stats, Stop
 from fusiest.model import Evaluation, evaluate
+from fusiest.objective import CLOSE, OBJECTIVES
 from fusiest.spec import (
     EVALUATION,
-    OBJECTIVES,
     RESULT,
     WRITERS,
     Spec,
@@ -26,13 +26,12 @@ from fusiest.spec import (
     list_of,
     load_texts,
     number_of,
-    objective_of,
     read_document,
+    saved_objective,
     text_of,
 )
 
 R = TypeVar("R")
-CLOSE = 1e-9
 
 
 def load_result(path: str | Path) -> Result:
@@ -77,7 +76,7 @@ def _result(file: str, document: dict[str, Any], chosen: list[Any]) -> Result:
     spec = _spec(file, document)
     return Result(
         spec,
-        objective_of(file, document),
+        saved_objective(file, document),
         [_mapping(file, spec, m) for m in chosen],
         document.get("optimal") is True,
         number_of(file, document, "gap"),
@@ -120,7 +119,7 @@ def result_on(spec: Spec, document: dict[str, Any], provenance: Provenance) -> R
     mappings = [mapping for mapping, _ in mappings_on(spec, document)]
     name = "result"
     return Result(
-        spec, objective_of(name, document), mappings, document.get("optimal") is True, number_of(name, document, "gap"),
+        spec, saved_objective(name, document), mappings, document.get("optimal") is True, number_of(name, document, "gap"),
         _stats(name, document.get("stats")), _stopped(document.get("stopped")), _options(name, document), provenance,
     )  # fmt: skip
 
@@ -165,7 +164,7 @@ def _options(file: str, document: dict[str, Any]) -> Options:
     names = {f.name for f in dataclasses.fields(Options)} - {"objective"}
     options = {name: value for name, value in saved.items() if name in names} if isinstance(saved, dict) else {}
     try:
-        return Options(objective=objective_of(file, document), **options)
+        return Options(objective=saved_objective(file, document), **options)
     except (SpecError, TypeError, ValueError) as error:
         raise FusiestError(f"{file}: 'options': {error}") from None
 

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from fusiest.errors import FusiestError, shown
+from fusiest.objective import OBJECTIVES
 from fusiest.spec.textfile import text_of_file
 
 RESULT, EVALUATION = "fusiest-result/1", "fusiest-evaluation/1"
 WRITERS = {RESULT: "fusiest map --json", EVALUATION: "fusiest evaluate --json"}
-OBJECTIVES = ("energy", "latency", "edp")
 MAX_RESULT_BYTES = 500_000_000
 
 
@@ -43,7 +43,7 @@ def best_mapping(file: str, document: dict[str, Any], by: str | None = None) -> 
     """The mapping that is best by `energy`, `latency` or `edp`; by default by what was minimized, or `edp` for a front."""
     if document["format"] == EVALUATION:
         return document
-    objective = objective_of(file, document)
+    objective = saved_objective(file, document)
     name = known_objective(by) if by is not None else objective[0] if len(objective) == 1 else "edp"
     mappings = list_of(file, document, "mappings")
     costs = (name, "energy", "latency")
@@ -51,7 +51,8 @@ def best_mapping(file: str, document: dict[str, Any], by: str | None = None) -> 
     return best
 
 
-def objective_of(file: str, document: dict[str, Any]) -> tuple[str, ...]:
+def saved_objective(file: str, document: dict[str, Any]) -> tuple[str, ...]:
+    """What a result minimizes."""
     return tuple(known_objective(name, file) for name in list_of(file, document, "objective"))
 
 

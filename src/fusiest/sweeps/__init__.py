@@ -31,43 +31,12 @@ if TYPE_CHECKING:
     from fusiest.sweeps.upkeep import check_store, collect_garbage, export_store, merge_stores
 
 __all__ = [
-    "FULL",
-    "IDLE",
-    "Advice",
-    "Answer",
-    "Binding",
-    "Children",
-    "Counts",
-    "Design",
-    "DesignFigures",
-    "Reuse",
-    "RunRow",
-    "Running",
-    "Store",
-    "Sweep",
-    "SweepFile",
-    "Wanted",
-    "WaterfallStep",
-    "WholeAdvice",
-    "advise",
-    "binding",
-    "changes",
-    "check_store",
-    "collect_garbage",
-    "export_store",
-    "in_view",
-    "keep_result",
-    "load_sweep",
-    "make_sweep",
-    "merge_stores",
-    "ranked",
-    "stored_result",
-    "sweep",
-    "sweep_html",
-    "wanted",
-    "waterfall",
+    "FULL", "IDLE", "Advice", "Answer", "Binding", "Children", "Counts", "Design", "DesignFigures", "Reuse",
+    "RunRow", "Running", "Store", "Sweep", "SweepFile", "Wanted", "WaterfallStep", "WholeAdvice", "advise",
+    "binding", "changes", "check_store", "collect_garbage", "export_store", "in_view", "keep_result", "load_sweep",
+    "make_sweep", "merge_stores", "ranked", "stored_result", "sweep", "sweep_html", "wanted", "waterfall",
     "whole_advice",
-]
+]  # fmt: skip
 
 if not TYPE_CHECKING:  # a child process needs little of it
     __getattr__, __dir__ = lazy(
