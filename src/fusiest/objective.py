@@ -134,6 +134,11 @@ EDP = Objective(("edp",), _product, _energy, ("energy", "both"), follows_ties=Fa
 FRONT = Objective(("energy", "latency"), _product, _energy, ("energy", "latency"))
 
 
+def aim_of(names: Sequence[str]) -> str:
+    """The objective by which one mapping is the best; of a front, the energy-delay product."""
+    return names[0] if len(names) == 1 else "edp"
+
+
 def objective_of(names: str | Sequence[str]) -> Objective:
     """The objective that a user asks for.
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import fusiest
 from fusiest.looptree.nodes import Storage
-from fusiest.mapper.options import OBJECTIVES
 from fusiest.mapper.result import Mapping
 from fusiest.model.fusion import backing_memories
+from fusiest.objective import OBJECTIVES
 from fusiest.reference.exhaustive_workload import WorkloadMapper
 from fusiest.reference.joined_tree import NoTree, joined_tree
 from fusiest.reference.shape_chains import ShapeChains

@@ -20,15 +20,14 @@ from fusiest.cli.arguments import (
 from fusiest.cli.output import present
 from fusiest.cli.report import advice_of
 from fusiest.errors import SpecError
-
-_COSTS = ("energy", "latency", "edp")
+from fusiest.objective import OBJECTIVES
 
 
 def advise_command(
     arch: ArchArgument,
     workload: WorkloadArgument = None,
     define: DefineOption = None,
-    objective: Annotated[str, choice(" ".join(_COSTS), metavar="WHAT", help="energy, latency or edp")] = "edp",
+    objective: Annotated[str, choice(" ".join(OBJECTIVES), metavar="WHAT", help="energy, latency or edp")] = "edp",
     jobs: JobsOption = None,
     quiet: QuietOption = False,
 ) -> None:
@@ -40,8 +39,8 @@ def advise_command(
     files = given_files(arch, workload)
     spec = load(*files, defines=read_defines(define))
     require(spec, files, "arch", "workload")
-    if objective not in _COSTS:
-        raise SpecError(f"objective '{objective}' is none of {', '.join(_COSTS)}")
+    if objective not in OBJECTIVES:
+        raise SpecError(f"objective '{objective}' is none of {', '.join(OBJECTIVES)}")
     with ProgressLine(sys.stderr, quiet) as progress, interrupt.deferred():
         progress(Step("loading the compiled search (compiled once, on first use)"))
         from fusiest.mapper import Options, run

@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.mapper.resources import machine_cores, machine_memory
-from fusiest.objective import OBJECTIVES, Objective, objective_of
+from fusiest.objective import Objective, objective_of
 
 _SHARE_OF_MEMORY = 0.75
 EXCHANGES = ("finished", "any")
@@ -99,4 +99,4 @@ def hinting(function: Callable[P, R]) -> Callable[P, R]:
     return hinted
 
 
-__all__ = ["EXCHANGES", "OBJECTIVES", "Options", "hinting"]
+__all__ = ["EXCHANGES", "Options", "hinting"]

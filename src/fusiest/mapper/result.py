@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from fusiest.errors import FusiestError
 from fusiest.frames import DataTable
 from fusiest.looptree import LoopTree
-from fusiest.mapper.options import OBJECTIVES, Options
+from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.provenance import GIVEN, Provenance, made_now
 from fusiest.model import Evaluation, area_by_component, leak_power_by_component
+from fusiest.objective import OBJECTIVES, aim_of
 from fusiest.show import si
 from fusiest.spec import Spec
 
@@ -184,7 +185,7 @@ class Result:
     @property
     def aim(self) -> str:
         """The objective by which one mapping is the best; of a front, the energy-delay product."""
-        return self.objective[0] if len(self.objective) == 1 else "edp"
+        return aim_of(self.objective)
 
     def best(self, objective: str = "edp") -> Mapping:
         """The mapping that is best by `energy`, `latency` or `edp`; ties go to the smaller other cost."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from fusiest.errors import FusiestError, shown
-from fusiest.objective import OBJECTIVES
+from fusiest.objective import OBJECTIVES, aim_of
 from fusiest.spec.textfile import text_of_file
 
 RESULT, EVALUATION = "fusiest-result/1", "fusiest-evaluation/1"
@@ -43,8 +43,7 @@ def best_mapping(file: str, document: dict[str, Any], by: str | None = None) -> 
     """The mapping that is best by `energy`, `latency` or `edp`; by default by what was minimized, or `edp` for a front."""
     if document["format"] == EVALUATION:
         return document
-    objective = saved_objective(file, document)
-    name = known_objective(by) if by is not None else objective[0] if len(objective) == 1 else "edp"
+    name = known_objective(by) if by is not None else aim_of(saved_objective(file, document))
     mappings = list_of(file, document, "mappings")
     costs = (name, "energy", "latency")
     best: dict[str, Any] = min(mappings, key=lambda m: tuple(number_of(file, m, cost) for cost in costs))

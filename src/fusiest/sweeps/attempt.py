@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from fusiest.errors import FusiestError, OutOfMemory, SpecError
 from fusiest.mapper import Options, Result
+from fusiest.objective import aim_of
 from fusiest.spec import Spec, bind_everything, combined, with_nodes_of
 from fusiest.sweeps.canonical import RunForm
 
@@ -200,6 +201,6 @@ def _cover(task: CoverTask) -> Outcome:
             mappings.append(mapping)
     except (SpecError, NoMapping):
         return Outcome("open")
-    aim = task.options.objective[0] if len(task.options.objective) == 1 else "edp"
+    aim = aim_of(task.options.objective)
     best = min(mappings, key=lambda m: (getattr(m, aim), m.energy, m.latency))
     return Outcome("covered", "", best.energy, best.latency, 0.0)

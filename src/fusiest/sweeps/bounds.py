@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fusiest.model import bind_all
+from fusiest.objective import aim_of
 from fusiest.spec import Access, BoundComponent, BoundDimension, EinsumInfo, Spec, architecture_names, placement_sets
 from fusiest.spec import architecture as arch
 
@@ -29,7 +30,7 @@ class LeastCosts:
 
 def optimal_costs(energy: float, latency: float, objective: tuple[str, ...]) -> LeastCosts:
     """What all mappings cost at least, if this is the best by the objective; of a front, the best by EDP."""
-    minimized = objective[0] if len(objective) == 1 else "edp"
+    minimized = aim_of(objective)
     values = {"energy": energy, "latency": latency, "edp": energy * latency}
     return LeastCosts(**{minimized: values[minimized] * (1 - 1e-12)})
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fusiest.objective import OBJECTIVES
 from fusiest.spec import boolean, names_in, number, parse_expression
 from fusiest.sweeps.bounds import LeastCosts
 from fusiest.sweeps.designs import Design
@@ -15,7 +16,6 @@ from fusiest.sweeps.sweepfile import FIGURES, SweptWorkload, Wanted
 
 _SAME = 1 - 1e-11
 """Sums that are so close, relatively, are the same."""
-SEARCHED = ("energy", "latency", "edp")
 
 
 def least_figures(
@@ -41,7 +41,7 @@ class Pruner:
     @property
     def useful(self) -> bool:
         """Whether bounds say anything about what is asked for."""
-        return bool(self.want.pareto) or self.want.minimize in SEARCHED or bool(self._upper())
+        return bool(self.want.pareto) or self.want.minimize in OBJECTIVES or bool(self._upper())
 
     def add(self, figures: DesignFigures) -> None:
         """A design of which all is known."""
@@ -54,7 +54,7 @@ class Pruner:
 
     def least_score(self, least: DesignFigures) -> float:
         """What designs are ordered by."""
-        names = [self.want.minimize] if self.want.minimize in SEARCHED else list(self.want.pareto) or ["edp"]
+        names = [self.want.minimize] if self.want.minimize in OBJECTIVES else list(self.want.pareto) or ["edp"]
         return float(getattr(least, str(names[0]))) if names[0] in FIGURES else 0.0
 
     def reason(self, least: DesignFigures, ties: bool = False) -> str | None:
@@ -63,12 +63,12 @@ class Pruner:
         `ties`: nor one that may be as good as what is known, but no better.
         """
         for text in self.want.subject_to:
-            if not names_in(text) & set(SEARCHED):
+            if not names_in(text) & set(OBJECTIVES):
                 if not boolean(text, least.names(), "subject to"):
                     return f"not {text}"
             elif text in self._upper() and not boolean(text, least.names(), "subject to"):
                 return f"not {text}: it takes {_left_side(text, least):.4g} at least"
-        if self.want.minimize in SEARCHED:
+        if self.want.minimize in OBJECTIVES:
             value = float(getattr(least, str(self.want.minimize)))
             if value > self.best or (ties and value >= self.best * _SAME):
                 return f"{self.want.minimize} is {value:.4g} at least, and {self.best:.4g} is known"
@@ -94,8 +94,8 @@ def _is_upper(text: str) -> bool:
     if not isinstance(tree, ast.Compare) or len(tree.ops) != 1 or not isinstance(tree.ops[0], (ast.Lt, ast.LtE)):
         return False
     head = tree.left.value if isinstance(tree.left, ast.Attribute) else tree.left
-    right = names_in(ast.unparse(tree.comparators[0])) & set(SEARCHED)
-    return isinstance(head, ast.Name) and head.id in SEARCHED and not right
+    right = names_in(ast.unparse(tree.comparators[0])) & set(OBJECTIVES)
+    return isinstance(head, ast.Name) and head.id in OBJECTIVES and not right
 
 
 def _left_side(text: str, least: DesignFigures) -> float:

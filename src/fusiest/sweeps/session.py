@@ -13,6 +13,7 @@ from fusiest import interrupt
 from fusiest.errors import FusiestError, SpecError, did_you_mean
 from fusiest.frames import DataTable
 from fusiest.mapper import LONGEST_WORKLOAD, Result
+from fusiest.objective import aim_of
 from fusiest.sweeps.answers import Answer, Counts, Reuse
 from fusiest.sweeps.children import Children
 from fusiest.sweeps.cluster import ClusterHands
@@ -221,8 +222,7 @@ class Sweep:
     @property
     def wanted(self) -> Wanted:
         """What the file asks for; else the least of what the searches minimized."""
-        objective = self.file.options.objective
-        return self.file.best or Wanted(objective[0] if len(objective) == 1 else "edp")
+        return self.file.best or Wanted(aim_of(self.file.options.objective))
 
     def windows(self, design: Design, workload: SweptWorkload) -> str:
         """Which windows were looked for: `none`, `retained` or `all`; nothing where no Einsum reads through a halo."""
