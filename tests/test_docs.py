@@ -153,3 +153,27 @@ def test_contributors_find_every_place_of_a_constraint() -> None:
     ):
         for name in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page.read_text(encoding="utf-8")):
             assert (source / name).exists() or (ROOT / name).exists(), f"{page.name}: {name}"
+
+
+def test_names_of_the_house_exist() -> None:
+    """Of `a.b` in docs/house.md, b is defined in a package or module a; of a name alone, somewhere in the house."""
+    source = Path(fusiest.__file__).parent
+    defined: dict[str, set[str]] = {}
+    for file in source.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        names = {
+            file.stem,
+            *re.findall(r"^ *(?:def|class) (\w+)", text, re.M),
+            *re.findall(r"^ *(\w+)(?:: .*)? =", text, re.M),
+        }
+        for owner in (file.stem, file.parent.name):
+            defined.setdefault(owner, set()).update(names)
+    everywhere = set(defined).union(*defined.values())
+    page = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"`([a-z_]+(?:\.[A-Za-z_]+)*)`", page)
+    assert len(quoted) > 60
+    for name in quoted:
+        parts = name.removesuffix(".py").split(".")
+        assert parts[-1] in (defined.get(parts[0], set()) if len(parts) > 1 else everywhere), name
+    for file_name in re.findall(r"`([a-z_]+\.py)`", page):
+        assert list(source.rglob(file_name)), file_name
