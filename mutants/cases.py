@@ -44,7 +44,7 @@ MUTANTS = (
            ("tests/pmapping/test_exhaustive.py::test_one_and_the_same_order_option_is_met",)),
     Mutant("pmapping/nest.py", "variable in self.relevant[below]", "variable in self.full[below]", _WINDOW),
     Mutant("pmapping/nest.py", "variable in self.relevant[above]", "variable in self.partial[above]", _LOWERS),
-    Mutant("pmapping/general.py", "self.persistent[self.search.memories.index(holder.memory)] +=", "_ =",
+    Mutant("pmapping/general_tiles.py", "self.persistent[self.search.memories.index(holder.memory)] +=", "_ =",
            ("tests/pmapping/test_by_hand.py::test_a_persistent_source_of_a_copy_takes_its_space_throughout",)),
     # --- joining
     Mutant("joining/fits.py", "elif step is None or step == APART or not keeps_behind(", "elif step is None or not keeps_behind(", _JOINTS),

@@ -14,12 +14,13 @@ import numpy as np
 
 from fusiest.errors import SpecError
 from fusiest.model import elements, footprint
-from fusiest.pmapping.general import GeneralNests, GeneralSearch
+from fusiest.pmapping.general import GeneralSearch
 from fusiest.pmapping.general_chains import COUNTED, FIRST, PAST
 from fusiest.pmapping.general_combine import Partial
 from fusiest.pmapping.general_limits import Usages
 from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.general_terms import Terms, reservations
+from fusiest.pmapping.general_tiles import GeneralNests
 from fusiest.pmapping.nest import HeldTensor, Nest
 from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.placement import Placement

@@ -157,7 +157,13 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
     plain = [placement for placement in possible if not chains and is_plain(problem, placement, free)]
     nest = Nest(problem, shared, agreed, asked.rules, near_pairs(path, free), together)
     if len(plain) < len(possible) and (asked.beam is None or not plain):
-        fallback = GeneralSearch(nest, tracked, asked.limits, asked.imperfect, leaks)
+        alone = not tracked and not asked.usage and (not can_fuse(spec) or asked.is_roomy(spec)) and not asked.counted
+        fallback = GeneralSearch(nest, tracked, asked.limits, asked.imperfect, leaks, asked.cutoff, alone)
+        if chains and alone:
+            divided = [placement for placement in possible if is_plain(problem, placement, free)]
+            for piece in _first_look(fallback, possible, divided):
+                fallback.learn(piece.compatibility, piece.rows)
+                yield piece
         yield from _general(fallback, [p for p in possible if p not in plain])
     if plain:
         quick = asked.beam is not None and asked.apart  # no fused loops, which are split by all divisors
@@ -169,6 +175,20 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
             space = replace(space, lifted=_lifted(asked.roomy(spec), nest))
         for search in _runs(space, asked, not asked.usage and not can_fuse(spec), not tracked and asked.is_roomy(spec)):
             yield from searched(search, tracked, asked.limits, asked.counted)
+
+
+def _first_look(search: GeneralSearch, possible: list[Placement], plain: list[Placement]) -> Iterator[TablePiece]:
+    """Some pmappings, for others to beat: with perfect tiles, unless `min_usage` then asks for less than without; else those that
+    a quick look finds."""
+    space = lattice_space(search.nest, plain, frozenset(), search.leakage)
+    if plain and (space.best is None or search.usages is None or space.best <= search.usages):
+        look = Lattice(space, search.known, _FIRST_LOOK)
+        look.run()
+        yield from searched(look, (), replace(search.limits, loops=0), False)
+    elif search.imperfect:
+        for placement in possible:
+            for piece in search.look(placement):
+                yield TablePiece(*piece, explored=len(piece[1]))
 
 
 def _general(search: GeneralSearch, placements: Iterable[Placement]) -> Iterator[TablePiece]:

@@ -6,9 +6,10 @@ loop of one iteration on every tile, whole or remainder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, cached_property
+from types import MappingProxyType
 
 import numpy as np
 
@@ -114,11 +115,18 @@ def tile_options(extent: int, imperfect: bool) -> tuple[int, ...]:
 
 
 def make_chains(
-    skeleton: Skeleton, variable: str, slots: tuple[Slot, ...], forced: Set[int], most_fused: int, imperfect: bool
+    skeleton: Skeleton,
+    variable: str,
+    slots: tuple[Slot, ...],
+    forced: Set[int],
+    most_fused: int,
+    imperfect: bool,
+    spreads: Mapping[int, Set[int]] = MappingProxyType({}),
 ) -> Chains:
     """Every chain through these slots that obeys the constraints on this variable alone.
 
-    `forced`: gaps that must have a fused Temporal loop. `most_fused`: how many fused loops there may be.
+    `forced`: gaps that must have a fused Temporal loop. `most_fused`: how many fused loops there may be. `spreads`: per
+    dimension, iterations that loops on it may have, if not all.
     """
     bound = skeleton.path.einsum.bounds[variable]
     extent = np.full(1, bound)
@@ -133,7 +141,10 @@ def make_chains(
         if is_fused:
             keep &= ~loop | (fused_loops[rows] < most_fused)
         if slot.dimension is not None:
-            keep &= _spread(skeleton, variable, slot.dimension, -(-extent[rows] // tile))
+            iterations = -(-extent[rows] // tile)
+            keep &= _spread(skeleton, variable, slot.dimension, iterations)
+            if slot.dimension in spreads:
+                keep &= np.isin(iterations, list(spreads[slot.dimension]))
         elif slot.gap in forced:
             keep &= loop
         rows, tile = rows[keep], tile[keep]

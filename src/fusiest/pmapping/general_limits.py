@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -30,6 +30,8 @@ class Limit:
     factors: Mapping[str, Ints]
     most: float
     is_key: bool
+    name: Hashable
+    """Limits of the same name have the same factors for the same chains."""
     comparison: BoundComparison | None = None
     allowed: frozenset[int] | None = None
     """Values that it may have, where they are known."""
@@ -76,20 +78,24 @@ def limits(skeleton: Skeleton, chains: Mapping[str, Chains], usages: Usages) -> 
     used = [_used(chains, i) for i in range(len(skeleton.dimensions))]
     result = []
     for i, (factors, (_, d)) in enumerate(zip(used, skeleton.dimensions, strict=True)):
-        allowed = None
-        if usages is not None and d.min_usage > 0:
-            numbers = range(1, d.most + 1)
-            allowed = frozenset(n for n in numbers if usage([d], (n,))[0] in {u[i] for u in usages})
-        result.append(Limit(factors, d.most, d.power_gateable or d.min_usage > 0, allowed=allowed))
-    for factors, (_, d) in zip(used, skeleton.dimensions, strict=True):
-        result += [_compared(c, factors) for c in d.loop_bounds if c.operator.startswith("product")]
+        allowed = allowed_instances(d, usages, i)
+        result.append(Limit(factors, d.most, d.power_gateable or d.min_usage > 0, i, allowed=allowed))
+    for i, (factors, (_, d)) in enumerate(zip(used, skeleton.dimensions, strict=True)):
+        result += [_compared(c, factors, (i, c)) for c in d.loop_bounds if c.operator.startswith("product")]
     for place, c in tile_shapes(skeleton):
         if c.operator.startswith("product"):
-            extents = {
-                v: v_chains.extent(written_above(skeleton, v_chains.slots, place)) for v, v_chains in chains.items()
-            }
-            result.append(_compared(c, extents))
+            written = {v: tuple(written_above(skeleton, v_chains.slots, place)) for v, v_chains in chains.items()}
+            extents = {v: v_chains.extent(written[v]) for v, v_chains in chains.items()}
+            result.append(_compared(c, extents, (tuple(written.items()), c)))
     return result
+
+
+def allowed_instances(d: BoundDimension, usages: Usages, number: int) -> frozenset[int] | None:
+    """How many instances of a dimension may be in use, if `min_usage` says so; it has this number on the path."""
+    if usages is None or d.min_usage == 0:
+        return None
+    good = {u[number] for u in usages}
+    return frozenset(n for n in range(1, d.most + 1) if usage([d], (n,))[0] in good)
 
 
 def _used(chains: Mapping[str, Chains], dimension: int) -> dict[str, Ints]:
@@ -100,13 +106,13 @@ def _used(chains: Mapping[str, Chains], dimension: int) -> dict[str, Ints]:
     return iterations
 
 
-def _compared(comparison: BoundComparison, values: Mapping[str, Ints]) -> Limit:
+def _compared(comparison: BoundComparison, values: Mapping[str, Ints], name: Hashable) -> Limit:
     operator = comparison.operator.removeprefix("product")
     factors = {
         v: v_values if v in comparison.variables else np.ones(len(v_values), np.int64) for v, v_values in values.items()
     }
     most = comparison.value if operator in ("<=", "<", "==") else math.inf
-    return Limit(factors, most, operator not in ("<=", "<"), comparison)
+    return Limit(factors, most, operator not in ("<=", "<"), name, comparison)
 
 
 def best_usages(path: Path, imperfect: bool) -> Usages:

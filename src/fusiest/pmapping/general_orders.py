@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from fusiest.errors import SpecError
 from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.nest import HeldTensor, Nest, OrderOptions, sinkings
 from fusiest.pmapping.placement import Placement
@@ -65,7 +66,7 @@ def lowerings(
         full = [v for v in below if v in skeleton.nest.full[holder.tensor]]
         partial = [v for v in below if v in skeleton.nest.partial[holder.tensor]]
         limited = math.isfinite(skeleton.path.components[holder.memory].size)
-        if skeleton.is_backing(holder) or (not limited and place + 1 <= skeleton.last_fused):
+        if skeleton.is_backing(holder) or not limited:
             options.append([frozenset()])
         elif place + 1 > skeleton.last_fused:
             options.append([frozenset([*full, v]) for v in partial] or [frozenset(full)])
@@ -79,6 +80,32 @@ def lowerings(
         fused = Counter(v for place in range(skeleton.last_fused) for v in passed[place])
         if all(count <= per_variable for count in fused.values()):
             yield passed
+
+
+def check_supported(nest: Nest, placement: Placement) -> None:
+    """Fused Spatial loops stand above what is exchanged below them, as long as memories stand in hierarchy order and
+    the outermost memory is above all fanouts."""
+    path, components = nest.path, nest.path.components
+    fanout = next((i for i, c in enumerate(components) if c.dimensions), len(components))
+    ordered = all(sets is None or sets.force_memory_hierarchy_order for sets in placement.sets)
+    outermost = path.memories[0]
+    for tensor in path.einsum.accesses:
+        backing = placement.holders(tensor, path)[0]
+        if tensor in nest.shared and backing >= fanout and (not ordered or outermost >= fanout):
+            why = "as is every memory" if outermost >= fanout else "while force_memory_hierarchy_order is off"
+            raise SpecError(
+                f"shared tensor {tensor} of Einsum {path.einsum.name} may be backed in {components[backing].name}, "
+                f"below a fanout, {why}: not supported yet"
+            )
+
+
+def all_sunk(skeleton: Skeleton, some: Sequence[Mapping[int, frozenset[str]]]) -> dict[int, frozenset[str]]:
+    """As if space sank through all loops, below the fused ones, that it sinks through in any of these: no nest needs less."""
+    fused = skeleton.last_fused
+    return {
+        place: passed if place < fused else passed.union(*(other[place] for other in some))
+        for place, passed in some[0].items()
+    }
 
 
 def _mask(chosen: Iterable[str], variables: Sequence[str]) -> int:

@@ -51,6 +51,8 @@ class Terms:
     variables: tuple[str, ...]
     criteria: dict[Hashable, int] = field(default_factory=dict)
     weights: dict[tuple[TermFactor, ...], dict[int, float]] = field(default_factory=dict)
+    skipped: dict[tuple[TermFactor, ...], set[tuple[TermFactor, ...]]] = field(default_factory=dict)
+    """Products that are subtracted, each with those that it is a part of: no factor of it is larger."""
 
     def criterion(self, name: Hashable) -> int:
         return self.criteria.setdefault(name, len(self.criteria))
@@ -77,13 +79,10 @@ class Terms:
             [[n.setdefault(f, len(n)) for n, f in zip(numbers, key, strict=True)] for key in self.weights], np.int64
         ).reshape(len(self.weights), len(self.variables))
 
-    def values(self, variable: str, chains: Chains, factors: dict[TermFactor, Floats]) -> Floats:
-        """Chains × terms: the factor of each chain in each term. `factors` remembers those of these chains."""
-        at = self.variables.index(variable)
-        for key in self.weights:
-            if key[at] not in factors:
-                factors[key[at]] = factor_values(chains, key[at])
-        return np.column_stack([factors[key[at]] for key in self.weights])
+    def parts(self) -> dict[int, list[int]]:
+        """`skipped`, by number of term."""
+        number = {key: i for i, key in enumerate(self.weights)}
+        return {number[key]: [number[of] for of in wholes] for key, wholes in self.skipped.items()}
 
 
 @dataclass(frozen=True)
@@ -210,10 +209,17 @@ class Charges:
         """Calls of an action; less those of the first pass, which is skipped."""
         a = self.skeleton.path.components[edge.at].actions[action]
         calls = (-1.0 if first else 1.0) * a.actions_scale / a.values_per_action[edge.access.tensor]
-        self.terms.add(self._moved(edge, False, first), {"energy": calls * a.energy})
+        self._add(edge, False, first, {"energy": calls * a.energy})
         busy = self._busy(edge.at, action, calls, a.throughput)
         if busy:
-            self.terms.add(self._moved(edge, True, first), busy)
+            self._add(edge, True, first, busy)
+
+    def _add(self, edge: MovedEdge, per_unit: bool, first: bool, weights: Mapping[Hashable, float]) -> None:
+        moved = self._moved(edge, per_unit, first)
+        self.terms.add(moved, weights)
+        if first:
+            for (_, key), (_, whole) in zip(moved, self._moved(edge, per_unit, False), strict=True):
+                self.terms.skipped.setdefault(key, set()).add(whole)
 
     def _moved(self, edge: MovedEdge, per_unit: bool, first: bool) -> list[Product]:
         """`fusiest.model.accesses._moved`."""

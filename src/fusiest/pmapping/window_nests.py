@@ -16,11 +16,13 @@ import numpy as np
 
 from fusiest.looptree import Compute, Node, Temporal, Tiling
 from fusiest.pmapping.explore import leakage, paths
-from fusiest.pmapping.general import GeneralNests, GeneralSearch, Reserved
+from fusiest.pmapping.general import GeneralSearch
 from fusiest.pmapping.general_chains import COUNTED, Chains, allowed_chains, make_chains, spread_chains, tile_options
 from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.general_origin import GeneralOrigin
-from fusiest.pmapping.general_terms import TermFactor
+from fusiest.pmapping.general_singles import SingleChains
+from fusiest.pmapping.general_space import Reserved
+from fusiest.pmapping.general_tiles import GeneralNests
 from fusiest.pmapping.nest import HeldTensor, Nest, Rules
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import Placement, placements
@@ -274,7 +276,7 @@ class WindowNests(GeneralNests):
         origin = WindowOrigin(self.skeleton, self.slots, {}, tiles, self.through, self.gaps_of_loops, self.search.asked)
         yield origin, np.column_stack([energy, latency, np.cumsum(bits, axis=1)])
 
-    def _chains(self, variable: str) -> tuple[Chains, dict[TermFactor, Floats]]:
+    def _chains(self, variable: str) -> SingleChains:
         loop = next((common for common in self.search.asked.loops if common.variable == variable), None)
         slots = self.slots[variable]
         key = variable, slots, self.skeleton.holders, self.skeleton.placement.held
@@ -283,7 +285,7 @@ class WindowNests(GeneralNests):
                 chains: Chains = _window_chains(self.skeleton, loop, slots, self.search.asked.imperfect)
             else:
                 chains = make_chains(self.skeleton, variable, slots, frozenset(), 0, self.search.asked.imperfect)
-            self.search.chains[key] = chains, {}
+            self.search.chains[key] = SingleChains(chains)
         return self.search.chains[key]
 
     def _sinks(self, place: int, variable: str, slot: int) -> bool:

@@ -1,0 +1,78 @@
+"""What a combination of some variables' chains costs at least, and whether that can still beat what is known.
+
+A criterion is a sum of products of one factor per variable. For variables that are still to be combined, every term takes the least
+factor that any of their chains has. What is skipped of a first pass is a term to be subtracted, never more than the term that
+it is skipped of, in any variable: P p - M m ≥ (P - M) p, as m ≤ p. So it takes the least factor of that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fusiest.pmapping.outlook import Cutoff
+from fusiest.pmapping.pareto import Floats, Ints
+
+
+@dataclass
+class Goal:
+    """What pmappings have to beat. `grows`: so do others, once one is found."""
+
+    cutoff: Cutoff
+    grows: bool
+
+    def learn(self, energy: Floats, latency: Floats) -> None:
+        if self.grows and len(energy):
+            self.cutoff = self.cutoff.with_points(energy, latency)
+
+
+@dataclass(frozen=True)
+class CostBound:
+    """Least costs of combinations, as far as they are chosen."""
+
+    goal: Goal
+    weights: Floats
+    """Terms × criteria, energy first."""
+    skipped: Mapping[int, Sequence[int]]
+    """Per term that is subtracted, the terms that it is a part of."""
+    finish: Callable[[Floats], tuple[Floats, Floats]]
+    """Energy and latency of rows of criteria, with as little leakage as there can be."""
+
+    def rest(self, least: Floats, greatest: Floats) -> Floats:
+        """Terms × criteria: weights, times the least (or greatest) factors of variables that are still to be combined."""
+        return self.again(self.weights, least, greatest)
+
+    def again(self, rest: Floats, least: Floats, greatest: Floats) -> Floats:
+        """The rest, less one more variable."""
+        subtracted = self._subtracted(least, greatest)
+        return np.where(self.weights < 0, rest * subtracted[:, None], rest * least[:, None])
+
+    def _subtracted(self, least: Floats, greatest: Floats) -> Floats:
+        result = greatest.copy()
+        for term, parts in self.skipped.items():
+            result[term] = min(result[term], max(least[part] for part in parts))
+        return result
+
+    def least(self, products: Floats) -> Floats:
+        """A row that comes to no more than any of these, whatever follows: of what is skipped, as much as leaves the least."""
+        result: Floats = products.min(axis=0)
+        for term, parts in self.skipped.items():
+            left = (products[:, parts] - products[:, [term]]).min(axis=0)
+            result[term] = (result[parts] - left).max()
+        return result
+
+    def costs(self, products: Floats, rest: Floats) -> tuple[Floats, Floats]:
+        """Energy and latency, at least."""
+        return self.finish(np.maximum(products @ rest, 0.0))
+
+    def keeps(self, products: Floats, rest: Floats) -> Ints:
+        """Rows that can still matter."""
+        return np.flatnonzero(self.goal.cutoff.keeps(*self.costs(products, rest)))
+
+    def pairs(self, products: Floats, others: Floats, rest: Floats) -> np.ndarray:
+        """Which rows can still matter with which chains of one more variable."""
+        criteria = np.stack([(products * weights) @ others.T for weights in rest.T], axis=2)
+        energy, latency = self.finish(np.maximum(criteria, 0.0).reshape(-1, rest.shape[1]))
+        return self.goal.cutoff.keeps(energy, latency).reshape(len(products), len(others))

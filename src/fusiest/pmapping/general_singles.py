@@ -1,0 +1,54 @@
+"""The chains of one variable, their factors, and which of them matter: shared by all nests in which loops may stand in the same places.
+
+A chain stays behind another, whatever the other variables do, if no factor that adds to a criterion is smaller, and none that is
+subtracted is larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fusiest.pmapping.general_chains import Chains
+from fusiest.pmapping.general_limits import Limit
+from fusiest.pmapping.general_terms import TermFactor, factor_values
+from fusiest.pmapping.pareto import Floats, Ints, nearly_pareto
+from fusiest.pmapping.table import group_numbers
+
+Signs = tuple[tuple[TermFactor, bool], ...]
+"""Factors of a variable, and whether they are subtracted; some are both."""
+
+
+@dataclass
+class SingleChains:
+    chains: Chains
+    factors: dict[TermFactor, Floats] = field(default_factory=dict)
+    best: dict[object, Ints] = field(default_factory=dict)
+
+    def values(self, factor: TermFactor) -> Floats:
+        """A factor of every chain."""
+        if factor not in self.factors:
+            self.factors[factor] = factor_values(self.chains, factor)
+        return self.factors[factor]
+
+    def undominated(self, signs: Signs, limits: Sequence[Limit]) -> Ints:
+        """Chains that matter, by number."""
+        key = signs, tuple(limit.name for limit in limits)
+        if key not in self.best:
+            self.best[key] = self._undominated(signs, limits)
+        return self.best[key]
+
+    def _undominated(self, signs: Signs, limits: Sequence[Limit]) -> Ints:
+        v = self.chains.variable
+        keys = [group_numbers(self.chains.fused_tiles)] + [limit.factors[v] for limit in limits if limit.is_key]
+        columns = [-self.values(f) if minus else self.values(f) for f, minus in signs]
+        columns += [limit.factors[v].astype(np.float64) for limit in limits if not limit.is_key]
+        if not columns:
+            columns = [np.zeros(len(self.chains))]
+        scaled = [column / max(1.0, float(np.abs(column).max(initial=0.0))) for column in columns]
+        first: Floats = np.sum(
+            scaled, axis=0
+        )  # never larger for a chain that nothing is better than: sorting by it ends early
+        return np.sort(nearly_pareto(group_numbers(np.column_stack(keys)), np.column_stack([first, *columns])))

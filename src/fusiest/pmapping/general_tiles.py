@@ -1,0 +1,322 @@
+"""All tiles of one nest of the general search: what they cost and hold, combined, and as rows of a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fusiest.pmapping.costs import BUSY, ENERGY, Columns, finish
+from fusiest.pmapping.general_bounds import CostBound, Goal
+from fusiest.pmapping.general_chains import Chains, make_chains, tile_shapes
+from fusiest.pmapping.general_combine import Combiner, Partial
+from fusiest.pmapping.general_limits import Limit, limits
+from fusiest.pmapping.general_nest import Skeleton, Slot
+from fusiest.pmapping.general_origin import GeneralOrigin, fused_loops
+from fusiest.pmapping.general_singles import SingleChains
+from fusiest.pmapping.general_space import Boundary, Reserved, Total, reserved, running_sums
+from fusiest.pmapping.general_terms import Charges, Terms, reservations
+from fusiest.pmapping.nest import HeldTensor
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.spatial import usage
+from fusiest.pmapping.table import (
+    Backing,
+    Compatibility,
+    FusedLoop,
+    Holding,
+    Origin,
+    Rows,
+    group_numbers,
+    make_compatibility,
+)
+
+if TYPE_CHECKING:
+    from fusiest.pmapping.general import GeneralSearch
+
+
+class GeneralNests:
+    """All tiles of one skeleton whose reservations sink as given."""
+
+    def __init__(
+        self,
+        search: GeneralSearch,
+        skeleton: Skeleton,
+        slots: Mapping[str, tuple[Slot, ...]],
+        passed: Mapping[int, frozenset[str]],
+    ) -> None:
+        self.search, self.skeleton, self.slots, self.passed = search, skeleton, slots, passed
+        self.last = skeleton.last_fused
+        self.variables = tuple(slots)
+        self.forced = {v: frozenset(p + 1 for p in range(self.last) if v in passed[p]) for v in self.variables}
+        self.fused = [(v, slot) for v, v_slots in slots.items() for slot in v_slots if slot.gap <= self.last]
+        """Slots for fused loops."""
+        self.persistent = np.zeros(len(search.memories))
+        self.trial = False
+        """Whether what is found is not to be beaten by others."""
+
+    def pieces(self, beam: int | None = None) -> Iterator[tuple[Compatibility, Rows, Origin]]:
+        combined = self._combined(beam)
+        if combined is not None:
+            yield from self._finished(*combined)
+
+    def is_beaten(self) -> bool:
+        """Whether all of them are, by what is known."""
+        self.trial = True
+        return self._goal() is not None and self._combined() is None
+
+    def _combined(self, beam: int | None = None) -> tuple[Terms, dict[str, Chains], Partial] | None:
+        """All tiles that fit and matter, and what they are made of; None if there are none. `beam`: only some of them."""
+        singles = {v: self._chains(v) for v in self.variables}
+        chains = {v: single.chains for v, single in singles.items()}
+        if any(not len(v_chains) for v_chains in chains.values()):
+            return None
+        terms = Terms(self.variables)
+        self._charge(terms)
+        self._reserve(terms)
+        limited = limits(self.skeleton, chains, self.search.usages)
+        state = self._combiner(terms, singles, limited).run(beam)
+        return (terms, chains, state) if len(state) else None
+
+    def _charge(self, terms: Terms) -> None:
+        Charges(self.skeleton, self.slots, self.search.busy, terms, self.search.footprints).add_all()
+
+    def _chains(self, variable: str) -> SingleChains:
+        skeleton, slots = self.skeleton, self.slots[variable]
+        count = len(skeleton.dimensions)
+        swaps = tuple((gap, i) for gap in skeleton.gaps for i in range(count) if skeleton.swaps(variable, gap, i))
+        key = variable, slots, self.last, self.forced[variable], tuple(tile_shapes(skeleton)), count, swaps
+        if key not in self.search.chains:
+            most = self.search.limits.per_variable
+            chains = make_chains(
+                skeleton, variable, slots, self.forced[variable], most, self.search.imperfect, self.search.spreads
+            )
+            self.search.chains[key] = SingleChains(chains)
+        return self.search.chains[key]
+
+    # --- space --------------------------------------------------------------------------------------------------------
+
+    def _reserve(self, terms: Terms) -> None:
+        for place, holder, products in reservations(self.skeleton, self.slots, self._sinks, self.search.footprints):
+            terms.add(products, dict.fromkeys(self._counted(place, holder), 1.0))
+
+    def _sinks(self, place: int, variable: str, slot: int) -> bool:
+        """Whether the reservation of the holder at a place sinks through a loop, which stands right below it."""
+        return self.slots[variable][slot].gap == place + 1 and variable in self.passed.get(place, ())
+
+    def _counted(self, place: int, holder: HeldTensor) -> list[Hashable]:
+        """Bits: in all per memory of limited size; per memory to track and boundary; and of shared holders apart."""
+        account = self._account(place, holder) if holder.memory in self.search.memories else None
+        limited = math.isfinite(self.search.path.components[holder.memory].size)
+        return [Total(holder.memory)] * limited + [account] * (account is not None)
+
+    def _account(self, place: int, holder: HeldTensor) -> Reserved | None:
+        """What a reservation counts towards. None: it is exchanged, and counted when joining, or persistent."""
+        nest, shared = self.search.nest, self.search.nest.is_shared(holder.tensor)
+        if self.skeleton.is_exchanged(holder):
+            return None
+        if self.skeleton.is_backing(holder) and nest.names[holder.tensor] in nest.path.einsum.persistent:
+            self.persistent[self.search.memories.index(holder.memory)] += nest.persistent_bits(holder)
+            return None
+        if place >= self.last:
+            return Reserved(holder.memory, (self.last, 0))
+        if place >= 0 and self.passed[place]:
+            return Reserved(holder.memory, (place, 1), shared)
+        return Reserved(holder.memory, (place, 0), shared)
+
+    # --- combining ----------------------------------------------------------------------------------------------------
+
+    def _combiner(self, terms: Terms, singles: Mapping[str, SingleChains], limited: list[Limit]) -> Combiner:
+        chains = {v: single.chains for v, single in singles.items()}
+        weights = terms.matrix()
+        components = self.search.path.components
+        totals = {name.level: i for name, i in terms.criteria.items() if isinstance(name, Total)}
+        compared = [weights[:, i] for name, i in terms.criteria.items() if not isinstance(name, (Total, Reserved))]
+        compared += [weights[:, i] for level, i in totals.items() if level not in self.search.memories]
+        running = running_sums(terms, self.search.memories)
+        compared += [weights @ column for column in running.T]
+        caps = np.array([components[level].size for level in totals])
+        capped = weights[:, list(totals.values())]
+
+        def complete(state: Partial) -> tuple[Ints, Floats]:
+            allowed = np.flatnonzero(self._allowed(chains, limited, state))
+            state = state.take(allowed)
+            values = state.products @ weights
+            return allowed, np.column_stack([*self._energy_latency(terms, values, state), values @ running])
+
+        bound = self._bound(terms)
+        return Combiner(
+            terms, singles, limited, np.column_stack(compared), capped, caps, self.search.count, complete, bound
+        )
+
+    def _goal(self) -> Goal | None:
+        """What is to be beaten, if anything is."""
+        nest = self.search.nest
+        holders = [h for _, h in self.skeleton.everywhere if self.skeleton.is_exchanged(h)]
+        goal = self.search.goal(f"{nest.names[t]}:{nest.path.components[m].name}" for m, t in holders)
+        if goal is None or not self.trial:
+            return goal
+        return replace(goal, grows=False) if len(goal.cutoff.points) else None
+
+    def _bound(self, terms: Terms) -> CostBound | None:
+        """What a row costs at least, if there is something to beat."""
+        search, goal = self.search, self._goal()
+        if goal is None:
+            return None
+        columns = Columns(search.busy, 0, ())
+        weights = np.zeros((len(terms.weights), columns.count))
+        weights[:, ENERGY] = terms.matrix()[:, terms.criterion("energy")]
+        for i in range(len(search.busy)):
+            if ("busy", i) in terms.criteria:
+                weights[:, BUSY + i] = terms.matrix()[:, terms.criteria["busy", i]]
+        watts, problem = search.power(()), search.nest.problem
+        return CostBound(goal, weights, terms.parts(), lambda criteria: finish(problem, columns, criteria, watts))
+
+    def _allowed(self, chains: Mapping[str, Chains], limited: list[Limit], state: Partial) -> np.ndarray:
+        """Rows that meet what can be said only of whole rows."""
+        keep = np.ones(len(state), np.bool_)
+        for limit, values in zip(limited, state.limited.T, strict=True):
+            keep &= limit.met(values)
+        fused = self._fused(chains, state)
+        if (most := self.search.limits.loops) is not None:
+            exchanging = [slot.gap <= self._innermost for _, slot in self.fused]
+            keep &= fused[:, exchanging].sum(axis=1) <= most
+        for gap in range(1, self.last + 1):
+            keep &= ~self._sunk(gap, fused)
+        if self.search.usages is not None and len(self.search.usages) != 1:
+            dimensions = [d for _, d in self.skeleton.dimensions]
+            options, inverse = _distinct(state.limited[:, : len(dimensions)])
+            good = [usage(dimensions, tuple(row)) in self.search.usages for row in options.tolist()]
+            keep &= np.array(good, np.bool_)[inverse]
+        return keep
+
+    @property
+    def _innermost(self) -> int:
+        """The innermost holder that is exchanged: loops above it are shared with other Einsums."""
+        return self.last
+
+    def _sunk(self, gap: int, fused: np.ndarray) -> np.ndarray:
+        """Rows in which rule 1 moves the holder above a gap to below that gap's Temporal loops.
+
+        Not below a loop that might then meet another one over its variable or move above Spatial ones, and not if a
+        neighbour may need it here.
+        """
+        holder = self.skeleton.holders[gap - 1]
+        if not self.skeleton.sinks(gap - 1) or self.search.nest.names[holder.tensor] in self.search.nest.agreed:
+            return np.zeros(len(fused), np.bool_)
+        full = self.search.nest.full[holder.tensor]
+        looped, stays = np.zeros(len(fused), np.bool_), np.zeros(len(fused), np.bool_)
+        for i, (v, slot) in enumerate(self.fused):
+            if slot.gap == gap - 1 and slot.dimension is not None:
+                stays |= fused[:, i]
+            if slot == Slot(gap):
+                outer = [fused[:, j] for j, (other, _) in enumerate(self.fused[:i]) if other == v]
+                looped |= fused[:, i]
+                stays |= fused[:, i] & (np.logical_or.reduce(outer) if outer and v in full else v not in full)
+        return looped & ~stays
+
+    def _fused(self, chains: Mapping[str, Chains], state: Partial) -> np.ndarray:
+        """Rows × slots for fused loops: whether there is one."""
+        columns = [chains[v].fused_loops[state.choice[:, i]] for i, v in enumerate(self.variables)]
+        return np.concatenate([np.zeros((len(state), 0), np.bool_), *columns], axis=1)
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def _finished(
+        self, terms: Terms, chains: Mapping[str, Chains], state: Partial
+    ) -> Iterator[tuple[Compatibility, Rows, Origin]]:
+        values = state.products @ terms.matrix()
+        energy, latency = self._energy_latency(terms, values, state)
+        fused = self._fused(chains, state)
+        columns = [chains[v].fused_tiles[state.choice[:, i]] for i, v in enumerate(self.variables)]
+        tiles = np.concatenate([np.zeros((len(state), 0), np.int64), *columns], axis=1)
+        patterns, inverse = _distinct(fused.astype(np.int64))
+        for number, pattern in enumerate(patterns.tolist()):
+            alike = np.flatnonzero(inverse == number)
+            chosen = [place for place, present in zip(self.fused, pattern, strict=True) if present]
+            loops = fused_loops(self.skeleton, chosen)
+            zones, depth = self._zones(loops)
+            form, bits = self._form(terms, values[alike], zones, depth)
+            order = [self.fused.index((loop.variable, loops[loop])) for loop in form.loops]
+            rows = Rows(
+                tiles[alike][:, order], energy[alike], latency[alike], bits, np.zeros(len(alike), np.int64),
+                np.arange(len(alike)), np.tile(self.persistent, (len(alike), 1)),
+            )  # fmt: skip
+            best = pareto_rows(group_numbers(rows.tiles), rows.criteria())
+            rows = rows.take(best)
+            rows.row[:] = np.arange(len(best))
+            choice = state.choice[alike[best]]
+            chain_tiles = {v: chains[v].tiles[choice[:, i]] for i, v in enumerate(self.variables)}
+            yield form, rows, GeneralOrigin(self.skeleton, self.slots, self.passed, chain_tiles)
+
+    def _energy_latency(self, terms: Terms, values: Floats, state: Partial) -> tuple[Floats, Floats]:
+        columns = Columns(self.search.busy, 0, ())
+        criteria = np.zeros((len(values), columns.count))
+        criteria[:, ENERGY] = values[:, terms.criterion("energy")]
+        for i in range(len(self.search.busy)):
+            if ("busy", i) in terms.criteria:
+                criteria[:, BUSY + i] = values[:, terms.criteria["busy", i]]
+        return finish(self.search.nest.problem, columns, criteria, self._watts(state))
+
+    def _watts(self, state: Partial) -> Floats:
+        """Leakage of each row."""
+        gated = np.array([d.power_gateable for _, d in self.skeleton.dimensions], np.bool_)
+        used = np.where(gated, state.limited[:, : len(gated)], 1)
+        options, inverse = _distinct(used) if gated.any() else (used[:1], np.zeros(len(used), np.int64))
+        watts: Floats = np.array([self.search.power(tuple(row)) for row in options.tolist()])
+        return watts[inverse]
+
+    def _zones(self, loops: Mapping[FusedLoop, Slot]) -> tuple[tuple[tuple[FusedLoop, ...], ...], dict[Boundary, int]]:
+        """Fused loops from the outermost in, and how many zones lie above each boundary.
+
+        A gap's Spatial loops stand below its Temporal ones, dimension by dimension: that order is the same for all Einsums.
+        """
+        zones: list[tuple[FusedLoop, ...]] = []
+        depth: dict[Boundary, int] = {(-1, 0): 0}
+
+        def add(zone: Iterable[FusedLoop]) -> None:
+            if ordered := tuple(sorted(zone)):
+                zones.append(ordered)
+
+        for gap in range(self.last + 1):
+            temporal = {loop for loop, slot in loops.items() if slot == Slot(gap)}
+            passed = {loop for loop in temporal if gap and loop.variable in self.passed[gap - 1]}
+            full = self.search.nest.full[self.skeleton.holders[gap - 1].tensor] if gap else frozenset()
+            add(loop for loop in passed if loop.variable in full)
+            add(loop for loop in passed if loop.variable not in full)
+            depth[gap - 1, 1] = len(zones)
+            add(temporal - passed)
+            for i in range(len(self.skeleton.dimensions)):
+                add(loop for loop, slot in loops.items() if slot == Slot(gap, i))
+            depth[gap, 0] = len(zones)
+        return tuple(zones), depth
+
+    def _form(
+        self, terms: Terms, values: Floats, zones: tuple[tuple[FusedLoop, ...], ...], depth: Mapping[Boundary, int]
+    ) -> tuple[Compatibility, Floats]:
+        nest, memories, components = self.search.nest, self.search.memories, self.search.path.components
+        bits = np.zeros((len(values), len(memories), len(zones) + 1))
+        holdings = []
+        for place, holder in enumerate(self.skeleton.holders[: max(self.last, 0)]):
+            above = depth[place, 0]
+            shared = nest.is_shared(holder.tensor) and not self.skeleton.is_backing(holder)
+            if shared and above < len(zones):
+                sunk = depth[place, 1] if self.passed[place] else above
+                holdings.append(Holding(nest.names[holder.tensor], components[holder.memory].name, above, sunk))
+        for name, i in reserved(terms):
+            if not name.apart or depth[name.at[0], 0] == len(zones):
+                bits[:, memories.index(name.level), depth[name.at]] += values[:, i]
+        backings = [
+            Backing(nest.names[h.tensor], components[h.memory].name, depth[place, 0] if place >= 0 else 0)
+            for place, h in self.skeleton.everywhere
+            if self.skeleton.is_exchanged(h)
+        ]
+        return make_compatibility(zones, backings, holdings), bits
+
+
+def _distinct(rows: Ints) -> tuple[Ints, Ints]:
+    """The distinct rows, of numbers ≥ 0, and for each row which of them it is."""
+    _, first, inverse = np.unique(group_numbers(rows), return_index=True, return_inverse=True)
+    return rows[first], inverse

@@ -1,0 +1,77 @@
+"""Where only energy and latency matter, the general search has something to beat, and loses nothing by it."""
+
+from __future__ import annotations
+
+import math
+import sys
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+
+from fusiest.errors import SpecError
+from fusiest.pmapping import general_combine
+from fusiest.pmapping.explore import Asked, explore
+from fusiest.pmapping.general import GeneralSearch
+from fusiest.pmapping.general_bounds import CostBound, Goal
+from fusiest.pmapping.outlook import Cutoff
+from fusiest.pmapping.pareto import Floats
+from fusiest.spec import Spec
+from tests.drawing.targets import ODD_SIZES
+from tests.mapper_strategies import MapperCase, mapper_cases
+from tests.proving import TALLY, cases, floors
+
+ASKED = Asked(imperfect=True, needed=True, unlimited=True)
+
+
+def costs(spec: Spec, einsum: str, bounded: bool) -> dict[object, list[tuple[float, float]]]:
+    """Energy and latency of pmappings, by form; combined variable by variable, however few there are."""
+    with patch.object(general_combine, "_SMALL", 0), patch.object(general_combine, "_BLOCK", 2):
+        if bounded:
+            table = explore(spec, einsum, ASKED)
+        else:
+            with (
+                patch.object(GeneralSearch, "goal", lambda *_: None),
+                patch.object(sys.modules[explore.__module__], "_first_look", lambda *_: ()),
+            ):
+                table = explore(spec, einsum, ASKED)
+    return {form: sorted(zip(rows.energy, rows.latency, strict=True)) for form, rows in table.groups.items()}
+
+
+@floors(30)
+@cases(30, proving=1000)
+@given(case=mapper_cases(sizes=ODD_SIZES))
+def test_the_same_is_found(case: MapperCase) -> None:
+    assume(ASKED.is_roomy(case.spec))
+    try:
+        whole = costs(case.spec, case.einsum, bounded=False)
+    except SpecError as error:
+        assume("not supported" not in error.message)
+        raise
+    TALLY["compared"] += 1
+    found = costs(case.spec, case.einsum, bounded=True)
+    assert whole.keys() == found.keys()
+    for form, rows in whole.items():
+        assert np.array(found[form]) == pytest.approx(np.array(rows), rel=1e-9)
+
+
+def test_what_takes_longer_must_need_less() -> None:
+    goal = Goal(Cutoff(np.array([[3.0, 1.0], [1.0, 2.0]])), grows=True)
+    assert goal.cutoff.keeps(np.array([2.0, 2.0]), np.array([1.5, 2.5])).tolist() == [True, False]
+    goal.learn(np.array([2.0]), np.array([1.5]))
+    assert goal.cutoff.keeps(np.array([2.0, 1.9]), np.array([1.5, 1.5])).tolist() == [False, True]
+
+
+def test_what_is_skipped_is_a_part_of_what_it_is_skipped_of() -> None:
+    """P p - M m, of which P = 5, M = 2 are known, with p in 3..4 and m in 1..3: 9 at least, not 15 - 6 · 3."""
+
+    def plain(criteria: Floats) -> tuple[Floats, Floats]:
+        return criteria[:, 0], np.zeros(len(criteria))
+
+    weights = np.array([[1.0], [-1.0]])
+    least, greatest = np.array([3.0, 1.0]), np.array([4.0, 3.5])
+    goal = Goal(Cutoff(np.array([[math.inf, math.inf]])), grows=False)
+    bound = CostBound(goal, weights, {1: [0]}, plain)
+    energy, _ = bound.costs(np.array([[5.0, 2.0]]), bound.rest(least, greatest))
+    assert energy.tolist() == [9.0]
