@@ -94,6 +94,7 @@ def test_bits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "import", str(tmp_path / "cnn.onnx"), "-o", out, "--bits", "weight=4,Other=16")[0] == 0
     info = fusiest.load(out).info.einsums["conv"]
     assert info.bits_per_value == {"x": 16, "conv_weight": 4, "conv": 16}
+    assert fusiest.load(tmp_path / "cnn.onnx", bits="weight=4,Other=16") == fusiest.load(out)
     assert set(fusiest.from_onnx(cnn(), bits=32).info.einsums["fc"].bits_per_value.values()) == {32}
 
 

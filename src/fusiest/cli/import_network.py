@@ -69,7 +69,7 @@ def import_command(
         raise SpecError(
             f"one network at a time, but {len(files)} files are named; Timeloop's files want --from timeloop"
         )
-    from fusiest.networks import ImportOptions, import_network
+    from fusiest.networks import ImportOptions, bits_by_set, import_network
 
     network = files[0]
     if network.endswith((".yaml", ".yml")):
@@ -77,7 +77,7 @@ def import_command(
     options = ImportOptions(
         dims=_sizes(dim or []),
         batch=batch,
-        bits=_bits(bits),
+        bits=bits_by_set(bits),
         softmax=softmax,
         elementwise=elementwise,
         first=first,
@@ -129,16 +129,3 @@ def _sizes(pairs: list[str]) -> dict[str, int]:
             raise SpecError(f"--dim {pair}: expected NAME=SIZE")
         sizes[name] = int(size)
     return sizes
-
-
-def _bits(text: str) -> int | dict[str, int]:
-    """`8`, or `weight=4,Other=8`."""
-    if text.strip().isdigit():
-        return int(text)
-    bits: dict[str, int] = {}
-    for pair in text.split(","):
-        name, _, number = pair.partition("=")
-        if not name.strip() or not number.strip().isdigit():
-            raise SpecError(f"--bits {text}: expected a number, or sets such as weight=4,Other=8")
-        bits[name.strip()] = int(number)
-    return bits

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fusiest.errors import SpecError
 from fusiest.networks.importing import NetworkImport, import_graph
-from fusiest.networks.options import ImportOptions, import_options
+from fusiest.networks.options import ImportOptions, bits_by_set, import_options
 from fusiest.networks.report import ImportReport, NodeFate
 from fusiest.spec import Spec, load_texts
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "NETWORK_OPTIONS", "ImportOptions", "ImportReport", "NetworkImport", "NetworkSpec", "NodeFate", "from_onnx",
+    "NETWORK_OPTIONS", "ImportOptions", "ImportReport", "NetworkImport", "NetworkSpec", "NodeFate", "bits_by_set", "from_onnx",
     "from_torch", "import_network", "network_text", "open_dimensions",
 ]  # fmt: skip
 
@@ -67,7 +67,7 @@ def network_text(path: str, defines: Mapping[str, object]) -> tuple[str, frozens
     """
     settings: dict[str, Any] = {name: defines[name] for name in NETWORK_OPTIONS if name in defines}
     sizes: dict[str, Any] = {name: value for name, value in defines.items() if name in open_dimensions(path)}
-    options = ImportOptions(dims=sizes, **settings)
+    options = import_options(dims=sizes, **settings)
     return import_network(path, options).yaml, frozenset(settings) | frozenset(sizes)
 
 

@@ -54,4 +54,21 @@ def import_options(**options: Any) -> ImportOptions:
     for name in options:
         if name not in names:
             raise SpecError(f"there is no option {name} of an import{did_you_mean(name, names)}")
+    if "bits" in options:
+        options["bits"] = bits_by_set(options["bits"])
     return ImportOptions(**options)
+
+
+def bits_by_set(given: Any) -> Any:
+    """Bits of a value as they are, or from a text: `8`, or `weight=4,Other=8`."""
+    if not isinstance(given, str):
+        return given
+    if given.strip().isdigit():
+        return int(given)
+    bits: dict[str, int] = {}
+    for pair in given.split(","):
+        name, _, number = pair.partition("=")
+        if not name.strip() or not number.strip().isdigit():
+            raise SpecError(f"bits {given}: expected a number, or sets such as weight=4,Other=8")
+        bits[name.strip()] = int(number)
+    return bits
