@@ -2,8 +2,8 @@
 
 Neighbours have their first loops in common, as many as they are told. A holder that several branches have at the same
 place is written once. If an Einsum's path in the tree is not its branch again, the branches do not make a tree: a holder
-above a common loop would serve an Einsum that holds that tensor elsewhere. Where a Toll stands between two loops makes no
-difference, so Tolls stand below a split rather than above it.
+above a common loop would serve an Einsum that holds that tensor elsewhere. Where a Toll stands among Temporal loops makes no
+difference, so Tolls stand below a split rather than above it, and below common loops.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ def joined_tree(
 
     `tensors`: those that each Einsum uses. `copies`: Einsums whose holders other than backing ones are ignored.
     """
+    deepest = [max(depths) for depths in zip((0, *common), (*common, 0), strict=True)]
+    nests = [_sunk(nodes, depth) for nodes, depth in zip(nests, deepest, strict=True)]
     branches = [make_branch(nodes) for nodes in nests]
     tree = LoopTree(nodes=_group(branches, common, range(len(branches)), 0))
     for path, nodes, branch in zip(tree.paths(), nests, branches, strict=True):
@@ -80,6 +82,23 @@ def joined_tree(
         if _regardless_of_tolls(written) != _regardless_of_tolls(nodes):
             raise NoTree(branch.einsum)
     return tree
+
+
+def _sunk(nodes: Sequence[Node], depth: int) -> list[Node]:
+    """With Tolls below the first `depth` loops, as far as these are Temporal, and then at the lower end of a gap as before."""
+    sunk = list(nodes)
+    for i in reversed(range(len(sunk))):
+        toll = sunk[i]
+        loops = sum(isinstance(node, (Temporal, Spatial)) for node in sunk[:i])
+        while isinstance(toll, Toll):
+            below = sunk[i + 1]
+            others = isinstance(below, (Storage, Toll)) and below.tensors != toll.tensors
+            if not isinstance(below, Temporal) and not (others and loops < depth):
+                break
+            loops += isinstance(below, Temporal)
+            sunk[i], sunk[i + 1] = below, toll
+            i += 1
+    return sunk
 
 
 def _branch_of(path: Sequence[Node], einsum: str, tensors: frozenset[str]) -> list[Node]:
