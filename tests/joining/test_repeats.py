@@ -43,8 +43,9 @@ class Kinds(NamedTuple):
     def order(self) -> tuple[str, ...]:
         return tuple(map(str, range(len(self.letters))))
 
-    def kind(self, einsum: str) -> int:
-        return ord(self.letters[int(einsum)])
+    @property
+    def kinds(self) -> dict[str, int]:
+        return {einsum: ord(letter) for einsum, letter in zip(self.order, self.letters, strict=True)}
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ class _Join:
     source: int
     """Of all joins that lead to the same set of finished Einsums, which one."""
     charged: dict[object, ChargedRows]
-    """Of all Einsums of this pass: their groups, by how they are joined."""
+    """Groups of all Einsums of this pass, by how they are joined."""
     leasts: dict[tuple[Relaxed, Relaxed], Least] = field(default_factory=dict)
     """What is still to come at least, as far as it was asked."""
     parts: list[JoinedPart] = field(default_factory=list)
@@ -284,7 +284,7 @@ class _Join:
             self.compatible += len(rows) * len(group)
             accounts = ledger(joint.spread, problem.memories)
             join = RowJoin(joint, accounts, problem.room, self.how.incumbents, least, problem.switches)
-            key = self.stand_in.einsum, n, joint.exchanged, joint.copies, joint.shared_holders, joint.spread
+            key = id(group.energy), joint.exchanged, joint.copies, joint.shared_holders, joint.spread
             if key not in self.charged:
                 self.charged[key] = charged_rows(group, problem.charges.of(joint, accounts, group))
             joined = join.rows(rows, self.charged[key])

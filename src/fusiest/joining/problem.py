@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -71,6 +70,11 @@ class JoinProblem:
     """The size of each memory for the Einsum for which it is smallest; `room` has that of the largest."""
     charges: TensorCharges
     rules: JoinRules
+    compatibilities: Mapping[str, Sequence[Compatibility]]
+    """Of each Einsum's groups; in problems made of this one, too, even if they have not all Einsums."""
+    kinds: Mapping[str, int]
+    """Equal for Einsums that differ only by names: they have their rows in common, here and in problems made of this one."""
+    stand_ins: StandIns
     switches: Switches = ALL_PARTS
     _joints: dict[object, tuple[Joint, ...]] = field(default_factory=dict, repr=False, compare=False)
     """Remembered, as many partial mappings have the same compatibility."""
@@ -95,10 +99,6 @@ class JoinProblem:
     @property
     def memories(self) -> tuple[str, ...]:
         return self.room.memories
-
-    def kind(self, einsum: str) -> int:
-        """Equal for Einsums that differ only by names: they have their rows in common."""
-        return id(self.groups[einsum][0].rows.energy) if self.groups[einsum] else 0
 
     def live(self, finished: frozenset[str]) -> frozenset[str]:
         """Tensors used by an Einsum of the set and by one outside it."""
@@ -136,22 +136,13 @@ class JoinProblem:
             finished |= {einsum}
         return False
 
-    @cached_property
-    def _kinds(self) -> Counter[int]:
-        return Counter(self.kind(einsum) for einsum in self.groups)
-
-    @cached_property
-    def _stand_ins(self) -> tuple[StandIns, dict[tuple[frozenset[str], str], StandIn]]:
-        return StandIns(self.workload, self.charges, self.rules), {}
-
     def stand_in(self, finished: frozenset[str], einsum: str) -> StandIn:
         """In whose stead an Einsum is joined to these: an equal one that was joined in the same way before, or itself."""
-        stand_ins, known = self._stand_ins
-        key = finished, einsum
-        if key not in known:
-            own, kind = StandIn(einsum, self.live_around(finished, einsum)), self.kind(einsum)
-            known[key] = stand_ins.of(finished, self.live(finished), own, kind) if self._kinds[kind] > 1 else own
-        return known[key]
+        known = self.stand_ins.known.get((finished, einsum))
+        if known is not None:
+            return known
+        own = StandIn(einsum, self.live_around(finished, einsum))
+        return self.stand_ins.of(finished, self.live(finished), own, self.kinds[einsum])
 
     def outline(self, before: OpenCompatibility, einsum: str, live: LiveTensors) -> int:
         """A number for all that an Einsum sees of a partial mapping."""
@@ -178,7 +169,7 @@ class JoinProblem:
         key = outline, number
         ways = self._fits.get(key)
         if ways is None:
-            compatibility = self.groups[einsum][number].compatibility
+            compatibility = self.compatibilities[einsum][number]
             ways = self._fits[key] = fits(before, compatibility, self.views[einsum], live.shared, self.rules)
         return ways
 
@@ -235,6 +226,8 @@ def join_problem(
         interrupt.check()
         groups[name] = _groups(table, sizes - by_einsum[name])
     persistent = frozenset(t for info in spec.info.einsums.values() for t in info.persistent)
+    charges = make_charges(spec, memories)
+    rules = JoinRules(persistent, only_finished, uneven_copies(spec.info))
     return JoinProblem(
         workload=spec.info,
         groups=groups,
@@ -242,10 +235,20 @@ def join_problem(
         views={name: EinsumView(info) for name, info in spec.info.einsums.items()},
         room=Room(memories, sizes, _settled(groups, memories, persistent)),
         smallest=np.min(list(by_einsum.values()), axis=0),
-        charges=make_charges(spec, memories),
-        rules=JoinRules(persistent, only_finished, uneven_copies(spec.info)),
+        charges=charges,
+        rules=rules,
+        compatibilities={name: [c for c, _ in einsum_groups] for name, einsum_groups in groups.items()},
+        kinds=_kinds(groups),
+        stand_ins=StandIns(spec.info, charges, rules),
         switches=switches,
     )
+
+
+def _kinds(groups: Mapping[str, Sequence[Group]]) -> dict[str, int]:
+    """Einsums that have their rows in common."""
+    numbers: dict[object, int] = {}
+    rows = {name: id(einsum_groups[0].rows.energy) if einsum_groups else name for name, einsum_groups in groups.items()}
+    return {name: numbers.setdefault(number, len(numbers)) for name, number in rows.items()}
 
 
 def _groups(table: Table, missing: Floats) -> list[Group]:

@@ -23,7 +23,7 @@ _OTHERS = 8
 
 def first_layers(problem: JoinProblem) -> frozenset[str] | None:
     """The Einsums, in listed order, by which each that comes again has come twice; None if these are most of them, or not like most."""
-    kinds = [problem.kind(einsum) for einsum in problem.order]
+    kinds = [problem.kinds[einsum] for einsum in problem.order]
     missing = {kind: 2 for kind, count in Counter(kinds).items() if count > 1}
     for number, kind in enumerate(kinds[: len(kinds) // _SHARE], 1):
         missing[kind] = missing.get(kind, 0) - 1
@@ -37,14 +37,14 @@ def as_used(problem: JoinProblem, passed: PassedLevels) -> JoinProblem:
     """The same problem with such pmappings alone as the last partial mappings have; of Einsums that are none of these, with all."""
     used: dict[int, dict[int, Ints]] = defaultdict(dict)
     for (einsum, group), row_numbers in _used(passed).items():
-        by_group = used[problem.kind(einsum)]
+        by_group = used[problem.kinds[einsum]]
         by_group[group] = np.union1d(by_group[group], row_numbers) if group in by_group else row_numbers
     rows_used: dict[tuple[int, int], Rows] = {}
-    for kind, einsum in {problem.kind(e): e for e in problem.order}.items():
+    for kind, einsum in {problem.kinds[e]: e for e in problem.order}.items():
         for n, (_, rows) in enumerate(problem.groups[einsum]):
             rows_used[kind, n] = rows.take(used[kind].get(n, np.empty(0, np.int64))) if kind in used else rows
     groups = {
-        e: [Group(c, rows_used[problem.kind(e), n]) for n, (c, _) in enumerate(einsum_groups)]
+        e: [Group(c, rows_used[problem.kinds[e], n]) for n, (c, _) in enumerate(einsum_groups)]
         for e, einsum_groups in problem.groups.items()
     }
     return replace(problem, groups=groups)

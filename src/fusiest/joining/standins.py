@@ -93,6 +93,8 @@ class StandIns:
     workload: WorkloadInfo
     charges: TensorCharges
     rules: JoinRules
+    known: dict[tuple[frozenset[str], str], StandIn] = field(default_factory=dict)
+    """By finished Einsums and the one that is joined to them."""
     _first: dict[Hashable, tuple[StandIn, Roles]] = field(default_factory=dict)
     _numbers: dict[Hashable, int] = field(default_factory=dict)
     """Of all that was described."""
@@ -104,6 +106,11 @@ class StandIns:
 
         `before`: tensors that were live; `kind`: equal for Einsums that have their rows in common.
         """
+        found = self._find(finished, before, own, kind)
+        self.known[finished, own.einsum] = found
+        return found
+
+    def _find(self, finished: frozenset[str], before: frozenset[str], own: StandIn, kind: int) -> StandIn:
         if self.rules.uneven_copies:  # of some tensors that are not live any more something is known, too
             return own
         infos, users = self.workload.einsums, self.workload.users
@@ -118,7 +125,7 @@ class StandIns:
         )
         roles = self._roles(tensors, einsums)
         first, names = self._first.setdefault(described, (own, roles))
-        return first if first is own else first._replace(to=Renaming(roles, names), back=Renaming(names, roles))
+        return own if first is own else first._replace(to=Renaming(roles, names), back=Renaming(names, roles))
 
     def _roles(self, tensors: list[str], einsums: list[str]) -> Roles:
         infos = self.workload.einsums

@@ -197,7 +197,7 @@ def _key(problem: JoinProblem, span: _Range) -> object:
             (number.setdefault(t, len(number)), tuple((rank, _index(a, variables)) for rank, a in access.ranks.items()))
             for t, access in info.accesses.items()
         )
-        einsums.append((tensors, problem.kind(einsum)))
+        einsums.append((tensors, problem.kinds[einsum]))
     live = problem.live(span.finished), problem.live(span.finished | frozenset(span.einsums))
     return tuple(einsums), tuple(frozenset(number[t] for t in side if t in number) for side in live)
 
@@ -266,8 +266,12 @@ class _StretchSearch:
     def _with_one_cost(self) -> JoinProblem:
         """The stretch by itself, its costs summed up in place of energy."""
         weights = {"energy": Weights(1.0, 0.0), "latency": Weights(0.0, 1.0), "both": self.costs.weights}[self.name]
+        summed: dict[int, Rows] = {}  # of Einsums that have rows in common once
+        for rows in (rows for e in self.span.einsums for _, rows in self.problem.groups[e]):
+            if id(rows.energy) not in summed:
+                summed[id(rows.energy)] = _one_cost(rows, weights)
         groups = {
-            e: [Group(c, _one_cost(rows, weights)) for c, rows in self.problem.groups[e]] for e in self.span.einsums
+            e: [Group(c, summed[id(rows.energy)]) for c, rows in self.problem.groups[e]] for e in self.span.einsums
         }
         return replace(self.problem, groups=groups)
 
