@@ -87,10 +87,10 @@ def _placed_alike(node: arch.Container, other: arch.Container) -> bool:
 
 
 def _words(node: arch.Container) -> frozenset[str]:
-    """All words in a node's fields but its name and what it may hold."""
+    """All words in a node's fields but its name, its class and what it may hold."""
     words: set[str] = set()
     for field in dataclasses.fields(node):
-        if field.name not in ("name", "tensors"):
+        if field.name not in ("name", "component_class", "tensors"):
             for text in _texts(getattr(node, field.name)):
                 words.update(_WORD.findall(text))
     return frozenset(words)

@@ -23,6 +23,7 @@ from fusiest.spec import (
     load,
     names_in,
     undeclared,
+    with_nodes_of,
     written_as_is,
 )
 from fusiest.sweeps.attempt import PackedSpec
@@ -58,8 +59,10 @@ class Chips:
         self.fields = [name for name in names if "." in name]
         self._named: dict[str, list[str]] = {}
         self._specs: dict[tuple[tuple[tuple[str, ParameterValue], ...], str], Spec] = {}
-        self._latest: dict[str, Spec] = {}
-        """The spec that was made last, by workload: others share most of its nodes."""
+        self._latest: dict[tuple[str, str], Spec] = {}
+        """The spec that was made last, by workload and dataflow: others share most of its nodes."""
+        self._before: dict[str, Spec] = {}
+        """The machine that was made last, by dataflow: nodes that are equal are one, and evaluated once."""
         self._packed: dict[_MachineKey, bytes] = {}
         self._packed_bytes = 0
         self._check(names)
@@ -88,7 +91,8 @@ class Chips:
         if len(self._specs) >= _KEPT_SPECS and self._packed_bytes < _KEPT_BYTES:
             self._packed[key] = pickle.dumps(machine)
             self._packed_bytes += len(self._packed[key])
-        spec = self._latest[workload.label] = combined(machine, work, like=self._latest.get(workload.label))
+        latest = workload.label, key[1]
+        spec = self._latest[latest] = combined(machine, work, like=self._latest.get(latest))
         return spec
 
     def _key(self, values: Mapping[str, ParameterValue], workload: SweptWorkload) -> _MachineKey:
@@ -150,6 +154,9 @@ class Chips:
         machine = bare = self._patched(defines, flow) or self._bare(defines, flow)
         for name, value in fields:
             machine = with_field(machine, name, value)
+        if flow in self._before:  # a template that is read again, or a field that is set again, mostly says the same
+            machine = with_nodes_of(machine, self._before[flow])
+        self._before[flow] = machine
         return machine.came_from(bare.origin) if bare.origin is not None else machine
 
     def _patched(self, defines: tuple[tuple[str, Any], ...], flow: str) -> Spec | None:
