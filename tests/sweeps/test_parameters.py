@@ -187,3 +187,13 @@ def test_an_action_that_only_its_class_gives_can_be_set() -> None:
     assert [(action.name, action.throughput) for action in actions] == [("read", 1e12)]
     with pytest.raises(SpecError, match="has no action or dimension reads; did you mean 'read'"):
         with_field(machine, "MainMemory.reads.throughput", 1e12)
+
+
+def test_nodes_that_are_equal_are_evaluated_once() -> None:
+    """Also where a node has its class's name, and where the template is read again."""
+    sweep = make_sweep({"arch": "edge_npu", "workloads": ["matmuls"], "parameters": {"CORES": [1, 2], "LOCAL_KIB": 64}})
+    chips = Chips(sweep)
+    bound = [next(iter(chips.spec(d, sweep.workloads[0]).bound.values())) for d in Designs(sweep)]
+    shared = {name for name in bound[0] if bound[0][name] is bound[1][name]}
+    assert shared >= {"MainMemory", "LocalBuffer", "Register", "MAC"}
+    assert "Core" not in shared
