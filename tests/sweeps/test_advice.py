@@ -8,6 +8,7 @@ import fusiest
 from fusiest.report import Subject, report_html
 from fusiest.report.unfused import unfused_optimum
 from fusiest.sweeps.advice import binding, changes, whole_advice
+from tests.load_text import load_text
 from tests.report.test_page import data_of
 from tests.sweeps.test_random_sweeps import Here
 
@@ -38,3 +39,29 @@ def test_changes_are_mapped() -> None:
     data = data_of(report_html(Subject(result, unfused, "advice", "", whole.section())))
     assert data["changes"]["changes"][0][:3] == [found[0].what, found[0].factor, found[0].edp]
     assert data_of(report_html(Subject(result, unfused, "none", "")))["changes"] is None
+
+
+def test_estimated_figures_are_changed_too() -> None:
+    text = """
+arch:
+  attributes: {tech_node: 22nm}
+  nodes:
+  - !Memory {name: DRAM, component_class: LPDDR5, size: inf, tensors: {keep: All}}
+  - !Memory {name: Buffer, component_class: SRAM, size: 8 KiB, attributes: {width: 64}, tensors: {may_keep: All}}
+  - !Compute {name: MAC, component_class: MAC}
+"""
+    spec = load_text(text + fusiest.dump(fusiest.load("matmuls", N_EINSUMS=1, M=8, KN=8)))
+    found = {change.what: change for change in changes(spec) if change.factor == 2}
+    assert {
+        "Buffer.size",
+        "DRAM.bandwidth",
+        "DRAM.energy",
+        "Buffer.bandwidth",
+        "MAC.bandwidth",
+        "MAC.energy",
+    } == found.keys() - {"Buffer.energy"}
+    before, after = (
+        next(p for p in s.costs() if p.name == "DRAM").actions["read"] for s in (spec, found["DRAM.bandwidth"].spec)
+    )
+    assert after.throughput == pytest.approx(2 * before.throughput)
+    assert after.energy == before.energy

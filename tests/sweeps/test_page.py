@@ -15,7 +15,7 @@ def test_the_page_of_a_sweep(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     status, _, err = run(
-        capsys, "sweep", "simple", "matmuls", "-D", "GlobalBufferSize=64,65536", "-D", "dataflow=free,unfused", "-D", "M=8",
+        capsys, "sweep", "simple", "matmuls", "-D", "GlobalBufferSize=8 KiB,64 b", "-D", "dataflow=free,unfused", "-D", "M=8",
         "-D", "KN=8", "--jobs", "1", "--quiet", "--report", "sweep.html",
     )  # fmt: skip
     assert (status, err) == (0, "")
@@ -27,7 +27,7 @@ def test_the_page_of_a_sweep(
     front = data["charts"]["front"]["clouds"][1]
     assert min(front["ys"]) == min(d["energy"] for d in data["designs"])
     curve = data["charts"]["curve-0"]["clouds"][0]
-    assert curve["xs"] == [64, 65536]
+    assert (curve["xs"], data["charts"]["curve-0"]["x_unit"]) == ([8, 8192], "B")
     assert curve["ys"][1] == data["best"][0]["edp"]
     assert data["charts"]["sensitivity"]["series"][0]["values"][0] == pytest.approx(curve["ys"][0] / curve["ys"][1])
     assert all(0 <= share <= 1 for line in data["lines"] for share in line["shares"])

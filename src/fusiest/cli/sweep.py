@@ -122,7 +122,9 @@ def _sweep_file(files: list[str], define: list[str] | None, objective: str | Non
     if len(files) == 1:
         for option, value in (("-D", define), ("--objective", objective)):
             if value is not None:
-                raise SpecError(f"{option} is for an architecture and workloads; {files[0]} is a sweep file")
+                raise SpecError(
+                    f"{option} wants an architecture and workloads; {files[0]} alone is taken for a sweep file"
+                )
         file = load_sweep(files[0])
     else:
         parameters = dict(map(_parameter, define or []))

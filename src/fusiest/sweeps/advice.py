@@ -14,7 +14,7 @@ from typing import Any
 from fusiest.errors import SpecError
 from fusiest.mapper import Mapping, Result, result_json
 from fusiest.model import bind_all, fused_sets
-from fusiest.spec import Spec
+from fusiest.spec import ComponentCosts, Spec
 from fusiest.spec import architecture as arch
 from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask
 from fusiest.sweeps.canonical import run_form
@@ -53,24 +53,29 @@ class Advice:
 
 
 def changes(spec: Spec) -> Iterator[Change]:
-    """Every change of one figure, of those that are given and make sense."""
+    """Every change of one figure, of those that are given or estimated and make sense."""
+    estimated = {part.name: part for part in spec.costs() if part.estimated}
     for node in arch.flatten(spec.require_arch().nodes):
         for factor in FACTORS:
-            for figure, fields in _changed(node, factor):
+            for figure, fields in _changed(node, factor, estimated.get(str(node.name))):
                 try:
                     yield Change(f"{node.name}.{figure}", factor, spec.with_component(str(node.name), **fields))
                 except SpecError:
                     continue  # a fanout of half a part, a size that is out of bounds
 
 
-def _changed(node: arch.Container, factor: float) -> Iterator[tuple[str, dict[str, Any]]]:
+def _changed(
+    node: arch.Container, factor: float, estimated: ComponentCosts | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
     if isinstance(node, arch.Memory) and node.size not in (math.inf, "inf"):
         yield "size", {"size": _times(node.size, factor)}
     if isinstance(node, arch.Component) and node.throughput_scale is not None:
+        figures = estimated.actions.values() if estimated else ()
         rates = [a.throughput for a in node.actions if a.throughput not in (None, math.inf, "inf")]
+        rates += [a.throughput for a in figures if a.throughput < math.inf]
         if rates or any(a.latency not in (None, 0) for a in node.actions):
             yield "bandwidth", {"throughput_scale": _times(node.throughput_scale, factor)}
-        if any(a.energy not in (None, 0) for a in node.actions):
+        if any(a.energy not in (None, 0) for a in node.actions) or any(a.energy > 0 for a in figures):
             yield "energy", {"energy_scale": _times(node.energy_scale, factor)}
     for i, dimension in enumerate(node.spatial):
         fanout = dimension.fanout

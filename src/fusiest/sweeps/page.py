@@ -14,6 +14,7 @@ from fusiest.sweeps.answers import Answer
 from fusiest.sweeps.figures import DesignFigures, allowed, front_of, score
 from fusiest.sweeps.session import Sweep
 from fusiest.sweeps.sweepfile import Wanted
+from fusiest.units import quantity, read_quantity
 
 MOST_ROWS, MOST_LINES, MOST_POINTS = 500, 300, 5_000
 
@@ -90,8 +91,28 @@ def _square_millimetres(figures: DesignFigures) -> float:
     return 1e6 * float(figures.area)
 
 
-def _value(figures: DesignFigures, name: str) -> float:
-    return float(figures.design.values[name])
+def _value(figures: DesignFigures, name: str, scale: float) -> float:
+    return scale * (_number(figures.design.values[name]) or 0.0)
+
+
+def _number(value: Any) -> float | None:
+    """A parameter's value as a number, its unit taken in; None if it is a mere word.
+
+    >>> _number(64), _number("1 KiB"), _number("flat")
+    (64.0, 8192.0, None)
+    """
+    return quantity(value) if isinstance(value, str) else None if isinstance(value, bool) else float(value)
+
+
+def _dimension(value: Any) -> str:
+    read = read_quantity(value) if isinstance(value, str) else None
+    return read.unit.dimension if read is not None else ""
+
+
+def _place(value: Any) -> tuple[bool, float, str]:
+    """For sorting: numbers, with units or without, then words."""
+    number = _number(value)
+    return number is None, number or 0.0, str(value)
 
 
 def _score(figures: DesignFigures, want: Wanted) -> float:
@@ -180,22 +201,25 @@ def _sensitivity(ranked: Sequence[DesignFigures], names: Sequence[str], want: Wa
 def _curve(ranked: Sequence[DesignFigures], name: str, want: Wanted, by: str) -> Points | None:
     """Against one parameter: others at their best, and others as in the best design."""
     values = _values(ranked, name)
-    if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
+    numbers = [number for v in values if (number := _number(v)) is not None]
+    units = {_dimension(v) for v in values}
+    if len(numbers) < len(values) or len(units) > 1:
         return None
+    dimension = units.pop()
+    unit, scale = ("B", 0.125) if dimension == "bit" else (dimension, 1.0)
+    by_value, by_score = partial(_value, name=name, scale=scale), partial(_score, want=want)
     best = [min((d for d in ranked if d.design.values[name] == v), key=lambda d: _score(d, want)) for v in values]
     first = ranked[0].design.values
     free = _free(ranked, name)
     same = [d for d in ranked if all(d.design.values[n] == first[n] for n in first if n not in free)]
-    same.sort(key=lambda d: float(d.design.values[name]))
-    positions = [float(v) for v in values]
-    by_value, by_score = partial(_value, name=name), partial(_score, want=want)
+    same.sort(key=by_value)
     clouds = [
         _cloud("others at their best", "found", best, by_value, by_score, steps=False),
         _cloud("others as in the best design", "bound", same, by_value, by_score, marker="diamond"),
     ]
-    spread = min(positions) > 0 and max(positions) / min(positions) > 20
+    spread = min(numbers) > 0 and max(numbers) / min(numbers) > 20
     return Points(
-        title=f"{by} against {name}", x_axis=name, x_unit="", y_axis=by, y_unit=_unit(by), clouds=clouds, log_x=spread
+        title=f"{by} against {name}", x_axis=name, x_unit=unit, y_axis=by, y_unit=_unit(by), clouds=clouds, log_x=spread
     )
 
 
@@ -211,7 +235,7 @@ def _free(ranked: Sequence[DesignFigures], name: str) -> set[str]:
 
 def _values(ranked: Sequence[DesignFigures], name: str) -> list[Any]:
     values = {d.design.values[name] for d in ranked}
-    return sorted(values, key=lambda v: (isinstance(v, str), v))
+    return sorted(values, key=_place)
 
 
 def _unit(by: str) -> str:
@@ -227,7 +251,7 @@ def _parallel(designs: Sequence[DesignFigures], names: Sequence[str]) -> dict[st
     columns.append(("area, mm²", [1e6 * float(d.area) for d in designs], ""))
     axes, shares = [], []
     for name, values, unit in columns:
-        order = {v: i for i, v in enumerate(sorted(set(values), key=lambda v: (isinstance(v, str), v)))}
+        order = {v: i for i, v in enumerate(sorted(set(values), key=_place))}
         ends = list(order) or [0]
         axes.append({"name": name, "low": _shown(ends[0], unit), "high": _shown(ends[-1], unit)})
         by_rank = name in names or any(isinstance(v, str) for v in values)

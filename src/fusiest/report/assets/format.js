@@ -10,7 +10,7 @@ function digits(value, count = 4) {
 /** A number with its unit and a prefix: 3.19 ms, 24 KiB, 97.5 %. */
 function quantity(value, unit) {
   if (value === null || value === undefined) return "–";
-  if (unit === "") return Math.round(value).toLocaleString("en-US");
+  if (unit === "") return Math.abs(value) < 1000 ? digits(value) : Math.round(value).toLocaleString("en-US");
   if (unit === "%") return digits(value, 3) + " %";
   if (value === 0) return "0 " + unit;
   if (unit === "op/B" && value < 1e6) return value.toLocaleString("en-US", { maximumSignificantDigits: 4 }) + " " + unit;
