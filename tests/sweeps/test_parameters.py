@@ -83,6 +83,9 @@ def test_a_range_between_powers_has_its_ends(tmp_path: Path) -> None:
         ("GlobalBuffer.size: [8192]\nGlobalBufferSize: [1, 2]", "both set GlobalBuffer.size"),
         ("GlobalBufferSize: [1, 2]\nM: [4, 8]", "also a define of a workload"),
         ("GlobalBufferSize: {range: [1, 1e12], step: 1}", "it may have 1,000,000"),
+        ("GlobalBuffer.name: [x]", "names are no parameters"),
+        ("GlobalBuffer.size: [-1]", "parameter GlobalBuffer.size: "),
+        ("dataflow: [free, unfuse]", "did you mean 'unfused'?"),
     ],
 )
 def test_bad_parameters(text: str, words: str, tmp_path: Path) -> None:
@@ -197,3 +200,22 @@ def test_nodes_that_are_equal_are_evaluated_once() -> None:
     shared = {name for name in bound[0] if bound[0][name] is bound[1][name]}
     assert shared >= {"MainMemory", "LocalBuffer", "Register", "MAC"}
     assert "Core" not in shared
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("where: [GlobalBufferSize + 1]", "neither true nor false"),
+        ("best: {minimize: edp, subject to: [area * 2]}", "neither true nor false"),
+        ("best: {pareto: []}", "names no figure"),
+        ("workloads: [{file: matmul}]", "there is no file and no bundled spec 'matmul'; did you mean 'matmuls'?"),
+    ],
+)
+def test_bad_fields(text: str, words: str, tmp_path: Path) -> None:
+    """Each is said with its line."""
+    workloads = "" if "workloads" in text else "\n  workloads: [matmuls]"
+    (tmp_path / "sweep.yaml").write_text(f"sweep:\n  arch: simple\n  {text}{workloads}\n")
+    with pytest.raises(SpecError) as caught:
+        load_sweep(str(tmp_path / "sweep.yaml"))
+    assert words in str(caught.value)
+    assert "sweep.yaml:3: " in str(caught.value)

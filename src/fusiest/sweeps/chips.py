@@ -225,6 +225,14 @@ class Chips:
         used = {n for p in self.sweep.parameters if isinstance(p, TiedParameter) for n in p.uses}
         used |= {n for text in self.sweep.where for n in names_in(text) - set(CONSTANTS)}
         defines = {n for w in self.sweep.workloads for n in w.defines}
+        for flow in (
+            v for p in self.sweep.parameters if isinstance(p, FreeParameter) and p.name == DATAFLOW for v in p.values
+        ):
+            if flow != FREE:
+                try:
+                    find_file(str(flow))
+                except SpecError as error:
+                    raise SpecError(f"dataflow: {error.message}", next(n for n in names if n == DATAFLOW)) from None
         for name in names:
             if name in defines and name in taken:
                 raise SpecError(f"parameter {name} is also a define of a workload; give one of them", name)

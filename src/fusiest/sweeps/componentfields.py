@@ -68,15 +68,17 @@ def with_field(machine: Spec, name: str, value: ParameterValue) -> Spec:
     """The machine with another value of one field."""
     field_of(machine, name)
     owner, words = _owner(machine, name), _words(name)
-    if len(words) == 2:
-        return machine.with_component(words[0], **{words[1]: value})
-    place, items, index = _inner(owner, name)
+    if words[-1] == "name":
+        raise SpecError(f"parameter {name}: names are no parameters, as mappings speak of them", name)
     try:
+        if len(words) == 2:
+            return machine.with_component(words[0], **{words[1]: value})
+        place, items, index = _inner(owner, name)
         items[index] = dataclasses.replace(items[index], **{words[2]: value})
-    except Exception as error:
-        raise SpecError(f"parameter {name}: {getattr(error, 'message', error)}", name) from None
-    changed = [item for item in items if place == "spatial" or item is items[index] or item in owner.actions]  # type: ignore[attr-defined]
-    return machine.with_component(words[0], **{place: tuple(changed)})
+        changed = [item for item in items if place == "spatial" or item is items[index] or item in owner.actions]  # type: ignore[attr-defined]
+        return machine.with_component(words[0], **{place: tuple(changed)})
+    except SpecError as error:
+        raise SpecError(f"parameter {name}: {error.message}", error.source or name) from None
 
 
 # --- defines that stand for fields ----------------------------------------------------------------------------------

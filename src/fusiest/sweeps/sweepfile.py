@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -40,6 +41,7 @@ FIELDS = ("arch", "workloads", "parameters", "where", "objective", "best", "samp
 FIGURES = ("energy", "latency", "edp", "area")
 """Of a design; all but the area also of a workload on it."""
 SAMPLES = ("grid", "random", "optuna")
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd)
 
 
 @dataclass(frozen=True)
@@ -132,12 +134,15 @@ class _InProject:
         self.identity = os.path.realpath(path)
 
     def find(self, name: str) -> str:
-        path = os.path.join(self.folder, name)
-        if not os.path.exists(path) and any(name in library_files(kind) for kind in KINDS):
+        path, bundled = os.path.join(self.folder, name), [n for kind in KINDS for n in library_files(kind)]
+        if not os.path.exists(path) and name in bundled:
             return str(name)
         inside = os.path.commonpath([os.path.realpath(path), self.root]) == self.root
         if os.path.isabs(name) or not inside:
             raise SpecError(f"'{shown(name)}' is not a relative path in the project of this file", name)
+        if not os.path.exists(path):
+            near = did_you_mean(name, bundled) if len(name) < 100 else ""
+            raise SpecError(f"there is no file and no bundled spec '{shown(name)}'{near}", name)
         return os.path.relpath(path)
 
 
@@ -169,7 +174,13 @@ def _sweep(name: str, node: YamlNode, files: _Anywhere | _InProject) -> SweepFil
 def _conditions(node: YamlNode | None, what: str) -> tuple[str, ...]:
     if node is None:
         return ()
-    return read_list(node, what, read_expression) if isinstance(node, ListNode) else (read_expression(node, what),)
+    texts = read_list(node, what, read_expression) if isinstance(node, ListNode) else (read_expression(node, what),)
+    for text in texts:
+        tree = parse_expression(text)
+        number = isinstance(tree, ast.Constant) and not isinstance(tree.value, bool)
+        if number or isinstance(getattr(tree, "op", None), _ARITHMETIC):
+            raise SpecError(f"{what}: '{shown(text)}' is neither true nor false", text)
+    return texts
 
 
 def _options(fields: Mapping[str, YamlNode]) -> Options:
@@ -281,6 +292,8 @@ def _best(node: YamlNode) -> Wanted:
     if "minimize" in fields:
         return Wanted(read_expression(fields["minimize"], "minimize"), subject)
     names = read_list(fields["pareto"], "pareto", read_text)
+    if not names:
+        raise SpecError("pareto names no figure", fields["pareto"].source)
     check_figures(names)
     return Wanted(None, subject, tuple(map(str, names)))
 
