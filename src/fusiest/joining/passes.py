@@ -199,6 +199,15 @@ def _next_level(
     )
 
 
+class _Ways(NamedTuple):
+    """An Einsum's groups that agree with one of a state."""
+
+    numbers: Ints
+    after: Floats
+    """What is to come at least after each, and with it."""
+    least: Floats
+
+
 @dataclass
 class _Join:
     """One Einsum, put after everything that is finished."""
@@ -212,8 +221,8 @@ class _Join:
     """Of all joins that lead to the same set of finished Einsums, which one."""
     charged: dict[object, ChargedRows]
     """Groups of all Einsums of this pass, by how they are joined."""
-    leasts: dict[tuple[Relaxed, Relaxed], Least] = field(default_factory=dict)
-    """What is still to come at least, as far as it was asked."""
+    ways: dict[tuple[Relaxed, Relaxed, Cut], _Ways | None] = field(default_factory=dict)
+    """By what a group of the state says of the Einsum's tensors, and of those that stay live."""
     parts: list[JoinedPart] = field(default_factory=list)
     """What has been joined."""
     compatible: int = 0
@@ -239,36 +248,38 @@ class _Join:
 
     def run(self, number: int, cut: Cut) -> None:
         """Join to the group of this number all that agree and can lead to something better, of those in this cut."""
-        ways = [(n, least) for n, least in self._ways(number) if n % cut.of == cut.number]
-        if not ways:
-            return
         problem, einsum, live = self.problem, self.stand_in.einsum, self.stand_in.live
+        promising = self._promising(number, cut)
+        if not promising:
+            return
         before = self.stand_in.renamed(self.state.groups[number].compatibility)
         outline = problem.outline(before, einsum, live)
-        for n, least in ways:
+        for n, least in promising:
             if problem.fits(before, outline, einsum, n, live):
                 self._pair(number, n, problem.joints(before, einsum, n, live, outline), Least(*least))
 
-    def _ways(self, number: int) -> Iterator[tuple[int, list[float]]]:
-        """The Einsum's groups that agree with the state's of this number, and what is to come after."""
-        problem, live, incumbents = self.problem, self.live, self.how.incumbents
+    def _promising(self, number: int, cut: Cut) -> list[tuple[int, list[float]]]:
+        """The Einsum's groups that agree with the state's of this number, if that is promising, and what is to come after."""
         compatibility, rows = self.state.groups[number]
-        agreeing = problem.agreeing(self.einsum, live)
-        groups = self._lookup(agreeing, relaxed_open(compatibility, live.shared)) if len(rows) else None
-        if groups is None:
-            return iter(())
+        key = relaxed_open(compatibility, self.live.shared), relaxed_open(compatibility, self.live.after), cut
+        if key not in self.ways:
+            self.ways[key] = self._find_ways(*key)
+        ways = self.ways[key]
+        if ways is None or not len(rows):
+            return []
         self.check()
-        lasting = relaxed_open(compatibility, live.after)
-        more: Floats = np.array([self._least(lasting, way) for way in groups.ways])[groups.way]
-        promising = incumbents.promising_groups(rows.energy, rows.latency, more + self._group_leasts[groups.numbers])
-        return zip(groups.numbers[promising].tolist(), more[promising].tolist(), strict=True)
+        promising = self.how.incumbents.promising_groups(rows.energy, rows.latency, ways.least)
+        return list(zip(ways.numbers[promising].tolist(), ways.after[promising].tolist(), strict=True))
 
-    def _least(self, lasting: Relaxed, way: Relaxed) -> Least:
-        """What is still to come at least, by what both sides say of the tensors that stay live."""
-        key = lasting, way
-        if key not in self.leasts:
-            self.leasts[key] = self.how.bounds.least(self.state.finished | {self.einsum}, merged(lasting, way))
-        return self.leasts[key]
+    def _find_ways(self, shared: Relaxed, lasting: Relaxed, cut: Cut) -> _Ways | None:
+        groups = self._lookup(self.problem.agreeing(self.einsum, self.live), shared)
+        if groups is None:
+            return None
+        least, finished = self.how.bounds.least, self.state.finished | {self.einsum}
+        mine = groups.numbers % cut.of == cut.number
+        after: Floats = np.array([least(finished, merged(lasting, way)) for way in groups.ways])[groups.way[mine]]
+        numbers = groups.numbers[mine]
+        return _Ways(numbers, after, after + self._group_leasts[numbers])
 
     def _lookup(self, agreeing: Mapping[Relaxed, AgreeingGroups], shared: Relaxed) -> AgreeingGroups | None:
         """Groups that agree, looked up, or without grouping compared one by one."""
