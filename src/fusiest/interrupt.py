@@ -81,7 +81,10 @@ def limited(
     deadline: float | None = None, memory: float | None = None, in_use: Callable[[], float] = lambda: 0.0
 ) -> Iterator[None]:
     """A block in which `check` raises OutOfTime after a moment of `time.perf_counter`, and MemoryError once more than so many
-    bytes are in use. Limits of a block around it do not count inside."""
+    bytes are in use. The moment of a block around it counts inside, too, if it comes earlier; its limit of memory does not."""
+    around = _LIMITS.get()
+    if around is not None and around.deadline is not None:
+        deadline = around.deadline if deadline is None else min(deadline, around.deadline)
     token = _LIMITS.set(_Limits(deadline, memory, in_use))
     try:
         yield

@@ -23,7 +23,9 @@ from fusiest.mapper.tables import Explorer, make_explorer
 from fusiest.pmapping.explore import Asked
 from fusiest.pmapping.table import Table
 from fusiest.spec.spec import Spec
+from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import covers, found, run
+from tests.mapper.test_windows import ARCH, PAIR
 from tests.values import check_values
 from tests.workload_strategies import WorkloadCase, workload_cases
 
@@ -141,6 +143,30 @@ def test_time_that_is_up_before_joining_begins_leaves_what_is_not_fused() -> Non
         assert search.candidates
 
 
+def test_time_that_is_up_before_windows_leaves_what_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other searches took counts: no plan is tried, and the gap is that of what all cost at least."""
+    monkeypatch.setattr(anytime, "LEAST_SECONDS", 0.0)
+    spec = load_text(ARCH.replace("SIZE", "96"), PAIR)
+    steps: list[str] = []
+    result = fusiest.map(
+        spec, "edp", jobs=1, time_limit=0, windows="all", progress=lambda step: steps.append(step.phase)
+    )
+    assert (len(result.mappings), result.stopped, result.optimal) == (1, "time limit", False)
+    assert "bounding windows" in steps
+    assert "windows" not in steps
+    assert 0 < result.gap < 1
+
+
+def test_in_a_hurry_a_coarse_look_comes_before_joining(monkeypatch: pytest.MonkeyPatch) -> None:
+    explorer = explorer_of(fusiest.load("simple", "matmuls", **CHAIN), objective=("energy",))
+    quick, unfused = look_quickly(explorer)
+    clock = Clock(time.perf_counter(), LONG)
+    assert not explore_in_time(explorer, clock, quick, {}, False).candidates  # type: ignore[union-attr]
+    monkeypatch.setattr(anytime, "_HURRY", 0.0)
+    candidates = explore_in_time(explorer, clock, quick, {}, False).candidates  # type: ignore[union-attr]
+    assert min(c.costs.energy for c in candidates) < 0.9 * min(c.costs.energy for c in unfused)
+
+
 def test_time_is_left_to_evaluate_many_einsums() -> None:
     assert Clock(0.0, 10.0, 0).at(1.0) == 10.0
     assert Clock(0.0, 10.0, 1_000).at(1.0) == 10.0 - 1_000 * anytime.ENDING_SECONDS
@@ -194,6 +220,8 @@ def test_limits() -> None:
         with interrupt.limited(deadline=0.0):
             with pytest.raises(OutOfTime):
                 interrupt.check()
+            with interrupt.limited(memory=10), pytest.raises(OutOfTime):
+                interrupt.check()  # the moment of the block around it counts
             with interrupt.finishing():
                 interrupt.check()
         interrupt.check()

@@ -23,6 +23,7 @@ from fusiest.mapper.stack_plans import StackPlan, image_variables, plans_of_stac
 from fusiest.mapper.window_parts import (
     NO_PART,
     PartMapping,
+    best_of,
     best_parts,
     evaluated_mapping,
     in_a_row,
@@ -33,7 +34,6 @@ from fusiest.mapper.window_parts import (
 )
 from fusiest.mapper.window_plans import window_runs
 from fusiest.mapper.window_specs import window_loop
-from fusiest.mapper.windowed import best_of
 from fusiest.pmapping import NoMapping
 from fusiest.spec import Dataflow, DepthFirst, MemoryConstraints, Spec, constrained, part_of
 

@@ -31,14 +31,16 @@ from fusiest.mapper.saved import einsum_order
 from fusiest.mapper.search import Proof, Search, judged
 from fusiest.mapper.tables import Explorer, asked_of, grouped, make_explorer
 from fusiest.mapper.window_bounds import usual_windows
-from fusiest.mapper.windowed import WindowSearches, best_of, with_windows, worth_windows
+from fusiest.mapper.window_parts import best_of
+from fusiest.mapper.window_plans import is_too_long
+from fusiest.mapper.windowed import WindowSearches, with_windows, worth_windows
 from fusiest.model import evaluate, fused_sets
 from fusiest.pmapping import NoMapping, Table, compile_ahead, large_enough, shared_memories
 from fusiest.spec import Spec
 
 MOST_DOWN_SETS = 10_000
 _SHARE_WITHOUT_WINDOWS = 0.5
-"""Of the time, before mappings with windows are looked for."""
+"""Of the time, before mappings with windows are looked for; of a long workload, as long as it takes."""
 
 
 class Prior(NamedTuple):
@@ -159,9 +161,10 @@ def _run_with_windows(
     executor: concurrent.futures.Executor | None,
     prior: Prior,
 ) -> Result:
-    """First without windows, for a part of the time, then with them."""
+    """First without windows, then with them, if there is time."""
     begin, limit = time.perf_counter(), options.time_limit
-    first = options if limit is None else replace(options, time_limit=_SHARE_WITHOUT_WINDOWS * limit)
+    share = 1.0 if is_too_long(spec) else _SHARE_WITHOUT_WINDOWS
+    first = replace(options, time_limit=limit and share * limit)
     no_mapping: NoMapping | None = None
     try:
         result = _run(spec, first, say, executor, prior)
@@ -202,7 +205,8 @@ def _run_with_windows(
         search.run()
         return problem, [candidate.costs for candidate in search.best()]
 
-    result = with_windows(result, WindowSearches(exact, quick, relaxed), say)
+    with interrupt.limited(None if limit is None else begin + limit):
+        result = with_windows(result, WindowSearches(exact, quick, relaxed), say, begin)
     if no_mapping is not None and not result.mappings:
         raise no_mapping
     return result

@@ -12,6 +12,7 @@ from fusiest.errors import FusiestError
 from fusiest.looptree import Compute, LoopTree, Nested, Node, Sequential, Storage, Toll, einsums
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping
+from fusiest.mapper.search import best_rows
 from fusiest.model import evaluate
 from fusiest.pmapping import allowed_placement, pareto_rows
 from fusiest.spec import Spec, memory_names
@@ -48,6 +49,18 @@ def in_a_row(first: PartMapping, second: PartMapping) -> PartMapping:
         first.trees + second.trees,
         first.windows or second.windows,
     )
+
+
+def best_of(mappings: Sequence[Mapping], options: Options) -> list[Mapping]:
+    """What was asked for: the best mapping, or the front, sorted by energy."""
+    if not mappings:
+        return []
+    costs = np.array([[m.energy, m.latency] for m in mappings])
+    if len(options.objective) > 1:
+        chosen = pareto_rows(np.zeros(len(mappings), np.int64), costs)
+    else:
+        chosen = best_rows(options.minimized, costs[:, 0], costs[:, 1])[:1]
+    return sorted((mappings[int(i)] for i in chosen), key=lambda m: (m.energy, m.latency))
 
 
 def best_parts(parts: Sequence[PartMapping]) -> list[PartMapping]:

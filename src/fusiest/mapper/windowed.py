@@ -22,8 +22,7 @@ from fusiest.looptree import LoopTree
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import cpu_seconds
-from fusiest.mapper.result import Mapping, Result
-from fusiest.mapper.search import best_rows
+from fusiest.mapper.result import Mapping, Result, Stop
 from fusiest.mapper.window_bounds import (
     Relaxation,
     WindowBounds,
@@ -37,6 +36,7 @@ from fusiest.mapper.window_forms import WindowForms
 from fusiest.mapper.window_parts import (
     NO_PART,
     PartMapping,
+    best_of,
     best_parts,
     evaluated_mapping,
     in_a_row,
@@ -63,7 +63,6 @@ from fusiest.pmapping import (
     TooManyCandidates,
     exchange_memories,
     large_enough,
-    pareto_rows,
     shared_memories,
 )
 from fusiest.spec import Spec, part_of
@@ -104,10 +103,10 @@ def worth_windows(spec: Spec, options: Options) -> bool:
     return exchange_memories(spec) != {} and not windows_save_nothing(spec)
 
 
-def with_windows(result: Result, searches: WindowSearches, say: Progress) -> Result:
-    """The result with all that windows make better."""
+def with_windows(result: Result, searches: WindowSearches, say: Progress, begin: float) -> Result:
+    """The result with all that windows make better. `begin`: from when on a time limit counts."""
     spec, options = result.spec, result.options
-    begin, cpu = time.perf_counter(), cpu_seconds()
+    wall, cpu = time.perf_counter(), cpu_seconds()
     stopped, bounds = result.stopped, None
     try:
         say(Step("bounding windows"))
@@ -117,16 +116,18 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress) -> Res
             search.search()
         finally:
             result.mappings = search.mappings
+        stopped = search.stopped or stopped
     except OutOfTime:
         stopped = "time limit"
     except (KeyboardInterrupt, Interrupted):  # what is known without windows stays known
         stopped = "interrupt"
     except (MemoryError, OutOfMemory):
         stopped = "memory"
-    least = bounds.least if bounds is not None else least_with_windows(spec, options)
+    with interrupt.finishing():
+        least = bounds.least if bounds is not None else least_with_windows(spec, options)
     gap = gap_above(options, least, result.mappings)
     result.optimal, result.gap, result.stopped = gap == 0, gap, stopped if gap else result.stopped
-    result.stats.wall_seconds += time.perf_counter() - begin
+    result.stats.wall_seconds += time.perf_counter() - wall
     result.stats.cpu_seconds += cpu_seconds() - cpu
     return result
 
@@ -141,6 +142,7 @@ class _WindowSearch:
     bounds: WindowBounds | None
     mappings: list[Mapping]
     """The best so far."""
+    stopped: Stop | None = None
 
     def __post_init__(self) -> None:
         self.names = list(self.spec.info.einsums)
@@ -154,7 +156,19 @@ class _WindowSearch:
         self.windowed: dict[tuple[int, int], list[PartMapping]] = {}
 
     def search(self) -> None:
-        """Try plans, the most promising first, until none can be better; then put runs together."""
+        """Try plans; then put runs together, as far as that takes no search if time is up."""
+        try:
+            self._try_plans()
+        except OutOfTime:
+            self.stopped = "time limit"
+        wholes = [whole for whole in self._whole() if whole.windows]
+        self._note(wholes)
+        score = self.options.minimized.score_of
+        if not self._over() and self.plain.refine(sorted(wholes, key=lambda whole: score(whole.energy, whole.latency))):
+            self._note(self._whole())
+
+    def _try_plans(self) -> None:
+        """The most promising first, until none can be better."""
         attempts, tried = self._attempts(), 0
         searched = self._search_turns()
         worse: dict[object, int] = {}
@@ -176,11 +190,6 @@ class _WindowSearch:
             better = self._add(run, self._tried(attempt))
             if better or kind in worse:  # as long as nothing fits, more iterations may
                 worse[kind] = 0 if better else worse[kind] + 1
-        wholes = [whole for whole in self._whole() if whole.windows]
-        self._note(wholes)
-        score = self.options.minimized.score_of
-        if not self._over() and self.plain.refine(sorted(wholes, key=lambda whole: score(whole.energy, whole.latency))):
-            self._note(self._whole())
 
     def _search_turns(self) -> set[tuple[str, ...]]:
         """Search short runs exactly; those for which no plan could add anything."""
@@ -376,22 +385,14 @@ class _WindowSearch:
 
     def _over(self) -> bool:
         limit = self.options.time_limit
-        return interrupt.taken() or (limit is not None and time.perf_counter() > self.begin + limit)
+        if interrupt.taken():
+            self.stopped = "interrupt"
+        elif limit is not None and time.perf_counter() > self.begin + limit:
+            self.stopped = "time limit"
+        return self.stopped is not None
 
 
 def _for_cuts(mappings: Sequence[Mapping]) -> list[LoopTree]:
     """The best mappings by energy, latency and both."""
     keys: tuple[Callable[[Mapping], float], ...] = (lambda m: m.energy, lambda m: m.latency, lambda m: m.edp)
     return list(dict.fromkeys(min(mappings, key=key).looptree for key in keys)) if mappings else []
-
-
-def best_of(mappings: Sequence[Mapping], options: Options) -> list[Mapping]:
-    """What was asked for: the best mapping, or the front, sorted by energy."""
-    if not mappings:
-        return []
-    costs = np.array([[m.energy, m.latency] for m in mappings])
-    if len(options.objective) > 1:
-        chosen = pareto_rows(np.zeros(len(mappings), np.int64), costs)
-    else:
-        chosen = best_rows(options.minimized, costs[:, 0], costs[:, 1])[:1]
-    return sorted((mappings[int(i)] for i in chosen), key=lambda m: (m.energy, m.latency))
