@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 
 from fusiest.frozen import FrozenDict
-from fusiest.reference.exhaustive import TooManyTrees, count_trees
+from fusiest.reference.exhaustive import TooManyTrees, counted_mappers
 from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.spec import architecture as arch
 from fusiest.spec.actions import Action
@@ -141,7 +141,7 @@ class Drawer:
                 spatial=dimensions,
                 direction=mixed if dice.chance(30) else one,
                 tensors=kept,
-                **self.figures("read"),  # type: ignore[arg-type]
+                **self.figures("read"),
             )
         )
         self.tolls += 1
@@ -186,16 +186,16 @@ class Drawer:
             tensors=self._first_tensors() if first else self._tensors(),
             skip_initial_output_write=not dice.chance(15),
             enabled=not dice.chance(3) or first,
-            **self.figures("read", "write"),  # type: ignore[arg-type]
+            **self.figures("read", "write"),
         )
 
     def _first_tensors(self) -> arch.Tensors:
         dice = self.dice
         if self.deep:
             keep, may_keep = dice.one_of(["~Intermediates", "~Shared", "Z"]), dice.one_of(["All", "~Shared"])
-            return arch.Tensors(keep=keep, may_keep=may_keep, **self._constraints(first=True))  # type: ignore[arg-type]
+            return arch.Tensors(keep=keep, may_keep=may_keep, **self._constraints(first=True))
         keep = dice.one_of(["~Intermediates", "~Shared", "All", None, "~Intermediates", self.tensors()])
-        return arch.Tensors(keep=keep, may_keep="All", **self._constraints(first=True))  # type: ignore[arg-type]
+        return arch.Tensors(keep=keep, may_keep="All", **self._constraints(first=True))
 
     def _tensors(self) -> arch.Tensors:
         dice = self.dice
@@ -205,7 +205,7 @@ class Drawer:
             homeless = " & ".join(f"~{name}" for name in outer)
             keep = dice.one_of([homeless, "Nothing", f"{homeless} | Outputs", f"{homeless} & Shared"])
             may_keep = dice.one_of(["All", "Shared", "Nothing"])
-            return arch.Tensors(keep=keep, may_keep=may_keep, **self._constraints(first=False))  # type: ignore[arg-type]
+            return arch.Tensors(keep=keep, may_keep=may_keep, **self._constraints(first=False))
         choice = dice.number(0, 3)
         if choice == 0:
             keep, may_keep = ("Nothing" if within == "Above" else f"~{outer[0]}"), within
@@ -216,7 +216,7 @@ class Drawer:
         else:
             keep, may_keep = (f"~{outer[0]} & {within}", f"{within} & ({self.tensors()})")
         back = self.tensors(empty=False) if dice.chance(5) and within == "All" else "Nothing"
-        return arch.Tensors(keep=keep, may_keep=may_keep, back=back, **self._constraints(first=False))  # type: ignore[arg-type]
+        return arch.Tensors(keep=keep, may_keep=may_keep, back=back, **self._constraints(first=False))
 
     def _constraints(self, first: bool) -> dict[str, object]:
         dice = self.dice
@@ -258,7 +258,7 @@ class Drawer:
             spatial=self.dimensions(percent),
             skip_initial_output_write=not dice.chance(12),
             enabled=enabled,
-            **self.figures("compute"),  # type: ignore[arg-type]
+            **self.figures("compute"),
         )
 
     def architecture(self) -> arch.Architecture:
@@ -310,7 +310,7 @@ def mapper_cases(
     case = draw_mapper_case(dice, sizes, unusual, deep, beside)
     for _ in range(_MOST_DRAWS if within is not None else 0):
         try:
-            count_trees(case.spec, case.einsum, within or ReferenceLimits())
+            counted_mappers(case.spec, case.einsum, within or ReferenceLimits())
             break
         except TooManyTrees:
             case = draw_mapper_case(dice, SMALL_SIZES, unusual, deep, beside)

@@ -44,7 +44,7 @@ def cases(examples: int, proving: int) -> Decorator:
 
 def _timed(test: AnyTest) -> AnyTest:
     """A test that is over after some time, unless a case has failed: then Hypothesis looks for a smaller one."""
-    handle: Any = test.hypothesis  # type: ignore[attr-defined]
+    handle: Any = test.hypothesis
     tried, clock = handle.inner_test, {"end": math.inf, "failed": 0.0}
 
     @functools.wraps(tried)

@@ -24,7 +24,7 @@ def test_tab_finds_what_there_is() -> None:
     assert not {"Any", "TYPE_CHECKING", "annotations", "typing"} & {*names, *vars(fusiest)}
     assert all(hasattr(fusiest, name) for name in names)
     with pytest.raises(AttributeError, match="module 'fusiest' has no attribute 'mapp'"):
-        fusiest.mapp  # type: ignore[attr-defined]  # noqa: B018
+        fusiest.mapp  # noqa: B018
 
 
 def test_importing_loads_nothing() -> None:
@@ -68,6 +68,6 @@ def test_the_version_is_said_once() -> None:
 
 def test_a_name_in_place_of_a_spec() -> None:
     with pytest.raises(TypeError, match=r"map\(\) takes a spec: fusiest.load\('tpu_v4i', …\)"):
-        fusiest.map("tpu_v4i", "energy")  # type: ignore[arg-type]
+        fusiest.map("tpu_v4i", "energy")
     with pytest.raises(TypeError, match="has no option 'objectve'; did you mean 'objective'"):
-        fusiest.map(objectve="energy")  # type: ignore[call-arg]
+        fusiest.map(objectve="energy")

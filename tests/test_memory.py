@@ -38,7 +38,7 @@ def test_the_best_so_far(gap_too: bool, monkeypatch: pytest.MonkeyPatch, capsys:
     def exact_fails(problem: object, how: JoinPass, *rest: object) -> object:
         if how.coarse is None:
             raise MemoryError
-        return original(problem, how, *rest)  # type: ignore[arg-type]
+        return original(problem, how, *rest)
 
     monkeypatch.setattr(search, "levels", exact_fails)
     monkeypatch.setattr(search, "FIRST_PASS", Coarse(most=3))  # which then misses the best
@@ -76,7 +76,7 @@ def test_a_gap_of_nothing_leaves_ties_open(objective: str, words: str, monkeypat
 def test_what_a_worker_has_no_memory_for_is_explored_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_WORTH_A_PROCESS_SECONDS", -1.0)
     monkeypatch.setattr(tables.workers, "make_pool", lambda count, work: _Here())
-    found = dict(tables._explore(lambda name: name.lower(), ["A", "B", "C"], 2, None))  # type: ignore[arg-type,return-value]
+    found = dict(tables._explore(lambda name: name.lower(), ["A", "B", "C"], 2, None))
     assert found["B"] == "b"
     assert found.keys() == {"A", "B", "C"}
 

@@ -79,7 +79,7 @@ def _beside(dice: Dice, grower: Grower, glb: arch.Memory) -> arch.Parallel:
         name="GLC",
         size=_glb_size(dice, grower, False),
         tensors=arch.Tensors(keep="~(DRAM | GLB)", may_keep=dice.one_of(["All", "Nothing", "~GLB"])),
-        **_figures(dice, [1, 2, 0], "read", "write"),  # type: ignore[arg-type]
+        **_figures(dice, [1, 2, 0], "read", "write"),
     )
     return arch.Parallel(nodes=(first, second) if dice.chance(80) else (replace(first, name="GLA"), glb))
 
@@ -96,7 +96,7 @@ def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool, uneven: b
             size=8 * dice.number(whole // 2, whole) if dice.chance(10) else math.inf,
             tensors=arch.Tensors(keep=keep, may_keep=may_keep),
             skip_initial_output_write=not dice.chance(10),
-            **_figures(dice, [20, 20, 20, 5, 1], "read", "write"),  # type: ignore[arg-type]
+            **_figures(dice, [20, 20, 20, 5, 1], "read", "write"),
         )
     )
     if above:
@@ -112,7 +112,7 @@ def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool, uneven: b
         ),
         skip_initial_output_write=not dice.chance(10),
         bits_per_value=FrozenDict({dice.one_of(list(grower.sizes)): 12}) if dice.chance(5) else None,
-        **_figures(dice, [1, 2, 0], "read", "write"),  # type: ignore[arg-type]
+        **_figures(dice, [1, 2, 0], "read", "write"),
     )
     nodes.append(_beside(dice, grower, glb) if beside else glb)
     if not above and dice.chance(100 if deep else 20):
@@ -123,13 +123,13 @@ def _architecture(dice: Dice, grower: Grower, third: bool, deep: bool, uneven: b
                 name="Reg",
                 size=8 * dice.number(1, 6),
                 tensors=arch.Tensors(keep="Nothing", may_keep=dice.one_of(["Outputs", "Inputs", "Shared", "All"])),
-                **_figures(dice, [0, 0.5], "read", "write"),  # type: ignore[arg-type]
+                **_figures(dice, [0, 0.5], "read", "write"),
             )
         )
     if dice.chance(8):
-        side = arch.ComputeUnit(name="Side", enabled="len(All) == 2", **_figures(dice, [1, 3], "compute"))  # type: ignore[arg-type]
+        side = arch.ComputeUnit(name="Side", enabled="len(All) == 2", **_figures(dice, [1, 3], "compute"))
         nodes.append(arch.Fork(nodes=(side,)))
-    nodes.append(arch.ComputeUnit(name="MAC", **_figures(dice, [1, 0], "compute")))  # type: ignore[arg-type]
+    nodes.append(arch.ComputeUnit(name="MAC", **_figures(dice, [1, 0], "compute")))
     return arch.Architecture(nodes=tuple(nodes))
 
 
@@ -196,7 +196,7 @@ def _small_architecture(dice: Dice) -> arch.Architecture:
             name="DRAM",
             size=math.inf,
             tensors=arch.Tensors(keep="~Intermediates", may_keep="All" if dice.chance(50) else None),
-            **_figures(dice, [20, 20, 5], "read", "write"),  # type: ignore[arg-type]
+            **_figures(dice, [20, 20, 5], "read", "write"),
         ),
         arch.Memory(
             name="GLB",
@@ -204,7 +204,7 @@ def _small_architecture(dice: Dice) -> arch.Architecture:
             tensors=arch.Tensors(
                 keep=dice.one_of(["~DRAM", "~DRAM | W0"]), may_keep=dice.one_of(["All", "~DRAM | W0", None])
             ),
-            **_figures(dice, [1, 2, 0], "read", "write"),  # type: ignore[arg-type]
+            **_figures(dice, [1, 2, 0], "read", "write"),
         ),
     ]
     if dice.chance(15):
@@ -213,10 +213,10 @@ def _small_architecture(dice: Dice) -> arch.Architecture:
                 name="Reg",
                 size=8 * dice.number(1, 6) if dice.chance(80) else math.inf,
                 tensors=arch.Tensors(keep=dice.one_of(["~(DRAM | GLB)", "Nothing"]), may_keep="All"),
-                **_figures(dice, [0, 0.5], "read", "write"),  # type: ignore[arg-type]
+                **_figures(dice, [0, 0.5], "read", "write"),
             )
         )
-    return arch.Architecture(nodes=(*memories, arch.ComputeUnit(name="MAC", **_figures(dice, [1, 0], "compute"))))  # type: ignore[arg-type]
+    return arch.Architecture(nodes=(*memories, arch.ComputeUnit(name="MAC", **_figures(dice, [1, 0], "compute"))))
 
 
 @st.composite

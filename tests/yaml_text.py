@@ -70,7 +70,7 @@ def _flow(value: object) -> str:
     if isinstance(value, arch.Container | arch.Fork | arch.Parallel):  # a node inside another
         return f"{tag_of(type(value))} {_flow(_fields(value))}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _flow(_fields(value))  # type: ignore[arg-type]
+        return _flow(_fields(value))
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (tuple, list)):

@@ -246,7 +246,7 @@ def test_any_number_of_results_and_evaluations(files: dict[str, str], tmp_path: 
 
 
 def test_names_go_on_after_z() -> None:
-    assert Comparison((None,) * 28).names()[24:] == ["Y", "Z", "A2", "B2"]  # type: ignore[arg-type]
+    assert Comparison((None,) * 28).names()[24:] == ["Y", "Z", "A2", "B2"]
 
 
 def test_one_result_is_no_comparison(files: dict[str, str], capsys: Capture) -> None:

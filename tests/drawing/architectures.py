@@ -51,7 +51,7 @@ def draw_architecture(dice: Dice, draft: DraftWorkload) -> arch.Architecture:
             figures = _figures(dice, draft, ("read",))
             dimensions = _dimensions(dice, 25, draft)
             direction = mixed if dice.chance(30) else one
-            nodes.append(arch.TollStation(name=f"Toll{tolls}", direction=direction, spatial=dimensions, **figures))  # type: ignore[arg-type]
+            nodes.append(arch.TollStation(name=f"Toll{tolls}", direction=direction, spatial=dimensions, **figures))
             tolls += 1
 
     def memory(name: str, percent: int) -> arch.Memory:
@@ -59,7 +59,7 @@ def draw_architecture(dice: Dice, draft: DraftWorkload) -> arch.Architecture:
         skip = not dice.chance(12)
         fanout = _dimensions(dice, percent, draft)
         size = math.inf if percent == 0 else 1e9
-        return arch.Memory(name=name, size=size, spatial=fanout, skip_initial_output_write=skip, **figures)  # type: ignore[arg-type]
+        return arch.Memory(name=name, size=size, spatial=fanout, skip_initial_output_write=skip, **figures)
 
     def beside(names: str) -> arch.Parallel:
         return arch.Parallel(nodes=tuple(dataclasses.replace(memory(f"Reg{name}", 1), spatial=()) for name in names))

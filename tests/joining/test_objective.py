@@ -27,8 +27,8 @@ def test_names() -> None:
 
 @pytest.mark.parametrize(("objective", "score", "other"), [(ENERGY, 4, 2), (LATENCY, 2, 4), (EDP, 8, 4)])
 def test_scores_and_what_decides_between_equal_ones(objective: object, score: float, other: float) -> None:
-    assert objective.score(E, L).tolist() == [score]  # type: ignore[attr-defined]
-    assert objective.tie_break(E, L).tolist() == [other]  # type: ignore[attr-defined]
+    assert objective.score(E, L).tolist() == [score]
+    assert objective.tie_break(E, L).tolist() == [other]
 
 
 def test_the_least_product_is_at_a_corner() -> None:

@@ -59,7 +59,7 @@ class Kinds(NamedTuple):
     ],
 )
 def test_first_layers_have_twice_what_comes_again(letters: str, count: int | None) -> None:
-    found = first_layers(Kinds(letters))  # type: ignore[arg-type]
+    found = first_layers(Kinds(letters))
     assert found == (None if count is None else frozenset(map(str, range(count))))
 
 
@@ -120,7 +120,7 @@ def test_an_end_within_a_coarse_pass_claims_no_more_than_is_known(stop: int, mon
     original, begun = search.levels, list[Level]()
 
     def stopping(*arguments: object) -> object:
-        for level in original(*arguments):  # type: ignore[arg-type]
+        for level in original(*arguments):
             begun.append(level)
             yield level
             if len(begun) == stop:

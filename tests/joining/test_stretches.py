@@ -57,16 +57,16 @@ def check_stretches(case: WorkloadCase, objective: tuple[str, ...], exchange: st
     original = search.seam_bounds
 
     def counting(*arguments: object) -> SeamBounds:
-        bounds = original(*arguments)  # type: ignore[arg-type]
+        bounds = original(*arguments)
         seams.append(len(bounds.seams))
         return bounds
 
-    search.seam_bounds = counting  # type: ignore[attr-defined]
+    search.seam_bounds = counting
     try:
         bounded = found(case, objective, exchange=exchange)
         without = found(case, objective, exchange=exchange, bounds=False)
     finally:
-        search.seam_bounds = original  # type: ignore[attr-defined]
+        search.seam_bounds = original
     event(f"{max(seams, default=0)} seams")
     assert (bounded is None) == (without is None)
     if bounded is not None and without is not None:

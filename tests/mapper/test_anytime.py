@@ -36,7 +36,7 @@ LONG = 86_400.0
 
 
 def explorer_of(spec: Spec, **options: object) -> Explorer:
-    return make_explorer(spec, Options(jobs=1, **options), None, lambda step: None)  # type: ignore[arg-type]
+    return make_explorer(spec, Options(jobs=1, **options), None, lambda step: None)
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_a_memory_limit_ends_with_the_best_so_far(monkeypatch: pytest.MonkeyPatc
 
     def growing(spec: Spec, einsum: str, asked: Asked) -> Table:
         in_use["bytes"] = 0.0 if asked.apart else 2e9
-        interrupt._LIMITS.get().next_look = 0.0  # type: ignore[union-attr]
+        interrupt._LIMITS.get().next_look = 0.0
         interrupt.check()
         return explore(spec, einsum, asked)
 

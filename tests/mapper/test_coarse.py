@@ -137,7 +137,7 @@ def test_failure_makes_the_first_pass_finer(
 
     def failing(problem: JoinProblem, how: JoinPass, *rest: object) -> Iterator[Level]:
         passes.append(how.coarse)
-        for level in original(problem, how, *rest):  # type: ignore[arg-type]
+        for level in original(problem, how, *rest):
             lost = how.coarse is not None and fails(how.coarse.epsilon)
             yield replace(level, states=() if lost else level.states, exact=how.coarse is None)
 

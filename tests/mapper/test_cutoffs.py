@@ -81,7 +81,7 @@ def test_tables_that_others_use_have_all_pmappings(monkeypatch: pytest.MonkeyPat
 
     def noted(self: Explorer, found: dict[str, Table], how: Asked, *others: object) -> None:
         asked.append(how)
-        explored(self, found, how, *others)  # type: ignore[arg-type]
+        explored(self, found, how, *others)
 
     monkeypatch.setattr(Explorer, "explore", noted)
     mapper.run(CHAIN, mapper.Options(jobs=1), tables={})

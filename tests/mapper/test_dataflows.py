@@ -118,7 +118,7 @@ arch:
 
 def constrained(dataflow: str) -> dict[str, object]:
     spec = load_text(ARCHITECTURE + f"dataflow:\n  memories: [{dataflow}]\n")
-    return {str(node.name): getattr(node, "tensors", None) for node in spec.require_arch().nodes}  # type: ignore[union-attr]
+    return {str(node.name): getattr(node, "tensors", None) for node in spec.require_arch().nodes}
 
 
 def test_memories_by_role_and_by_name() -> None:
@@ -129,7 +129,7 @@ def test_memories_by_role_and_by_name() -> None:
     assert [name for name in plain if outermost[name] != plain[name]] == ["Far"]
     assert [name for name in plain if shared[name] != plain[name]] == ["Near"]
     assert [name for name in plain if named[name] != plain[name]] == ["Tiny"]
-    assert (shared["Near"].keep, shared["Near"].may_keep) == ("~Far", "Nothing")  # type: ignore[attr-defined]
+    assert (shared["Near"].keep, shared["Near"].may_keep) == ("~Far", "Nothing")
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def products(cost: Evaluation, einsum: str) -> float:
 def test_all_tiles_of_two_layers_by_hand(overlap: str) -> None:
     """Rows that A makes, and room for them: t + 2 of 8 rows for each t rows of B, one less at the borders."""
     spec = spec_of(ROWS, "fused-layer")
-    flow = DepthFirst(stacks="one", rows=overlap, columns=overlap)  # type: ignore[arg-type]
+    flow = DepthFirst(stacks="one", rows=overlap, columns=overlap)
     found = {}
     for plan in plans_of_stack(spec, ("A", "B"), flow, image_variables(spec)):
         if plan.loops:

@@ -67,7 +67,7 @@ def test_results_are_as_documented(front: Result) -> None:
     check(front.to_json())
     spec = fusiest.load("simple", "matmuls", defines=DEFINES)
     for options in ({"usage": "GlobalBuffer"}, {"objective": "edp", "time_limit": 0, "max_fused_loops": 1}):
-        check(fusiest.map(spec, jobs=1, **options).to_json())  # type: ignore[arg-type]
+        check(fusiest.map(spec, jobs=1, **options).to_json())
     found = run_baseline(spec, Options(("edp",), jobs=1), BaselineOptions("timeloop", 0, 100))
     check(found.to_json())
     assert found.to_json()["mapper"] == "timeloop"

@@ -24,7 +24,7 @@ def torchvision() -> Any:
 _KEPT: list[Any] = []
 
 
-class Cnn(nn.Module):  # type: ignore[misc]
+class Cnn(nn.Module):
     """Convolutions of all kinds, with a residual."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Cnn(nn.Module):  # type: ignore[misc]
         return self.head(torch.flatten(x, 1))
 
 
-class Block(nn.Module):  # type: ignore[misc]
+class Block(nn.Module):
     """A layer of a transformer, with fused or written-out attention."""
 
     def __init__(self, fused: bool = True, width: int = 16, heads: int = 4, groups: int = 2) -> None:
@@ -75,7 +75,7 @@ class Block(nn.Module):  # type: ignore[misc]
         return x + self.down(F.silu(self.gate(h)) * self.up(h))
 
 
-class Experts(nn.Module):  # type: ignore[misc]
+class Experts(nn.Module):
     """A mixture of experts as a loop over them."""
 
     def __init__(self, width: int = 16, inner: int = 32, experts: int = 4, chosen: int = 2) -> None:
@@ -94,7 +94,7 @@ class Experts(nn.Module):  # type: ignore[misc]
         return out
 
 
-class Groups(nn.Module):  # type: ignore[misc]
+class Groups(nn.Module):
     """Rows times the weight of their group."""
 
     def __init__(self, groups: int = 4) -> None:

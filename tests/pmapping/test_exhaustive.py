@@ -90,7 +90,7 @@ def test_exhaustive_agrees_with_the_model(case: MapperCase) -> None:
 
 def check_nodes(case: MapperCase, fused_loops: int, pmapping: Pmapping) -> None:
     leaf = pmapping.nodes[-1]
-    path = bind(case.spec, case.einsum, leaf.component)  # type: ignore[union-attr]
+    path = bind(case.spec, case.einsum, leaf.component)
     nest = build_nest(tuple(TreeNode(i, node) for i, node in enumerate(pmapping.nodes)), path)
     bound = bind_all(case.spec, nest.einsum)
     found = evaluate_einsum(case.spec, nest, bound)
@@ -116,8 +116,8 @@ def test_rows_are_nests(case: MapperCase) -> None:
     some = list(table.groups.items())[: None if PROVE else 40] if table is not None else []
     for form, rows in some:
         for i in range(min(len(rows), 3)):
-            nodes = branch_nodes(table, form, rows, i)  # type: ignore[arg-type]
-            path = bind(case.spec, case.einsum, nodes[-1].component)  # type: ignore[union-attr]
+            nodes = branch_nodes(table, form, rows, i)
+            path = bind(case.spec, case.einsum, nodes[-1].component)
             nest = build_nest(tuple(TreeNode(n, node) for n, node in enumerate(nodes)), path)
             found = evaluate_einsum(case.spec, nest, bind_all(case.spec, nest.einsum))
             assert math.isclose(found.energy, rows.energy[i], rel_tol=1e-9)
@@ -125,7 +125,7 @@ def test_rows_are_nests(case: MapperCase) -> None:
             check_tree(case.spec, LoopTree(nodes=tuple(nodes)))
             total = Counter[str]()
             for (memory, _), bits in found.occupancy_bits.items():
-                total[memory] += bits  # type: ignore[assignment]
+                total[memory] += bits
             assert all(bits <= path.components[path.index(memory)].size for memory, bits in total.items())
 
 

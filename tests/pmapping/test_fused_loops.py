@@ -6,7 +6,7 @@ from hypothesis import event, given
 
 from fusiest.errors import SpecError
 from fusiest.pmapping.table import Table
-from fusiest.reference.exhaustive import TooManyTrees, count_trees, exhaustive
+from fusiest.reference.exhaustive import TooManyTrees, counted_mappers, exhaustive
 from fusiest.reference.skeletons import ReferenceLimits
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
@@ -18,7 +18,7 @@ from tests.proving import TALLY, floors
 
 def check_fronts(case: MapperCase, limits: ReferenceLimits, general: bool = False) -> None:
     try:
-        count_trees(case.spec, case.einsum, limits)
+        counted_mappers(case.spec, case.einsum, limits)
         table = pmappings(
             case.spec,
             case.einsum,

@@ -18,7 +18,7 @@ from fusiest.pmapping import general
 from fusiest.pmapping.general_chains import tile_options
 from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.table import Table
-from fusiest.reference.exhaustive import TooManyTrees, count_trees, exhaustive
+from fusiest.reference.exhaustive import TooManyTrees, counted_mappers, exhaustive
 from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.spec.binding import bind
 from tests.drawing.targets import ODD_SIZES
@@ -38,7 +38,7 @@ def run(examples: int) -> Decorator:
 def general_table(case: MapperCase, imperfect: bool, rules: Rules | None = None) -> Table | None:
     """None for what no search can do yet, and for what is too large to compare."""
     try:
-        count_trees(case.spec, case.einsum, ReferenceLimits(trees=TREES, imperfect=imperfect))
+        counted_mappers(case.spec, case.einsum, ReferenceLimits(trees=TREES, imperfect=imperfect))
         return pmappings(case.spec, case.einsum, imperfect=imperfect, general=True, rules=rules)
     except TooManyTrees:
         event("too many trees")
@@ -106,8 +106,8 @@ def test_rows_are_nests(case: MapperCase) -> None:
     table = general_table(case, imperfect=True)
     for form, rows in table.groups.items() if table is not None else ():
         for i in range(min(len(rows), 5)):
-            nodes = branch_nodes(table, form, rows, i)  # type: ignore[arg-type]
-            path = bind(case.spec, case.einsum, nodes[-1].component)  # type: ignore[union-attr]
+            nodes = branch_nodes(table, form, rows, i)
+            path = bind(case.spec, case.einsum, nodes[-1].component)
             nest = build_nest(tuple(TreeNode(n, node) for n, node in enumerate(nodes)), path)
             found = evaluate_einsum(case.spec, nest, bind_all(case.spec, nest.einsum))
             assert math.isclose(found.energy, rows.energy[i], rel_tol=1e-9)

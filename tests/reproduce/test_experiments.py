@@ -104,7 +104,7 @@ def test_no_time_left(tmp_path: Path) -> None:
     """Pieces that would take too long are left out; others are made."""
     study = Study(tmp_path, deadline=time.monotonic() + 50_000)
     wanted = {f"p/{x}": {"x": x} for x in range(3)}
-    found = study.pieces(wanted, doubled, {"p/0": 1.0, "p/1": 100_000.0})  # type: ignore[arg-type]
+    found = study.pieces(wanted, doubled, {"p/0": 1.0, "p/1": 100_000.0})
     assert found == {"p/0": 0, "p/2": 4}
 
 
@@ -242,7 +242,7 @@ def doubled(settings: dict[str, int]) -> int:
 def test_pieces_in_processes(tmp_path: Path, jobs: int) -> None:
     study = Study(tmp_path, jobs=jobs)
     wanted = {f"p/{x}": {"x": x} for x in range(3)}
-    assert study.pieces(wanted, doubled) == {"p/0": 0, "p/1": 2, "p/2": 4}  # type: ignore[arg-type]
+    assert study.pieces(wanted, doubled) == {"p/0": 0, "p/1": 2, "p/2": 4}
     assert study.has(wanted)
     assert not study.has({"p/0": {"x": 5}})
 

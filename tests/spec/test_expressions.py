@@ -243,10 +243,10 @@ def test_by_set() -> None:
 def test_arrays_are_combined_element_by_element() -> None:
     reads, writes = np.array([6.0, 0.0]), np.array([1.0, 9.0])
     names = {"actions": [Record({"n": reads, "t": 2}), Record({"n": writes, "t": 1.0}), Record({"n": 2, "t": 1})]}
-    assert list(evaluate_expression("max(a.n / a.t for a in actions)", names)) == [3, 9]  # type: ignore[call-overload]
-    assert list(evaluate_expression("min(a.n / a.t for a in actions)", names)) == [1, 0]  # type: ignore[call-overload]
-    assert list(evaluate_expression("sum(a.n * 2 - 1 for a in actions)", names)) == [15, 19]  # type: ignore[call-overload]
-    assert list(evaluate_expression("ceil(x / 4) if x > 0 and not x > 7 else -1", {"x": reads})) == [2, -1]  # type: ignore[call-overload]
+    assert list(evaluate_expression("max(a.n / a.t for a in actions)", names)) == [3, 9]
+    assert list(evaluate_expression("min(a.n / a.t for a in actions)", names)) == [1, 0]
+    assert list(evaluate_expression("sum(a.n * 2 - 1 for a in actions)", names)) == [15, 19]
+    assert list(evaluate_expression("ceil(x / 4) if x > 0 and not x > 7 else -1", {"x": reads})) == [2, -1]
     with pytest.raises(SpecError, match="division by zero"):
         evaluate_expression("x / 0", {"x": reads})
 

@@ -37,12 +37,12 @@ def test_all_producers_come_before_a_reader() -> None:
     assert info.needs("Y") == {"A", "B"}
     assert info.einsums["A"].shared_out["T"] == info.einsums["Y"].shared_out["T"] == ("C", 6)
     assert info.einsums["Y"].shared_out.keys() == {"T"}
-    assert info.einsums["A"].names["Intermediates"].members == {"T"}  # type: ignore[attr-defined]
+    assert info.einsums["A"].names["Intermediates"].members == {"T"}
 
 
 def test_what_nobody_reads_is_no_intermediate() -> None:
     info = spec_of(FIRST, SECOND).info
-    assert info.einsums["A"].names["Intermediates"].members == set()  # type: ignore[attr-defined]
+    assert info.einsums["A"].names["Intermediates"].members == set()
     assert info.shared == {"T", "X"}
 
 

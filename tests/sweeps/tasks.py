@@ -14,7 +14,7 @@ from fusiest.sweeps.store import packed
 def misbehave(task: SweepTask) -> Outcome:
     """By the size of the global buffer: use all memory, never end, crash, or do what is asked."""
     nodes = task.spec.require_arch().nodes
-    size = next(node.size for node in nodes if getattr(node, "name", "") == "GlobalBuffer")  # type: ignore[union-attr]
+    size = next(node.size for node in nodes if getattr(node, "name", "") == "GlobalBuffer")
     if size == 40_001:
         try:
             _ = bytearray(40 * 2**30)
@@ -31,7 +31,7 @@ def misbehave(task: SweepTask) -> Outcome:
 def quick(task: SweepTask) -> Outcome:
     """In place of a search, a made-up answer after a moment; leaves a line of what it did in the file that FUSIEST_TEST_LOG names."""
     nodes = task.spec.require_arch().nodes
-    size = next(node.size for node in nodes if getattr(node, "name", "") == "GlobalBuffer")  # type: ignore[union-attr]
+    size = next(node.size for node in nodes if getattr(node, "name", "") == "GlobalBuffer")
     time.sleep(0.05)
     with open(os.environ["FUSIEST_TEST_LOG"], "a", encoding="ascii") as log:
         log.write(f"{float(str(size)):.0f}\n")

@@ -186,7 +186,7 @@ def test_an_action_that_only_its_class_gives_can_be_set() -> None:
     """`edge_npu` lists no actions of its main memory; a bandwidth of it can be swept all the same."""
     machine = fusiest.load("edge_npu")
     faster = with_field(machine, "MainMemory.read.throughput", 1e12)
-    actions = next(node for node in flatten(faster.require_arch().nodes) if node.name == "MainMemory").actions  # type: ignore[attr-defined]
+    actions = next(node for node in flatten(faster.require_arch().nodes) if node.name == "MainMemory").actions
     assert [(action.name, action.throughput) for action in actions] == [("read", 1e12)]
     with pytest.raises(SpecError, match="has no action or dimension reads; did you mean 'read'"):
         with_field(machine, "MainMemory.reads.throughput", 1e12)

@@ -182,7 +182,7 @@ def pruned_best(fields: dict[str, object], folder: Path, truth: dict[int, Result
         costs = {n: (r.best(r.aim).energy, r.best(r.aim).latency) for n, r in truth.items() if r is not None}
         own = {n: (a.row.energy, a.row.latency) for n, a in found.items() if a.row.found}
         every = [design_figures(designs[n], area, {label: c}, made.workloads) for n, c in costs.items()]
-        mine = [design_figures(designs[n], area, {label: c}, made.workloads) for n, c in own.items()]  # type: ignore[dict-item]
+        mine = [design_figures(designs[n], area, {label: c}, made.workloads) for n, c in own.items()]
         expected, got = best_designs(every, made.best), best_designs(mine, made.best)
         # Of designs that are equally good, those count that are searched or covered.
         names = ("energy", "latency") if made.best.pareto else (aim,)

@@ -43,16 +43,16 @@ def test_what_changes_the_answer_matters(tmp_path: Path) -> None:
     text = fusiest.load("simple").to_yaml()
     first = form(text, tmp=tmp_path)
     small = form(text.replace('"8 * 1024 * 1024"', "8192"), tmp=tmp_path)
-    assert small.hash != first.hash  # type: ignore[attr-defined]
-    assert small.family == first.family  # type: ignore[attr-defined]
-    assert first.nowhere_worse(small)  # type: ignore[attr-defined]
-    assert not small.nowhere_worse(first)  # type: ignore[attr-defined]
+    assert small.hash != first.hash
+    assert small.family == first.family
+    assert first.nowhere_worse(small)
+    assert not small.nowhere_worse(first)
     for other in (
         form(text.replace("may_keep: All", "may_keep: Outputs"), tmp=tmp_path),
         form(text, Options(objective=("energy",)), tmp=tmp_path),
         form(text, replace(EDP, exchange="any"), tmp=tmp_path),
     ):
-        assert other.family != first.family  # type: ignore[attr-defined]
+        assert other.family != first.family
 
 
 def test_hashes_are_the_same_in_every_process(tmp_path: Path) -> None:

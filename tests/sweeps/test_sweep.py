@@ -39,7 +39,7 @@ FIELDS = {
 
 
 def made(**more: object) -> Sweep:
-    return fusiest.sweep(jobs=1, **{**FIELDS, **more})  # type: ignore[arg-type]
+    return fusiest.sweep(jobs=1, **{**FIELDS, **more})
 
 
 def test_runs_equal_map(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_runs_equal_map(tmp_path: Path) -> None:
             spec = fusiest.load(
                 "simple", "matmuls", N_EINSUMS=2, M=16, KN=16, GlobalBufferSize=answer.design.values["GlobalBufferSize"]
             )
-            read = next(n for n in spec.arch.nodes if n.name == "MainMemory").actions  # type: ignore[union-attr]
+            read = next(n for n in spec.arch.nodes if n.name == "MainMemory").actions
             faster = tuple(
                 fusiest.spec.architecture.Action(
                     name=a.name, energy=a.energy,
@@ -59,7 +59,7 @@ def test_runs_equal_map(tmp_path: Path) -> None:
                 for a in read
             )  # fmt: skip
             best = fusiest.map(spec.with_component("MainMemory", actions=faster), "edp", jobs=1).best()
-            assert answer.row.energy * answer.row.latency == pytest.approx(best.edp, rel=1e-9)  # type: ignore[operator]
+            assert answer.row.energy * answer.row.latency == pytest.approx(best.edp, rel=1e-9)
             own = sweep.result(answer.design)
             assert own.best().edp == pytest.approx(best.edp, rel=1e-9)
             assert own.spec == spec.with_component("MainMemory", actions=faster)
@@ -110,7 +110,7 @@ def test_specs_are_those_that_files_would_give(tmp_path: Path, text: str) -> Non
             assert made == spec
             assert run_form(made, Options()) == run_form(fusiest.load(spec), Options())
             assert made.bound == spec.bound
-            assert dict(made.origin.defines) == {**dict(plain.origin.defines)}  # type: ignore[union-attr]
+            assert dict(made.origin.defines) == {**dict(plain.origin.defines)}
 
 
 def test_without_reuse_all_is_searched(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ class Terminal(io.StringIO):
         self._encoding, self._tty = encoding, tty
 
     @property
-    def encoding(self) -> str:  # type: ignore[override]
+    def encoding(self) -> str:
         return self._encoding
 
     def isatty(self) -> bool:

@@ -30,26 +30,20 @@ def exhaustive(
     if spec.info.einsums[einsum].is_copy_operation:
         raise SpecError(f"Einsum {einsum} is a copy: not supported by the exhaustive mapper", einsum)
     names = memories if memories is not None else _finite_memories(spec, einsum)
-    count_trees(spec, einsum, limits)
-    mappers = _mappers(spec, einsum, limits)
     fronts: dict[PlainCompatibility, list[Pmapping]] = {}
-    for mapper in mappers:
+    for mapper in counted_mappers(spec, einsum, limits):
         for compatibility, pmapping in mapper.pmappings(names):
             _insert(fronts.setdefault(compatibility, []), pmapping)
     return fronts
 
 
-def _mappers(spec: Spec, einsum: str, limits: ReferenceLimits) -> list[Mapper]:
+def counted_mappers(spec: Spec, einsum: str, limits: ReferenceLimits) -> list[Mapper]:
+    """One for each compute that can run the Einsum; TooManyTrees if they have more tilings than the limit."""
     paths = [bind(spec, einsum, compute) for compute in computes(spec.require_arch())]
-    return [Mapper(spec, path, limits) for path in paths if path.compute.enabled]
-
-
-def count_trees(spec: Spec, einsum: str, limits: ReferenceLimits) -> int:
-    """How many tilings there are; TooManyTrees if more than the limit."""
-    total = sum(mapper.count_tilings() for mapper in _mappers(spec, einsum, limits))
-    if total > limits.trees:
+    mappers = [Mapper(spec, path, limits) for path in paths if path.compute.enabled]
+    if sum(mapper.count_tilings() for mapper in mappers) > limits.trees:
         raise TooManyTrees(einsum)
-    return total
+    return mappers
 
 
 def _finite_memories(spec: Spec, einsum: str) -> list[str]:

@@ -35,12 +35,11 @@ from fusiest.model import (
     sharing,
 )
 from fusiest.reference.copies import copy_nests
-from fusiest.reference.exhaustive import TooManyTrees
+from fusiest.reference.exhaustive import counted_mappers
 from fusiest.reference.joined_tree import NoTree, joined_tree
 from fusiest.reference.shape_chains import ExchangeShape, ShapeChains, einsum_orders
 from fusiest.reference.skeletons import ReferenceLimits
-from fusiest.reference.tilings import Mapper
-from fusiest.spec import Path, Spec, bind, computes
+from fusiest.spec import Path, Spec, bind
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
@@ -103,15 +102,11 @@ def unpruned(
             cost = evaluate_einsum(spec, _nest(spec, nodes), bound)
             yield nodes, cost.energy, cost.latency, nodes
         return
-    paths = [bind(spec, einsum, compute) for compute in computes(spec.require_arch())]
     reference_limits = ReferenceLimits(
         fused_loops_per_variable=limits.fused_loops_per_variable, trees=limits.trees, imperfect=limits.imperfect
     )
-    mappers = [Mapper(spec, path, reference_limits) for path in paths if path.compute.enabled]
-    if sum(mapper.count_tilings() for mapper in mappers) > limits.trees:
-        raise TooManyTrees(einsum)
     memories = _limited(spec)
-    for mapper in mappers:
+    for mapper in counted_mappers(spec, einsum, reference_limits):
         for _, p in mapper.pmappings(memories):
             yield p.nodes, p.energy, p.latency, p.bits
 

@@ -6,6 +6,7 @@ loop count is ever computed from a quotient or a product of others: that is what
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -166,10 +167,7 @@ def size(box: TileBox) -> int:
     >>> size(((0, 4), (3, 5)))
     15
     """
-    count = 1
-    for low, high in box:
-        count *= high - low + 1
-    return count
+    return math.prod(high - low + 1 for low, high in box)
 
 
 def boxes(
