@@ -28,5 +28,5 @@ nitpick_ignore_regex = [("py:.*", ".*")]
 
 def setup(app: object) -> None:
     """Notebooks are pages like any other."""
-    app.add_source_suffix(".ipynb", "ipynb")  # type: ignore[attr-defined]
-    app.add_source_parser(NotebookParser)  # type: ignore[attr-defined]
+    app.add_source_suffix(".ipynb", "ipynb")
+    app.add_source_parser(NotebookParser)

@@ -10,7 +10,7 @@ from docutils.nodes import document
 from myst_parser.parsers.sphinx_ import MystParser
 
 
-class NotebookParser(MystParser):  # type: ignore[misc]
+class NotebookParser(MystParser):
     """Reads .ipynb files without Jupyter."""
 
     supported = ("ipynb",)

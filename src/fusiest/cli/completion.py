@@ -5,6 +5,8 @@ from __future__ import annotations
 import glob
 from collections.abc import Callable
 
+_NETWORKS = ("*.onnx", "*.pt2")
+
 
 def complete(*kinds: str) -> Callable[[str], list[str]]:
     """Bundled specs of these kinds and YAML files; with no match, the shell goes on to complete files by itself."""
@@ -13,24 +15,23 @@ def complete(*kinds: str) -> Callable[[str], list[str]]:
         from fusiest.spec import bundled_names
 
         bundled = [name for kind in kinds for name in bundled_names()[kind] if name.startswith(incomplete)]
-        files = [
-            name
-            for end in ("*.y*ml", *(["*.onnx", "*.pt2"] if "workloads" in kinds else []))
-            for name in glob.glob(glob.escape(incomplete) + end)
-        ]
-        return bundled + sorted(files)
+        return bundled + _files(incomplete, "*.y*ml", *(_NETWORKS if "workloads" in kinds else ()))
 
     return names
 
 
 def networks(incomplete: str) -> list[str]:
     """Files that are networks."""
-    return sorted(name for end in ("*.onnx", "*.pt2") for name in glob.glob(glob.escape(incomplete) + end))
+    return _files(incomplete, *_NETWORKS)
 
 
 def json_files(incomplete: str) -> list[str]:
     """Results that were written before."""
-    return sorted(glob.glob(glob.escape(incomplete) + "*.json"))
+    return _files(incomplete, "*.json")
+
+
+def _files(incomplete: str, *ends: str) -> list[str]:
+    return sorted(name for end in ends for name in glob.glob(glob.escape(incomplete) + end))
 
 
 def one_of(*words: str) -> Callable[[str], list[str]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fusiest.cli.arguments import JobsOption, QuietOption
 from fusiest.cli.completion import one_of
 from fusiest.cli.output import echo
 from fusiest.errors import SpecError
@@ -37,7 +38,7 @@ def reproduce_command(
         float | None,
         typer.Option(metavar="H", help="start runs of baselines for so long, then write what there is; 0: start none"),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")] = None,
+    jobs: JobsOption = None,
     published: Annotated[
         list[str] | None,
         typer.Option(
@@ -45,7 +46,7 @@ def reproduce_command(
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="cim: print all values, and write no files")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Repeat the paper's experiments: tables, figures, and a summary with our numbers beside the paper's.
 

@@ -217,9 +217,7 @@ def _say_plan(sweep: Sweep) -> None:
     echo(f"{designs:,} designs ({driver.out.words()})" if sweep.file.where else f"{designs:,} designs")
     to_do = len(driver.plan.forms)
     echo(f"{counts.total:,} runs: {counts.known:,} known, {counts.failed:,} failed, {to_do:,} different ones to do")
-    families: dict[str, int] = {}
-    for form in driver.plan.forms.values():
-        families[form.family] = families.get(form.family, 0) + 1
+    families = {form.family for form in driver.plan.forms.values()}
     if to_do:
         echo(f"in {len(families):,} families, inside each of which the proof of one run may cover others")
     if to_do and driver.prospects is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fusiest.errors import InvalidMapping, Located, SpecError, did_you_mean
 from fusiest.looptree import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll, einsums
-from fusiest.model.accesses import Accesses, AccessKey, count_accesses
+from fusiest.model.accesses import AccessKey, count_accesses
 from fusiest.model.evaluation import EinsumEvaluation, Evaluation
 from fusiest.model.exchange import check_backings, out_of_turn
 from fusiest.model.leakage import bind_all, leak_power
@@ -272,7 +272,7 @@ def evaluate_einsum(spec: Spec, nest: EinsumNest, bound: Mapping[str, BoundCompo
     scale = compute.actions["compute"].actions_scale
     total[compute.name, "", "compute"] = counts.operations * scale
     per_unit[compute.name, "", "compute"] = counts.steps * scale
-    latencies = _latencies(nest, counts, per_unit, bound)
+    latencies = _latencies(nest, per_unit, bound)
     latency = max(latencies.values()) * instances
     energies = {key: n * bound[key[0]].actions[key[2]].energy * instances for key, n in total.items()}
     watts = leak_power(spec, compute.name, bound, nest.used_fanout())
@@ -310,7 +310,7 @@ def action_counts(values: Mapping[AccessKey, int], bound: Mapping[str, BoundComp
 
 
 def _latencies(
-    nest: EinsumNest, counts: Accesses, per_unit: Mapping[AccessKey, float], bound: Mapping[str, BoundComponent]
+    nest: EinsumNest, per_unit: Mapping[AccessKey, float], bound: Mapping[str, BoundComponent]
 ) -> dict[str, float]:
     """Seconds that each component on the path is busy."""
     calls: dict[str, dict[str, float]] = {c.name: {} for c in nest.path.components if c.kind != "container"}

@@ -34,11 +34,11 @@ def holder_costs(parts: Anatomy, evaluation: Evaluation) -> dict[tuple[int, str]
 def _moved(parts: Anatomy, evaluation: Evaluation, nest: EinsumNest, holder: Holder) -> tuple[float, float]:
     """Bits that an Einsum moves in and out of a holder, and the joules that this takes."""
     einsum = evaluation.einsums[nest.einsum.name]
-    name, actions = str(holder.tensor), ("read", "write")
+    name, actions = str(holder.tensor), ["read", "write"]
     if nest.einsum.is_copy_operation:
         # A copy's data goes by the input's name: read where that is backed, written where the output is.
         name = next(str(t) for t in nest.einsum.accesses if t != nest.einsum.output)
-        actions = ("write",) if holder.tensor == nest.einsum.output else ("read",)  # type: ignore[assignment]
+        actions = ["write" if holder.tensor == nest.einsum.output else "read"]
         if nest.tensors[holder.tensor].holders[0] != holder:
             return 0, 0
     moved = energy = 0.0

@@ -20,7 +20,7 @@ from fusiest.spec.analysis import EinsumInfo
 from fusiest.spec.architecture import computes, path_nodes
 from fusiest.spec.bound import BoundAction, BoundComponent, BoundDimension, ComponentKind, Path
 from fusiest.spec.expressions import boolean, by_set, evaluate_expression, names_in, number
-from fusiest.spec.fields import PerTensor, fields_of
+from fusiest.spec.fields import PerTensor, Value, fields_of
 from fusiest.spec.limits import LARGEST, SMALLEST
 from fusiest.spec.models import DUMMY, action_cost
 from fusiest.spec.placement import bind_comparison
@@ -297,11 +297,11 @@ def _bind_direction(node: arch.TollStation, names: EinsumNames) -> FrozenDict[st
     return FrozenDict(directions)
 
 
-def _checked(owner: object, field_name: str, names: EinsumNames, value: Any = None) -> int | float:
+def _checked(owner: object, field_name: str, names: EinsumNames, entry: Value | None = None) -> int | float:
     """The number of a field, or of an entry of its table, if the field can have it. Plain numbers were checked when read."""
-    value = getattr(owner, field_name) if value is None else value
+    value: Value = getattr(owner, field_name) if entry is None else entry
     if not isinstance(value, str):
-        return value  # type: ignore[no-any-return]
+        return value
     result = number(value, names, field_name)
     kind: Any = type(owner)
     limits = fields_of(kind)[field_name].limits

@@ -40,18 +40,15 @@ def with_nodes_of(spec: Spec, other: Spec) -> Spec:
     """The same spec, in which nodes that are equal to those of another one are those."""
     by_name = {str(node.name): node for node in arch.flatten(other.require_arch().nodes)}
 
-    def shared(nodes: tuple[arch.ArchitectureNode, ...]) -> tuple[arch.ArchitectureNode, ...]:
-        replaced: list[arch.ArchitectureNode] = []
-        for node in nodes:
-            if isinstance(node, (arch.Fork, arch.Parallel)):
-                replaced.append(dataclasses.replace(node, nodes=shared(node.nodes)))
-            else:
-                counterpart = by_name.get(str(node.name))
-                replaced.append(counterpart if counterpart == node else _with_parts_of(node, counterpart))
-        return tuple(replaced)
+    def shared(node: arch.Container) -> arch.Container:
+        counterpart = by_name.get(str(node.name))
+        if counterpart is not None and counterpart == node:
+            return counterpart
+        return _with_parts_of(node, counterpart)
 
     architecture = spec.require_arch()
-    sharing = dataclasses.replace(spec, arch=dataclasses.replace(architecture, nodes=shared(architecture.nodes)))
+    nodes = arch.rewritten(architecture.nodes, shared)
+    sharing = dataclasses.replace(spec, arch=dataclasses.replace(architecture, nodes=nodes))
     return sharing.came_from(spec.origin) if spec.origin is not None else sharing
 
 

@@ -97,7 +97,7 @@ def undeclared(text: str, file: str = "<template>") -> frozenset[str]:
     return _compiled(text, file).used if is_template(text) else frozenset()
 
 
-def written_as_is(text: str, file: str = "<template>") -> frozenset[str]:
+def written_as_is(text: str) -> frozenset[str]:
     """Names from outside that a template does nothing with but write them: what they are changes nothing else.
 
     >>> sorted(written_as_is("{% set M = M | default(1) %}{{M}} {{N}} {{K}} {{2 * K}} {% if M %}{% endif %}"))
@@ -105,7 +105,7 @@ def written_as_is(text: str, file: str = "<template>") -> frozenset[str]:
     """
     if not is_template(text):
         return frozenset()
-    tree = _parsed(text, file)
+    tree = _parsed(text, "<template>")
     written = [_written(node) for output in tree.find_all(nodes.Output) for node in output.nodes]
     for node in tree.find_all(nodes.Assign):
         source = _written(node.node)

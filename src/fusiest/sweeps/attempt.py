@@ -50,7 +50,8 @@ _LATEST: dict[bytes, Spec] = {}
 
 @functools.lru_cache(_MOST_WORKLOADS)
 def _unpacked(work: bytes) -> Spec:
-    return pickle.loads(work)  # type: ignore[no-any-return]
+    spec: Spec = pickle.loads(work)
+    return spec
 
 
 class _OfSpec:
@@ -123,14 +124,14 @@ def attempt(task: SweepTask) -> Outcome:
     except (MemoryError, OutOfMemory):
         outcome = Outcome("out of memory", "the search needs more memory than a run may take")
     except FusiestError as error:
-        outcome = _refused(task, error)
+        outcome = _refused(error)
     except Exception as error:
         outcome = Outcome("internal error", f"{type(error).__name__}: {error}")
     measured = {"cpu_seconds": cpu_seconds() - cpu, "wall_seconds": time.perf_counter() - begin}
     return Outcome(**{**outcome.__dict__, **measured})
 
 
-def _refused(task: SweepTask, error: FusiestError) -> Outcome:
+def _refused(error: FusiestError) -> Outcome:
     from fusiest.pmapping import NoMapping
 
     if isinstance(error, NoMapping):

@@ -134,7 +134,5 @@ def _above(
 
 def _distinct(access: Access, bounds: Mapping[str, int]) -> int:
     """Elements that are touched, at least: in each rank, as many as the largest variable in it has values."""
-    count = 1
-    for affine in access.ranks.values():
-        count *= max((bounds[v] for v, a in affine.coefficients.items() if a), default=1)
-    return count
+    ranks = access.ranks.values()
+    return math.prod(max((bounds[v] for v, a in affine.coefficients.items() if a), default=1) for affine in ranks)

@@ -204,26 +204,20 @@ def _einsum(info: EinsumInfo) -> str:
 
 
 def _known_placement(spec: Spec, node: arch.Container, info: EinsumInfo) -> str | None:
+    """What a node may and must hold. It depends on choices: texts, and what the names in them stand for."""
     tensors = getattr(node, "tensors", None)
     if tensors is None:
         return None
 
     def make() -> str:
-        return _sha(_placement(node, architecture_names(spec, info)))
+        names = architecture_names(spec, info)
+        return _sha({f.name: _texts(getattr(tensors, f.name), names) for f in dataclasses.fields(tensors)})
 
     if spec.variable_values[1]:  # what these come to may depend on components
         return make()
     # Names that depend neither on choices nor on components are the Einsum's and the variables.
     variables = [some for some in (spec.variables, spec.require_arch().variables) if some]
     return str(_FORMS.get((tensors, info, *variables), make))
-
-
-def _placement(node: arch.Container, names: EinsumNames) -> object:
-    """What a node may and must hold. It depends on choices: texts, and what the names in them stand for."""
-    tensors = getattr(node, "tensors", None)
-    if tensors is None:
-        return None
-    return {f.name: _texts(getattr(tensors, f.name), names) for f in dataclasses.fields(tensors)}
 
 
 def _texts(value: object, names: EinsumNames) -> object:

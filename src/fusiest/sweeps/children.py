@@ -165,10 +165,9 @@ class Children:
 
     def finished(self, seconds: float) -> Iterator[tuple[str, Outcome]]:
         """What is done by now; waits so long for the first."""
-        busy = {child.answers: child for child in self.children if child.key is not None}
-        for connection in wait(list(busy), timeout=seconds):
-            child = busy[connection]  # type: ignore[index]
-            yield from self._answer(child)
+        busy: dict[object, Child] = {child.answers: child for child in self.children if child.key is not None}
+        for connection in wait([child.answers for child in busy.values()], timeout=seconds):
+            yield from self._answer(busy[connection])
         for child in list(self.children):
             seconds_taken = time.monotonic() - child.begin - (0 if child.ready else STARTING_SECONDS)
             if child.key is not None and self.hard is not None and seconds_taken > self.hard:

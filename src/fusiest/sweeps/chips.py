@@ -70,6 +70,7 @@ class Chips:
         self._machine = functools.lru_cache(_KEPT)(self._load_machine)
         self._packed_work = functools.lru_cache(_KEPT)(lambda *key: pickle.dumps(self._workload(*key)))
         self._stands = functools.cache(self._find_stands)
+        self._digest = functools.cache(_digest)
         self._workload = functools.lru_cache(_KEPT)(self._load_workload)
         self.spec(Design(0, self.first), sweep.workloads[0])
         self._check_twice()
@@ -135,15 +136,6 @@ class Chips:
             taken = self.takes[self.sweep.arch] | self.takes[file]
             self._named[file] = sorted(n for n in self.first if n in taken or n in self.fields or n == DATAFLOW)
         return self._named[file]
-
-    @functools.cached_property
-    def _digests(self) -> dict[str, str | None]:
-        return {}
-
-    def _digest(self, file: str) -> str | None:
-        if file not in self._digests:
-            self._digests[file] = _digest(file)
-        return self._digests[file]
 
     def _defines(self, file: str, values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
         return tuple((n, v) for n, v in values.items() if n in self.takes[file] and "." not in n and n != DATAFLOW)
@@ -276,7 +268,7 @@ def _sources(name: str, sweep: SweepFile) -> frozenset[str]:
 
 
 def _digest(file: str) -> str | None:
-    if file.endswith(NETWORKS) or file.endswith(".json"):
+    if file.endswith((*NETWORKS, ".json")):
         with open(file, "rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     text = find_file(file)[1].text

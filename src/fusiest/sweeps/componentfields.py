@@ -53,12 +53,12 @@ def _inner(owner: arch.Container, name: str) -> tuple[str, list[Any], int]:
 
 def field_of(machine: Spec, name: str) -> object:
     """What a machine has there."""
-    owner: object = _owner(machine, name)
+    owner: Any = _owner(machine, name)
     *_, last = words = _words(name)
     if len(words) == 3:
-        _, items, index = _inner(owner, name)  # type: ignore[arg-type]
+        _, items, index = _inner(owner, name)
         owner = items[index]
-    names = [f.name for f in dataclasses.fields(owner)]  # type: ignore[arg-type]
+    names = [f.name for f in dataclasses.fields(owner)]
     if last not in names:
         raise SpecError(f"parameter {name}: there is no field {last}{did_you_mean(last, names)}", name)
     return getattr(owner, last)
@@ -75,7 +75,8 @@ def with_field(machine: Spec, name: str, value: ParameterValue) -> Spec:
             return machine.with_component(words[0], **{words[1]: value})
         place, items, index = _inner(owner, name)
         items[index] = dataclasses.replace(items[index], **{words[2]: value})
-        changed = [item for item in items if place == "spatial" or item is items[index] or item in owner.actions]  # type: ignore[attr-defined]
+        listed = getattr(owner, place)
+        changed = [item for item in items if place == "spatial" or item is items[index] or item in listed]
         return machine.with_component(words[0], **{place: tuple(changed)})
     except SpecError as error:
         raise SpecError(f"parameter {name}: {error.message}", error.source or name) from None

@@ -78,11 +78,11 @@ class Guide:
                 self.study.tell(trial, values)
 
     def _values(self, design: Design, answers: list[Answer]) -> list[float] | None:
-        costs = {a.workload.label: (a.row.energy, a.row.latency) for a in answers if a.row.found}
+        costs = {a.workload.label: pair for a in answers if (pair := a.row.costs) is not None}
         workloads = self.driver.sweep.workloads
         if len(costs) < len(workloads):
             return None
-        figures = design_figures(design, self.driver.chips.area(design), costs, workloads)  # type: ignore[arg-type]
+        figures = design_figures(design, self.driver.chips.area(design), costs, workloads)
         if not allowed(figures, self.want):
             return None
         return [float(getattr(figures, name)) for name in self.want.pareto] or [score(figures, self.want)]

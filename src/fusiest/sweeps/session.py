@@ -203,10 +203,10 @@ class Sweep:
             rows.setdefault(answer.design.number, {})[answer.workload.label] = answer.row
         figures = []
         for number in sorted(rows):
-            costs = {label: (row.energy, row.latency) for label, row in rows[number].items() if row.found}
+            costs = {label: pair for label, row in rows[number].items() if (pair := row.costs) is not None}
             if len(costs) == len(self.file.workloads):
                 area = self.area(by_number[number])
-                figures.append(design_figures(by_number[number], area, costs, self.file.workloads))  # type: ignore[arg-type]
+                figures.append(design_figures(by_number[number], area, costs, self.file.workloads))
         return figures
 
     def front(self, *names: str) -> list[DesignFigures]:

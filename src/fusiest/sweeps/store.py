@@ -75,6 +75,11 @@ class RunRow:
         return self.energy is not None
 
     @property
+    def costs(self) -> tuple[float, float] | None:
+        """Energy and latency, if there is a mapping."""
+        return None if self.energy is None or self.latency is None else (self.energy, self.latency)
+
+    @property
     def proven(self) -> bool:
         """Whether the result is the optimum."""
         return self.status in (DONE, COVERED) and self.gap == 0

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fusiest.errors import Located, SpecError, did_you_mean, shown
@@ -222,9 +222,7 @@ def _workloads(node: YamlNode, files: _Anywhere | _InProject) -> tuple[SweptWork
             if isinstance(item, MapNode) and any(key.value == "name" for key, _ in item.items):
                 raise SpecError(f"two workloads are named {workload.label}", item.source)
             number = next(n for n in range(2, len(labels) + 3) if f"{workload.label}_{n}" not in labels)
-            workload = SweptWorkload(
-                f"{workload.label}_{number}", workload.file, workload.defines, workload.weight, workload.n_instances
-            )
+            workload = replace(workload, label=f"{workload.label}_{number}")
         workloads.append(workload)
     return tuple(workloads)
 

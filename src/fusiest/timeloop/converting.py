@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusiest.errors import InvalidMapping, SpecError
-from fusiest.spec import Spec, load_texts
+from fusiest.spec import Spec, dump_mapping, load_texts
 from fusiest.timeloop.constraints import read_limits
 from fusiest.timeloop.differences import OVERLAP, REASONS, Counted, Mapped, counted
 from fusiest.timeloop.directives import Directive, read_directive
 from fusiest.timeloop.energies import LevelEnergies, read_tables
 from fusiest.timeloop.estimated import estimated
 from fusiest.timeloop.levels import TimeloopLevel, read_levels
-from fusiest.timeloop.nest import TimeloopNest, mapping_lines, read_nest
+from fusiest.timeloop.nest import TimeloopNest, read_nest
 from fusiest.timeloop.problem import TimeloopProblem, read_problem
 from fusiest.timeloop.report import TimeloopReport
 from fusiest.timeloop.sections import TimeloopFiles, number_of, read_files, tables_in
@@ -62,7 +62,7 @@ def import_timeloop(files: Sequence[str]) -> TimeloopImport:
     lines = [*(f"# From {os.path.basename(file)}." for file in files), *architecture_lines(machine), ""]
     lines += workload_lines(problem, levels[0].bits)
     if nest is not None:
-        lines += ["", *mapping_lines(nest.tree(problem, levels))]
+        lines += ["", dump_mapping(nest.tree(problem, levels)).rstrip()]
     text = "\n".join(lines) + "\n"
     spec = load_texts({"<converted>": text}, {})
     numbers = None

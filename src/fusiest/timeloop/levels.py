@@ -259,11 +259,7 @@ def _checked(unchecked: list[TimeloopLevel], architecture: FileTable) -> list[Ti
         )
         if level.kind == "memory" and not is_memory:
             raise SpecError(f"{level.name}: the class '{shown(class_name)}' is not known to be a memory", level.source)
-    last = unchecked[-1]
-    levels = [
-        *unchecked[:-1],
-        TimeloopLevel(last.name, last.timeloop_name, "compute", last.mesh, last.source, last.attributes),
-    ]
+    levels = [*unchecked[:-1], replace(unchecked[-1], kind="compute")]
     if levels[0].kind != "memory":
         raise SpecError("the outermost level must be a memory", levels[0].source)
     names: list[str] = []
@@ -275,9 +271,7 @@ def _checked(unchecked: list[TimeloopLevel], architecture: FileTable) -> list[Ti
         if name in names:
             raise SpecError(f"two levels are called {name}", level.source)
         names.append(name)
-        levels[number] = TimeloopLevel(
-            name, level.timeloop_name, level.kind, level.mesh, level.source, level.attributes
-        )
+        levels[number] = replace(level, name=name)
     for outer, inner in zip(levels, levels[1:], strict=False):
         if any(b % a for a, b in zip(outer.mesh, inner.mesh, strict=True)):
             raise SpecError(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 from fusiest.errors import SpecError, did_you_mean
 from fusiest.looptree import Compute, LoopTree, Node, Spatial, Storage, Temporal
@@ -313,24 +312,3 @@ def _overlaps(loop: FactorLoop, space: DataSpace, extents: dict[str, int], inner
     rank = next(rank for rank in space.ranks if loop.dimension in rank)
     width = 1 + sum(abs(a) * (extents[d] - 1) for d, a in rank.items())
     return abs(rank[loop.dimension]) * loop.tile < width
-
-
-def mapping_lines(tree: LoopTree) -> list[str]:
-    """The section `mapping` of a spec."""
-    lines = ["mapping:", "  nodes:"]
-    for node in tree.nodes:
-        lines.append(f"  - {_line(node)}")
-    return lines
-
-
-def _line(node: Any) -> str:
-    if isinstance(node, Temporal):
-        return f"!Temporal {{rank_variable: {node.rank_variable}, tile_shape: {node.tile_shape}}}"
-    if isinstance(node, Spatial):
-        return (
-            f"!Spatial {{rank_variable: {node.rank_variable}, tile_shape: {node.tile_shape}, "
-            f"component: {node.component}, name: {node.name}}}"
-        )
-    if isinstance(node, Storage):
-        return f"!Storage {{tensors: [{', '.join(node.tensors)}], component: {node.component}}}"
-    return f"!Compute {{einsum: {node.einsum}, component: {node.component}}}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,10 +45,7 @@ class DataSpace:
 
     def size(self, extents: dict[str, int]) -> int:
         """Values of a tile with these extents."""
-        size = 1
-        for rank in self.ranks:
-            size *= 1 + sum(abs(a) * (extents[d] - 1) for d, a in rank.items())
-        return size
+        return math.prod(1 + sum(abs(a) * (extents[d] - 1) for d, a in rank.items()) for rank in self.ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class TimeloopProblem:
         """The one that is written."""
         return next(space for space in self.spaces if space.is_output)
 
-    def space(self, name: str, at: Any = None) -> DataSpace:
+    def space(self, name: str, at: Any) -> DataSpace:
         """By Timeloop's name."""
         for space in self.spaces:
             if space.timeloop_name == name:

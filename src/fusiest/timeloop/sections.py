@@ -163,11 +163,11 @@ def number_of(value: Any, label: str, names: Mapping[str, object], at: Source | 
     return result
 
 
-def whole_of(value: Any, label: str, names: Mapping[str, object], at: Source | None = None, least: int = 1) -> int:
-    """A whole number of at least so much."""
+def whole_of(value: Any, label: str, names: Mapping[str, object], at: Source | None) -> int:
+    """A whole number of at least 1."""
     number = number_of(value, label, names, at)
-    if number != number // 1 or not least <= number < 2**63:
-        raise SpecError(f"{label} must be a whole number of at least {least}, but is {number}", _place(value) or at)
+    if number != number // 1 or not 1 <= number < 2**63:
+        raise SpecError(f"{label} must be a whole number of at least 1, but is {number}", _place(value) or at)
     return int(number)
 
 
