@@ -22,7 +22,7 @@ from numba.core.runtime.nrt import rtsys
 
 from fusiest import workers
 
-MODULES = ("baselines/*.py", "joining/coarse.py", "joining/kernels.py", "pmapping/*kernels.py")
+MODULES = ("baselines/*.py", "joining/kernels.py", "pmapping/*kernels.py")
 
 
 def compiled(**options: Any) -> Callable[[Any], Any]:

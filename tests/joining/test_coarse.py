@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusiest.joining.coarse import Coarse, prune_within, thinned
+from fusiest.joining.coarse import Coarse, thinned
 from fusiest.joining.incumbents import Incumbents
+from fusiest.joining.kernels import prune_within
 from fusiest.joining.rows import start_rows
 from fusiest.objective import ENERGY, NOTHING, objective_of
 from tests.proving import cases

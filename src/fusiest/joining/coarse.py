@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fusiest.compiled import compiled
 from fusiest.joining.crew import Check
 from fusiest.joining.incumbents import Incumbents
+from fusiest.joining.kernels import prune_within
 from fusiest.joining.rows import PartialRows
 from fusiest.joining.sharing import shared_kept
 from fusiest.objective import CLOSE, Least
@@ -70,33 +70,6 @@ def _not_nearly_dominated(rows: PartialRows, score: Floats, slack: float) -> Int
     keep = np.zeros(len(rows), np.bool_)
     prune_within(order, starts, np.ascontiguousarray(rows.criteria()), slack, keep)
     return np.flatnonzero(keep)
-
-
-@compiled()
-def prune_within(order, starts, criteria, slack, keep):  # type: ignore[no-untyped-def]
-    """Mark rows, from the best of each group on, unless one that is marked is no worse by more than the factor `slack`.
-
-    Of rows that agree to within that factor at most one is marked, so there are no more than cells in a grid of such steps.
-    """
-    front = np.empty(len(order), np.int64)
-    for g in range(len(starts) - 1):
-        size = 0
-        for position in range(starts[g], starts[g + 1]):
-            row = order[position]
-            covered = False
-            for f in range(size):
-                covered = True
-                for c in range(criteria.shape[1]):
-                    if criteria[front[f], c] > criteria[row, c] * slack:
-                        covered = False
-                        break
-                if covered:
-                    front[f], front[f // 2] = front[f // 2], front[f]  # it will likely cover others, too
-                    break
-            if not covered:
-                front[size] = row
-                size += 1
-                keep[row] = True
 
 
 def _most_promising(

@@ -1,7 +1,10 @@
-"""Compiled loops of joining: whether something can beat what is known, and the joined rows of two compatibilities.
+"""Compiled loops of joining: whether something can beat what is known, the joined rows of two compatibilities, coarse pruning.
 
 Arguments come in NamedTuples of arrays, so that a row costs no Python.
 """
+
+# mypy: allow-untyped-defs
+# ruff: noqa: SIM110  (a compiled loop is no generator)
 
 from __future__ import annotations
 
@@ -82,7 +85,7 @@ class JointArrays(NamedTuple):
 
 
 @compiled()
-def promises(incumbents, energy, latency, more, usage):  # type: ignore[no-untyped-def]
+def promises(incumbents, energy, latency, more, usage):
     """Whether a completion of this cost, which needs at least `more`, could be better than all that is known.
 
     `usage`: of the memory that is watched; -1 if it is not to be considered.
@@ -108,14 +111,14 @@ def promises(incumbents, energy, latency, more, usage):  # type: ignore[no-untyp
         return score < incumbents.best * _SLACK or (
             score <= incumbents.best * (1 + CLOSE) and tie_break < incumbents.tie_break * _SLACK
         )
-    for p in range(len(incumbents.points)):  # noqa: SIM110
+    for p in range(len(incumbents.points)):
         if not (score < incumbents.points[p, 3] * _SLACK or usage < incumbents.points[p, 2] * _SLACK):
             return False
     return True
 
 
 @compiled()
-def promising_rows(incumbents, energy, latency, more, usage):  # type: ignore[no-untyped-def]
+def promising_rows(incumbents, energy, latency, more, usage):
     """The same, row by row."""
     keep = np.ones(len(energy), np.bool_)
     for row in range(len(energy)):
@@ -124,7 +127,7 @@ def promising_rows(incumbents, energy, latency, more, usage):  # type: ignore[no
 
 
 @compiled()
-def promising_groups(incumbents, energy, latency, least):  # type: ignore[no-untyped-def]
+def promising_groups(incumbents, energy, latency, least):
     """Of each group of pmappings, with what it and all after it need at least: whether that is promising for any row."""
     keep = np.zeros(len(least), np.bool_)
     for g in range(len(least)):
@@ -141,7 +144,7 @@ def promising_groups(incumbents, energy, latency, least):  # type: ignore[no-unt
 
 
 @compiled()
-def _hash(tiles, row, matched, side):  # type: ignore[no-untyped-def]
+def _hash(tiles, row, matched, side):
     value = 0
     for k in range(len(matched)):
         value = (value * 1000003 + tiles[row, matched[k, side]]) & 0x7FFFFFFFFFFF
@@ -149,7 +152,7 @@ def _hash(tiles, row, matched, side):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _chains(tiles, joint, hope):  # type: ignore[no-untyped-def]
+def _chains(tiles, joint, hope):
     """Pmappings by the hash of their tiles: per slot the first of a chain, and of each the next; without those without hope."""
     size = 1
     while joint.grouped and size < 2 * len(hope):
@@ -164,7 +167,7 @@ def _chains(tiles, joint, hope):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _hopeful(incumbents, energy, latency, other_energy, other_latency, more):  # type: ignore[no-untyped-def]
+def _hopeful(incumbents, energy, latency, other_energy, other_latency, more):
     """Rows of one side that are promising, if those of the other were as good as the best of them."""
     hope = np.ones(len(energy), np.bool_)
     if incumbents.kind != NOTHING_KNOWN and incumbents.watched < 0:
@@ -178,15 +181,15 @@ def _hopeful(incumbents, energy, latency, other_energy, other_latency, more):  #
 
 
 @compiled()
-def _matching(left, i, right, j, matched):  # type: ignore[no-untyped-def]
-    for k in range(len(matched)):  # noqa: SIM110
+def _matching(left, i, right, j, matched):
+    for k in range(len(matched)):
         if left[i, matched[k, 0]] != right[j, matched[k, 1]]:
             return False
     return True
 
 
 @compiled()
-def matching_pairs(before, einsum, joint, incumbents, more):  # type: ignore[no-untyped-def]
+def matching_pairs(before, einsum, joint, incumbents, more):
     """All (i, j) of rows with equal tiles that are promising."""
     left, left_energy, left_latency = before.tiles, before.energy, before.latency
     right, right_energy, right_latency = einsum.tiles, einsum.energy, einsum.latency
@@ -216,7 +219,7 @@ def matching_pairs(before, einsum, joint, incumbents, more):  # type: ignore[no-
 
 
 @compiled()
-def _reserve(before, einsum, joint, i, j, reserved, beside, persistent):  # type: ignore[no-untyped-def]
+def _reserve(before, einsum, joint, i, j, reserved, beside, persistent):
     """Of one pair, per account: what is reserved in each zone of the refinement, needed beside it, and persistent.
 
     Beside all zones: only what the Einsum needs inside them.
@@ -246,7 +249,7 @@ def _reserve(before, einsum, joint, i, j, reserved, beside, persistent):  # type
 
 
 @compiled()
-def joined_rows(before, einsum, joint, incumbents, more):  # type: ignore[no-untyped-def]
+def joined_rows(before, einsum, joint, incumbents, more):
     """Every promising pair that the memories can hold: i and j, and per account what is reserved, beside, persistent, inside all."""
     pairs = matching_pairs(before, einsum, joint, incumbents, more)
     accounts, zones, last = len(joint.before), joint.zones, joint.open_zones
@@ -283,3 +286,30 @@ def joined_rows(before, einsum, joint, incumbents, more):  # type: ignore[no-unt
             pairs[count, 0], pairs[count, 1] = i, j
             count += 1
     return pairs[:count], kept_reserved[:count], kept_beside[:count], kept_persistent[:count], kept_inside[:count]
+
+
+@compiled()
+def prune_within(order, starts, criteria, slack, keep):
+    """Mark rows, from the best of each group on, unless one that is marked is no worse by more than the factor `slack`.
+
+    Of rows that agree to within that factor at most one is marked, so there are no more than cells in a grid of such steps.
+    """
+    front = np.empty(len(order), np.int64)
+    for g in range(len(starts) - 1):
+        size = 0
+        for position in range(starts[g], starts[g + 1]):
+            row = order[position]
+            covered = False
+            for f in range(size):
+                covered = True
+                for c in range(criteria.shape[1]):
+                    if criteria[front[f], c] > criteria[row, c] * slack:
+                        covered = False
+                        break
+                if covered:
+                    front[f], front[f // 2] = front[f // 2], front[f]  # it will likely cover others, too
+                    break
+            if not covered:
+                front[size] = row
+                size += 1
+                keep[row] = True

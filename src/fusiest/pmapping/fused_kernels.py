@@ -1,5 +1,7 @@
 """The compiled kernel of the fused part: what holders above the seed add to its rows."""
 
+# mypy: allow-untyped-defs
+
 from __future__ import annotations
 
 import numpy as np
@@ -8,7 +10,7 @@ from fusiest.compiled import compiled
 
 
 @compiled()
-def assemble(rows, tiles, base, space, amounts, shapes, holders, prices, reserved, room, fixed, scale, out):  # type: ignore[no-untyped-def]
+def assemble(rows, tiles, base, space, amounts, shapes, holders, prices, reserved, room, fixed, scale, out):
     """Rows of one structure of the fused part: costs and space of the holders above the seed, added to the seed's rows.
 
     rows: of the seed; tiles: the number of the tiles of each. base: per row of the seed and criterion (energy, busy times,

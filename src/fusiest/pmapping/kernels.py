@@ -4,6 +4,9 @@ Everything is arrays; a row is a vector of criteria, smaller is better. Ties wit
 taken in another order do not keep equal rows apart.
 """
 
+# mypy: allow-untyped-defs
+# ruff: noqa: SIM110  (a compiled loop is no generator)
+
 from __future__ import annotations
 
 import numpy as np
@@ -15,7 +18,7 @@ SMALL_GROUP = 8
 
 
 @compiled()
-def _dominates(criteria, a, b):  # type: ignore[no-untyped-def]
+def _dominates(criteria, a, b):
     """Whether row a is at least as good as row b in every criterion."""
     for c in range(criteria.shape[1]):
         x, y = criteria[a, c], criteria[b, c]
@@ -25,7 +28,7 @@ def _dominates(criteria, a, b):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def pareto(groups, count, criteria):  # type: ignore[no-untyped-def]
+def pareto(groups, count, criteria):
     """Rows that no other row of their group dominates, ordered by group. Groups are numbered from 0 to `count` - 1."""
     starts = np.zeros(count + 1, np.int64)
     for group in groups:
@@ -59,7 +62,7 @@ def pareto(groups, count, criteria):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _sort(rows, criteria, spare):  # type: ignore[no-untyped-def]
+def _sort(rows, criteria, spare):
     """Rows by their first criterion, equal ones as they were: merged from runs of growing length. In place.
 
     Numba's own sorts take longer to compile than all else here."""
@@ -82,7 +85,7 @@ def _sort(rows, criteria, spare):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _varying(criteria):  # type: ignore[no-untyped-def]
+def _varying(criteria):
     """Columns in which not all rows are the same."""
     columns = np.empty(criteria.shape[1], np.int64)
     count = 0
@@ -96,7 +99,7 @@ def _varying(criteria):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _front(criteria, count, front):  # type: ignore[no-untyped-def]
+def _front(criteria, count, front):
     """Put into `front` those of the first rows that none dominates; returns how many."""
     size = 0
     for row in range(count):
@@ -120,7 +123,7 @@ def _front(criteria, count, front):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def grow(shapes, stride, radix, before_start, before, start, rows, criteria):  # type: ignore[no-untyped-def]
+def grow(shapes, stride, radix, before_start, before, start, rows, criteria):
     """Put a temporal loop over one variable above the current point, or none.
 
     Shapes are numbered in mixed radix; this variable's digit is (shape // stride) % radix. `before` lists, for each
@@ -170,7 +173,7 @@ def grow(shapes, stride, radix, before_start, before, start, rows, criteria):  #
 
 
 @compiled()
-def least_above(values, stride, before_start, before):  # type: ignore[no-untyped-def]
+def least_above(values, stride, before_start, before):
     """Per column and shape, the least value of any shape that a loop over one variable can grow it to. In place."""
     columns, shapes = values.shape
     radix = len(before_start) - 1
@@ -184,7 +187,7 @@ def least_above(values, stride, before_start, before):  # type: ignore[no-untype
 
 
 @compiled()
-def place(shape, space, rows, criteria, amounts, weights, limits):  # type: ignore[no-untyped-def]
+def place(shape, space, rows, criteria, amounts, weights, limits):
     """Add a holder's cost: amounts times weights (per amount and criterion). Drop rows over a limit.
 
     Amounts are those at a row's shape, but for the last one, the footprint, which is that at the shape of its space.
@@ -210,7 +213,7 @@ def place(shape, space, rows, criteria, amounts, weights, limits):  # type: igno
 
 
 @compiled()
-def pair(steps, rows, shapes):  # type: ignore[no-untyped-def]
+def pair(steps, rows, shapes):
     """Pairs of a shape below a fanout and a choice of Spatial loops, ordered by the shape above, then by choice.
 
     The shape above is the sum of steps[rows[choice, v], below] over variables; -1: it does not divide the bounds. Returns
@@ -255,7 +258,7 @@ def pair(steps, rows, shapes):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def cross(out_start, below, choices, start, inputs, matrix, togo, scale, known):  # type: ignore[no-untyped-def]
+def cross(out_start, below, choices, start, inputs, matrix, togo, scale, known):
     """Put Spatial loops above the current point, and keep for each shape above them what nothing dominates.
 
     Shape o above comes from the pairs out_start[o] … out_start[o + 1] of a shape below (the rows from start[i] to
@@ -314,7 +317,7 @@ def cross(out_start, below, choices, start, inputs, matrix, togo, scale, known):
 
 
 @compiled()
-def _twice(out, origin, choice):  # type: ignore[no-untyped-def]
+def _twice(out, origin, choice):
     """The same arrays with room for twice as many rows."""
     count, columns = out.shape
     larger = np.empty((2 * count, columns))
@@ -327,7 +330,7 @@ def _twice(out, origin, choice):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _beaten(criteria, togo, scale, known):  # type: ignore[no-untyped-def]
+def _beaten(criteria, togo, scale, known):
     """Whether a known pmapping is no worse than the least that a row can come to."""
     last = len(togo)
     latency = criteria[last]
@@ -335,14 +338,14 @@ def _beaten(criteria, togo, scale, known):  # type: ignore[no-untyped-def]
         latency = max(latency, criteria[c] + togo[c])
     energy = (criteria[0] + togo[0] + scale[0] * latency) * scale[1]
     latency *= scale[1]
-    for k in range(len(known)):  # noqa: SIM110  (compiled)
+    for k in range(len(known)):
         if energy >= known[k, 0] and latency >= known[k, 1]:
             return True
     return False
 
 
 @compiled()
-def _swap(out, origin, choice, a, b):  # type: ignore[no-untyped-def]
+def _swap(out, origin, choice, a, b):
     for c in range(out.shape[1]):
         out[a, c], out[b, c] = out[b, c], out[a, c]
     origin[a], origin[b] = origin[b], origin[a]
