@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, get_args
 
 from fusiest.errors import FusiestError, SpecError, shown
 from fusiest.frozen import FrozenDict
@@ -30,8 +30,6 @@ from fusiest.spec import (
     saved_objective,
     text_of,
 )
-
-R = TypeVar("R")
 
 
 def load_result(path: str | Path) -> Result:
@@ -74,17 +72,15 @@ def load_best(path: str | Path, by: str | None = None) -> Chosen:
 
 def _result(file: str, document: dict[str, Any], chosen: list[Any]) -> Result:
     spec = _spec(file, document)
+    return _with(file, document, spec, [_mapping(file, spec, m) for m in chosen], _provenance(document))
+
+
+def _with(file: str, document: dict[str, Any], spec: Spec, mappings: list[Mapping], provenance: Provenance) -> Result:
+    """What a document says of these mappings."""
     return Result(
-        spec,
-        saved_objective(file, document),
-        [_mapping(file, spec, m) for m in chosen],
-        document.get("optimal") is True,
-        number_of(file, document, "gap"),
-        _stats(file, document.get("stats")),
-        _stopped(document.get("stopped")),
-        _options(file, document),
-        _provenance(document),
-    )
+        spec, saved_objective(file, document), mappings, document.get("optimal") is True, number_of(file, document, "gap"),
+        _stats(file, document.get("stats")), _stopped(document.get("stopped")), _options(file, document), provenance,
+    )  # fmt: skip
 
 
 def _evaluation(file: str, document: dict[str, Any]) -> Result:
@@ -116,12 +112,7 @@ def mappings_on(spec: Spec, document: dict[str, Any]) -> Iterator[tuple[Mapping,
 
 def result_on(spec: Spec, document: dict[str, Any], provenance: Provenance) -> Result:
     """A result whose mappings are optimal on this spec, too, as a result of its own."""
-    mappings = [mapping for mapping, _ in mappings_on(spec, document)]
-    name = "result"
-    return Result(
-        spec, saved_objective(name, document), mappings, document.get("optimal") is True, number_of(name, document, "gap"),
-        _stats(name, document.get("stats")), _stopped(document.get("stopped")), _options(name, document), provenance,
-    )  # fmt: skip
+    return _with("result", document, spec, [mapping for mapping, _ in mappings_on(spec, document)], provenance)
 
 
 def _spec(file: str, document: dict[str, Any]) -> Spec:
@@ -219,9 +210,9 @@ def _stats(file: str, saved: object) -> Stats:
     return stats
 
 
-def _row(file: str, name: str, kind: type[R], row: object) -> R:
+def _row(file: str, name: str, kind: type[Any], row: object) -> Any:
     """One line of a table in the statistics."""
     if not isinstance(row, dict):
         raise FusiestError(f"{file}: '{name}' must be a list of tables")
-    values = {f.name: number_of(file, row, f.name) for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    values = {f.name: number_of(file, row, f.name) for f in dataclasses.fields(kind)}
     return kind(**{n: int(v) if kind is FunnelStep else v for n, v in values.items()})
