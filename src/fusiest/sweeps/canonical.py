@@ -39,6 +39,8 @@ from fusiest.spec import architecture as arch
 
 ANSWER = 1
 """The version of the answer: to be raised when the same spec and options may give another result."""
+FEWEST_SIZES = 6
+"""Of one memory, still to come: with fewer, what is best for smaller sizes takes longer to keep than it saves."""
 CHANGING = ("objective", "usage", "orders", "max_fused_loops", "max_fused_loops_per_variable", "imperfect", "exchange")
 """Options that change the answer. A time limit does, too, but only that of a run which it ended: see the store."""
 
@@ -58,13 +60,14 @@ class RunForm:
         return self.family == other.family and all(a >= b for a, b in zip(self.figures, other.figures, strict=True))
 
     def size_to_watch(self, others: Iterable[RunForm]) -> str:
-        """The memory by whose smaller sizes alone others differ from this one, most of them; empty if there is none."""
+        """The memory by whose smaller sizes alone others differ from this one, most of them; empty if they are too few for it to pay."""
         memories: Counter[str] = Counter()
         for other in others:
             changed = {room for a, b, room in zip(self.figures, other.figures, self.rooms, strict=False) if a != b}
             if len(changed) == 1 and self.nowhere_worse(other):
                 memories.update(changed - {""})
-        return memories.most_common(1)[0][0] if memories else ""
+        memory, count = memories.most_common(1)[0] if memories else ("", 0)
+        return memory if count >= FEWEST_SIZES else ""
 
     def has_room(self, least: RunForm) -> bool:
         """Whether its memories are at least as large."""
