@@ -63,6 +63,11 @@ def sweep_data(sweep: Sweep, title: str) -> dict[str, Any]:
         "facts": [
             ["Designs", f"{len(ranked):,} with a mapping of every workload"],
             ["Asked for", want.words],
+            *(
+                [["Not shown", f"{sweep.counts.pruned:,} pruned runs: the best needs none of them, curves may"]]
+                if sweep.counts.pruned
+                else []
+            ),
             *([["Windows", words]] if (words := sweep.without_windows()) else []),
         ],
         "best": [_row(figures, names) for figures in best[:MOST_ROWS]],
