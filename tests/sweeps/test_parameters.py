@@ -121,6 +121,20 @@ def test_nothing_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     assert "nothing is left: of 2 designs, 'GlobalBufferSize > 1e6' rules out 2" in err
 
 
+def test_a_plan_says_what_is_wrong_with_designs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sweep(tmp_path, "GlobalBuffer.size: [1 KiB, 1 KIB]")
+    status, out, err = run(capsys, "sweep", "sweep.yaml", "--dry-run")
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[:2] == ["2 designs", "2 runs: 0 known, 1 failed, 1 different ones to do"]
+    assert lines[2].startswith("1 run, bad design: ")
+    assert "did you mean" in lines[2]
+    assert lines[3].startswith("in 1 family, inside of which")
+
+
 def test_areas_are_known_before_a_search(tmp_path: Path) -> None:
     found = make_sweep(
         {"arch": "tpu_v4i", "workloads": ["matmuls"], "parameters": {"LocalBuffer.area": [1e-6, 51e-6]},

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -208,20 +209,31 @@ def _say_plan(sweep: Sweep) -> None:
     if sweep.file.sample.kind == "optuna":
         echo(f"{len(sweep):,} designs, which Optuna chooses by what those before cost")
         return
-    designs = 0
+    designs, failed = 0, Counter[str]()
     for answer in driver.planned():
         designs += answer is None
+        if answer is not None and answer.how == "failed":
+            failed[f"{answer.row.status}: {answer.row.reason}"] += 1
     counts = driver.counts
     if not counts.total:
         raise driver.designs.nothing_left(driver.out)
-    echo(f"{designs:,} designs ({driver.out.words()})" if sweep.file.where else f"{designs:,} designs")
+    echo(_many(designs, "design") + (f" ({driver.out.words()})" if sweep.file.where else ""))
     to_do = len(driver.plan.forms)
-    echo(f"{counts.total:,} runs: {counts.known:,} known, {counts.failed:,} failed, {to_do:,} different ones to do")
+    echo(
+        f"{_many(counts.total, 'run')}: {counts.known:,} known, {counts.failed:,} failed, {to_do:,} different ones to do"
+    )
+    for why, count in failed.most_common(3):
+        echo(f"{_many(count, 'run')}, {why}")
     families = {form.family for form in driver.plan.forms.values()}
     if to_do:
-        echo(f"in {len(families):,} families, inside each of which the proof of one run may cover others")
+        words = "1 family, inside" if len(families) == 1 else f"{len(families):,} families, inside each"
+        echo(f"in {words} of which the proof of one run may cover others")
     if to_do and driver.prospects is not None:
         echo(f"bounds leave {driver.left_by_bounds():,} of them, by what is known before a search")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("s" if count != 1 else "")
 
 
 def _most_reports(text: str) -> int | None:

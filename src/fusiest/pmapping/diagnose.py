@@ -107,14 +107,15 @@ class _Diagnosis:
     def _least_need(self, index: int) -> str | None:
         """How much a memory must hold at least if it alone were larger, and how much more that is; None if that does not help.
 
-        By bisection, for some seconds: then it is a bound.
+        By bisection, for some seconds of processor time, so that other work on the machine does not change what is said: then it is
+        a bound.
         """
         size = low = self.path.components[index].size
         high = self._everything()
         if not self._any({index: high}):
             return None
-        end = time.monotonic() + _SECONDS
-        while high - low > 1 and time.monotonic() < end:
+        end = time.process_time() + _SECONDS
+        while high - low > 1 and time.process_time() < end:
             start = max(low, 1.0)
             middle = math.floor(math.sqrt(start * high) if high > 4 * start else (low + high) / 2)
             if not low < middle < high:  # no number of 64 bits lies between

@@ -196,9 +196,8 @@ def _sensitivity(ranked: Sequence[DesignFigures], names: Sequence[str], want: Wa
         least = [min(_score(d, want) for d in ranked if d.design.values[name] == v) for v in _values(ranked, name)]
         ratios.append(max(least) / min(least) if min(least) > 0 else None)
     series = [Series(name="worst value over best value, others at their best", color="found", values=ratios)]
-    ends = [f"{ratio:.3g}" if ratio is not None else "" for ratio in ratios]
     return Bars(
-        title=f"What {by} depends on", axis="ratio", unit="", categories=list(names), series=series, ends=ends, level=1.0,
+        title=f"What {by} depends on", axis="ratio", unit="", categories=list(names), series=series, level=1.0,
         level_name="no effect",
     )  # fmt: skip
 
