@@ -23,6 +23,8 @@ class Case:
     """What AccelForge 1.0.467 is reported to take, on two cores."""
     cold: bool = False
     """With an empty cache of compiled code, as on first use."""
+    imperfect: bool = False
+    """Also tiles that do not divide."""
 
     @property
     def command(self) -> str:
@@ -31,7 +33,8 @@ class Case:
         files = " ".join(f"bench/{Path(file).name}" if file.endswith(".yaml") else file for file in self.files)
         if self.einsums:
             return f"fusiest.pmappings of {', '.join(self.einsums)}: {files}{defines}"
-        return f"fusiest map {files}{defines} --objective {self.objective} --orders {self.orders}"
+        imperfect = " --imperfect" * self.imperfect
+        return f"fusiest map {files}{defines} --objective {self.objective} --orders {self.orders}{imperfect}"
 
 
 _CONV = str(HERE / "conv.yaml")
@@ -170,6 +173,22 @@ CASES = (
         files=("tpu_v4i", str(HERE / "gpt3_layers.yaml")),
         defines={"N_LAYERS": 32, **_GPT3_LARGE},
         objective="edp",
+    ),
+    Case(
+        name="imperfect-matmul",
+        about="1 matmul, 1000 x 1000 x 1000, with tiles that do not divide, energy-delay product",
+        files=("tpu_v4i", "matmuls"),
+        defines={"N_EINSUMS": 1, "M": 1000, "KN": 1000},
+        objective="edp",
+        imperfect=True,
+    ),
+    Case(
+        name="imperfect-conv-tpu",
+        about="a ResNet-18 convolution, 64 x 64 channels, 56 x 56, 3 x 3, with tiles that do not divide, energy-delay product",
+        files=("tpu_v4i", _CONV),
+        defines=_RESNET,
+        objective="edp",
+        imperfect=True,
     ),
     Case(
         name="cold-start",

@@ -47,7 +47,7 @@ def explore(case: Case, spec: fusiest.Spec) -> dict[str, object]:
 def map_workload(case: Case, spec: fusiest.Spec) -> dict[str, object]:
     import fusiest
 
-    result = fusiest.map(spec, case.objective, orders=case.orders)
+    result = fusiest.map(spec, case.objective, orders=case.orders, imperfect=case.imperfect)
     return {
         "pmappings": result.stats.pmappings,
         "explored": result.stats.explored,

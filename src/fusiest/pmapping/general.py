@@ -33,8 +33,8 @@ from fusiest.pmapping.table import (
 )
 
 MOST_CANDIDATES = 2_000_000_000
-_LOOK = 300
-"""Rows that go on in a quick look."""
+_LOOK = 40
+"""Batches of a quick look."""
 
 
 @dataclass

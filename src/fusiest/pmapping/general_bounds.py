@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -76,3 +77,22 @@ class CostBound:
         criteria = np.stack([(products * weights) @ others.T for weights in rest.T], axis=2)
         energy, latency = self.finish(np.maximum(criteria, 0.0).reshape(-1, rest.shape[1]))
         return self.goal.cutoff.keeps(energy, latency).reshape(len(products), len(others))
+
+    def lower(self, products: Floats) -> Floats:
+        """Of a box of chains, the least factors; then, of terms that are subtracted, what is left to subtract from these."""
+        least: Floats = products.min(axis=0)
+        subtracted = []
+        for term, parts in self.skipped.items():
+            left = (products[:, parts] - products[:, [term]]).min(axis=0)
+            subtracted.append((least[parts] - left).max())
+        return np.concatenate([least, subtracted])
+
+    @cached_property
+    def _box_weights(self) -> Floats:
+        """As `lower`: weights that add, and for terms that are subtracted those that do not."""
+        skipped = np.minimum(self.weights[np.array(list(self.skipped), np.int64)], 0.0)
+        return np.concatenate([np.maximum(self.weights, 0.0), skipped])
+
+    def of_boxes(self, products: Floats) -> tuple[Floats, Floats]:
+        """Energy and latency, at least, by products of what is lowest in a box of each variable."""
+        return self.finish(np.maximum(products @ self._box_weights, 0.0))

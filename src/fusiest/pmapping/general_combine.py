@@ -16,6 +16,7 @@ import numpy as np
 
 from fusiest.interrupt import check
 from fusiest.pmapping.general_bounds import CostBound
+from fusiest.pmapping.general_branch import BoxTree, Branching, root_nodes
 from fusiest.pmapping.general_limits import Limit
 from fusiest.pmapping.general_singles import SingleChains
 from fusiest.pmapping.general_terms import Terms
@@ -27,6 +28,8 @@ _CHUNK = 1 << 18
 _SMALL = 1 << 16
 _ROUNDING = 1e-12
 _FEW = 1000
+_LITTLE = 256
+"""Chains that need less than this part of a memory, the others being as small as can be, need little: how little makes no difference."""
 _BLOCK = 64
 """Chains that are looked at together."""
 
@@ -54,6 +57,15 @@ class Partial:
 
     def take(self, which: Ints) -> Partial:
         return Partial(self.choice[which], self.products[which], self.limited[which])
+
+    @staticmethod
+    def whole(parts: Sequence[Partial]) -> Partial:
+        """All rows of these."""
+        return Partial(
+            np.concatenate([p.choice for p in parts]),
+            np.concatenate([p.products for p in parts]),
+            np.concatenate([p.limited for p in parts]),
+        )
 
     def times(self, single: Partial, rows: Ints, chains: Ints) -> Partial:
         """Some rows, each with a chain of one more variable."""
@@ -122,8 +134,8 @@ class Combiner:
         columns = {key[i]: self.singles[v].values(key[i])[self.chosen[v]] for key in self.terms.weights}
         return np.column_stack([columns[key[i]] for key in self.terms.weights])
 
-    def run(self, beam: int | None = None) -> Partial:
-        """All combinations that nothing dominates. `beam`: a quick look, in which only so many of the most promising go on."""
+    def run(self) -> Partial:
+        """All combinations that nothing dominates."""
         few = math.prod(len(chosen) for chosen in self.chosen.values()) * len(self.numbers) <= _SMALL
         if few or not self._hopeful():
             return self._at_once() if few else self._start().take(np.empty(0, np.int64))
@@ -132,13 +144,49 @@ class Combiner:
         state: Partial | None = None
         for i, v in enumerate(self.order):
             state = singles[v] if state is None else self._joined(state, singles[v], self.order[: i + 1])
-            if beam is not None and self.bound is not None and len(state) > beam:
-                energy, latency = self.bound.costs(state.products, self._rest(self.order[i + 1 :]).bounded)
-                state = state.take(np.argsort(energy * latency, kind="stable")[:beam])
             if not len(state):
                 break
         assert state is not None
         return state if len(state.choice) else state.take(np.empty(0, np.int64))
+
+    def branch(self, batches: float = math.inf, first: bool = False) -> Partial:
+        """All combinations that beat what is known and each other; or after so many batches, or the `first` one, those found so far."""
+        assert self.bound is not None
+        variables = self.terms.variables
+        if not self._hopeful():
+            return self._start().take(np.empty(0, np.int64))
+        singles = [self._possible_chains(v) for v in variables]
+        if not all(len(single) for single in singles):
+            return self._start().take(np.empty(0, np.int64))
+        rows: list[Partial] = [self._start().take(np.empty(0, np.int64))]
+
+        def found(chains: Sequence[Ints]) -> bool:
+            state = singles[0].take(chains[0])
+            for single, chosen in zip(singles[1:], chains[1:], strict=True):
+                state = state.times(single, np.arange(len(chosen)), chosen)
+            rows.append(self._pruned(state, variables))
+            return not (first and len(rows[-1]))
+
+        trees = [self._tree(v, single) for v, single in zip(variables, singles, strict=True)]
+        branching = Branching(trees, self.bound, self.capped, self.caps, lambda n: self._within(n, ()), found)
+        branching.run(root_nodes(trees, lambda n, done: self._within(n, variables[done:])), batches)
+        return self._best(Partial.whole(rows), variables)
+
+    def _possible_chains(self, v: str) -> Partial:
+        self.count(len(self.singles[v].chains))
+        whole, others = self._whole(v), self._remaining([v])
+        return whole.take(self._possible(whole.products, whole.limited, self._rest(others), others))
+
+    def _tree(self, v: str, single: Partial) -> BoxTree:
+        """A variable's chains, those that use dimensions alike in a box each."""
+        assert self.bound is not None
+        rest = self._rest(self._remaining([v]))
+        space = np.maximum(single.products @ rest.capped, self.caps / _LITTLE)
+        features = np.column_stack([space, single.products @ rest.bounded])
+        tree = BoxTree(single.products, np.log(np.maximum(features, 1e-300)), single.limited, self.bound.lower)
+        for box in self._alike(single):
+            tree.add(box)
+        return tree
 
     def _hopeful(self) -> bool:
         """Whether any combination can beat what is known."""
@@ -185,21 +233,19 @@ class Combiner:
                 pruned.append(self._pruned(state.times(single, i, j), joined))
         if len(pruned) <= 2:
             return pruned[-1]
-        whole = Partial(
-            np.concatenate([p.choice for p in pruned]),
-            np.concatenate([p.products for p in pruned]),
-            np.concatenate([p.limited for p in pruned]),
-        )
-        return self._best(whole, joined)
+        return self._best(Partial.whole(pruned), joined)
 
     def _pieces(self, state: Partial, rest: Rest) -> list[Ints]:
         """Rows cut into pieces of similar ones that use dimensions alike."""
         features = np.column_stack([state.products @ rest.capped, state.products @ rest.bounded])
         logs = np.log(np.maximum(features, 1e-300))
+        return [piece for rows in self._alike(state) for piece in similar(logs, rows, _BLOCK)]
+
+    def _alike(self, state: Partial) -> list[Ints]:
+        """Rows that use dimensions alike, where that counts."""
         alike = group_numbers(np.column_stack([np.zeros(len(state), np.int64), *self._keys(state)]))
         order = np.argsort(alike, kind="stable")
-        same = np.split(order, np.flatnonzero(np.diff(alike[order])) + 1) if len(order) else []
-        return [piece for rows in same for piece in similar(logs, rows, _BLOCK)]
+        return np.split(order, np.flatnonzero(np.diff(alike[order])) + 1) if len(order) else []
 
     def _promising(self, blocks: list[Ints], single: Partial, others: Rest) -> list[Ints]:
         """If something has to be beaten, the most promising chains first."""

@@ -57,8 +57,8 @@ class GeneralNests:
         self.trial = False
         """Whether what is found is not to be beaten by others."""
 
-    def pieces(self, beam: int | None = None) -> Iterator[tuple[Compatibility, Rows, Origin]]:
-        combined = self._combined(beam)
+    def pieces(self, batches: float = math.inf) -> Iterator[tuple[Compatibility, Rows, Origin]]:
+        combined = self._combined(batches)
         if combined is not None:
             yield from self._finished(*combined)
 
@@ -67,8 +67,8 @@ class GeneralNests:
         self.trial = True
         return self._goal() is not None and self._combined() is None
 
-    def _combined(self, beam: int | None = None) -> tuple[Terms, dict[str, Chains], Partial] | None:
-        """All tiles that fit and matter, and what they are made of; None if there are none. `beam`: only some of them."""
+    def _combined(self, batches: float = math.inf) -> tuple[Terms, dict[str, Chains], Partial] | None:
+        """All tiles that fit and matter, and what they are made of; None if there are none. `batches`: of a quick look."""
         singles = {v: self._chains(v) for v in self.variables}
         chains = {v: single.chains for v, single in singles.items()}
         if any(not len(v_chains) for v_chains in chains.values()):
@@ -77,7 +77,11 @@ class GeneralNests:
         self._charge(terms)
         self._reserve(terms)
         limited = limits(self.skeleton, chains, self.search.usages)
-        state = self._combiner(terms, singles, limited).run(beam)
+        combiner = self._combiner(terms, singles, limited)
+        if combiner.bound is not None and (self.trial or combiner.bound.goal.grows):
+            state = combiner.branch(batches, self.trial)
+        else:
+            state = combiner.run()
         return (terms, chains, state) if len(state) else None
 
     def _charge(self, terms: Terms) -> None:
