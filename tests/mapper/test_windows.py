@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -279,3 +280,15 @@ def test_windows_are_not_for_everything() -> None:
         fusiest.map(spec, windows="all", usage="Buf")
     with pytest.raises(SpecError, match="windows 'al' is not known; did you mean 'all'"):
         fusiest.map(spec, windows="al")
+
+
+@pytest.mark.parametrize(("name", "mapped"), [("no_window_fits.yaml", True), ("nothing_agrees.yaml", False)])
+def test_where_no_windows_are_found(name: str, mapped: bool) -> None:
+    """By default it is as without windows: the same mapping, or none."""
+    spec = fusiest.load(Path(__file__).parent / "found_cases" / name)
+    if mapped:
+        plain, best = (fusiest.map(spec, "edp", jobs=1, windows=w).best("edp") for w in ("none", "all"))
+        assert best.edp == plain.edp
+    else:
+        with pytest.raises(NoMapping):
+            fusiest.map(spec, "edp", jobs=1)

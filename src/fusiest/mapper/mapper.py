@@ -203,7 +203,7 @@ def _run_with_windows(
         problem = grouped(part, part_options, explorer.named(tables))
         search = Search(problem, part_options, False, lambda step: None, Stats(), deadline)
         search.run()
-        return problem, [candidate.costs for candidate in search.best()]
+        return problem, [candidate.costs for candidate in search.best()] if search.candidates else []
 
     with interrupt.limited(None if limit is None else begin + limit):
         result = with_windows(result, WindowSearches(exact, quick, relaxed), say, begin)

@@ -376,7 +376,7 @@ class Search:
 def best_rows(objective: Objective, energy: Floats, latency: Floats) -> Ints:
     """Of all that have the best score, those first that cost less otherwise."""
     score = objective.score(energy, latency)
-    close = np.flatnonzero(score <= score.min() * (1 + CLOSE))
+    close = np.flatnonzero(score <= score.min(initial=np.inf) * (1 + CLOSE))
     best: Ints = close[np.lexsort((score[close], objective.tie_break(energy, latency)[close]))]
     return best
 

@@ -139,7 +139,7 @@ def window_bounds(spec: Spec, options: Options, relaxed: Relaxation) -> WindowBo
     if not can_be_bounded(spec):
         return None
     problem, least = relaxed(spec, replace(options, windows="none"))
-    return WindowBounds(spec, options, least, potential(problem).bounds(problem))
+    return WindowBounds(spec, options, least, potential(problem).bounds(problem)) if least else None
 
 
 def least_with_windows(spec: Spec, options: Options) -> list[KnownCosts]:
