@@ -8,6 +8,7 @@ import pytest
 
 import fusiest
 from fusiest.spec.loading import load_texts
+from fusiest.spec.part import part_of
 from fusiest.spec.spec import Spec
 
 HEAD = """
@@ -87,3 +88,13 @@ def test_what_makes_no_sense(lines: list[str], message: str) -> None:
 def test_the_size_of_the_rank_is_the_sum_of_the_parts() -> None:
     with pytest.raises(fusiest.SpecError, match="its producers write 6 of the 8 indices of rank C"):
         spec_of(FIRST, SECOND, sizes=", C: 8").info  # noqa: B018
+
+
+def test_a_part_of_a_workload_knows_names_of_the_rest() -> None:
+    """What an architecture says of a tensor or variable that only A has is said of nothing in B."""
+    lines = ('{name: A, einsum: "T[m, C: c1] = X[m, d]"}', '{name: B, einsum: "Y[M: n, C: c1] = T[M: n, C: c1]"}')
+    part = part_of(part_of(spec_of(*lines, '"Z[M: n, C: c1] = Y[M: n, C: c1]"'), ["B", "Z"]), ["B"])
+    names = part.info.einsums["B"].names
+    empty = {name: names[name].members for name in ("X", "Z", "m", "d", "D")}  # type: ignore[attr-defined]
+    assert empty == dict.fromkeys(("X", "Z", "m", "d", "D"), frozenset())
+    assert names["m"].kind == "variable"  # type: ignore[attr-defined]

@@ -1,12 +1,13 @@
 """A part of a workload as a workload of its own, with all that its Einsums knew of the whole written out.
 
 What an Einsum calls its input or weight may depend on the others: in the part, names stand for the tensors that they stood
-for. Tensors that the part shares with others are its inputs and results.
+for. Tensors that the part shares with others are its inputs and results; those that it does not have are empty sets, as they are
+in Einsums of the whole that do not use them; and so are ranks and variables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from fusiest.spec.workload import Einsum, Rename, TensorAccess
 if TYPE_CHECKING:
     from fusiest.spec.spec import Spec
 
+_NO_VARIABLES = "Nothing.rank_variables"
+
 
 def part_of(spec: Spec, einsums: Collection[str]) -> Spec:
     """Only these Einsums."""
@@ -26,6 +29,12 @@ def part_of(spec: Spec, einsums: Collection[str]) -> Spec:
     chosen = tuple(
         explicit_einsum(spec, e, spec.info.einsums[e.name].bounds, {}) for e in workload.einsums if e.name in einsums
     )
+    absent = tuple(
+        Rename(name=name, source=source)
+        for name, source in _named(workload.einsums).items()
+        if name not in _named(chosen)
+    )
+    chosen = tuple(replace(e, renames=(*e.renames, *absent)) for e in chosen)
     whole = replace(
         workload,
         einsums=chosen,
@@ -35,6 +44,14 @@ def part_of(spec: Spec, einsums: Collection[str]) -> Spec:
         persistent_tensors="Nothing",
     )
     return replace(spec, workload=whole, mapping=None, renames=())
+
+
+def _named(einsums: Sequence[Einsum]) -> dict[str, str]:
+    """What Einsums give a name to, each with an empty set of its kind."""
+    accesses = [access for einsum in einsums for access in einsum.tensor_accesses]
+    indices = [item for access in accesses for item in access.projection.items()]
+    counted = {str(name) for rank, index in indices for name in (rank, *index.variables)}
+    return dict.fromkeys(counted, _NO_VARIABLES) | {str(access.name): "Nothing" for access in accesses}
 
 
 def explicit_einsum(
@@ -54,19 +71,18 @@ def explicit_einsum(
     )
     names = rename_tables(spec.require_workload(), spec.renames)[str(einsum.name)]
     shape = tuple(Constraint(f"0 <= {v} < {bound}") for v, bound in bounds.items())
-    written = (_written(str(rename.name), info.names.local[rename.name]) for rename in names)
+    written = tuple(_written(str(rename.name), info.names.local[rename.name]) for rename in names)
     return replace(
         einsum,
         tensor_accesses=accesses,
         iteration_space_shape=shape,
         rank_sizes=FrozenDict(),
-        renames=tuple(rename for rename in written if rename is not None),
+        renames=written,
     )
 
 
-def _written(name: str, members: object) -> Rename | None:
+def _written(name: str, members: object) -> Rename:
     """A name for what it stands for in the whole."""
     assert isinstance(members, NameSet)
-    if not members.members and members.kind == "variable":
-        return None
-    return Rename(name=name, source=" | ".join(sorted(members.members)) or "Nothing")
+    nothing = _NO_VARIABLES if members.kind == "variable" else "Nothing"
+    return Rename(name=name, source=" | ".join(sorted(members.members)) or nothing)
