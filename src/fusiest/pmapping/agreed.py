@@ -6,10 +6,11 @@ loop above what it exchanges that others cannot have there.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
-from fusiest.pmapping.placement import placements
-from fusiest.spec import Affine, Spec, bind, computes
+from fusiest.pmapping.placement import fact_of_placements, first_alike, placements
+from fusiest.spec import Affine, Path, Spec, bind, computes
 
 
 def agreed_loops(spec: Spec, einsum: str, finished: bool = True) -> dict[str, frozenset[str]]:
@@ -73,11 +74,21 @@ def _is_above_others(spec: Spec, einsum: str, tensor: str) -> bool:
     further in, or of its own memory if constraints fix their places."""
     for compute in computes(spec.require_arch()):
         path = bind(spec, einsum, compute)
-        for placement in placements(spec, path) if path.compute.enabled else ():
-            innermost = max(placement.holders(t, path)[0] for t in path.einsum.accesses if t in spec.info.shared)
-            for memory in placement.holders(tensor, path)[1:]:
-                sets = placement.sets[memory]
-                fixed = sets is not None and bool(sets.tensor_order_options or sets.tile_shape)
-                if memory < innermost or (fixed and memory == innermost):
-                    return True
+        first = first_alike(spec, path)
+        old = dict(zip(path.einsum.accesses, first.einsum.accesses, strict=True))
+        shared = frozenset(old[t] for t in path.einsum.accesses if t in spec.info.shared)
+        stands = functools.partial(_stands_above, spec, first, old[tensor], shared)
+        if path.compute.enabled and fact_of_placements(spec, first, ("above", old[tensor], shared), stands):
+            return True
+    return False
+
+
+def _stands_above(spec: Spec, path: Path, tensor: str, shared: frozenset[str]) -> bool:
+    for placement in placements(spec, path):
+        innermost = max(placement.holders(t, path)[0] for t in shared)
+        for memory in placement.holders(tensor, path)[1:]:
+            sets = placement.sets[memory]
+            fixed = sets is not None and bool(sets.tensor_order_options or sets.tile_shape)
+            if memory < innermost or (fixed and memory == innermost):
+                return True
     return False

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.agreed import agreed_loops, common_loops
-from fusiest.pmapping.placement import Placement, placements
+from fusiest.pmapping.placement import Placement, fact_of_placements, first_alike, placements
 from fusiest.pmapping.table import Backing, Branch, FusedLoop, Holding, Origin, Table, make_compatibility
-from fusiest.spec import BoundComponent, Spec, bind, computes
+from fusiest.spec import BoundComponent, EinsumInfo, Path, Spec, bind, computes
 
 
 def names_of(spec: Spec, einsum: str) -> list[str]:
@@ -25,8 +25,7 @@ def names_of(spec: Spec, einsum: str) -> list[str]:
 def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
     """Equal for Einsums whose pmappings are the same up to names: structure, sharing, bits and evaluated constraints."""
     info = spec.info.einsums[einsum]
-    number = {name: f"\0{i}" for i, name in enumerate(info.accesses)}
-    number.update({name: f"\1{i}" for i, name in enumerate(info.bounds)})
+    number = _numbers(info)
     accesses = [
         (a.output, frozenset(tuple(affine.coefficients.items()) for affine in a.ranks.values()), len(a.ranks))
         for a in info.accesses.values()
@@ -51,9 +50,23 @@ def constraints_key(spec: Spec, einsum: str, number: Mapping[str, str]) -> objec
     for compute in computes(spec.require_arch()):
         path = bind(spec, einsum, compute)
         paths.append(path.components)
-        # A set: the order in which placements are listed follows the names of tensors.
-        chosen.append(frozenset(_renamed_placements(placements(spec, path) if path.runs else (), number)))
+        chosen.append(_numbered_placements(spec, first_alike(spec, path)) if path.runs else frozenset())
     return _renamed(paths, number), tuple(chosen), _latency_names(spec, einsum, number)
+
+
+def _numbers(info: EinsumInfo) -> dict[str, str]:
+    """In place of names of tensors and variables."""
+    number = {name: f"\0{i}" for i, name in enumerate(info.accesses)}
+    return {**number, **{name: f"\1{i}" for i, name in enumerate(info.bounds)}}
+
+
+def _numbered_placements(spec: Spec, first: Path) -> frozenset[object]:
+    """A set: the order in which placements are listed follows the names of tensors."""
+
+    def find() -> frozenset[object]:
+        return frozenset(_renamed_placements(placements(spec, first), _numbers(first.einsum)))
+
+    return fact_of_placements(spec, first, "numbered", find)
 
 
 def _renamed_placements(originals: Iterable[Placement], number: Mapping[str, str]) -> Iterator[object]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import math
 
-from fusiest.pmapping.placement import placements
+from fusiest.pmapping.placement import fact_of_placements, first_alike, placements
 from fusiest.pmapping.sizes import bind_sized
-from fusiest.spec import Spec, computes
+from fusiest.spec import Path, Spec, computes
 
 
 def meeting_memories(spec: Spec, usage: bool, ample: frozenset[str]) -> tuple[str, ...]:
@@ -42,11 +42,22 @@ def meet_below_fanouts(spec: Spec) -> bool:
             below = [i for i, c in enumerate(path.components) if any(o.dimensions for o in path.components[: i + 1])]
             if not any(path.components[i].kind == "memory" for i in below):
                 continue
-            for placement in placements(spec, path):
-                if any(sets is not None and not sets.force_memory_hierarchy_order for sets in placement.sets):
-                    return True
-                if any(placement.holders(t, path)[0] in below for t in shared):
-                    return True
+            first = first_alike(spec, path)
+            old = dict(zip(info.accesses, first.einsum.accesses, strict=True))
+            exchanged = frozenset(old[t] for t in shared)
+            meet = functools.partial(_hold_below, spec, first, exchanged, frozenset(below))
+            if fact_of_placements(spec, first, ("below", exchanged, tuple(below)), meet):
+                return True
+    return False
+
+
+def _hold_below(spec: Spec, path: Path, shared: frozenset[str], below: frozenset[int]) -> bool:
+    """Whether some placement holds one of these tensors there outermost, or lets memories stand in any order."""
+    for placement in placements(spec, path):
+        if any(sets is not None and not sets.force_memory_hierarchy_order for sets in placement.sets):
+            return True
+        if any(placement.holders(t, path)[0] in below for t in shared):
+            return True
     return False
 
 

@@ -9,7 +9,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from fusiest.errors import SpecError
 from fusiest.interrupt import check
@@ -42,6 +42,7 @@ class Placement:
         return [i for i, c in enumerate(path.components) if c.kind == "toll" and tensor in self.held[i]]
 
 
+F = TypeVar("F")
 MOST_HELD = 1_000_000
 """Tensors of an Einsum, in all its placements."""
 
@@ -53,6 +54,10 @@ class _Known:
     placements: dict[tuple[str, str], tuple[Placement, ...]] = field(default_factory=dict)
     first: dict[object, Path] = field(default_factory=dict)
     """Of Einsums that differ only by names, the first."""
+    alike: dict[tuple[str, str], Path] = field(default_factory=dict)
+    """Of each Einsum, which one that is."""
+    facts: dict[object, Any] = field(default_factory=dict)
+    """What follows from placements, as far as it was asked for."""
 
 
 _KNOWN: weakref.WeakKeyDictionary[Spec, _Known] = weakref.WeakKeyDictionary()
@@ -63,15 +68,32 @@ def placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
     known = _KNOWN.setdefault(spec, _Known())
     key = path.einsum.name, path.compute.name
     if key not in known.placements:
-        alike = _apart_from_names(spec, path)
-        first = known.first.get(alike)
-        if first is None:
+        first = first_alike(spec, path)
+        if first.einsum.name == path.einsum.name:
             known.placements[key] = _placements(spec, path)
-            known.first[alike] = path
         else:
             new = dict(zip(_names(first), _names(path), strict=True))
-            known.placements[key] = _renamed(known.placements[first.einsum.name, first.compute.name], new)
+            known.placements[key] = _renamed(placements(spec, first), new)
     return known.placements[key]
+
+
+def first_alike(spec: Spec, path: Path) -> Path:
+    """The path of the first Einsum that has the same placements, apart from names; its names are in the same order."""
+    known = _KNOWN.setdefault(spec, _Known())
+    key = path.einsum.name, path.compute.name
+    if key not in known.alike:
+        known.alike[key] = known.first.setdefault(_apart_from_names(spec, path), path)
+    return known.alike[key]
+
+
+def fact_of_placements(spec: Spec, first: Path, key: object, find: Callable[[], F]) -> F:
+    """What follows from the placements of the first Einsum of its kind, found once. `key`: what else it depends on."""
+    facts = _KNOWN.setdefault(spec, _Known()).facts
+    whole = first.einsum.name, first.compute.name, key
+    if whole not in facts:
+        facts[whole] = find()
+    fact: F = facts[whole]
+    return fact
 
 
 def _names(path: Path) -> list[str]:
