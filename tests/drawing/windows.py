@@ -63,9 +63,10 @@ def draw_layers(dice: Dice) -> Spec:
 
 def draw_small_cnn(dice: Dice, kind: str) -> Spec:
     """Few layers with few rows and a buffer for some of what they exchange. `kind`: pair, triple, four, residual (of three,
-    or four), image (two or three layers with rows and columns)."""
+    or four), image (two or three layers with rows and columns), dilated (two or three)."""
     ranks = ["H", "W"] if kind == "image" else ["H"]
-    count = {"pair": 2, "triple": 3, "four": 4, "residual": dice.number(3, 4), "image": dice.one_of([2, 2, 3])}[kind]
+    counts = {"pair": [2], "triple": [3], "four": [4], "residual": [3, 4], "image": [2, 2, 3], "dilated": [2, 3]}
+    count = dice.one_of(counts[kind])
     layers = [Layer(i + 1) for i in range(count)]
     most = 2 if kind == "image" else 3 if count < 4 else 2
     sizes = {rank: dice.number(2, 3 if kind == "image" else 6 if count == 2 else 4) for rank in ranks}
@@ -83,13 +84,15 @@ def draw_small_cnn(dice: Dice, kind: str) -> Spec:
                 1 if plain or rank not in along else dice.number(1, 2 if large else most + (2 if kind == "pair" else 0))
             )
             terms = {f"{rank.lower()}{n}": stride}
+            gap = dice.number(1, 2) if kind == "dilated" and taps > 1 else 1
             if taps > 1:
                 layer.bounds[f"{rank.lower()}r{n}"] = taps
-                terms[f"{rank.lower()}r{n}"] = 1
-            pad = dice.number(0, taps - 1) if dice.chance(30) else 0
+                terms[f"{rank.lower()}r{n}"] = gap
+            reach = gap * (taps - 1)
+            pad = dice.number(0, reach) if dice.chance(30) else 0
             layer.reads[n - 1][rank] = Affine(FrozenDict(terms), -pad)
             strides[rank].append(stride)
-            sizes[rank] = max(1, stride * (sizes[rank] - 1) + taps - pad - (dice.number(0, pad) if pad else 0))
+            sizes[rank] = max(1, stride * (sizes[rank] - 1) + reach + 1 - pad - (dice.number(0, pad) if pad else 0))
         taps_of = tuple(v for v in layer.bounds if "r" in v)
         layer.weights = taps_of if taps_of and dice.chance(70 if len(ranks) == 1 else 15) else ()
     if kind == "residual":

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import fusiest
 from fusiest.errors import SpecError
-from fusiest.mapper import Options, run
+from fusiest.mapper import Options, run, windowed
 from fusiest.mapper import window_plans as plans
 from fusiest.mapper.window_bounds import can_be_bounded, least_with_windows, windows_save_nothing
 from fusiest.mapper.window_forms import WindowForms
-from fusiest.mapper.window_plans import WindowLine, window_plans, window_runs
+from fusiest.mapper.window_plans import WindowLine, window_plan, window_plans, window_runs
 from fusiest.mapper.window_specs import rolled, unrolled
 from fusiest.mapper.window_turns import turn_variables
 from fusiest.pmapping import NoMapping
@@ -110,7 +110,7 @@ def test_long_workloads(objective: str, size: int, monkeypatch: pytest.MonkeyPat
     spec = load_text(ARCH.replace("SIZE", str(size)), _layers(4, 36))
     searched = fusiest.map(spec, objective, jobs=1)
     plain = fusiest.map(spec, objective, windows="none", jobs=1).best(objective)
-    monkeypatch.setattr(plans, "LONGEST_WORKLOAD", 1)
+    monkeypatch.setattr(windowed, "MOST_SEARCHED", 1)
     cut = fusiest.map(spec, objective, jobs=1)
     best = cut.best(objective)
     assert getattr(best, objective) == getattr(searched.best(objective), objective)
@@ -236,18 +236,31 @@ def test_windows_are_valid_and_never_worse(spec: fusiest.Spec) -> None:
     TALLY["compared"] += 1
 
 
+def test_windows_that_are_longer_than_all_rows() -> None:
+    """B reads rows -1 to 1 of T, which has one: it is made again for each of B's, in windows of two that are mostly padding."""
+    rows = PAIR.replace("0 <= h < 34, 0 <= r < 3", "0 <= h < 1, 0 <= r < 1").replace("p + s}", "p + s - 1}")
+    rows = rows.replace("0 <= p < 32, 0 <= s < 3", "0 <= p < 2, 0 <= s < 2")
+    spec = load_text(ARCH.replace("SIZE", "40"), rows)
+    oracle = ExhaustiveWindows(spec)
+    best = fusiest.map(spec, "energy", jobs=1).best("energy")
+    assert best.energy <= oracle.search() * (1 + 1e-9)
+    plan = window_plan(spec, ("A", "B"), "p", 1, frozenset())
+    assert plan is not None
+    assert plan.tiles["A"].length == 2
+
+
 @st.composite
 def small_cnns(draw: st.DrawFn) -> fusiest.Spec:
     dice = Dice(draw)
-    return draw_small_cnn(dice, dice.one_of(["pair", "triple", "residual", "image", "four"]))
+    return draw_small_cnn(dice, dice.one_of(["pair", "triple", "residual", "image", "four", "dilated"]))
 
 
 @proving.floors(14, better=0.25, tight=0.25)
 @proving.cases(14, proving=2_000)
 @given(small_cnns())
 def test_no_mapping_with_windows_is_better(spec: fusiest.Spec) -> None:
-    """Two to four layers along one or two ranks, residuals, strides, small buffers: whatever is held where, in whichever loops with
-    tiles that divide, kept or made again, nothing is better. And the gap that is stated is never too small."""
+    """Two to four layers along one or two ranks, residuals, strides, dilations, small buffers: whatever is held where, in
+    whichever loops with tiles that divide, kept or made again, nothing is better. And the gap that is stated is never too small."""
     oracle = ExhaustiveWindows(spec)
     least = oracle.search()
     TALLY["compared"] += 1

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Collection, Sequence
 from collections.abc import Mapping as TypingMapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,16 @@ from fusiest.spec import Affine, EinsumInfo, Spec, memory_names
 
 Relaxation = Callable[[Spec, Options], tuple[JoinProblem, list[KnownCosts]]]
 """A spec as if there were room for all that Einsums exchange: what is joined, and the best that comes out."""
+
+
+class WindowAttempt(NamedTuple):
+    """Plans of a run over the same rank in as many iterations, and what all Einsums cost at least with them."""
+
+    run: tuple[str, ...]
+    plans: tuple[WindowPlan, ...]
+    least: Least
+    hope: float
+    """The score of the whole, if the run is as good as it could be, and all else as it is known."""
 
 
 @functools.lru_cache(maxsize=4)
@@ -84,6 +95,24 @@ class WindowBounds:
 
     def of_run(self, run: Collection[str]) -> Least:
         """What all Einsums cost at least if this run exchanges tensors with others in the outermost memory alone."""
+        return self._cut_off(run).least_of_all(frozenset())
+
+    def hoped(self, run: Collection[str], mappings: Sequence[Mapping]) -> Least:
+        """About what all Einsums cost if this run does the best that it could, and the others what they do in the best of these."""
+        if not mappings:
+            return self.of_run(run)
+        known = min(mappings, key=lambda m: self.options.minimized.score_of(m.energy, m.latency))
+        options = self._cut_off(run).options
+        hope = Least(0.0, 0.0, 0.0)
+        for name, costs in known.evaluation.einsums.items():
+            least = Least(costs.energy, costs.latency, 0.0)
+            if name in run:
+                least = functools.reduce(Least.__or__, options[name].values(), least)
+            hope = hope.plus(least)
+        return hope
+
+    def _cut_off(self, run: Collection[str]) -> LowerBounds:
+        """Bounds if a run exchanges nothing with others on chip."""
         inside = set(run)
         crossing = {t for t, users in self.spec.info.users.items() if 0 < len(inside & set(users)) < len(users)}
         outer = _outermost(self.spec)
@@ -93,12 +122,16 @@ class WindowBounds:
             }
             for name, table in self.lower.options.items()
         }
-        return LowerBounds(options, self.lower.users, self.lower.order).least_of_all(frozenset())
+        return LowerBounds(options, self.lower.users, self.lower.order)
 
     def of_plan(self, least: Least, plan: WindowPlan) -> Least:
         """The same of a plan of that run."""
         bounds = {name: self.spec.info.einsums[name].bounds[plan.variables[name]] for name in plan.einsums}
         return self.of_rows(least, {name: plan.rows(name, bound) for name, bound in bounds.items()})
+
+    def of_plans(self, least: Least, plans: Sequence[WindowPlan]) -> Least:
+        """The least of several plans of that run."""
+        return functools.reduce(Least.__or__, (self.of_plan(least, plan) for plan in plans))
 
     def of_rows(self, least: Least, rows: TypingMapping[str, float]) -> Least:
         """The same if Einsums make all their rows so many times: those that are made again are computed again."""

@@ -74,6 +74,12 @@ class PlainParts:
         return self.searched[span]
 
 
+def mappings_to_cut(mappings: Sequence[Mapping]) -> list[LoopTree]:
+    """The best mappings by energy, latency and both."""
+    keys: tuple[Callable[[Mapping], float], ...] = (lambda m: m.energy, lambda m: m.latency, lambda m: m.edp)
+    return list(dict.fromkeys(min(mappings, key=key).looptree for key in keys)) if mappings else []
+
+
 def _branches(tree: LoopTree) -> tuple[tuple[Storage, ...], tuple[tuple[Node, ...], ...]]:
     """Holders on top, and what is below them: parts that have nothing in common."""
     holders: list[Storage] = []

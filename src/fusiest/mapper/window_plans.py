@@ -23,7 +23,7 @@ MOST_CHOICES = 3
 MOST_EINSUMS = 8
 """Of a run."""
 LONGEST_WORKLOAD = 16
-"""Einsums of a workload in which all that is before and after each run is searched."""
+"""Einsums; a search for those of a longer workload takes long."""
 
 
 class WindowLine(NamedTuple):
@@ -80,7 +80,7 @@ def has_halos(spec: Spec) -> bool:
 
 
 def is_too_long(spec: Spec) -> bool:
-    """Whether a workload is too long to search all that is before and after each run."""
+    """Whether a workload is so long that windows take many times as long as all else."""
     return len(spec.info.einsums) > LONGEST_WORKLOAD
 
 
@@ -111,7 +111,7 @@ def window_plans(spec: Spec, run: Sequence[str]) -> Iterator[WindowPlan]:
             seen: set[tuple[frozenset[str], ...]] = set()
             for kept in _choices(inner):
                 plan = window_plan(spec, run, variable, bound // times, kept)
-                if plan is not None and any(_is_window(plan, t) for t in inner):
+                if plan is not None and not _is_too_wide(spec, plan) and any(_is_window(plan, t) for t in inner):
                     overlapping = frozenset(t for t in inner if _overlaps(plan, t))
                     if (key := (kept & overlapping, overlapping)) not in seen:
                         seen.add(key)
@@ -127,6 +127,12 @@ def _choices(inner: Sequence[str]) -> Iterator[frozenset[str]]:
 def _is_window(plan: WindowPlan, tensor: str) -> bool:
     line = plan.windows[tensor]
     return (line.start, line.length) != (0, line.step) or line.step != plan.tiles[plan.einsums[-1]].step
+
+
+def _is_too_wide(spec: Spec, plan: WindowPlan) -> bool:
+    """Whether an Einsum's tiles are longer than all its rows: as a spec, padding would be made of nothing else."""
+    bounds = {name: spec.info.einsums[name].bounds[plan.variables[name]] for name in plan.einsums[:-1]}
+    return any(plan.tiles[name].length > max(bound, plan.tiles[name].step) for name, bound in bounds.items())
 
 
 def _overlaps(plan: WindowPlan, tensor: str) -> bool:
@@ -159,7 +165,7 @@ def window_plan(spec: Spec, run: Sequence[str], variable: str, tile: int, kept: 
         stays = info.output in kept and hull.length > step
         variables[name], windows[info.output] = stepped, hull
         tiles[name] = WindowLine(hull.end - step, hull.end, step) if stays else hull
-        if not hull.end >= 1 or tiles[name].length > max(info.bounds[stepped], step):
+        if hull.end < 1:
             return None
     overlapping = frozenset(t for t in kept if t in windows and windows[t].length > windows[t].step)
     return WindowPlan(tuple(run), times, FrozenDict(variables), FrozenDict(tiles), FrozenDict(windows), overlapping)

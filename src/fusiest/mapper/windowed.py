@@ -25,13 +25,14 @@ from fusiest.mapper.resources import cpu_seconds
 from fusiest.mapper.result import Mapping, Result, Stop
 from fusiest.mapper.window_bounds import (
     Relaxation,
+    WindowAttempt,
     WindowBounds,
     gap_above,
     least_with_windows,
     window_bounds,
     windows_save_nothing,
 )
-from fusiest.mapper.window_cuts import PlainParts
+from fusiest.mapper.window_cuts import PlainParts, mappings_to_cut
 from fusiest.mapper.window_forms import WindowForms
 from fusiest.mapper.window_parts import (
     NO_PART,
@@ -47,7 +48,6 @@ from fusiest.mapper.window_parts import (
 from fusiest.mapper.window_plans import (
     WindowPlan,
     has_halos,
-    is_too_long,
     kept_bits,
     plan_bits,
     window_plans,
@@ -75,6 +75,10 @@ _ALIKE = 1.01
 """A mapping with windows that costs no more than this times what its search said is what was looked for."""
 MOST_WORSE = 2
 """After so many numbers of iterations in a row that are no better, no more are tried of a run over a rank."""
+MOST_FRUITLESS = 12
+"""After so many plans that fit, and with which no mapping gets better, no more are tried."""
+MOST_SEARCHED = 6
+"""Einsums of a workload in which all that is before and after each run is searched."""
 TableSearch: TypeAlias = Callable[[Spec, Options, dict[str, Table]], list[Mapping]]
 """What is best of a spec. Tables that are known are given, and those that are explored are added."""
 
@@ -85,14 +89,6 @@ class WindowSearches(NamedTuple):
     exact: TableSearch
     quick: TableSearch
     relaxed: Relaxation
-
-
-class WindowAttempt(NamedTuple):
-    """Plans of a run over the same rank in as many iterations, and what all Einsums cost at least with them."""
-
-    run: tuple[str, ...]
-    plans: tuple[WindowPlan, ...]
-    least: Least
 
 
 def worth_windows(spec: Spec, options: Options) -> bool:
@@ -149,7 +145,7 @@ class _WindowSearch:
         self.tables, self.forms = WindowTables(), WindowForms(self.spec)
         self.room = min((exchange_memories(self.spec) or {}).values(), default=np.inf)
         self.least: dict[tuple[str, ...], Least] = {}
-        known = _for_cuts(self.mappings) if is_too_long(self.spec) else []
+        known = mappings_to_cut(self.mappings) if len(self.names) > MOST_SEARCHED else []
         self.plain = PlainParts(
             self.spec, known, lambda part: self._find(part, self._inner(False), self.searches.exact)
         )
@@ -172,11 +168,12 @@ class _WindowSearch:
         attempts, tried = self._attempts(), 0
         searched = self._search_turns()
         worse: dict[object, int] = {}
+        fruitless = 0
         if len(attempts) > MOST_ATTEMPTS:
             words = f"of {len(attempts)} plans up to {MOST_ATTEMPTS} are tried, the most promising first"
             self.say(Step("windows", f"{words}; --windows none leaves them all out", 0, MOST_ATTEMPTS, "plans"))
         for attempt in attempts:
-            if tried == MOST_ATTEMPTS or self._over() or self._is_best():
+            if tried == MOST_ATTEMPTS or fruitless == MOST_FRUITLESS or self._over() or self._is_best():
                 break
             plan, run = attempt.plans[0], attempt.run
             if run in searched:
@@ -186,8 +183,10 @@ class _WindowSearch:
                 continue
             words = f"{run[0]} to {run[-1]} in {plan.times} iterations of {plan.variables[run[-1]]}"
             self.say(Step("windows", words, tried, min(len(attempts), MOST_ATTEMPTS), "plans"))
-            tried += 1
-            better = self._add(run, self._tried(attempt))
+            tried, known = tried + 1, self.mappings
+            found = self._tried(attempt)
+            better = self._add(run, found)
+            fruitless = 0 if self.mappings is not known else fruitless + bool(found)
             if better or kind in worse:  # as long as nothing fits, more iterations may
                 worse[kind] = 0 if better else worse[kind] + 1
 
@@ -227,30 +226,30 @@ class _WindowSearch:
             return []
 
     def _attempts(self) -> list[WindowAttempt]:
-        """All plans, by what they cost at least; those in which windows fit with the fewest iterations first."""
+        """All plans, by what they may bring; those in which windows fit with the fewest iterations first."""
         attempts = []
         for run in window_runs(self.spec):
             self.least[run] = least = self.bounds.of_run(run) if self.bounds is not None else NOTHING
             if not self._promises(least):
                 continue
             forms: set[object] = set()
+            hope = self.bounds.hoped(run, self.mappings) if self.bounds is not None else NOTHING
             plans = window_plans(self.spec, run)
             for _, alike in itertools.groupby(plans, lambda p: (p.variables[p.einsums[-1]], p.times)):
                 same_loop = tuple(alike)
                 if (form := self.forms.plan_form(same_loop[-1])) in forms:  # columns like rows
                     continue
                 forms.add(form)
-                bounds = [least if self.bounds is None else self.bounds.of_plan(least, plan) for plan in same_loop]
-                best = bounds[0]
-                for bound in bounds[1:]:
-                    best |= bound
-                attempts.append(WindowAttempt(run, same_loop, best))
+                best, score = least, 0.0
+                if self.bounds is not None:
+                    best, best_hope = (self.bounds.of_plans(costs, same_loop) for costs in (least, hope))
+                    score = self.bounds.score(best_hope)
+                attempts.append(WindowAttempt(run, same_loop, best, score))
         return sorted(attempts, key=self._order)
 
     def _order(self, attempt: WindowAttempt) -> tuple[float, int, float, int]:
-        score = 0.0 if self.bounds is None else self.bounds.score(attempt.least)
         too_large = max(1.0, min(plan_bits(self.spec, plan) for plan in attempt.plans) / self.room)
-        return score, -len(attempt.run), too_large, attempt.plans[0].times
+        return attempt.hope, -len(attempt.run), too_large, attempt.plans[0].times
 
     def _promises(self, least: Least) -> bool:
         return self.bounds is None or not self.mappings or self.bounds.promises(least, self.mappings)
@@ -390,9 +389,3 @@ class _WindowSearch:
         elif limit is not None and time.perf_counter() > self.begin + limit:
             self.stopped = "time limit"
         return self.stopped is not None
-
-
-def _for_cuts(mappings: Sequence[Mapping]) -> list[LoopTree]:
-    """The best mappings by energy, latency and both."""
-    keys: tuple[Callable[[Mapping], float], ...] = (lambda m: m.energy, lambda m: m.latency, lambda m: m.edp)
-    return list(dict.fromkeys(min(mappings, key=key).looptree for key in keys)) if mappings else []
