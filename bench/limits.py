@@ -50,7 +50,7 @@ CASES = {
     "npu-cnn": LargeCase((_user("npu"), _user("cnn"))),
     "npu-llama": LargeCase((_user("npu"), _user("llama"))),
     "resnet18-128": LargeCase(("tpu_v4i", "resnet18"), {"BATCH_SIZE": 128}),
-    "dag50": LargeCase(("simple", _user("dag50"))),
+    "eyeriss-resnet18": LargeCase(("eyeriss", "resnet18")),
     "mobilenet-edge": LargeCase(("edge_npu", "mobilenet_v2")),
 }
 
@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--only", action="append", choices=list(CASES), help="may be repeated")
     parser.add_argument("--limit", action="append", type=float, metavar="SECONDS", help="may be repeated")
     parser.add_argument(
-        "--end", type=float, default=600.0, metavar="SECONDS", help="for what is best; 0: not looked for"
+        "--end", type=float, default=120.0, metavar="SECONDS", help="for what is best; 0: not looked for"
     )
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="folder for the results")
     options = parser.parse_args(arguments)
