@@ -13,7 +13,7 @@ import functools
 import math
 
 from fusiest.model import footprint
-from fusiest.pmapping.placement import Placement, placements
+from fusiest.pmapping.placement import Placement, fact_of_placements, first_alike, placements
 from fusiest.pmapping.sizes import all_paths
 from fusiest.spec import Path, Spec, bind, computes
 
@@ -35,16 +35,29 @@ def exchange_memories(spec: Spec) -> dict[str, float] | None:
     sizes: dict[str, float] = {}
     paths = [path for path in all_paths(spec) if path.runs]
     for path in paths:
-        shared = [t for t in path.einsum.accesses if t in spec.info.shared]
-        for placement in placements(spec, path):
-            backing = {placement.holders(t, path)[0] for t in shared}
-            if any(not _can_be_on_top(path, placement, memory) for memory in backing):
-                return None
-            sizes.update({path.components[m].name: math.inf for m in backing})
+        first = first_alike(spec, path)
+        names = zip(path.einsum.accesses, first.einsum.accesses, strict=True)
+        shared = frozenset(name for tensor, name in names if tensor in spec.info.shared)
+        find = functools.partial(_backings, spec, first, shared)
+        backing = fact_of_placements(spec, first, ("backings", shared), find)
+        if backing is None:
+            return None
+        sizes.update({path.components[m].name: math.inf for m in backing})
     for component in (component for path in paths for component in path.components if component.name in sizes):
         sizes[component.name] = min(sizes[component.name], component.size)
     outermost = {path.components[path.memories[0]].name for path in paths}
     return {m: size for m, size in sizes.items() if m not in outermost}
+
+
+def _backings(spec: Spec, path: Path, shared: frozenset[str]) -> frozenset[int] | None:
+    """Memories that may hold one of these tensors outermost; None if one of them cannot stand above all loops."""
+    backings: set[int] = set()
+    for placement in placements(spec, path):
+        backing = {placement.holders(t, path)[0] for t in shared}
+        if any(not _can_be_on_top(path, placement, memory) for memory in backing):
+            return None
+        backings |= backing
+    return frozenset(backings)
 
 
 def _can_be_on_top(path: Path, placement: Placement, memory: int) -> bool:
