@@ -86,14 +86,17 @@ class Chips:
     def _make(self, values: Mapping[str, ParameterValue], workload: SweptWorkload) -> Spec:
         work = self._workload(workload, self._defines(workload.file, values))
         key = self._key(values, workload)
-        if key in self._packed:
-            return combined(pickle.loads(self._packed[key]), work)
-        machine = self._machine(*key)
-        if len(self._specs) >= _KEPT_SPECS and self._packed_bytes < _KEPT_BYTES:
-            self._packed[key] = pickle.dumps(machine)
-            self._packed_bytes += len(self._packed[key])
         latest = workload.label, key[1]
-        spec = self._latest[latest] = combined(machine, work, like=self._latest.get(latest))
+        before = self._latest.get(latest)
+        if key in self._packed:
+            machine = pickle.loads(self._packed[key])
+            machine = with_nodes_of(machine, before) if before is not None else machine
+        else:
+            machine = self._machine(*key)
+            if len(self._specs) >= _KEPT_SPECS and self._packed_bytes < _KEPT_BYTES:
+                self._packed[key] = pickle.dumps(machine)
+                self._packed_bytes += len(self._packed[key])
+        spec = self._latest[latest] = combined(machine, work, like=before)
         return spec
 
     def _key(self, values: Mapping[str, ParameterValue], workload: SweptWorkload) -> _MachineKey:
