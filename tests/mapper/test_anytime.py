@@ -157,16 +157,6 @@ def test_time_that_is_up_before_windows_leaves_what_has_none(monkeypatch: pytest
     assert 0 < result.gap < 1
 
 
-def test_in_a_hurry_a_coarse_look_comes_before_joining(monkeypatch: pytest.MonkeyPatch) -> None:
-    explorer = explorer_of(fusiest.load("simple", "matmuls", **CHAIN), objective=("energy",))
-    quick, unfused = look_quickly(explorer)
-    clock = Clock(time.perf_counter(), LONG)
-    assert not explore_in_time(explorer, clock, quick, {}, False).candidates  # type: ignore[union-attr]
-    monkeypatch.setattr(anytime, "_HURRY", 0.0)
-    candidates = explore_in_time(explorer, clock, quick, {}, False).candidates  # type: ignore[union-attr]
-    assert min(c.costs.energy for c in candidates) < 0.9 * min(c.costs.energy for c in unfused)
-
-
 def test_time_is_left_to_evaluate_many_einsums() -> None:
     assert Clock(0.0, 10.0, 0).at(1.0) == 10.0
     assert Clock(0.0, 10.0, 1_000).at(1.0) == 10.0 - 1_000 * anytime.ENDING_SECONDS

@@ -29,9 +29,8 @@ FIRST_LOOKS, COARSE_LOOK = (300, 1_000, 3_000, 10_000), 2_000
 PATIENCE = 100_000
 """Rows of an exact search for an Einsum, for each Einsum that there is: after that it goes on only with something to beat. To find
 that takes the longer, the more Einsums there are."""
-_HURRY, _EXPLORING, _COARSELY, _LOOKING = 0.25, 0.6, 0.8, 0.9
-"""Shares of the time after which: a first pass over all that was explored may come too late, so there is a coarse look before;
-exploring goes on only coarsely; it ends; the coarse look ends."""
+_EXPLORING, _COARSELY = 0.6, 0.8
+"""Shares of the time after which exploring goes on only coarsely, and ends."""
 LEAST_SECONDS = 1.2
 """A time limit below this counts as this: so much is left after two seconds that no limit can do without."""
 
@@ -102,8 +101,6 @@ def explore_in_time(
             if len(exact) < len(explorer.distinct):
                 candidates += _explore_hard(explorer, clock, exact)
         explorer.explore(exact, asked, clock.at(_EXPLORING))
-        if not candidates and clock.is_past(_HURRY):
-            candidates += _look_coarsely(explorer, clock)
         return Exploration(exact, frozenset(explorer.representative), candidates=candidates)
     except OutOfTime:
         stopped = "time limit"
@@ -157,16 +154,6 @@ def begun(
             stopped = "interrupt"
         exploration = replace(exploration, stopped=stopped, fused=False)
     return make(unfused[0].problem, 0.0), exploration
-
-
-def _look_coarsely(explorer: Explorer, clock: Clock) -> list[Candidate]:
-    """Fused mappings of a few pmappings, which take far less time to explore and to join than all; none if it is up by then."""
-    rough: dict[str, Table] = {}
-    explorer.say(Step("exploring", "coarsely, for a first look", 0, len(explorer.distinct)))
-    with contextlib.suppress(OutOfTime, MemoryError), interrupt.limited(clock.at(_LOOKING)):
-        explorer.explore(rough, replace(asked_of(explorer.options), beam=COARSE_LOOK), clock.at(_COARSELY))
-        return looked_at(explorer, rough)
-    return []
 
 
 def _explore_hard(explorer: Explorer, clock: Clock, exact: dict[str, Table]) -> list[Candidate]:
