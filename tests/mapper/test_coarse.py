@@ -146,3 +146,14 @@ def test_failure_makes_the_first_pass_finer(
     assert [coarse and coarse.epsilon for coarse in passes] == tried
     sizes = [coarse.most for coarse in passes if coarse is not None]
     assert sizes == sorted(set(sizes))
+
+
+@pytest.mark.parametrize("einsums", [3, 6])
+def test_over_many_einsums_a_hasty_pass_comes_first(einsums: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is all that there is time for here: some mappings. Over few Einsums the first pass is as quick."""
+    monkeypatch.setattr(search, "HASTY_PASS", Coarse(most=2))
+    sizes = {"M": 32, "KN": 16, "GlobalBufferSize": 4096, "MainMemoryEnergy": 20e-12}
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=einsums, **sizes)
+    first, best = after_first_pass(spec, "edp"), fusiest.map(spec, "edp", jobs=1).mappings[0].edp
+    assert (first.mappings[0].edp > best * (1 + 1e-9)) == (first.gap > 0) == (einsums == 6)
+    assert first.mappings[0].edp * (1 - first.gap) <= best * (1 + 1e-9)

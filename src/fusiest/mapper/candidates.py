@@ -1,13 +1,16 @@
-"""Complete mappings that a search knows: found by joining, or given."""
+"""Complete mappings that a search knows, found by joining or given; and which of many are the best."""
 
 from __future__ import annotations
 
 import itertools
 from typing import NamedTuple
 
+import numpy as np
+
 from fusiest.joining import History, JoinProblem, KnownCosts, Pick, picks
 from fusiest.mapper.result import Mapping
-from fusiest.objective import Objective
+from fusiest.objective import CLOSE, Objective
+from fusiest.pmapping import Floats, Ints
 
 
 class Candidate(NamedTuple):
@@ -44,3 +47,19 @@ class KnownMapping(NamedTuple):
     def cuts(self) -> frozenset[frozenset[str]]:
         """Sets of finished Einsums after which no loop is open."""
         return frozenset(map(frozenset, itertools.accumulate(self.einsums, frozenset.union, initial=frozenset[str]())))
+
+
+def best_rows(objective: Objective, energy: Floats, latency: Floats) -> Ints:
+    """Of all that have the best score, those first that cost less otherwise."""
+    score = objective.score(energy, latency)
+    close = np.flatnonzero(score <= score.min(initial=np.inf) * (1 + CLOSE))
+    best: Ints = close[np.lexsort((score[close], objective.tie_break(energy, latency)[close]))]
+    return best
+
+
+def least_by_usage(score: Floats, usage: Floats) -> Ints:
+    """Mappings from the best down, each with less usage than all before it."""
+    order = np.lexsort((usage, score))
+    least = np.minimum.accumulate(usage[order])
+    chosen: Ints = order[np.r_[True, least[1:] < least[:-1] * (1 - 1e-12)]]
+    return chosen

@@ -14,9 +14,9 @@ import numpy as np
 
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import Coarse, KnownCosts, Level
-from fusiest.mapper.candidates import Candidate, KnownMapping
+from fusiest.mapper.candidates import Candidate, KnownMapping, least_by_usage
 from fusiest.mapper.result import Stats
-from fusiest.mapper.search import LONG_EINSUMS, Proof, Search, least_by_usage
+from fusiest.mapper.search import LONG_EINSUMS, Proof, Search
 from fusiest.pmapping import pareto_rows
 
 _FACTORS = (1.02, 1.1)

@@ -35,16 +35,17 @@ from fusiest.joining import (
     seam_bounds,
     together,
 )
-from fusiest.mapper.candidates import Candidate, KnownMapping
+from fusiest.mapper.candidates import Candidate, KnownMapping, best_rows, least_by_usage
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import rss_bytes
 from fusiest.mapper.result import FunnelStep, Stats, Stop
-from fusiest.objective import CLOSE, NOTHING, Least, Objective, Weights
-from fusiest.pmapping import Floats, Ints, pareto_rows
+from fusiest.objective import CLOSE, NOTHING, Least, Weights
+from fusiest.pmapping import Floats, pareto_rows
 from fusiest.show import si
 
-FIRST_PASS = Coarse()
+FIRST_PASS, HASTY_PASS = Coarse(), Coarse(most=24)
+"""Over many Einsums, a pass with few partial mappings comes first: it takes little time, and the next one has something to beat."""
 WORTHWHILE_EINSUMS = 6
 """From so many Einsums on, stretches of them are bounded exactly."""
 LONG_EINSUMS = 12
@@ -160,6 +161,11 @@ class Search:
         begun = self._first_layers(coarse) if coarse is not None else None
         if len(self.candidates) > count:
             return False
+        hasty = (
+            coarse is FIRST_PASS and begun is None and not has_known and len(self.problem.order) >= WORTHWHILE_EINSUMS
+        )
+        if hasty and self._join(self.problem, self._pass(HASTY_PASS)):
+            return not self.all_orders
         while coarse is not None:
             cut_nothing = self._join(self.problem, self._pass(coarse), begun)
             if len(self.candidates) > count or cut_nothing or has_known:
@@ -373,14 +379,6 @@ class Search:
         return np.column_stack(columns if self.incumbents.watched is None else [*columns, usage])
 
 
-def best_rows(objective: Objective, energy: Floats, latency: Floats) -> Ints:
-    """Of all that have the best score, those first that cost less otherwise."""
-    score = objective.score(energy, latency)
-    close = np.flatnonzero(score <= score.min(initial=np.inf) * (1 + CLOSE))
-    best: Ints = close[np.lexsort((score[close], objective.tie_break(energy, latency)[close]))]
-    return best
-
-
 def judged(gap: float) -> Proof:
     """What a gap proves: costs that are so close are the same."""
     return Proof(True, 0.0) if gap <= CLOSE else Proof(False, gap)
@@ -390,11 +388,3 @@ def _ratio(costs: Floats, least: Floats) -> Floats:
     """How many times the least costs known ones are; what is free is no more than anything."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         return np.where(costs <= least, 1.0, costs / least)
-
-
-def least_by_usage(score: Floats, usage: Floats) -> Ints:
-    """Mappings from the best down, each with less usage than all before it."""
-    order = np.lexsort((usage, score))
-    least = np.minimum.accumulate(usage[order])
-    chosen: Ints = order[np.r_[True, least[1:] < least[:-1] * (1 - 1e-12)]]
-    return chosen

@@ -10,9 +10,9 @@ import numpy as np
 
 from fusiest.errors import FusiestError
 from fusiest.looptree import Compute, LoopTree, Nested, Node, Sequential, Storage, Toll, einsums
+from fusiest.mapper.candidates import best_rows
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping
-from fusiest.mapper.search import best_rows
 from fusiest.model import evaluate
 from fusiest.pmapping import allowed_placement, pareto_rows
 from fusiest.spec import Spec, memory_names

@@ -18,8 +18,8 @@ from fusiest.errors import FusiestError
 from fusiest.frozen import FrozenDict
 from fusiest.interrupt import check
 from fusiest.looptree import Compute, LoopTree, Nested, Node, Sequential, Storage, Temporal
+from fusiest.mapper.candidates import best_rows
 from fusiest.mapper.options import Options
-from fusiest.mapper.search import best_rows
 from fusiest.mapper.window_forms import WindowForms
 from fusiest.mapper.window_parts import PartMapping, evaluated_mapping, off_chip, part_mapping
 from fusiest.mapper.window_plans import WindowPlan, window_plan
