@@ -25,6 +25,7 @@ class Goal:
     grows: bool
 
     def learn(self, energy: Floats, latency: Floats) -> None:
+        """Pmappings of these costs are known."""
         if self.grows and len(energy):
             self.cutoff = self.cutoff.with_points(energy, latency)
 
