@@ -129,6 +129,13 @@ def test_mapper_finds_the_front_where_it_once_did_not(name: str) -> None:
     check_front(WorkloadCase(load(FOUND / name)))
 
 
+def test_copy_in_loops_of_its_neighbours() -> None:
+    """In the given order it stands between two that exchange a tensor, and shares their loop."""
+    case = WorkloadCase(load(FOUND / "copy_in_loops_of_others.yaml"), "given")
+    assert len(expected(case) or ()) == 1
+    check_front(case)
+
+
 def check_front(case: WorkloadCase, exchange: str = "finished", limits: WorkloadLimits = LIMITS) -> None:
     """Cases that are too large to try everything are drawn again, smaller or not."""
     TALLY["drawn"] += 1

@@ -128,8 +128,10 @@ def classes(spec: Spec, einsum: str, limits: WorkloadLimits) -> dict[ExchangeSha
     """All pmappings of an Einsum by what neighbours must agree on, and by what they hold in its loops."""
     prefixes: dict[tuple[Node, ...], tuple[ExchangeShape, object]] = {}
     by_shape: dict[ExchangeShape, dict[object, Class]] = {}
+    info = spec.info.einsums[einsum]
+    fusing = spec.info.shared | (frozenset(info.accesses) if info.is_copy_operation else frozenset())
     for nodes, energy, latency, bits in unpruned(spec, einsum, limits):
-        prefix = _fused_part(nodes, spec.info.shared)
+        prefix = _fused_part(nodes, fusing)
         if prefix not in prefixes:
             prefixes[prefix] = _described(spec, nodes, len(prefix))
         shape, held = prefixes[prefix]
@@ -139,12 +141,12 @@ def classes(spec: Spec, einsum: str, limits: WorkloadLimits) -> dict[ExchangeSha
     return {shape: list(by_space.values()) for shape, by_space in by_shape.items()}
 
 
-def _fused_part(nodes: tuple[Node, ...], shared: frozenset[str]) -> tuple[Node, ...]:
-    """Down to the innermost backing holder of a shared tensor."""
+def _fused_part(nodes: tuple[Node, ...], fusing: frozenset[str]) -> tuple[Node, ...]:
+    """Down to the innermost backing holder of a shared tensor; in a copy, of any: it may stand in loops of its neighbours."""
     backed: set[str] = set()
     end = 0
     for i, node in enumerate(nodes):
-        if isinstance(node, Storage) and node.tensors[0] in shared and node.tensors[0] not in backed:
+        if isinstance(node, Storage) and node.tensors[0] in fusing and node.tensors[0] not in backed:
             backed.add(node.tensors[0])
             end = i + 1
     return nodes[:end]
