@@ -63,3 +63,14 @@ def test_what_is_nearly_as_good_goes_first() -> None:
     assert kept.energy.tolist() == [1.0]
     (kept,) = thinned([(rows, NOTHING)], Incumbents(ENERGY), Coarse(most=80), joins=4, check=lambda: None)
     assert 1 < len(kept) < 10
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_free_is_as_good_as_nothing_else() -> None:
+    """Where the least latency is 0, what takes longer still counts: not only its energy."""
+    latency, energy = np.r_[0.0, np.arange(999.0, 0.0, -1.0)], np.r_[2000.0, np.arange(1.0, 1000.0)]
+    rows = replace(start_rows(1, 1000), energy=energy, latency=latency, tiles=np.arange(1000).reshape(-1, 1))
+    (kept,) = thinned(
+        [(rows, NOTHING)], Incumbents(objective_of(("latency",))), Coarse(most=9), joins=2, check=lambda: None
+    )
+    assert {0.0, 1.0, 2.0} <= set(kept.latency.tolist())

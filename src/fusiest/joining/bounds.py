@@ -2,12 +2,13 @@
 
 All users of a tensor must agree on its relaxed compatibility (its backing memory, and what is stepped above it), so the
 least cost of the remaining Einsums, given that of the live tensors, bounds every completion from below. It is found by
-eliminating the remaining Einsums one by one in listed order; capacity and tile shapes are relaxed.
+eliminating the remaining Einsums one by one in listed order; capacity and tile shapes are relaxed. Where many tensors
+are live at once, what some of them need to agree on is relaxed, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,6 +21,9 @@ from fusiest.pmapping import Floats, Ints
 
 RelaxedLeast = Mapping[Relaxed, Least]
 """The least cost by the relaxed compatibility of the tensors that matter."""
+
+_MOST_ALTERNATIVES = 300_000
+"""Of an Einsum's options and what is to come: with more of them, a tensor of what is to come is forgotten."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,16 @@ class LowerBounds:
     """What comes after the last Einsum of `order`, by the tensors that are live then."""
     _tables: dict[frozenset[str], RelaxedLeast] = field(default_factory=dict, repr=False)
     """What has been worked out so far."""
+    _forgotten: dict[frozenset[str], frozenset[str]] = field(default_factory=dict, repr=False)
+    """Live tensors of which tables say nothing: whatever they are like, the others need so much at least."""
 
     def seam(self, finished: frozenset[str]) -> None:
         """Nowhere does it know more than this."""
 
     def least(self, finished: frozenset[str], live: Relaxed) -> Least:
         """What the other Einsums need at least."""
-        return self.table(finished).get(live, IMPOSSIBLE)
+        table, forgotten = self.table(finished), self._forgotten.get(finished)
+        return table.get(_without(live, forgotten) if forgotten else live, IMPOSSIBLE)
 
     def least_of_all(self, finished: frozenset[str]) -> Least:
         """The same, whatever the live tensors' compatibility."""
@@ -69,48 +76,98 @@ class LowerBounds:
 
         The same elimination, forwards: what comes before an Einsum and what comes after it meet at the tensors that pass by.
         """
-        finished = begin
+        finished, gone = begin, self._forgotten.get(begin, frozenset())
         ahead: RelaxedLeast = dict.fromkeys(self.table(begin), NOTHING)
         for einsum in (e for e in self.order if e not in begin):
             after, before, later = self._around(finished, einsum)
-            behind, following = _by_shared(ahead, before), _by_shared(self.table(after), later)
+            rest, forgotten = self.table(after), self._forgotten.get(after, frozenset())
+            gone |= forgotten - later
+            met = _meet(self.options[einsum], _forget(ahead, gone), _Sides(before, later), gone)
+            behind, gone = met.others, met.forgotten
+            following = _by_shared(_forget(rest, gone - later), later - forgotten)
             leasts: dict[Relaxed, Least] = {}
-            further: list[_Alternatives] = []
             coming = {
                 shared: _spread(costs, following.numbers, behind.numbers) for shared, costs in following.costs.items()
             }
-            for relaxed, cost in self.options[einsum].items():
-                lasting, passing = only(relaxed, later), behind.costs.get(only(relaxed, before))
+            for relaxed in self.options[einsum]:
+                lasting, passing = only(relaxed, later - forgotten), behind.costs.get(only(relaxed, before - gone))
                 leasts[relaxed] = IMPOSSIBLE
-                if passing is not None:
-                    further.append(_Alternatives(lasting, cost, passing))
-                    if lasting in coming:
-                        leasts[relaxed] = Least(
-                            *(passing.costs + coming[lasting][passing.numbers]).min(axis=0).tolist()
-                        )
+                if passing is not None and lasting in coming:
+                    leasts[relaxed] = Least(*(passing.costs + coming[lasting][passing.numbers]).min(axis=0).tolist())
             yield einsum, leasts
-            finished, ahead = after, _least(further, behind.numbers)
+            finished, ahead, gone = after, _least(met.alternatives, behind.numbers), gone - later
 
-    def _around(self, finished: frozenset[str], einsum: str) -> tuple[frozenset[str], set[str], set[str]]:
+    def _around(self, finished: frozenset[str], einsum: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """What is finished with the Einsum, and which of its tensors were used before and will be used after it."""
         after = finished | {einsum}
         tensors = {t for relaxed in self.options[einsum] for t, _ in relaxed}
-        before = {t for t in tensors if any(u in finished for u in self.users.get(t, ()))}
-        return after, before, {t for t in tensors if any(u not in after for u in self.users.get(t, ()))}
+        before = frozenset(t for t in tensors if any(u in finished for u in self.users.get(t, ())))
+        return after, before, frozenset(t for t in tensors if any(u not in after for u in self.users.get(t, ())))
 
     def _eliminate(self, finished: frozenset[str], einsum: str, rest: RelaxedLeast) -> dict[Relaxed, Least]:
         """Join the first remaining Einsum's options to the table of the rest."""
-        _, before, later = self._around(finished, einsum)
-        by_shared = _by_shared(rest, later)
-        options = (
-            (only(relaxed, before), cost, only(relaxed, later)) for relaxed, cost in self.options[einsum].items()
-        )
+        after, before, later = self._around(finished, einsum)
+        met = _meet(self.options[einsum], rest, _Sides(later, before), self._forgotten.get(after, frozenset()))
+        self._forgotten[finished] = met.forgotten - before
+        return _least(met.alternatives, met.others.numbers)
+
+
+class _Sides(NamedTuple):
+    """An Einsum's tensors on which it has to agree with a table, and those that are still to be seen by others."""
+
+    shared: frozenset[str]
+    visible: frozenset[str]
+
+
+class _Met(NamedTuple):
+    """An Einsum's options and a table, put together, and tensors of which the table says nothing."""
+
+    alternatives: list[_Alternatives]
+    others: _ByShared
+    forgotten: frozenset[str]
+
+
+def _meet(options: RelaxedLeast, table: RelaxedLeast, sides: _Sides, forgotten: frozenset[str]) -> _Met:
+    """Put options together with a table, of which so much is forgotten that there are not too many ways."""
+    while True:
+        known = sides.shared - forgotten
+        others = _by_shared(table, known)
+        partners = ((relaxed, cost, others.costs.get(only(relaxed, known))) for relaxed, cost in options.items())
         alternatives = [
-            _Alternatives(visible, cost, by_shared.costs[lasting])
-            for visible, cost, lasting in options
-            if lasting in by_shared.costs
+            _Alternatives(only(relaxed, sides.visible), cost, found)
+            for relaxed, cost, found in partners
+            if found is not None
         ]
-        return _least(alternatives, by_shared.numbers)
+        many = sum(len(option.partners.numbers) for option in alternatives) > _MOST_ALTERNATIVES
+        tensor = _most_varied(table, known) if many else None
+        if tensor is None:
+            return _Met(alternatives, others, forgotten)
+        table, forgotten = _forget(table, {tensor}), forgotten | {tensor}
+
+
+def _most_varied(table: RelaxedLeast, used: Container[str]) -> str | None:
+    """Of tensors of which the table says most, one that the next Einsum does not use, if there is one."""
+    said: dict[str, set[TensorCompatibility]] = {}
+    for relaxed in table:
+        for tensor, how in relaxed:
+            said.setdefault(tensor, set()).add(how)
+    return max(said, key=lambda tensor: (tensor not in used, len(said[tensor]), tensor), default=None)
+
+
+def _forget(table: RelaxedLeast, tensors: Collection[str]) -> RelaxedLeast:
+    """The least, whatever is said of some tensors."""
+    if not any(tensor in tensors for tensor, _ in next(iter(table), ())):
+        return table
+    leasts: dict[Relaxed, Least] = {}
+    for relaxed, least in table.items():
+        key = _without(relaxed, tensors)
+        leasts[key] = leasts[key] | least if key in leasts else least
+    return leasts
+
+
+def _without(relaxed: Relaxed, tensors: Container[str]) -> Relaxed:
+    """What it says of all others."""
+    return tuple(item for item in relaxed if item[0] not in tensors)
 
 
 class _Costs(NamedTuple):
@@ -132,7 +189,7 @@ def _by_shared(table: RelaxedLeast, tensors: Container[str]) -> _ByShared:
     lists: dict[Relaxed, tuple[list[int], list[Least]]] = {}
     numbers: dict[Relaxed, int] = {}
     for relaxed, least in table.items():
-        hidden = tuple(item for item in relaxed if item[0] not in tensors)
+        hidden = _without(relaxed, tensors)
         listed, costs = lists.setdefault(only(relaxed, tensors), ([], []))
         listed.append(numbers.setdefault(hidden, len(numbers)))
         costs.append(least)

@@ -84,7 +84,9 @@ def _most_promising(
     if incumbents.objective.is_front:
         measures += [energy, latency]
     elif incumbents.objective.follows_ties:  # many may be as good as can be: the other cost decides
-        measures = [np.floor(measures[0] / (max(float(measures[0].min()), 1e-300) * CLOSE))]
+        step = float(measures[0].min()) * CLOSE
+        if step > 0:  # what is free is as good as nothing else
+            measures = [np.floor(measures[0] / step)]
         deciding = incumbents.objective.tie_break(energy, latency)
     chosen = np.zeros(len(usage), np.bool_)
     for measure in measures:

@@ -152,8 +152,9 @@ class JoinPass:
 
     def next_einsums(self, problem: JoinProblem, finished: frozenset[str]) -> list[str]:
         """Einsums to join next."""
-        ready = (e for e in problem.ready(finished) if self.stretch is None or e in self.stretch)
-        return list(ready if self.all_orders else itertools.islice(ready, 1))
+        ready = problem.workload.next_in_turn(finished) if self.all_orders else problem.ready(finished)
+        joined = (e for e in ready if self.stretch is None or e in self.stretch)
+        return list(joined if self.all_orders else itertools.islice(joined, 1))
 
     def least(self, problem: JoinProblem, state: State) -> list[Least]:
         """What the groups of a state still need at least."""

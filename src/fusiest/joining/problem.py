@@ -128,10 +128,10 @@ class JoinProblem:
         return (e for e, needs in self._needs if e not in finished and needs <= finished)
 
     def has_several_orders(self) -> bool:
-        """Whether at some moment more than one Einsum can be next."""
+        """Whether at some moment an Einsum other than the listed one can be next."""
         finished: frozenset[str] = frozenset()
         for einsum in self.order:
-            if len(list(itertools.islice(self.ready(finished), 2))) > 1:
+            if self.workload.next_in_turn(finished) != [einsum]:
                 return True
             finished |= {einsum}
         return False

@@ -31,7 +31,7 @@ from fusiest.joining.problem import Group, JoinProblem, Potential, potential
 from fusiest.joining.reduced import reduced
 from fusiest.joining.rows import BUCKETS, PartialRows, Room, start_rows
 from fusiest.joining.seams import Seam, SeamBounds, SeamStretch, buckets
-from fusiest.objective import ENERGY, Least, Weights
+from fusiest.objective import ENERGY, IMPOSSIBLE, Least, Weights
 from fusiest.pmapping import Backing, Ints, Rows, merge_rows
 from fusiest.spec import Affine
 
@@ -112,8 +112,7 @@ def seam_bounds(
         seam = None
         if span.finished:
             (tensor,) = problem.live(span.finished)
-            relaxed = {how[0][1]: least for how, least in bounds.table(span.finished).items()}
-            seam = Seam(span.finished, tensor, relaxed)
+            seam = Seam(span.finished, tensor, _relaxed_leasts(bounds, span, tensor))
             for name in searched:
                 key = name, _key(problem, span)
                 if key not in transitions:
@@ -125,7 +124,7 @@ def seam_bounds(
 
 
 def _ranges(problem: JoinProblem, all_orders: bool, unfused: Container[frozenset[str]]) -> list[_Range]:
-    """The stretches. Where orders may differ, all Einsums after a seam need all before it."""
+    """The stretches. Where orders may differ, all Einsums after a seam need all before it. Each uses the tensor at its beginning."""
     ranges: list[_Range] = []
     needs = _all_needs(problem) if all_orders else None
     finished: frozenset[str] = frozenset()
@@ -135,14 +134,23 @@ def _ranges(problem: JoinProblem, all_orders: bool, unfused: Container[frozenset
         finished = finished | {einsum}
         few = len(einsums) < (_LEAST_EINSUMS if finished in unfused else _LEAST_FUSED_EINSUMS)
         alone = len(problem.live(finished)) == 1 and not problem.views[einsum].info.is_copy_operation
+        goes_on = not begin or any(problem.live(begin) & problem.views[e].tensors for e in einsums)
         if (
             not few
             and alone
+            and goes_on
             and (needs is None or all(finished <= needs[e] for e in problem.order if e not in finished))
         ):
             ranges.append(_Range(begin, einsums))
             begin, einsums = finished, []
     return [*ranges, _Range(begin, einsums)] if einsums else ranges
+
+
+def _relaxed_leasts(bounds: LowerBounds, span: _Range, tensor: str) -> dict[TensorCompatibility, Least]:
+    """What comes after a seam needs at least, by all that users of its tensor say of it."""
+    said = (how for e in span.einsums for relaxed in bounds.options[e] for t, how in relaxed if t == tensor)
+    leasts = {how: bounds.least(span.finished, ((tensor, how),)) for how in dict.fromkeys(said)}
+    return {how: least for how, least in leasts.items() if least != IMPOSSIBLE}
 
 
 def _all_needs(problem: JoinProblem) -> dict[str, frozenset[str]]:

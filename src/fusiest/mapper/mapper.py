@@ -262,7 +262,7 @@ def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Pro
     """Join what was explored. If memory does not suffice for a single mapping, there are those that are not fused."""
     stopped = exploration.stopped
     try:
-        with interrupt.limited(None, explorer.options.most_memory, rss_bytes):
+        with interrupt.limited(search.deadline if search.candidates else None, explorer.options.most_memory, rss_bytes):
             proof = search.run()
         if not stopped or not search.candidates:
             return proof
@@ -388,11 +388,10 @@ def check_usage(spec: Spec, memory: str) -> None:
 
 def count_down_sets(spec: Spec, most: int) -> int:
     """How many sets of Einsums can be finished at some moment; counting stops above `most`."""
-    needs = {name: spec.info.needs(name) for name in spec.info.einsums}
     level = {frozenset[str]()}
     count = 1
     while level and count <= most:
-        level = {finished | {e} for finished in level for e in needs if e not in finished and needs[e] <= finished}
+        level = {finished | {einsum} for finished in level for einsum in spec.info.next_in_turn(finished)}
         count += len(level)
     return count
 

@@ -112,7 +112,8 @@ class Search:
             stopped = _STOPS.get(type(error), "memory")
         # The exception is gone here, and with it all that the search had in hand: there is memory again.
         try:
-            proof = judged(self._gap())
+            with interrupt.finishing():
+                proof = judged(self._gap())
             nothing_left = proof.optimal and stopped != "interrupt" and not self.options.minimized.decides_ties
             return proof if nothing_left else proof._replace(stopped=stopped)
         except MemoryError:

@@ -105,8 +105,34 @@ class WorkloadInfo:
 
     def needs(self, einsum: str) -> frozenset[str]:
         """Einsums whose results it reads."""
-        inputs = (t for t, access in self.einsums[einsum].accesses.items() if not access.output)
-        return frozenset(name for t in inputs for name in self.producers.get(t, ()))
+        return self._needs[einsum]
+
+    @functools.cached_property
+    def _needs(self) -> dict[str, frozenset[str]]:
+        read = {
+            name: [t for t, access in info.accesses.items() if not access.output] for name, info in self.einsums.items()
+        }
+        return {name: frozenset(e for t in inputs for e in self.producers.get(t, ())) for name, inputs in read.items()}
+
+    @functools.cached_property
+    def connected(self) -> dict[str, frozenset[str]]:
+        """Of each Einsum, all that it has tensors in common with, one through the other, and itself."""
+        sets = {name: {name} for name in self.einsums}
+        for users in self.users.values():
+            union = set[str]().union(*(sets[user] for user in users))
+            sets.update(dict.fromkeys(union, union))
+        return {name: frozenset(together) for name, together in sets.items()}
+
+    def next_in_turn(self, finished: frozenset[str]) -> list[str]:
+        """Einsums that can run next, if connected ones are finished before others begin, in listed order.
+
+        No other order is better. Take connected Einsums out of a mapping, with the loops above them, and put them after all
+        others: nothing is moved more often, and while each runs, memories hold less.
+        """
+        missing = [name for name in self.einsums if name not in finished]
+        begun = (name for name in missing if not self.connected[name].isdisjoint(finished))
+        together = self.connected[next(begun, missing[0])] if missing else frozenset[str]()
+        return [name for name in missing if name in together and self._needs[name] <= finished]
 
 
 def analyze(
