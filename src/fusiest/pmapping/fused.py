@@ -102,10 +102,10 @@ class FusedPart:
                 groups[key].add(piece, prune)
 
     def _plan(self, tile_class: TileClass) -> FusedPlan:
-        key = self.seed.holder, self.situation.key
-        if key not in tile_class.plans:
-            tile_class.plans[key] = FusedPlan(self.situation, self.seed.holder, self.memories, tile_class)
-        plan: FusedPlan = tile_class.plans[key]
+        plans, key = self.tiles.plans, (id(tile_class), self.seed.holder, self.situation.key)
+        if key not in plans:
+            plans[key] = FusedPlan(self.situation, self.seed.holder, self.memories, tile_class)
+        plan: FusedPlan = plans[key]
         return plan
 
     # --- rows ---------------------------------------------------------------------------------------------------------

@@ -31,8 +31,6 @@ class TileClass:
     """Per tile shape (its number among those of seeds), where its tiles begin."""
     tiles: Ints
     """Tiles × loops."""
-    plans: dict[object, Any] = field(default_factory=dict)
-    """What is known about holders between these loops."""
     _below: dict[LoopSet, Ints] = field(default_factory=dict)
 
     @cached_property
@@ -79,6 +77,8 @@ class FusedTiles:
     limits: FusedLimits
     shapes: Mapping[int, Ints]
     """Per tensor of a seed, the tile shapes at its seeds, in order."""
+    plans: dict[object, Any] = field(default_factory=dict)
+    """What is known about holders between loops, by the class of tiles (all of which are known here) and more."""
     _known: dict[object, list[TileClass]] = field(default_factory=dict)
 
     def classes(self, tensor: int, unfused: frozenset[str], holders: int) -> list[TileClass]:

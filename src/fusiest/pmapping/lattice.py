@@ -49,6 +49,24 @@ class LatticeSpace:
     """Holders that stand above all loops where they are their tensor's outermost."""
 
 
+class GatedPower:
+    """Leakage power, given what was used of the fanouts crossed."""
+
+    def __init__(self, space: LatticeSpace) -> None:
+        self.leakage, self.fanouts, self.levels = space.leakage, space.fanouts, sorted(space.fanouts)
+        self.known: dict[Used, float] = {}
+
+    def __call__(self, used: Used) -> float:
+        """In watts."""
+        if used not in self.known:
+            gated = {}
+            for level, entry in zip(self.levels[len(self.levels) - len(used) :], used, strict=True):
+                dimensions = [d for d in self.fanouts[level].dimensions if d.power_gateable]
+                gated.update({(d.component, d.name): int(n) for d, n in zip(dimensions, entry, strict=False)})
+            self.known[used] = self.leakage(gated)
+        return self.known[used]
+
+
 class TooHard(Exception):
     """A search has had more rows than it was to have."""
 
@@ -67,7 +85,8 @@ class Lattice:
         self.problem: Problem = space.nest.problem
         self.columns: Columns = make_columns(self.problem)
         self.steps = Steps(self.problem, space.placements, space.lifted)
-        self.levels = sorted(space.fanouts)
+        self.watts = GatedPower(space)  # not a method: with it in `pruning`, a search would hold itself
+        self.levels = self.watts.levels
         self.groups = memory_groups(self.problem, space.nest.free)
         self.outlook = Outlook(self.problem, self.columns, Costs(self.problem, self.columns), self.steps, space.fanouts)
         togo = ToGo(space.nest, self.outlook, self.groups)
@@ -77,7 +96,6 @@ class Lattice:
         self.seeds: list[Seed] = []
         self.finals: list[tuple[Key, int]] = []
         """Rows without fused loops."""
-        self._watts: dict[Used, float] = {}
 
     # --- the run ------------------------------------------------------------------------------------------------------
 
@@ -96,16 +114,6 @@ class Lattice:
                 states = self._cross(at, states)
             at -= 1
         self._finish(states)
-
-    def watts(self, used: Used) -> float:
-        """Leakage power, given what was used of the fanouts crossed."""
-        if used not in self._watts:
-            gated = {}
-            for level, entry in zip(self.levels[len(self.levels) - len(used) :], used, strict=True):
-                dimensions = [d for d in self.fanouts[level].dimensions if d.power_gateable]
-                gated.update({(d.component, d.name): int(n) for d, n in zip(dimensions, entry, strict=False)})
-            self._watts[used] = self.space.leakage(gated)
-        return self._watts[used]
 
     def _count(self, layers: Iterable[Layer]) -> None:
         self.patience -= sum(len(layer.shape) for layer in layers)

@@ -213,21 +213,14 @@ def _distinct(problem: Problem, dimensions: tuple[BoundDimension, ...], factors:
 def spread_over(problem: Problem, dimension: BoundDimension, extents: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Every choice of loops on one dimension, as a factor of each variable."""
     never = never_spread(problem.info, dimension)
-    allowed = [never.isdisjoint(variable.members) for variable in problem.variables]
-    most = dimension.most
-
-    def extend(v: int, product: int, chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        if v == len(problem.variables):
-            if _obeys(problem, dimension, chosen):
-                yield chosen
-            return
-        for d in problem.variables[v].divisors.tolist() if allowed[v] else [1]:
-            if product * d > most:
-                break
-            if extents[v] % d == 0:
-                yield from extend(v + 1, product * d, (*chosen, d))
-
-    yield from extend(0, 1, ())
+    choices: list[tuple[int, tuple[int, ...]]] = [(1, ())]
+    for variable, extent in zip(problem.variables, extents, strict=True):
+        divisors = variable.divisors.tolist() if never.isdisjoint(variable.members) else [1]
+        factors = [d for d in divisors if extent % d == 0]
+        choices = [(n * d, (*chosen, d)) for n, chosen in choices for d in factors if n * d <= dimension.most]
+    for _, chosen in choices:
+        if _obeys(problem, dimension, chosen):
+            yield chosen
 
 
 def _obeys(problem: Problem, dimension: BoundDimension, factors: tuple[int, ...]) -> bool:
