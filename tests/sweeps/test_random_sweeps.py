@@ -46,7 +46,11 @@ class Here:
 
     def submit(self, key: str, task: SweepTask) -> None:
         if isinstance(task, SearchTask) and task.family:
-            compared["from tables"] += bool(own_shelf().tables(task.spec, task.options))
+            known = bool(own_shelf().tables(task.spec, task.options))
+            compared["from tables"] += known
+            compared["from open tables"] += not known and bool(
+                own_shelf().open_tables(task.spec, task.options, task.rates)
+            )
             compared["from a front of sizes"] += own_shelf().result(task.spec, task.options) is not None
             compared["begun with mappings"] += bool(own_shelf().start(task.family))
         self.done.append((key, attempt(task)))
@@ -79,9 +83,9 @@ arch:
     leak_power: 0
     actions: [{name: compute, energy: 0.5, throughput: 4}]
 """
-PARAMETERS = {
+PARAMETERS: dict[str, list[Any]] = {
     "GLB.size": [256, 500, 600, 800, 1500, 1700, 2500, 4000], "DRAM.read.throughput": [2, 9, 40], "DRAM.write.energy": [9, 30],
-    "GLB.read.throughput": [3, 64], "GLB.leak_power": [0, 0.5], "PE.X.fanout": [1, 4], "MAC.compute.energy": [0.5, 2],
+    "GLB.read.throughput": [3, 20, 64], "GLB.leak_power": [0, 0.5], "PE.X.fanout": [1, 4], "MAC.compute.energy": [0.5, 2],
 }  # fmt: skip
 SWITCHED = (
     Reuse(), Reuse(covered=False), Reuse(known=False), Reuse(tables=False), Reuse(covered=False, tables=False),
@@ -112,8 +116,11 @@ def test_every_run_equals_map(data: st.DataObject, tmp_path_factory: pytest.Temp
         "M": one(st.sampled_from([4, 6, 12])),
         "KN": one(st.sampled_from([4, 6, 8])),
     }
+    parameters: dict[str, list[Any]] = {name: PARAMETERS[name] for name in names}
+    if len(names) == 2 and "GLB.size" in names:
+        parameters["GLB.size"] = PARAMETERS["GLB.size"][one(st.integers(0, 1)) :: 2]
     fields = {"arch": str(folder / "spec.yaml"), "workloads": [{"file": "matmuls", "defines": shape}], "objective": objective,
-              "parameters": {name: PARAMETERS[name] for name in names}}  # fmt: skip
+              "parameters": parameters}  # fmt: skip
     truth: dict[int, Result | None] = {}
     # Without covering, answers are what the searches say that they are compared with: only to prove.
     for i, reuse in enumerate(SWITCHED if PROVE else SWITCHED[:1]):
@@ -208,13 +215,36 @@ def test_fronts_of_sizes_equal_map(tmp_path: Path) -> None:
     compared.update(before)
 
 
+def test_open_tables_equal_map(tmp_path: Path) -> None:
+    """Tables are explored once for all throughputs, and settled for each, also where components leak."""
+    before = compared.copy()
+    (tmp_path / "spec.yaml").write_text(CHIP % {"leak": 0.1, "speed": 2, "size": 2000, "latency": "", "fanout": 2})
+    shape = {"N_EINSUMS": 2, "M": 12, "KN": 8}
+    fields = {"arch": str(tmp_path / "spec.yaml"), "workloads": [{"file": "matmuls", "defines": shape}], "objective": "edp",
+              "parameters": {"DRAM.read.throughput": [2, 9, 40], "GLB.size": [800, 1500]}}  # fmt: skip
+    for answer in run(fields, Reuse(covered=False), tmp_path / "runs"):
+        check(answer, mapped(tmp_path, answer, "edp", shape))
+    assert compared["from open tables"] - before["from open tables"] == 3
+    assert compared["from tables"] - before["from tables"] == 3
+    compared.clear()
+    compared.update(before)
+
+
 def test_enough_was_compared() -> None:
     """Runs after the test above, in the same process."""
     tried = compared["sweeps"]
     if tried:
         print(dict(compared))
         assert compared["searched"] > 5
-        kinds = ("covered", "pruned", "from tables", "begun with mappings", "between", "from a front of sizes")
+        kinds = (
+            "covered",
+            "pruned",
+            "from tables",
+            "begun with mappings",
+            "between",
+            "from a front of sizes",
+            "from open tables",
+        )
         for kind in kinds if tried >= 50 else kinds[: 0 if PROVE else 1]:
             assert compared[kind] > 0, kind
         if tried >= 200:

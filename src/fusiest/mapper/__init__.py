@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fusiest.mapper.saved import given_mapping, load_any, load_best, mappings_on, result_on
     from fusiest.mapper.stack_nests import LayerNest
     from fusiest.mapper.stack_plans import StackPlan, features, image_variables, plans_of_stack
-    from fusiest.mapper.tables import asked_of, explore_all
+    from fusiest.mapper.tables import asked_of, explore_all, open_tables
     from fusiest.mapper.window_bounds import can_be_bounded, usual_windows
     from fusiest.mapper.window_plans import LONGEST_WORKLOAD, has_halos, is_too_long
     from fusiest.mapper.windowed import worth_windows
@@ -31,7 +31,7 @@ __all__ = [
     "SizeFront", "StackPlan", "Stats", "Step", "Stop", "asked_of", "can_be_bounded", "checked_mapping",
     "cpu_seconds", "evaluation_json", "explore_all", "features", "from_front", "given_mapping", "has_halos",
     "image_variables", "is_too_long", "json_text", "load_any", "load_best", "made_now", "map", "mappings_on",
-    "peak_rss_bytes", "plans_of_stack", "result_json", "result_on", "run", "spec_and_hash", "stack_tree",
+    "open_tables", "peak_rss_bytes", "plans_of_stack", "result_json", "result_on", "run", "spec_and_hash", "stack_tree",
     "usual_windows", "worth_windows",
 ]  # fmt: skip
 
@@ -51,7 +51,7 @@ if not TYPE_CHECKING:
         saved="given_mapping load_any load_best mappings_on result_on",
         stack_nests="LayerNest",
         stack_plans="StackPlan features image_variables plans_of_stack",
-        tables="asked_of explore_all",
+        tables="asked_of explore_all open_tables",
         window_bounds="can_be_bounded usual_windows",
         window_plans="LONGEST_WORKLOAD has_halos is_too_long",
         windowed="worth_windows",

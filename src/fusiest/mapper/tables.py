@@ -54,6 +54,14 @@ def explore_all(
     return explorer.named(tables)
 
 
+def open_tables(spec: Spec, options: Options, rates: frozenset[str]) -> dict[str, Table]:
+    """Tables of distinct Einsums for all throughputs of some memories, as far as Einsums have such tables. `with_rates` settles them."""
+    tables: dict[str, Table] = {}
+    explorer = make_explorer(spec, options, None, lambda step: None)
+    explorer.explore(tables, replace(asked_of(options), rates=rates))
+    return tables
+
+
 def asked_of(options: Options, counted: bool = False) -> Asked:
     """What options ask of the search for pmappings."""
     limits = FusedLimits(options.max_fused_loops, options.max_fused_loops_per_variable)

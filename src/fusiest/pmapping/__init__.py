@@ -13,6 +13,7 @@ from fusiest.pmapping.lattice import TooHard
 from fusiest.pmapping.least import least_costs, least_of_computing
 from fusiest.pmapping.meeting import meet_below_fanouts, meeting_memories, shared_memories
 from fusiest.pmapping.notes import search_notes, spatial_notes
+from fusiest.pmapping.openrates import can_be_open, with_rates
 from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import allowed_placement
@@ -37,8 +38,9 @@ from fusiest.pmapping.window_nests import TooManyCandidates, TurnLoop, TurnNest,
 __all__ = [
     "Asked", "Backing", "Branch", "Compatibility", "Cutoff", "Floats", "FusedLimits", "FusedLoop", "Holding", "Ints",
     "NoMapping", "Origin", "Rows", "Table", "TooHard", "TooManyCandidates", "TurnLoop", "TurnNest", "TurnRows",
-    "TurnsAsked", "allowed_placement", "bind_sized", "common_key", "compile_ahead", "constraints_key", "exchange_memories", "explore",
-    "group_numbers", "large_enough", "least_costs", "least_of_computing", "meet_below_fanouts", "meeting_memories",
-    "merge_rows", "pareto_rows", "paths", "pmappings", "renamed_table", "roomy_memories", "search_notes",
-    "shared_memories", "spatial_notes", "turn_rows", "weight", "why_none",
+    "TurnsAsked", "allowed_placement", "bind_sized", "can_be_open", "common_key", "compile_ahead", "constraints_key",
+    "exchange_memories", "explore", "group_numbers", "large_enough", "least_costs", "least_of_computing",
+    "meet_below_fanouts", "meeting_memories", "merge_rows", "pareto_rows", "paths", "pmappings", "renamed_table",
+    "roomy_memories", "search_notes", "shared_memories", "spatial_notes", "turn_rows", "weight", "why_none",
+    "with_rates",
 ]  # fmt: skip

@@ -68,6 +68,8 @@ class Columns:
     """How many tensors there are, if there is a fanout to carry their traffic across."""
     bits: tuple[int, ...]
     """Memories of limited size."""
+    rates: frozenset[str] = frozenset()
+    """Components whose calls stay apart to the end: what time they take is open."""
 
     @cached_property
     def time(self) -> int:
@@ -101,22 +103,24 @@ class Columns:
         return self.first_bits + self.bits.index(memory) if memory in self.bits else None
 
 
-def make_columns(problem: Problem) -> Columns:
-    """Criteria of the search; a component that can never be the slowest has none."""
+def make_columns(problem: Problem, rates: frozenset[str] = frozenset()) -> Columns:
+    """Criteria of the search; a component that can never be the slowest has none. `rates`: whose throughputs are open."""
     components = problem.path.components
     limited = (i for i, c in enumerate(components) if c.kind == "memory" and math.isfinite(c.size))
     fanouts = any(c.dimensions for c in components)
-    return Columns(busy_columns(problem), len(problem.tensors) if fanouts else 0, tuple(limited))
+    return Columns(busy_columns(problem, rates), len(problem.tensors) if fanouts else 0, tuple(limited), rates)
 
 
-def busy_columns(problem: Problem) -> tuple[Busy, ...]:
+def busy_columns(problem: Problem, rates: frozenset[str] = frozenset()) -> tuple[Busy, ...]:
     """Components that can be a bottleneck."""
     columns: list[Busy] = []
     for index, component in enumerate(problem.path.components):
         if component.kind == "container":
             continue
         finite = [name for name, action in component.actions.items() if math.isfinite(action.throughput)]
-        if component.total_latency is None:
+        if component.name in rates:
+            columns += [Busy(index, action, True) for action in component.actions]
+        elif component.total_latency is None:
             columns += [Busy(index, None, False)] if finite else []
         elif has_separate_ports(component.total_latency):
             columns += [Busy(index, action, False) for action in finite]
@@ -197,13 +201,13 @@ class Costs:
 
 
 def finish(problem: Problem, columns: Columns, criteria: Floats, watts: float | Floats) -> tuple[Floats, Floats]:
-    """Total energy and latency of complete rows, `n_instances` included."""
+    """Total energy and latency of complete rows, `n_instances` included, but for components whose calls stay apart."""
     latency = criteria[:, columns.time].copy()
     calls: dict[int, dict[str, Floats]] = {}
     for column, busy in enumerate(columns.busy, start=BUSY):
         if not busy.counts:
             np.maximum(latency, criteria[:, column], out=latency)
-        elif busy.action is not None:
+        elif busy.action is not None and problem.path.components[busy.component].name not in columns.rates:
             calls.setdefault(busy.component, {})[busy.action] = criteria[:, column]
     for index, counts in calls.items():
         np.maximum(latency, expression_latency(problem.path.components[index], counts), out=latency)

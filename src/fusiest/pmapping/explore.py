@@ -72,6 +72,8 @@ class Asked:
     """Only pmappings that some best mapping of the whole workload needs, not all ways to meet other Einsums."""
     unlimited: bool = False
     """As if there were room for all that Einsums exchange: a bound, not mappings."""
+    rates: frozenset[str] = frozenset()
+    """Components whose throughputs are open: see `openrates`. `TooHard` where only the search over tile shapes would do."""
 
     def is_roomy(self, spec: Spec) -> bool:
         """Whether no fused loops are needed: they save space, and there is enough."""
@@ -144,6 +146,8 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
     together, leaks = beside(spec, path), leakage(spec, problem)
     if path.einsum.is_copy_operation:
+        if asked.rates:
+            raise TooHard
         nest = Nest(problem, shared, {}, asked.rules, frozenset(), together)
         copies = CopySearch(nest, tracked, asked.limits, asked.imperfect, leaks)
         yield from _general(copies, copy_placements(path, placements(spec, path)))
@@ -156,6 +160,10 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
     free = frozenset(pair for placement in possible for pair in free_pairs(path, placement, together))
     plain = [placement for placement in possible if not chains and is_plain(problem, placement, free)]
     nest = Nest(problem, shared, agreed, asked.rules, near_pairs(path, free), together)
+    if asked.rates and (
+        len(plain) < len(possible) or asked.is_roomy(spec) or not can_fuse(spec) or asked.rates - {*names}
+    ):
+        raise TooHard
     if len(plain) < len(possible) and (asked.beam is None or not plain):
         alone = not tracked and not asked.usage and (not can_fuse(spec) or asked.is_roomy(spec)) and not asked.counted
         fallback = GeneralSearch(nest, tracked, asked.limits, asked.imperfect, leaks, asked.cutoff, alone)
@@ -170,7 +178,7 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
         nest = replace(nest, problem=coarsened(problem)) if quick else nest
         if asked.needed and not asked.is_roomy(spec):
             nest = replace(nest, common=common_loops(spec, path.einsum.name))
-        space = lattice_space(nest, plain, frozenset(tracked), leaks)
+        space = replace(lattice_space(nest, plain, frozenset(tracked), leaks), rates=asked.rates)
         if asked.is_roomy(spec):
             space = replace(space, lifted=_lifted(asked.roomy(spec), nest))
         for search in _runs(space, asked, not asked.usage and not can_fuse(spec), not tracked and asked.is_roomy(spec)):

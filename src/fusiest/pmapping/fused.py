@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from fusiest.interrupt import check
-from fusiest.pmapping.costs import BUSY, ENERGY, finish
+from fusiest.pmapping.costs import BUSY, ENERGY
 from fusiest.pmapping.fused_kernels import assemble
 from fusiest.pmapping.fused_plans import FusedLayout, FusedPlan, bits_per_value
 from fusiest.pmapping.fused_structures import Situation
@@ -21,6 +21,7 @@ from fusiest.pmapping.fused_tiles import FusedTiles, TileClass
 from fusiest.pmapping.gathered import Ancestry, FusedRows, Gathered, Piece
 from fusiest.pmapping.lattice import Lattice
 from fusiest.pmapping.nest import HeldTensor
+from fusiest.pmapping.openrates import closed_costs, open_costs
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.problem import FOOTPRINT
 from fusiest.pmapping.states import Seed
@@ -142,7 +143,10 @@ class FusedPart:
             layout.reserved, self.room, self.fixed, self._scale, out,
         )  # fmt: skip
         if self._expressed:
-            out[: len(fits), 0], out[: len(fits), 1] = self._costs(fused, fits, shapes, layout.holders)
+            amounts, watts = self._amounts(fused, fits, shapes, layout.holders), float(self._scale[0])
+            out[: len(fits), :2] = np.column_stack(closed_costs(self.search, amounts, watts))
+            if self.search.columns.rates:
+                out = np.column_stack([out[: len(fits)], open_costs(self.search, amounts, watts)])
         if layout.met is not None:
             good = np.flatnonzero(layout.met[fused.tiles[fits]])
             fits, out = fits[good], out[good]
@@ -153,14 +157,14 @@ class FusedPart:
 
     @cached_property
     def _expressed(self) -> bool:
-        """Whether some `total_latency` is an expression of its own kind."""
+        """Whether some `total_latency` is an expression of its own kind, or open."""
         return any(busy.counts for busy in self.search.columns.busy)
 
-    def _costs(self, fused: FusedRows, fits: Ints, shapes: Ints, holders: Ints) -> tuple[Floats, Floats]:
-        """Energy and latency then."""
+    def _amounts(self, fused: FusedRows, fits: Ints, shapes: Ints, holders: Ints) -> Floats:
+        """All criteria of the search then."""
         criteria = np.zeros((len(fits), self.search.columns.count))
         criteria[:, self.columns] = self._base[fused.rows[fits]]
         for number, tensor, point, _ in holders.tolist():
             amounts = self.problem.amounts[tensor][:FOOTPRINT, shapes[point, fused.tiles[fits]]]
             criteria[:, self.columns[:-1]] += amounts.T @ self.prices[number]
-        return finish(self.problem, self.search.columns, criteria, float(self._scale[0]))
+        return criteria

@@ -39,7 +39,8 @@ class Ancestry:
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one structure, and their criteria: energy, latency, per memory running sums of bits down to each zone."""
+    """Rows of one structure, and their criteria: energy, latency, per memory running sums of bits down to each zone; then what is
+    open of their costs."""
 
     fused: FusedRows
     ancestry: Ancestry
@@ -83,8 +84,11 @@ class Gathered:
         """A piece as rows of a table."""
         fused, count = piece.fused, len(piece.rows)
         columns = [fused.tile_class.loops.index(loop) for loop in self.compatibility.loops]
-        running = piece.criteria[:, 2:].reshape(count, memories, len(self.compatibility.zones) + 2)
+        zones = len(self.compatibility.zones) + 2
+        settled = 2 + memories * zones
+        running = piece.criteria[:, 2:settled].reshape(count, memories, zones)
         return Rows(
             fused.tile_class.tiles[fused.tiles[piece.rows]][:, columns], piece.criteria[:, 0], piece.criteria[:, 1],
             np.diff(running, axis=2), np.zeros(count, np.int64), fused.rows[piece.rows], running[:, :, 0],
+            piece.criteria[:, settled:],
         )  # fmt: skip

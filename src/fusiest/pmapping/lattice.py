@@ -47,6 +47,8 @@ class LatticeSpace:
     leakage: Leakage
     lifted: frozenset[HeldTensor] = frozenset()
     """Holders that stand above all loops where they are their tensor's outermost."""
+    rates: frozenset[str] = frozenset()
+    """Components whose throughputs are open: their calls are criteria to the end."""
 
 
 class GatedPower:
@@ -83,7 +85,7 @@ class Lattice:
     ) -> None:
         self.space, self.nest, self.fanouts, self.patience = space, space.nest, space.fanouts, patience
         self.problem: Problem = space.nest.problem
-        self.columns: Columns = make_columns(self.problem)
+        self.columns: Columns = make_columns(self.problem, space.rates)
         self.steps = Steps(self.problem, space.placements, space.lifted)
         self.watts = GatedPower(space)  # not a method: with it in `pruning`, a search would hold itself
         self.levels = self.watts.levels

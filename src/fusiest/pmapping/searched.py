@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusiest.pmapping.costs import finish
 from fusiest.pmapping.fused import FusedPart, persistent_bits, top_bits
 from fusiest.pmapping.fused_tiles import FusedTiles
 from fusiest.pmapping.gathered import Ancestry, Gathered
 from fusiest.pmapping.lattice import Lattice
+from fusiest.pmapping.openrates import closed_costs, open_costs
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.states import Key
 from fusiest.pmapping.table import Backing, Compatibility, FusedLimits, Origin, Rows, make_compatibility
@@ -74,7 +74,9 @@ def _unfused(search: Lattice, key: Key, number: int, memories: tuple[int, ...]) 
     layer, p = search.layers[number], search.problem
     exchanged = (h for h in key.on_top if search.nest.is_shared(h.tensor))
     form = make_compatibility((), [Backing(p.tensors[t].name, p.path.components[m].name, 0) for m, t in exchanged], ())
-    energy, latency = finish(p, search.columns, layer.criteria, search.watts(key.used))
+    watts = search.watts(key.used)
+    energy, latency = closed_costs(search, layer.criteria, watts)
+    calls = open_costs(search, layer.criteria, watts)
     count = len(energy)
     bits = np.zeros((count, len(memories), 1))
     bits[:, :, 0] = top_bits(search, memories, key.on_top)
@@ -84,4 +86,4 @@ def _unfused(search: Lattice, key: Key, number: int, memories: tuple[int, ...]) 
             bits[:, i, 0] += layer.criteria[:, column]
     persistent = np.tile(persistent_bits(search, memories, key.on_top, shared=False), (count, 1))
     empty = np.empty((count, 0), np.int64)
-    return form, Rows(empty, energy, latency, bits, np.zeros(count, np.int64), np.arange(count), persistent)
+    return form, Rows(empty, energy, latency, bits, np.zeros(count, np.int64), np.arange(count), persistent, calls)

@@ -120,6 +120,12 @@ class Rows:
     row: Ints
     persistent: Floats
     """Bits of persistent tensors that no other Einsum uses, per memory: taken throughout the workload."""
+    calls: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """Of components whose throughputs are open, then watts of leakage: see `openrates`. No columns if costs are settled."""
+
+    def __post_init__(self) -> None:
+        if self.calls.shape == (0, 0):
+            self.calls = np.empty((len(self.energy), 0))
 
     def __len__(self) -> int:
         return len(self.energy)
@@ -129,7 +135,7 @@ class Rows:
 
     def criteria(self) -> Floats:
         """Space counts by what is reserved at or above each boundary: lower down it is in the way of fewer others."""
-        columns = []
+        columns = list(self.calls.T)
         for m in range(self.bits.shape[1]):
             columns.append(self.persistent[:, m])
             for z in range(self.bits.shape[2]):

@@ -16,9 +16,8 @@ from fusiest.mapper import Mapping, Result, result_json
 from fusiest.model import bind_all, fused_sets
 from fusiest.spec import ComponentCosts, Spec
 from fusiest.spec import architecture as arch
-from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask
+from fusiest.sweeps.attempt import CoverTask, Hands, Outcome, SearchTask
 from fusiest.sweeps.canonical import run_form
-from fusiest.sweeps.driver import Hands
 
 FACTORS = (0.5, 2.0)
 FULL, BUSY, IDLE = 0.9, 0.999, 0.1

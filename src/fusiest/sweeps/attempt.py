@@ -9,8 +9,9 @@ import functools
 import math
 import pickle
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from fusiest.errors import FusiestError, OutOfMemory, SpecError
 from fusiest.mapper import Options, Result
@@ -80,6 +81,8 @@ class SearchTask(_OfSpec):
     """A memory of which many smaller sizes will be asked for."""
     form: RunForm | None = None
     """The spec's, if it is known."""
+    rates: frozenset[str] = frozenset()
+    """Components of which many throughputs will be asked for."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,20 @@ class Outcome:
     """Its name, if it is in the store already."""
     needed: dict[str, float] = field(default_factory=dict, repr=False)
     """Bits of each memory that the result's mappings need."""
+
+
+class Hands(Protocol):
+    """What does tasks: child processes here, or a cluster."""
+
+    @property
+    def idle(self) -> int: ...
+
+    @property
+    def running(self) -> int: ...
+
+    def submit(self, key: str, task: SweepTask) -> None: ...
+
+    def finished(self, seconds: float) -> Iterator[tuple[str, Outcome]]: ...
 
 
 def attempt(task: SweepTask) -> Outcome:
@@ -151,9 +168,9 @@ def _search(task: SearchTask) -> Outcome:
     windows = worth_windows(task.spec, task.options)  # of what others have found, tables alone change no answer then
     result = shelf.result(task.spec, task.options) if not windows else None
     if result is None:
-        tables = shelf.tables(task.spec, task.options)
         front = SizeFront(task.watch) if task.watch and not windows else None
         try:
+            tables = shelf.tables(task.spec, task.options) or shelf.open_tables(task.spec, task.options, task.rates)
             start = () if shelf.passed or windows else shelf.start(task.family)
             result = run(task.spec, task.options, tables=tables, start=start, front=front)
         except (MemoryError, OutOfMemory):

@@ -41,6 +41,8 @@ ANSWER = 1
 """The version of the answer: to be raised when the same spec and options may give another result."""
 FEWEST_SIZES = 6
 """Of one memory, still to come: with fewer, what is best for smaller sizes takes longer to keep than it saves."""
+FEWEST_RATES = 3
+"""Throughputs of one component: tables that serve all of them take up to twice as long to explore."""
 CHANGING = ("objective", "usage", "orders", "max_fused_loops", "max_fused_loops_per_variable", "imperfect", "exchange")
 """Options that change the answer. A time limit does, too, but only that of a run which it ended: see the store."""
 
@@ -54,6 +56,8 @@ class RunForm:
     figures: tuple[float, ...]
     rooms: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
     """Of each figure that is a size, the memory; of others, nothing. Empty if that is not known any more."""
+    rates: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
+    """Of each figure that is a throughput, the component; of others, nothing. Empty if that is not known any more."""
 
     def nowhere_worse(self, other: RunForm) -> bool:
         """Whether this design is at least as good as the other in every figure, and alike in all else."""
@@ -74,10 +78,14 @@ class RunForm:
         sizes = zip(self.figures, least.figures, self.rooms, strict=False)
         return all(a >= b * (1 - 1e-12) for a, b, room in sizes if room)
 
-    def without_sizes(self, memories: Collection[str]) -> str:
-        """A hash that is the same for runs which differ only in sizes of these memories."""
-        figures = [figure for figure, room in zip(self.figures, self.rooms, strict=True) if room not in memories]
-        return _sha([self.family, [repr(figure) for figure in figures]])
+    def without(self, memories: Collection[str], rates: Collection[str] = ()) -> str:
+        """A hash that is the same for runs which differ only in sizes of these memories, and in throughputs of those components."""
+        figures = zip(self.figures, self.rooms, self.rates, strict=True)
+        return _sha([self.family, [repr(f) for f, room, rate in figures if room not in memories and rate not in rates]])
+
+    def rates_of(self, component: str) -> tuple[float, ...]:
+        """The throughputs of a component."""
+        return tuple(figure for figure, rate in zip(self.figures, self.rates, strict=True) if rate == component)
 
     def with_sizes(self, needed: Mapping[str, float]) -> RunForm:
         """As it would be with memories of no more than these sizes; no run's form, but to compare with."""
@@ -87,19 +95,35 @@ class RunForm:
         )
 
 
+def varied_rates(forms: Iterable[RunForm]) -> dict[str, frozenset[str]]:
+    """By family, the components of which runs have many different throughputs."""
+    seen: dict[tuple[str, str], set[tuple[float, ...]]] = {}
+    for form in forms:
+        for name in dict.fromkeys(form.rates):
+            some = seen.setdefault((form.family, name), set())
+            if name and len(some) < FEWEST_RATES:
+                some.add(form.rates_of(name))
+    varied: dict[str, frozenset[str]] = {}
+    for (family, name), some in seen.items():
+        if len(some) >= FEWEST_RATES:
+            varied[family] = varied.get(family, frozenset()) | {name}
+    return varied
+
+
 def run_form(spec: Spec, options: Options) -> RunForm:
     """A spec and the options that change the answer."""
     places: dict[tuple[str, tuple[float, ...]], int] = {}
     einsums = []
-    sized: set[str] = set()
+    sized, timed = set[str](), set[str]()
     for info in spec.info.einsums.values():
         bound = bind_all(spec, info)
         nodes = []
         for node in arch.flatten(spec.require_arch().nodes):
             component = bound[str(node.name)]
             graded, remainder = _known_split(component)
-            if component.kind == "memory" and component.total_latency is None:
-                sized.add(component.name)
+            if component.total_latency is None:
+                timed.add(component.name)
+                sized.update({component.name} if component.kind == "memory" else ())
             # A component has the same figures in most Einsums: they are listed once.
             place = places.setdefault((str(node.name), graded), len(places))
             nodes.append([remainder, place, _known_placement(spec, node, info)])
@@ -112,7 +136,13 @@ def run_form(spec: Spec, options: Options) -> RunForm:
     rooms = tuple(
         room for name, graded in places for room in ("",) * (len(graded) - 1) + (name if name in sized else "",)
     )
-    return RunForm(_sha([family, [repr(figure) for figure in figures]]), family, figures, rooms)
+    # Energy and throughput of each action, leakage, size: see `_split`.
+    rates = tuple(
+        name if name in timed and i % 2 and i + 1 < len(graded) else ""
+        for name, graded in places
+        for i in range(len(graded))
+    )
+    return RunForm(_sha([family, [repr(figure) for figure in figures]]), family, figures, rooms, rates)
 
 
 def _chosen(options: Options) -> dict[str, object]:

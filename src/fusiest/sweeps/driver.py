@@ -10,14 +10,13 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from fusiest.errors import SpecError
 from fusiest.mapper import Options
 from fusiest.sweeps.answers import Answer, Counts, Reuse
-from fusiest.sweeps.attempt import CoverTask, Outcome, SearchTask, SweepTask
+from fusiest.sweeps.attempt import CoverTask, Hands, Outcome, SearchTask
 from fusiest.sweeps.bounds import LeastCosts, optimal_costs
-from fusiest.sweeps.canonical import RunForm, options_digest, run_form
+from fusiest.sweeps.canonical import RunForm, options_digest, run_form, varied_rates
 from fusiest.sweeps.chips import Chips
 from fusiest.sweeps.covering import Proofs, in_order
 from fusiest.sweeps.designs import Design, Designs, RuledOut
@@ -38,20 +37,6 @@ _AHEAD = 16
 PRUNED = "pruned"
 
 
-class Hands(Protocol):
-    """What does tasks: child processes here, or a cluster."""
-
-    @property
-    def idle(self) -> int: ...
-
-    @property
-    def running(self) -> int: ...
-
-    def submit(self, key: str, task: SweepTask) -> None: ...
-
-    def finished(self, seconds: float) -> Iterator[tuple[str, Outcome]]: ...
-
-
 @dataclass
 class Plan:
     """Runs that are still to be done: who asked for each."""
@@ -64,6 +49,8 @@ class Plan:
     """What each run takes at least, if bounds are of use."""
     keys: dict[tuple[int, str], str] = field(default_factory=dict)
     """The run of each design and workload, if bounds are of use."""
+    rates: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By family, components of which there are many throughputs: tables are made for all of them."""
 
 
 class Driver:
@@ -166,6 +153,8 @@ class Driver:
     def answers(self, hands: Hands, watch: Callable[[], None] = lambda: None) -> Iterator[Answer]:
         """Do what the plan has, as it is done. `watch` is called now and then: it may raise to stop."""
         waiting = self._waiting()
+        if self.reuse.tables and self.prospects is None and self.options.time_limit is None:
+            self.plan.rates = varied_rates(self.plan.forms.values())
         self.begin, before = time.monotonic(), self.counts.finished
         if self.reuse.covered:
             for family in waiting:
@@ -303,7 +292,8 @@ class Driver:
             return
         others = [self.plan.forms[other] for other in waiting.get(form.family, ())[:_AHEAD]]
         watch = form.size_to_watch(others) if self.prospects is None else ""
-        hands.submit(key, SearchTask(spec, options, form.family, watch, form))
+        rates = self.plan.rates.get(form.family, frozenset())
+        hands.submit(key, SearchTask(spec, options, form.family, watch, form, rates))
 
     def _finished(self, key: str, outcome: Outcome, hands: Hands, waiting: dict[str, list[str]]) -> Iterator[Answer]:
         self.counts.cpu_seconds += outcome.cpu_seconds

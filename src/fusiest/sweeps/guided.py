@@ -11,8 +11,9 @@ from typing import Any
 
 from fusiest.errors import FusiestError
 from fusiest.sweeps.answers import Answer
+from fusiest.sweeps.attempt import Hands
 from fusiest.sweeps.designs import Design
-from fusiest.sweeps.driver import Driver, Hands, run_all
+from fusiest.sweeps.driver import Driver, run_all
 from fusiest.sweeps.figures import allowed, design_figures, score
 from fusiest.sweeps.sweepfile import Wanted
 

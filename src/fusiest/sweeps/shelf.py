@@ -1,7 +1,9 @@
-"""Tables of pmappings that one design's search has explored, for others that differ from it only by smaller shared memories.
+"""Tables of pmappings that one design's search has explored, for others that differ from it only by smaller shared memories, or
+by throughputs of memories.
 
 Sizes of memories outside all fanouts only cut rows off: a row that is dominated is so by one that takes no more space, at every
-boundary; and joining looks at sizes itself. So the tables of the largest design serve all. docs/sweep.md has the proof.
+boundary; and joining looks at sizes itself. So the tables of the largest design serve all. Where there are many throughputs,
+tables are explored that leave these open. docs/sweep.md has the proofs.
 """
 
 from __future__ import annotations
@@ -16,13 +18,21 @@ import numpy as np
 
 from fusiest.joining import make_charges, memory_sizes
 from fusiest.looptree import LoopTree
-from fusiest.mapper import Options, Result, SizeFront, asked_of, from_front
-from fusiest.pmapping import Floats, Table, large_enough, meet_below_fanouts, meeting_memories
+from fusiest.mapper import Options, Result, SizeFront, asked_of, from_front, open_tables
+from fusiest.pmapping import (
+    Floats,
+    Table,
+    can_be_open,
+    large_enough,
+    meet_below_fanouts,
+    meeting_memories,
+    with_rates,
+)
 from fusiest.spec import Spec
 from fusiest.sweeps.canonical import RunForm, run_form
 
-MOST_SETS = 4
-"""Of tables, one per workload and design but for sizes."""
+MOST_SETS = 6
+"""Of tables, one per workload and design but for sizes, or but for sizes and throughputs."""
 MOST_BYTES = 2**29
 MOST_MAPPINGS = 8
 """Of one family."""
@@ -65,14 +75,33 @@ class Shelf:
     """The best mappings of the latest searches of a family, by family: good ones to begin with on other designs of it."""
     fronts: OrderedDict[str, tuple[Spec, SizeFront]] = field(default_factory=OrderedDict)
     """What is best for smaller sizes of one memory, and the design that has the largest."""
+    not_open: set[str] = field(default_factory=set)
+    """Specs whose tables cannot leave throughputs open, or are too large then."""
     passed: bool = False
     """Whether what is best for the latest size costs much more than for the larger one: no known mapping is near, then."""
-    latest: tuple[Spec, Options, str | None] | None = None
-    """The spec that was asked for last, and its key, which takes a tenth of a short search."""
+    latest: tuple[Spec, Options, RunForm, str | None] | None = None
+    """The spec that was asked for last, its form, and its key, which takes a tenth of a short search."""
 
     def tables(self, spec: Spec, options: Options) -> dict[str, Table]:
         """The tables of a spec's Einsums, as far as they are known."""
-        key = self._key(spec, options)
+        return self._fitting(self._key(spec, options), spec, options)
+
+    def open_tables(self, spec: Spec, options: Options, rates: frozenset[str]) -> dict[str, Table]:
+        """The tables of a spec's Einsums, settled from some for all throughputs of these components, which are explored unless they
+        are known."""
+        names = can_be_open(spec, rates) if rates else rates
+        key = table_key(spec, options, self._form(spec, options), names)
+        if not names or key is None or key in self.not_open:
+            return {}
+        tables = self._fitting(key, spec, options)
+        if not tables:
+            self.kept.pop(key, None)
+            self._keep(key, spec, open_tables(spec, options, names))
+            tables = self._fitting(key, spec, options)
+            self.not_open.update(() if tables else {key})
+        return {name: with_rates(spec, table, names) for name, table in tables.items()}
+
+    def _fitting(self, key: str | None, spec: Spec, options: Options) -> dict[str, Table]:
         if key is None or key not in self.kept:
             return {}
         kept = self.kept[key]
@@ -86,7 +115,9 @@ class Shelf:
 
     def keep(self, spec: Spec, options: Options, tables: Mapping[str, Table]) -> None:
         """The tables of a search, unless those of a larger design are there, or they are too large."""
-        key = self._key(spec, options)
+        self._keep(self._key(spec, options), spec, tables)
+
+    def _keep(self, key: str | None, spec: Spec, tables: Mapping[str, Table]) -> None:
         if key is None or key in self.kept or sum(map(_bytes, tables.values())) > MOST_BYTES / MOST_SETS:
             return
         self.kept[key] = kept_tables(spec, tables)
@@ -138,12 +169,18 @@ class Shelf:
 
     def expect(self, spec: Spec, options: Options, form: RunForm) -> None:
         """Take over the form of a spec that will be asked for."""
-        self.latest = spec, options, table_key(spec, options, form)
+        self.latest = spec, options, form, table_key(spec, options, form)
+
+    def _form(self, spec: Spec, options: Options) -> RunForm:
+        if self.latest is None or self.latest[0] is not spec or self.latest[1] is not options:
+            self.expect(spec, options, run_form(spec, options))
+        assert self.latest is not None
+        return self.latest[2]
 
     def _key(self, spec: Spec, options: Options) -> str | None:
-        if self.latest is None or self.latest[0] is not spec or self.latest[1] is not options:
-            self.latest = spec, options, table_key(spec, options)
-        return self.latest[2]
+        self._form(spec, options)
+        assert self.latest is not None
+        return self.latest[3]
 
 
 @functools.cache
@@ -152,13 +189,16 @@ def own_shelf() -> Shelf:
     return Shelf()
 
 
-def table_key(spec: Spec, options: Options, form: RunForm | None = None) -> str | None:
-    """What specs have in common whose tables differ only by rows that are cut off; None if there may be more between them."""
+def table_key(spec: Spec, options: Options, form: RunForm, rates: frozenset[str] = frozenset()) -> str | None:
+    """What specs have in common whose tables differ only by rows that are cut off; None if there may be more between them.
+
+    `rates`: components whose throughputs the tables leave open.
+    """
     memories = _memories(spec, options)
     roomy = asked_of(options).is_roomy(spec)  # then fused loops, which smaller memories need, have been left out
     if not memories or roomy or large_enough(spec) or meet_below_fanouts(spec):
         return None
-    return (form or run_form(spec, options)).without_sizes(memories) + ",".join(memories)
+    return ",".join([form.without(memories, rates), *memories, *sorted(rates)])
 
 
 def _memories(spec: Spec, options: Options) -> tuple[str, ...]:
