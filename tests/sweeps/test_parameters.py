@@ -216,6 +216,9 @@ def test_nodes_that_are_equal_are_evaluated_once() -> None:
     assert "Core" not in shared
 
 
+MANY = "{M: {range: [1, 1000000], step: 1}, GlobalBufferSize: {range: [1, 1000000], step: 1}}"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -223,6 +226,9 @@ def test_nodes_that_are_equal_are_evaluated_once() -> None:
         ("best: {minimize: edp, subject to: [area * 2]}", "neither true nor false"),
         ("best: {pareto: []}", "names no figure"),
         ("workloads: [{file: matmul}]", "there is no file and no bundled spec 'matmul'; did you mean 'matmuls'?"),
+        ("workloads: [{file: matmuls, defines: {MM: 3}}]", "take no define MM; did you mean 'M'?"),
+        ("parameters: {GlobalBuffer.size: [hello]}", "parameter GlobalBuffer.size: GlobalBuffer: in 'hello': unknown"),
+        (f"parameters: {MANY}", "1,000,000,000,000 designs; a grid may have 10,000,000"),
     ],
 )
 def test_bad_fields(text: str, words: str, tmp_path: Path) -> None:
@@ -230,6 +236,6 @@ def test_bad_fields(text: str, words: str, tmp_path: Path) -> None:
     workloads = "" if "workloads" in text else "\n  workloads: [matmuls]"
     (tmp_path / "sweep.yaml").write_text(f"sweep:\n  arch: simple\n  {text}{workloads}\n")
     with pytest.raises(SpecError) as caught:
-        load_sweep(str(tmp_path / "sweep.yaml"))
+        Designs(made := load_sweep(str(tmp_path / "sweep.yaml")), Chips(made).area)
     assert words in str(caught.value)
     assert "sweep.yaml:3: " in str(caught.value)

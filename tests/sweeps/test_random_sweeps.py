@@ -84,7 +84,8 @@ arch:
     actions: [{name: compute, energy: 0.5, throughput: 4}]
 """
 PARAMETERS: dict[str, list[Any]] = {
-    "GLB.size": [256, 500, 600, 800, 1500, 1700, 2500, 4000], "DRAM.read.throughput": [2, 9, 40], "DRAM.write.energy": [9, 30],
+    "GLB.size": [256, 330, 420, 500, 600, 700, 800, 950, 1200, 1500, 2500], "DRAM.read.throughput": [2, 9, 40],
+    "DRAM.write.energy": [9, 30],
     "GLB.read.throughput": [3, 20, 64], "GLB.leak_power": [0, 0.5], "PE.X.fanout": [1, 4], "MAC.compute.energy": [0.5, 2],
 }  # fmt: skip
 SWITCHED = (
@@ -118,7 +119,7 @@ def test_every_run_equals_map(data: st.DataObject, tmp_path_factory: pytest.Temp
     }
     parameters: dict[str, list[Any]] = {name: PARAMETERS[name] for name in names}
     if len(names) == 2 and "GLB.size" in names:
-        parameters["GLB.size"] = PARAMETERS["GLB.size"][one(st.integers(0, 1)) :: 2]
+        parameters["GLB.size"] = PARAMETERS["GLB.size"][one(st.integers(0, 2)) :: 3]
     fields = {"arch": str(folder / "spec.yaml"), "workloads": [{"file": "matmuls", "defines": shape}], "objective": objective,
               "parameters": parameters}  # fmt: skip
     truth: dict[int, Result | None] = {}

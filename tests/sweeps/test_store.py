@@ -148,3 +148,14 @@ def test_results_that_a_power_failure_took_are_forgotten(tmp_path: Path) -> None
         assert again.get(kept.hash) is not None
         assert again.get(lost.hash) is None
         assert again.database.execute("SELECT count(*) FROM unsettled").fetchone() == (0,)
+
+
+def test_a_store_that_may_not_be_written_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store(tmp_path / "runs") as store:
+        store.put(ROW, packed({"a": 1}))
+    monkeypatch.setattr("fusiest.sweeps.store.os.access", lambda *_: False)
+    with Store(tmp_path / "runs", create=False) as kept, Store(tmp_path / "mine") as mine:
+        assert check_store(kept) == []
+        assert merge_stores(mine, kept) == 1
+        with pytest.raises(FusiestError, match="readonly"):
+            kept.put(replace(ROW, hash="b" * 64))

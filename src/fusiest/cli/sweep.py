@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
+import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 REUSES = ("known", "covered", "tables", "bounds")
 ALL = "all"
 TABLES = (".csv", ".json", ".parquet")
+_WITHOUT_FILE = "the sweep"
 
 
 def sweep_command(
@@ -88,7 +92,8 @@ def sweep_command(
     from fusiest.sweeps import Reuse, Running, Store, Sweep
     from fusiest.terminal import status_parts
 
-    file, folder = _sweep_file(files, define, objective, best), store or default_store(files)
+    with _told_of_options():
+        file, folder = _sweep_file(files, define, objective, best), store or default_store(files)
     if status:
         with Store(folder, create=False) as runs:
             present(status_parts(runs.said(file.identity)))
@@ -100,12 +105,23 @@ def sweep_command(
         raise SpecError("--jobs and --cluster: a run is done here or there; give one of them")
     gibibytes = _gibibytes(memory_limit) if memory_limit is not None else None
     running = Running(folder, jobs, cluster, time_limit, gibibytes, retry == "failed", Reuse(**_reuse(no_reuse)))
-    with Sweep(file, running) as sweep:
+    with _told_of_options(), Sweep(file, running) as sweep:
         if dry_run:
             _say_plan(sweep)
             return
         _run(sweep, quiet)
         _deliver(sweep, table, report, most)
+
+
+@contextlib.contextmanager
+def _told_of_options() -> Iterator[None]:
+    """What is wrong with a parameter is said of its option, where there is no file."""
+    try:
+        yield
+    except SpecError as error:
+        if error.source is None or error.source.file != _WITHOUT_FILE:
+            raise
+        raise SpecError(re.sub(r"^parameter ", "-D ", error.message)) from None
 
 
 def default_store(files: list[str]) -> str:
@@ -131,7 +147,7 @@ def _sweep_file(files: list[str], define: list[str] | None, objective: str | Non
         parameters = dict(map(_parameter, define or []))
         file = make_sweep(
             {"arch": files[0], "workloads": files[1:], "parameters": parameters, "objective": objective or "edp"},
-            "the sweep",
+            _WITHOUT_FILE,
         )
     return dataclasses.replace(file, best=wanted(best)) if best is not None else file
 

@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from fusiest.errors import SpecError, did_you_mean
+from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.model import area_by_component
 from fusiest.spec import (
@@ -72,7 +72,7 @@ class Chips:
         self._stands = functools.cache(self._find_stands)
         self._digest = functools.cache(_digest)
         self._workload = functools.lru_cache(_KEPT)(self._load_workload)
-        self.spec(Design(0, self.first), sweep.workloads[0])
+        self._check_first()
         self._check_twice()
 
     def spec(self, design: Design, workload: SweptWorkload) -> Spec:
@@ -209,7 +209,8 @@ class Chips:
         return machine
 
     def _load_workload(self, workload: SweptWorkload, defines: tuple[tuple[str, Any], ...]) -> Spec:
-        work = load(workload.file, defines={**dict(defines), **workload.defines})
+        own = {name: value for name, value in workload.defines.items() if name in self.takes[workload.file]}
+        work = load(workload.file, defines={**dict(defines), **own})
         if work.workload is None:
             raise SpecError(f"{workload.file}: no section 'workload:'")
         return work
@@ -219,6 +220,12 @@ class Chips:
         taken = frozenset[str]().union(*self.takes.values())
         used = {n for p in self.sweep.parameters if isinstance(p, TiedParameter) for n in p.uses}
         used |= {n for text in self.sweep.where for n in names_in(text) - set(CONSTANTS)}
+        for workload in self.sweep.workloads:
+            own = self.takes[self.sweep.arch] | self.takes[workload.file]
+            for name in workload.defines:
+                if name not in own:
+                    near = did_you_mean(name, own)
+                    raise SpecError(f"{workload.file} and {self.sweep.arch} take no define {shown(name)}{near}", name)
         defines = {n for w in self.sweep.workloads for n in w.defines}
         for flow in (
             v for p in self.sweep.parameters if isinstance(p, FreeParameter) and p.name == DATAFLOW for v in p.values
@@ -239,6 +246,16 @@ class Chips:
                 f"{did_you_mean(name, [*taken, DATAFLOW])}",
                 name,
             )
+
+    def _check_first(self) -> None:
+        """A spec can be made of the first design. What is wrong with a field is said of its parameter."""
+        try:
+            self.spec(Design(0, self.first), self.sweep.workloads[0])
+        except SpecError as error:
+            name = next((n for n in self.fields if str(error).startswith(f"{n.split('.')[0]}: ")), None)
+            if name is None:
+                raise
+            raise SpecError(f"parameter {name}: {error}", name) from None
 
     def _check_twice(self) -> None:
         """No field is set by two parameters: a define that a field's own parameter hides has no effect."""

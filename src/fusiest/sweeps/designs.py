@@ -62,8 +62,8 @@ class Designs:
         self.dear = [text for text in sweep.where if names_in(text) & set(BEFORE)]
         if sweep.sample.kind == "grid" and len(self.grid) > MOST_DESIGNS:
             raise SpecError(
-                f"{sweep.name}: {len(self.grid):,} designs; a grid may have {MOST_DESIGNS:,}: narrow it, "
-                "or sample: {random: 1000}"
+                f"{len(self.grid):,} designs; a grid may have {MOST_DESIGNS:,}: narrow it, or sample: {{random: 1000}}",
+                sweep.parameters[0].name,
             )
 
     def __iter__(self) -> Iterator[Design]:
@@ -84,7 +84,7 @@ class Designs:
 
     def nothing_left(self, out: RuledOut) -> SpecError:
         """What to say if nothing is left."""
-        return SpecError(f"{self.sweep.name}: where: nothing is left: {out.words()}")
+        return SpecError(f"where: nothing is left: {out.words()}", self.sweep.where[0] if self.sweep.where else None)
 
     def _numbers(self, sample: Sample) -> Iterator[int]:
         total = len(self.grid)

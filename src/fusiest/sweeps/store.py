@@ -90,7 +90,10 @@ _REQUESTED = f"SELECT {', '.join('runs.' + c for c in _COLUMNS)} FROM requests J
 
 
 class Store:
-    """A store in a folder, which is made if it is not there. Use it in a `with`, or `close` it."""
+    """A store in a folder, which is made if it is not there. Use it in a `with`, or `close` it.
+
+    Where nothing may be written, what is there can be read, unless it was to be made (`create`).
+    """
 
     def __init__(self, folder: str | Path, create: bool = True) -> None:
         self.folder = Path(folder)
@@ -98,6 +101,11 @@ class Store:
         self._unsettled: list[str] = []
         if not create and not (self.folder / FILE).is_file():
             raise FusiestError(f"{folder}: no store (it has no {FILE})")
+        self._since = 0.0
+        if not create and not os.access(folder, os.W_OK):
+            with self._explained():
+                self.database = self._to_read()
+            return
         try:
             (self.folder / OBJECTS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -106,14 +114,24 @@ class Store:
             self.database = sqlite3.connect(self.folder / FILE, timeout=_SECONDS, isolation_level=None)
             self.database.execute("PRAGMA journal_mode = WAL")
             self.database.execute("PRAGMA synchronous = NORMAL")
-            version = self.database.execute("PRAGMA user_version").fetchone()[0]
-            if version not in (0, FORMAT):
-                raise FusiestError(f"{folder}: a store of another version of fusiest (format {version})")
-            if version == 0:
+            if self._version(self.database) == 0:
                 self.database.executescript(_SCHEMA)
                 self.database.execute(f"PRAGMA user_version = {FORMAT}")
-        self._since = 0.0
         self._settle_others()
+
+    def _version(self, database: sqlite3.Connection) -> int:
+        version = int(database.execute("PRAGMA user_version").fetchone()[0])
+        if version not in (0, FORMAT):
+            raise FusiestError(f"{self.folder}: a store of another version of fusiest (format {version})")
+        return version
+
+    def _to_read(self) -> sqlite3.Connection:
+        """The table, to read only. Without a log beside it nobody writes: SQLite need not make one."""
+        path = (self.folder / FILE).absolute()
+        how = "mode=ro" if path.with_name(f"{FILE}-wal").exists() else "immutable=1"
+        database = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=_SECONDS, isolation_level=None)
+        self._version(database)
+        return database
 
     def __enter__(self) -> Store:
         return self

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fusiest.errors import Located, SpecError, did_you_mean, shown
+from fusiest.errors import Located, Source, SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.mapper import Options
 from fusiest.spec import (
@@ -26,6 +26,7 @@ from fusiest.spec import (
     library_files,
     load_nodes,
     parse_expression,
+    parse_nodes,
     project_folder,
     read_bool,
     read_expression,
@@ -112,7 +113,8 @@ def make_sweep(fields: Mapping[str, object], name: str = "sweep") -> SweepFile:
         text = json.dumps({"sweep": fields})
     except (TypeError, ValueError) as error:
         raise SpecError(f"a sweep is made of numbers, text, lists and dicts: {error}") from None
-    root = load_nodes(name, text, {})
+    root = parse_nodes(text, [Source(name, 0)])
+    assert isinstance(root, MapNode)
     return _sweep(name, root.items[0][1], _Anywhere(hashlib.sha256(text.encode()).hexdigest()))
 
 
@@ -269,7 +271,7 @@ def _defines(node: YamlNode) -> FrozenDict[str, Any]:
     for key, value in node.items:
         if not isinstance(value, ScalarNode):
             raise SpecError(f"define {key.value} must be a number, true, false or text", value.source)
-        defines[str(key.value)] = value.value
+        defines[Located(str(key.value), key.source)] = value.value
     return FrozenDict(defines)
 
 
