@@ -55,6 +55,8 @@ class GeneralSearch:
     chains: dict[object, SingleChains] = field(default_factory=dict)
     """Chains by what decides on them."""
     goals: dict[object, Goal] = field(default_factory=dict)
+    looked: set[tuple[Placement, int]] = field(default_factory=set)
+    """Nests of which the quick look left out nothing, for the first way in which space sinks."""
 
     def __post_init__(self) -> None:
         self.path = self.nest.path
@@ -81,7 +83,9 @@ class GeneralSearch:
 
     def pieces(self, placement: Placement) -> Iterator[tuple[Compatibility, Rows, Origin]]:
         """Rows of every form for one placement."""
-        for skeleton, slots, ways in self._nests(placement):
+        for number, (skeleton, slots, ways) in enumerate(self._nests(placement)):
+            if (placement, number) in self.looked:
+                ways = ways[1:]
             if len(ways) > 1 and GeneralNests(self, skeleton, slots, all_sunk(skeleton, ways)).is_beaten():
                 continue
             for passed in ways:
@@ -89,8 +93,11 @@ class GeneralSearch:
 
     def look(self, placement: Placement) -> Iterator[tuple[Compatibility, Rows, Origin]]:
         """Some rows for one placement, quickly."""
-        for skeleton, slots, ways in self._nests(placement):
-            yield from GeneralNests(self, skeleton, slots, ways[0]).pieces(_LOOK)
+        for number, (skeleton, slots, ways) in enumerate(self._nests(placement)):
+            nests = GeneralNests(self, skeleton, slots, ways[0])
+            yield from nests.pieces(_LOOK)
+            if nests.ended:
+                self.looked.add((placement, number))
 
     def _nests(
         self, placement: Placement

@@ -79,21 +79,15 @@ class CostBound:
         energy, latency = self.finish(np.maximum(criteria, 0.0).reshape(-1, rest.shape[1]))
         return self.goal.cutoff.keeps(energy, latency).reshape(len(products), len(others))
 
-    def lower(self, products: Floats) -> Floats:
-        """Of a box of chains, the least factors; then, of terms that are subtracted, what is left to subtract from these."""
-        least: Floats = products.min(axis=0)
-        subtracted = []
-        for term, parts in self.skipped.items():
-            left = (products[:, parts] - products[:, [term]]).min(axis=0)
-            subtracted.append((least[parts] - left).max())
-        return np.concatenate([least, subtracted])
+    @cached_property
+    def parts(self) -> tuple[Ints, Ints]:
+        """Terms that are subtracted, each with the range of those in the second array that it is a part of."""
+        counts = np.cumsum([0, *map(len, self.skipped.values())])
+        terms = np.column_stack([np.array(list(self.skipped), np.int64), counts[:-1], counts[1:]])
+        return terms, np.array([part for parts in self.skipped.values() for part in parts], np.int64)
 
     @cached_property
-    def _box_weights(self) -> Floats:
-        """As `lower`: weights that add, and for terms that are subtracted those that do not."""
+    def box_weights(self) -> Floats:
+        """Of terms, weights that add; then, for terms that are subtracted, those that do not. By criterion."""
         skipped = np.minimum(self.weights[np.array(list(self.skipped), np.int64)], 0.0)
         return np.concatenate([np.maximum(self.weights, 0.0), skipped])
-
-    def of_boxes(self, products: Floats) -> tuple[Floats, Floats]:
-        """Energy and latency, at least, by products of what is lowest in a box of each variable."""
-        return self.finish(np.maximum(products @ self._box_weights, 0.0))

@@ -11,11 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from fusiest.interrupt import check
 from fusiest.pmapping.general_bounds import CostBound
+from fusiest.pmapping.general_kernels import BoxArrays, ChainArrays, NodeRules, add_box, halve, node_costs
+from fusiest.pmapping.general_limits import Limit
 from fusiest.pmapping.pareto import Floats, Ints
 
 _BATCH = 2048
@@ -23,54 +26,78 @@ _BATCH = 2048
 _ROUNDING = 1e-12
 
 
-class BoxTree:
-    """The chains of a variable in boxes: one for each of some groups, halved down to single chains where that is asked for."""
+class TreeChains(NamedTuple):
+    """Chains of one variable, and the boxes to begin with: chains by number."""
 
-    def __init__(self, products: Floats, features: Floats, limited: Ints, lower: Callable[[Floats], Floats]) -> None:
-        self.products, self.features, self.lower = products, features, lower
-        self.own_limits = limited
-        most = 2 * len(products)
-        self.rows: list[Ints] = []
-        self.spread: Floats = np.empty(most)
-        """How much the chains of a box differ; less than 0 for single ones."""
-        self.children: Ints = np.full((most, 2), -1)
-        self.least: Floats = np.empty((most, len(lower(products[:1]))))
-        self.limited: Ints = np.empty((most, limited.shape[1]), np.int64)
+    products: Floats
+    features: Floats
+    limited: Ints
+    boxes: Sequence[Ints]
 
-    def add(self, box: Ints) -> int:
-        """A box of these chains; its number."""
-        number = len(self.rows)
-        self.rows.append(box)
-        self.spread[number] = np.ptp(self.features[box], axis=0).max() if len(box) > 1 else -1.0
-        self.least[number] = self.lower(self.products[box])
-        self.limited[number] = self.own_limits[box].min(axis=0)
-        return number
+
+class BoxForest:
+    """The chains of all variables in boxes: one for each of some groups, halved down to single chains where that is asked for."""
+
+    def __init__(self, trees: Sequence[TreeChains], bound: CostBound) -> None:
+        starts = np.cumsum([0, *(len(tree.products) for tree in trees)])
+        self._start = starts[:-1]
+        """Per variable, how many chains other variables before it have."""
+        terms, parts = bound.parts
+        self.chains = ChainArrays(
+            np.concatenate([tree.products for tree in trees]), np.concatenate([tree.features for tree in trees]),
+            np.concatenate([tree.limited for tree in trees]), terms, parts,
+        )  # fmt: skip
+        total, most = int(starts[-1]), 2 * int(starts[-1])
+        rows = [start + box for start, tree in zip(self._start, trees, strict=True) for box in tree.boxes]
+        self.boxes = BoxArrays(
+            np.zeros(1, np.int64), np.concatenate(rows), np.empty((most, 2), np.int64), np.full((most, 2), -1), np.empty(most),
+            np.empty((most, self.chains.products.shape[1] + len(terms))), np.empty((most, self.chains.limited.shape[1]), np.int64),
+        )  # fmt: skip
+        assert len(self.boxes.rows) == total
+        ends = np.cumsum([len(row) for row in rows])
+        numbers = [
+            add_box(self.chains, self.boxes, end - len(row), end) for row, end in zip(rows, ends.tolist(), strict=True)
+        ]
+        counts = np.cumsum([len(tree.boxes) for tree in trees])
+        self.roots = np.split(np.array(numbers, np.int64), counts[:-1])
+        """Per variable, the boxes to begin with."""
 
     def halves(self, boxes: Ints) -> Ints:
         """The two halves of each of these boxes."""
-        for number in np.unique(boxes[self.children[boxes, 0] < 0]).tolist():
-            box = self.rows[number]
-            own = self.features[box]
-            order = box[np.argsort(own[:, np.argmax(np.ptp(own, axis=0))], kind="stable")]
-            self.children[number] = self.add(order[: len(order) // 2]), self.add(order[len(order) // 2 :])
-        return self.children[boxes]
+        result: Ints = halve(self.chains, self.boxes, boxes)
+        return result
+
+    def single(self, nodes: Ints) -> list[Ints]:
+        """Per variable, the chains that nodes are made of."""
+        chains = self.boxes.rows[self.boxes.range[nodes, 0]]
+        return list((chains - self._start).T)
+
+    def limited(self, nodes: Ints) -> Ints:
+        """Products of the limited numbers of boxes, of as many variables as nodes have."""
+        result: Ints = self.boxes.limited[nodes].prod(axis=1)
+        return result
+
+    def root_nodes(self, possible: Callable[[Ints, int], np.ndarray]) -> Ints:
+        """Every combination of one box per variable, less those whose limits cannot be met, variable by variable."""
+        nodes = np.zeros((1, 0), np.int64)
+        for v, own in enumerate(self.roots, 1):
+            nodes = np.column_stack([np.repeat(nodes, len(own), axis=0), np.tile(own, len(nodes))])
+            nodes = nodes[possible(self.limited(nodes), v)]
+        return nodes
 
 
 @dataclass
 class Branching:
     """A search over boxes of all variables."""
 
-    trees: Sequence[BoxTree]
+    forest: BoxForest
     bound: CostBound
-    capped: Floats
-    caps: Floats
-    within: Callable[[Ints], np.ndarray]
-    """Whether limits can be met, by products over all variables."""
+    rules: NodeRules
     found: Callable[[Sequence[Ints]], bool]
     """Told of combinations of single chains, per variable; whether to go on."""
 
-    def run(self, nodes: Ints, most: float = math.inf) -> None:
-        """Search below these nodes, which are boxes of all variables; no more than so many batches."""
+    def run(self, nodes: Ints, most: float = math.inf) -> bool:
+        """Search below these nodes, which are boxes of all variables; no more than so many batches. Whether that was all."""
         stack = [self._promising(nodes)]
         while stack and most > 0:
             check()
@@ -79,25 +106,23 @@ class Branching:
             if len(top) > _BATCH:
                 stack.append(top[:-_BATCH])
                 top = top[-_BATCH:]
-            spread = np.column_stack([tree.spread[top[:, v]] for v, tree in enumerate(self.trees)])
+            spread = self.forest.boxes.spread[top]
             widest = spread.argmax(axis=1)
             single = spread.max(axis=1) < 0
             if single.any():
                 top, widest, done = top[~single], widest[~single], top[single]
                 done = self._hopeful(done)[0]
-                if len(done) and not self.found([
-                    np.array([tree.rows[i][0] for i in done[:, v]], np.int64) for v, tree in enumerate(self.trees)
-                ]):  # fmt: skip
-                    return
+                if len(done) and not self.found(self.forest.single(done)):
+                    return False
             if len(top):
                 stack.append(self._promising(self._halved(top, widest)))
+        return not stack
 
     def _halved(self, nodes: Ints, variable: Ints) -> Ints:
         result = np.repeat(nodes, 2, axis=0)
-        for v, tree in enumerate(self.trees):
-            rows = np.flatnonzero(variable == v)
-            halves = tree.halves(nodes[rows, v])
-            result[2 * rows, v], result[2 * rows + 1, v] = halves.T
+        rows = np.arange(len(nodes))
+        halves = self.forest.halves(nodes[rows, variable])
+        result[2 * rows, variable], result[2 * rows + 1, variable] = halves.T
         return result
 
     def _promising(self, nodes: Ints) -> Ints:
@@ -106,32 +131,21 @@ class Branching:
         return nodes[np.argsort(-scores, kind="stable")]
 
     def _hopeful(self, nodes: Ints) -> tuple[Ints, Floats]:
-        nodes = nodes[self.within(limits_of(self.trees, nodes))]
-        products = self.trees[0].least[nodes[:, 0]]
-        for v, tree in enumerate(self.trees[1:], 1):
-            products = products * tree.least[nodes[:, v]]
-        fits = np.flatnonzero(
-            (products[:, : len(self.capped)] @ self.capped <= self.caps * (1 + _ROUNDING)).all(axis=1)
-        )
-        nodes = nodes[fits]
-        energy, latency = self.bound.of_boxes(products[fits])
+        kept, criteria = node_costs(self.forest.boxes, self.rules, nodes)
+        energy, latency = self.bound.finish(criteria)
         keep = self.bound.goal.cutoff.keeps(energy, latency)
-        return nodes[keep], (energy * latency)[keep]
+        return nodes[kept[keep]], (energy * latency)[keep]
 
 
-def limits_of(trees: Sequence[BoxTree], nodes: Ints) -> Ints:
-    """Products of the limited numbers of boxes, of as many variables as nodes have."""
-    result: Ints = np.ones((len(nodes), trees[0].limited.shape[1]), np.int64)
-    for tree, boxes in zip(trees, nodes.T, strict=False):
-        result = result * tree.limited[boxes]
-    return result
-
-
-def root_nodes(trees: Sequence[BoxTree], possible: Callable[[Ints, int], np.ndarray]) -> Ints:
-    """Every combination of one box per variable, less those whose limits cannot be met, variable by variable."""
-    nodes = np.zeros((1, 0), np.int64)
-    for v, tree in enumerate(trees, 1):
-        count = len(tree.rows)
-        nodes = np.column_stack([np.repeat(nodes, count, axis=0), np.tile(np.arange(count), len(nodes))])
-        nodes = nodes[possible(limits_of(trees, nodes), v)]
-    return nodes
+def node_rules(capped: Floats, caps: Floats, limits: Sequence[Limit], bound: CostBound) -> NodeRules:
+    """What decides on nodes; `capped`: terms × sizes."""
+    tables = [limit.whole for limit in limits]
+    good = np.ones((len(tables), max(map(len, tables), default=1)), np.bool_)
+    for i, table in enumerate(tables):
+        good[i] = table[-1]
+        good[i, : len(table)] = table
+    more = np.zeros((capped.shape[1], len(bound.box_weights) - len(capped)))
+    return NodeRules(
+        np.ascontiguousarray(np.column_stack([capped.T, more])), caps * (1 + _ROUNDING), np.ascontiguousarray(bound.box_weights.T),
+        np.array([limit.most for limit in limits], np.float64), good,
+    )  # fmt: skip

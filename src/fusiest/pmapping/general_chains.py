@@ -14,6 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 from fusiest.errors import SpecError
+from fusiest.pmapping import general_kernels
 from fusiest.pmapping.factors import divisors
 from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.pareto import Ints
@@ -23,6 +24,7 @@ from fusiest.spec import BoundComparison
 MOST_CHAINS = 100_000_000
 COUNTED, FIRST, PAST = "c", "f", "-"
 """What a query does with a loop: all its iterations, only index 0, or nothing (it stands too far in)."""
+_MARKS = {COUNTED: general_kernels.COUNTED, FIRST: general_kernels.FIRST, PAST: general_kernels.PAST}
 
 
 @dataclass(frozen=True)
@@ -73,29 +75,14 @@ class Chains:
     def visits(self, query: str) -> tuple[Ints, Ints]:
         """How many tiles are visited, and the sum of their extents: `fusiest.model.visits` for all chains at once."""
         query = query.rstrip(PAST)
-        extents, times, begin = self._first_extents(query)
-        for slot, mark in enumerate(query[begin:], begin):
-            tile = self._loop_that_matters(slot, query) if PAST in query else self.tiles[:, slot]
-            if mark != COUNTED:
-                extents = [np.minimum(e, tile) for e in extents]
-                continue
-            whole = sum((e // tile * t for e, t in zip(extents, times, strict=True)), np.zeros(len(self), np.int64))
-            extents = [tile, *(e % tile for e in extents)]
-            times = [whole, *times]
-        count = sum(((e > 0) * t for e, t in zip(extents, times, strict=True)), np.zeros(len(self), np.int64))
-        extent = sum((e * t for e, t in zip(extents, times, strict=True)), np.zeros(len(self), np.int64))
+        first, begin = self._first_extents(query)
+        marks = np.array([_MARKS[mark] for mark in query], np.int64)
+        count, extent = general_kernels.visited(self.bound, self.tiles, marks, begin, np.array(first, np.int64))
         return count, extent
 
-    def _first_extents(self, query: str) -> tuple[list[Ints], list[Ints], int]:
+    def _first_extents(self, query: str) -> tuple[Sequence[tuple[int, int]], int]:
         """Extents and how often each is visited, before the loops from some slot on."""
-        return [np.full(len(self), self.bound)], [np.ones(len(self), np.int64)], 0
-
-    def _loop_that_matters(self, slot: int, query: str) -> Ints:
-        """A slot's tile; a loop that is past matters only if one below it is not."""
-        if query[slot] != PAST:
-            return self.loop(slot)
-        later = [self.iterations(i) > 1 for i in range(slot + 1, len(query)) if query[i] != PAST]
-        return np.where(np.any(later, axis=0), self.loop(slot), self.bound)
+        return [(self.bound, 1)], 0
 
 
 @cache

@@ -16,7 +16,7 @@ import numpy as np
 
 from fusiest.interrupt import check
 from fusiest.pmapping.general_bounds import CostBound
-from fusiest.pmapping.general_branch import BoxTree, Branching, root_nodes
+from fusiest.pmapping.general_branch import BoxForest, Branching, TreeChains, node_rules
 from fusiest.pmapping.general_limits import Limit
 from fusiest.pmapping.general_singles import SingleChains
 from fusiest.pmapping.general_terms import Terms
@@ -116,6 +116,8 @@ class Combiner:
         self.greatest = {v: v_values.max(axis=0, initial=0.0) for v, v_values in self.values.items()}
         self.codes = {v: group_numbers(single.chains.fused_tiles) for v, single in self.singles.items()}
         self.scales: dict[tuple[str, ...], Rest] = {}
+        self.ended = True
+        """Whether all combinations were looked at."""
 
     def _undominated(self, i: int, v: str) -> Ints:
         """Chains of a variable that matter, whatever the others do."""
@@ -167,9 +169,10 @@ class Combiner:
             rows.append(self._pruned(state, variables))
             return not (first and len(rows[-1]))
 
-        trees = [self._tree(v, single) for v, single in zip(variables, singles, strict=True)]
-        branching = Branching(trees, self.bound, self.capped, self.caps, lambda n: self._within(n, ()), found)
-        branching.run(root_nodes(trees, lambda n, done: self._within(n, variables[done:])), batches)
+        forest = BoxForest([self._tree(v, single) for v, single in zip(variables, singles, strict=True)], self.bound)
+        rules = node_rules(self.capped, self.caps, self.limits, self.bound)
+        roots = forest.root_nodes(lambda n, done: self._within(n, variables[done:]))
+        self.ended = Branching(forest, self.bound, rules, found).run(roots, batches)
         return self._best(Partial.whole(rows), variables)
 
     def _possible_chains(self, v: str) -> Partial:
@@ -177,16 +180,14 @@ class Combiner:
         whole, others = self._whole(v), self._remaining([v])
         return whole.take(self._possible(whole.products, whole.limited, self._rest(others), others))
 
-    def _tree(self, v: str, single: Partial) -> BoxTree:
+    def _tree(self, v: str, single: Partial) -> TreeChains:
         """A variable's chains, those that use dimensions alike in a box each."""
-        assert self.bound is not None
         rest = self._rest(self._remaining([v]))
         space = np.maximum(single.products @ rest.capped, self.caps / _LITTLE)
         features = np.column_stack([space, single.products @ rest.bounded])
-        tree = BoxTree(single.products, np.log(np.maximum(features, 1e-300)), single.limited, self.bound.lower)
-        for box in self._alike(single):
-            tree.add(box)
-        return tree
+        return TreeChains(
+            single.products, np.log(np.maximum(features, 1e-300)), single.limited, list(self._alike(single))
+        )
 
     def _hopeful(self) -> bool:
         """Whether any combination can beat what is known."""

@@ -53,6 +53,11 @@ class Limit:
         keep &= good[np.minimum(values, len(good) - 1)]
         return keep
 
+    @property
+    def whole(self) -> np.ndarray:
+        """Per product of all variables, whether it is allowed as far as that is known; the last is for all that is larger."""
+        return np.ones(1, np.bool_) if self.allowed is None else self._can_become_allowed(self.allowed, ())
+
     def _can_become_allowed(self, allowed: frozenset[int], remaining: Sequence[str]) -> np.ndarray:
         """Per product so far, whether some chains of the remaining variables make an allowed one of it; the
         last is for all that is larger."""

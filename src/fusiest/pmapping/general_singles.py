@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fusiest.pmapping.general_chains import Chains
+from fusiest.pmapping.general_kernels import seldom_dominated
 from fusiest.pmapping.general_limits import Limit
 from fusiest.pmapping.general_terms import TermFactor, factor_values
-from fusiest.pmapping.pareto import Floats, Ints, nearly_pareto
+from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.table import group_numbers
 
 Signs = tuple[tuple[TermFactor, bool], ...]
@@ -48,7 +49,8 @@ class SingleChains:
         if not columns:
             columns = [np.zeros(len(self.chains))]
         scaled = [column / max(1.0, float(np.abs(column).max(initial=0.0))) for column in columns]
-        first: Floats = np.sum(
-            scaled, axis=0
-        )  # never larger for a chain that nothing is better than: sorting by it ends early
-        return np.sort(nearly_pareto(group_numbers(np.column_stack(keys)), np.column_stack([first, *columns])))
+        first: Floats = np.sum(scaled, axis=0)  # never larger for a chain that nothing is better than
+        groups = group_numbers(np.column_stack(keys))
+        order = np.lexsort((first, groups))
+        best = order[seldom_dominated(groups[order], np.column_stack(columns)[order])]
+        return np.sort(best)

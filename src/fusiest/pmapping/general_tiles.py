@@ -56,6 +56,8 @@ class GeneralNests:
         self.persistent = np.zeros(len(search.memories))
         self.trial = False
         """Whether what is found is not to be beaten by others."""
+        self.ended = True
+        """Whether all tiles were looked at."""
 
     def pieces(self, batches: float = math.inf) -> Iterator[tuple[Compatibility, Rows, Origin]]:
         combined = self._combined(batches)
@@ -80,6 +82,7 @@ class GeneralNests:
         combiner = self._combiner(terms, singles, limited)
         if combiner.bound is not None and (self.trial or combiner.bound.goal.grows):
             state = combiner.branch(batches, self.trial)
+            self.ended = combiner.ended
         else:
             state = combiner.run()
         return (terms, chains, state) if len(state) else None

@@ -214,11 +214,10 @@ class WindowChains(Chains):
     def loop(self, slot: int) -> Ints:
         return self.tiles[:, 0] if slot == 0 else super().loop(slot)
 
-    def _first_extents(self, query: str) -> tuple[list[Ints], list[Ints], int]:
+    def _first_extents(self, query: str) -> tuple[Sequence[tuple[int, int]], int]:
         if not query:
             return super()._first_extents(query)
-        lengths = self.lengths if query[0] == COUNTED else ((max(length for length, _ in self.lengths), 1),)
-        return [np.full(len(self), length) for length, _ in lengths], [np.full(len(self), n) for _, n in lengths], 1
+        return self.lengths if query[0] == COUNTED else ((max(length for length, _ in self.lengths), 1),), 1
 
 
 def _tile_sizes(length: int, imperfect: bool) -> Sequence[int]:
