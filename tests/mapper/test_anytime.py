@@ -13,9 +13,11 @@ from hypothesis import event, given
 import fusiest
 from fusiest import interrupt
 from fusiest.interrupt import OutOfTime
-from fusiest.joining import JoinProblem, Pick
+from fusiest.joining import JoinProblem, KnownCosts, Pick
 from fusiest.mapper import anytime, mapper, resources, tables
+from fusiest.mapper import search as search_module
 from fusiest.mapper.anytime import Clock, Exploration, begun, explore_alone, explore_in_time, look_quickly, looked_at
+from fusiest.mapper.candidates import KnownMapping
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Stats
 from fusiest.mapper.search import Search
@@ -166,6 +168,29 @@ def test_time_is_left_to_evaluate_many_einsums() -> None:
 def _known_joins(spec: Spec) -> list[Pick]:
     explorer = explorer_of(spec, objective=("edp",))
     return looked_at(explorer, explore_alone(explorer))[0].joins()
+
+
+def test_of_a_large_front_few_mappings_are_evaluated_when_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ends are among them, and the gap is that of what is left."""
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=2, M=16, KN=16)
+    explorer = make_explorer(spec, Options(jobs=1), None, lambda step: None)
+    problem = tables.grouped(spec, explorer.options, explorer.named(explore_alone(explorer)))
+    front = [KnownMapping(KnownCosts(1.0 + i, 100 / (1.0 + i) - (i == 9) / 2), None, ()) for i in range(20)]
+
+    def out_of_time(search: Search) -> None:
+        raise OutOfTime
+
+    monkeypatch.setattr(Search, "_passes", out_of_time)
+    gaps = []
+    for most, left in (40, 20), (10, 5), (1, 3):
+        monkeypatch.setattr(search_module, "_MOST_EVALUATED", most)
+        search = Search(problem, explorer.options, False, lambda step: None, Stats(), candidates=list(front))
+        proof = search.run()
+        assert proof.stopped == "time limit"
+        assert len(search.candidates) == left
+        assert {front[0], front[9], front[-1]} <= set(search.candidates) <= set(front)
+        gaps.append(proof.gap)
+    assert gaps[0] <= gaps[1] <= gaps[2]
 
 
 def test_what_is_explored_exactly_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

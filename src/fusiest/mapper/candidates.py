@@ -63,3 +63,13 @@ def least_by_usage(score: Floats, usage: Floats) -> Ints:
     least = np.minimum.accumulate(usage[order])
     chosen: Ints = order[np.r_[True, least[1:] < least[:-1] * (1 - 1e-12)]]
     return chosen
+
+
+def few_of(front: list[Candidate | KnownMapping], most: int) -> list[Candidate | KnownMapping]:
+    """Of a front, no more than so many (but three): its ends, the one with the least product of costs, and some in between."""
+    if len(front) <= max(most, 3):
+        return front
+    ordered = sorted(front, key=lambda candidate: candidate.costs)
+    least = min(range(len(ordered)), key=lambda i: ordered[i].costs.energy * ordered[i].costs.latency)
+    between = np.linspace(0, len(ordered) - 1, max(most - 1, 2)).astype(np.int64)
+    return [ordered[i] for i in sorted({least, *between.tolist()})]

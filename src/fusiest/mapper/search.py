@@ -35,7 +35,7 @@ from fusiest.joining import (
     seam_bounds,
     together,
 )
-from fusiest.mapper.candidates import Candidate, KnownMapping, best_rows, least_by_usage
+from fusiest.mapper.candidates import Candidate, KnownMapping, best_rows, few_of, least_by_usage
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import rss_bytes
@@ -56,6 +56,8 @@ _CLOSE_GAP = 0.05
 """Known mappings that are no farther above the bound need no first pass for better ones."""
 _SHARES_OF_GAP = (1 / 4, 1 / 2, 9 / 16, 5 / 8, 3 / 4, 7 / 8)
 """How far above the bound passes look before one that looks up to what is known."""
+_MOST_EVALUATED = 8_000
+"""Einsums, in all mappings of a front that are evaluated when time is up: so many take less than a second."""
 _STOPS: dict[type, Stop] = {OutOfTime: "time limit", KeyboardInterrupt: "interrupt"}
 """MemoryError has subclasses."""
 
@@ -113,6 +115,8 @@ class Search:
         # The exception is gone here, and with it all that the search had in hand: there is memory again.
         try:
             with interrupt.finishing():
+                if stopped == "time limit":
+                    self.candidates = few_of(self.best(), _MOST_EVALUATED // len(self.problem.order))
                 proof = judged(self._gap())
             nothing_left = proof.optimal and stopped != "interrupt" and not self.options.minimized.decides_ties
             return proof if nothing_left else proof._replace(stopped=stopped)
