@@ -36,13 +36,16 @@ class Placement:
 
     def holders(self, tensor: str, path: Path) -> list[int]:
         """The memories that hold a tensor, outermost first."""
-        return [i for i, c in enumerate(path.components) if c.kind == "memory" and tensor in self.held[i]]
+        return [i for i, c in enumerate(path.components) if tensor in self.held[i] and c.kind == "memory"]
 
     def tolls(self, tensor: str, path: Path) -> list[int]:
         return [i for i, c in enumerate(path.components) if c.kind == "toll" and tensor in self.held[i]]
 
 
 F = TypeVar("F")
+_Held = tuple[frozenset[str], ...]
+_Sets = tuple[PlacementSets | None, ...]
+_Begun = tuple[EinsumNames, _Held, _Sets]
 MOST_HELD = 1_000_000
 """Tensors of an Einsum, in all its placements."""
 
@@ -162,24 +165,12 @@ def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
     nodes = path_nodes(spec.require_arch().nodes, path.compute.name)
     assert nodes is not None
     choices = _PathChoices(nodes, path, arch.beside(spec.require_arch().nodes))
+    tensors, memories = frozenset(path.einsum.accesses), path.memories
     complete: dict[tuple[frozenset[str], ...], Placement] = {}
-    for count, placement in enumerate(choices.placements(architecture_names(spec, path.einsum))):
-        check()
-        if count * len(path.einsum.accesses) >= MOST_HELD:
-            raise SpecError(
-                f"there are more than {count:,} ways to hold the {len(path.einsum.accesses)} tensors of Einsum "
-                f"{path.einsum.name} in the {len(path.memories)} memories above {path.compute.name}, too many to search; "
-                "leave fewer to choose with keep and may_keep",
-                path.einsum.name,
-            )
-        if _is_complete(placement, path):
-            complete.setdefault(placement.held, placement)
-    same: dict[Any, Any] = {}  # most sets are equal: of these, one is kept
-
-    def single(entries: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(same.setdefault(entry, entry) for entry in entries)
-
-    return tuple(Placement(single(placement.held), single(placement.sets)) for placement in complete.values())
+    for held, sets in choices.placements(architecture_names(spec, path.einsum)):
+        if frozenset[str]().union(*[held[i] for i in memories]) >= tensors:  # each is held in a memory
+            complete.setdefault(held, Placement(held, sets))
+    return tuple(complete.values())
 
 
 def allowed_placement(spec: Spec, einsum: str, compute: str, held: Mapping[str, frozenset[str]]) -> bool:
@@ -197,33 +188,64 @@ class _PathChoices:
     nodes: list[arch.Container]
     path: Path
     beside: Mapping[str, frozenset[str]]
+    same: dict[Any, Any] = field(default_factory=dict)
+    """Most sets are equal: of these, one is kept."""
 
-    def placements(
-        self, names: EinsumNames, held: tuple[frozenset[str], ...] = (), sets: tuple[PlacementSets | None, ...] = ()
-    ) -> Iterator[Placement]:
+    def placements(self, names: EinsumNames) -> Iterator[tuple[_Held, _Sets]]:
         """Each node in turn takes its `keep` and any of its `may_keep`, given what those before it hold."""
-        if len(held) == len(self.nodes):
-            yield Placement(held, sets)
-            return
-        node, component = self.nodes[len(held)], self.path.components[len(held)]
-        if not isinstance(node, (arch.Memory, arch.TollStation)) or not component.enabled:
-            yield from self.placements(names, (*held, frozenset()), (*sets, None))
-            return
+        begun: list[_Begun] = [(names, (), ())]
+        most = MOST_HELD // len(self.path.einsum.accesses)
+        for i, node in enumerate(self.nodes):
+            if not isinstance(node, (arch.Memory, arch.TollStation)) or not self.path.components[i].enabled:
+                begun = [(known, (*held, frozenset()), (*sets, None)) for known, held, sets in begun]
+                continue
+            further: list[_Begun] = []
+            for prefix in begun:
+                check()
+                further += itertools.islice(self._with_node(i, *prefix), most + 1)
+                if len(further) > most:
+                    raise self._too_many(most)
+            begun = further
+        return ((held, sets) for _, held, sets in begun)
+
+    def _with_node(self, i: int, names: EinsumNames, held: _Held, sets: _Sets) -> Iterator[_Begun]:
+        """What those before it hold, and all that a node may hold then."""
+        node, component = self.nodes[i], self.path.components[i]
+        assert isinstance(node, (arch.Memory, arch.TollStation))
         beside = self.beside.get(component.name, frozenset())
         memories = [(c.name, h) for h, c in zip(held, self.path.components, strict=False) if c.kind == "memory"]
         above = frozenset[str]().union(*(h for name, h in memories if name not in beside))
         elsewhere = frozenset[str]().union(*(h for name, h in memories if name in beside))
-        node_sets = placement_sets(node, names, above)
+        node_sets = self._single(placement_sets(node, names, above))
         if node_sets.back & above or node_sets.keep & elsewhere:
             return
-        optional = sorted(node_sets.may_keep - elsewhere)
-        for count in range(len(optional) + 1):
-            for extra in itertools.combinations(optional, count):
-                chosen = node_sets.keep | frozenset(extra)
-                after = names.choose(component.name, chosen) if isinstance(node, arch.Memory) else names
-                yield from self.placements(after, (*held, chosen), (*sets, node_sets))
+        all_sets = (*sets, node_sets)
+        is_seen = isinstance(node, arch.Memory) and i < self._last
+        for extra in _subsets(node_sets.may_keep - elsewhere):
+            chosen = self._single(node_sets.keep.union(extra))
+            yield names.choose(component.name, chosen) if is_seen else names, (*held, chosen), all_sets
+
+    def _too_many(self, most: int) -> SpecError:
+        einsum = self.path.einsum
+        return SpecError(
+            f"there are more than {most:,} ways to hold the {len(einsum.accesses)} tensors of Einsum "
+            f"{einsum.name} in the {len(self.path.memories)} memories above {self.path.compute.name}, too many to search; "
+            "leave fewer to choose with keep and may_keep",
+            einsum.name,
+        )
+
+    def _single(self, entry: F) -> F:
+        single: F = self.same.setdefault(entry, entry)
+        return single
+
+    @functools.cached_property
+    def _last(self) -> int:
+        """The last node that chooses: nobody asks what it has chosen."""
+        choosing = (i for i, node in enumerate(self.nodes) if isinstance(node, (arch.Memory, arch.TollStation)))
+        return max(choosing, default=0)
 
 
-def _is_complete(placement: Placement, path: Path) -> bool:
-    """Every tensor is held in a memory."""
-    return all(placement.holders(tensor, path) for tensor in path.einsum.accesses)
+def _subsets(names: frozenset[str]) -> Iterator[tuple[str, ...]]:
+    """The smallest first."""
+    optional = sorted(names)
+    return itertools.chain.from_iterable(itertools.combinations(optional, n) for n in range(len(optional) + 1))
