@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from fusiest.sweeps import Answer, Design, RunRow, unproven_words
+from fusiest.sweeps.sweepfile import SweptWorkload
 from tests.command_line import run
 from tests.report.test_page import data_of
 
@@ -34,6 +37,38 @@ def test_the_page_of_a_sweep(
     links = data["reports"][str(data["best"][0]["number"])]
     assert Path(links["matmuls"]).read_text().startswith("<!")
     assert text.count("</script>") == 3
+
+
+def test_the_best_has_all_its_parameters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that no other design is left to compare with; what follows from others is in no chart."""
+    monkeypatch.chdir(tmp_path)
+    sweep = {"arch": "simple", "workloads": [{"file": "matmuls", "defines": {"M": 8, "KN": 8}}], "objective": "edp", "best": "edp",
+             "parameters": {"A": [64, 65536], "GlobalBufferSize": {"equal": "A"}, "dataflow": ["free", "unfused"]}}  # fmt: skip
+    Path("sweep.yaml").write_text(json.dumps({"sweep": sweep}))
+    status, out, err = run(capsys, "sweep", "sweep.yaml", "--jobs", "1", "--quiet", "--report", "sweep.html")
+    assert (status, err) == (0, "")
+    assert "pruned" in out
+    data = data_of(Path("sweep.html").read_text())
+    assert data["parameters"] == ["A", "GlobalBufferSize", "dataflow"]
+    assert len(data["best"][0]["values"]) == 3
+    assert data["charts"]["sensitivity"]["categories"] == [
+        name for name in ("A", "dataflow") if len({d["values"][0 if name == "A" else 2] for d in data["designs"]}) > 1
+    ]
+
+
+def test_results_that_are_not_proven_are_counted() -> None:
+    design, workload = Design(0, {}), SweptWorkload("w", "w")
+    rows = [
+        RunRow("", "", "done", energy=1, gap=0.0),
+        RunRow("", "", "time limit", energy=1, gap=0.25),
+        RunRow("", "", "pruned"),
+    ]
+    answers = [Answer(design, workload, row, "searched") for row in rows]
+    assert unproven_words(answers[:1]) == ""
+    words = unproven_words(answers)
+    assert words == "1 result may not be the best (1 time limit): what is best costs up to 25.0% less"
 
 
 def test_tables_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

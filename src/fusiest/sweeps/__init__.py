@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         waterfall,
         whole_advice,
     )
-    from fusiest.sweeps.answers import Answer, Counts, Reuse
+    from fusiest.sweeps.answers import Answer, Counts, Reuse, unproven_words
     from fusiest.sweeps.children import Children
     from fusiest.sweeps.designs import Design
     from fusiest.sweeps.figures import DesignFigures
@@ -34,14 +34,14 @@ __all__ = [
     "FULL", "IDLE", "Advice", "Answer", "Binding", "Children", "Counts", "Design", "DesignFigures", "Reuse",
     "RunRow", "Running", "Store", "Sweep", "SweepFile", "Wanted", "WaterfallStep", "WholeAdvice", "advise",
     "binding", "changes", "check_store", "collect_garbage", "export_store", "in_view", "keep_result", "load_sweep",
-    "make_sweep", "merge_stores", "ranked", "stored_result", "sweep", "sweep_html", "wanted", "waterfall",
-    "whole_advice",
+    "make_sweep", "merge_stores", "ranked", "stored_result", "sweep", "sweep_html", "unproven_words",
+    "wanted", "waterfall", "whole_advice",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a child process needs little of it
     __getattr__, __dir__ = lazy(
         __name__,
-        answers="Answer Counts Reuse",
+        answers="Answer Counts Reuse unproven_words",
         advice="FULL IDLE Advice Binding WaterfallStep WholeAdvice advise binding changes ranked waterfall whole_advice",
         children="Children",
         designs="Design",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fusiest.show import hours
@@ -17,7 +19,7 @@ class Reuse:
     known: bool = True
     covered: bool = True
     tables: bool = True
-    """Designs that differ only by sizes of shared memories are joined from the same tables."""
+    """Designs that differ only by sizes of shared memories, or by throughputs of memories, are joined from the same tables."""
     bounds: bool = True
     """Designs that cannot be what the file asks for are not searched."""
 
@@ -59,3 +61,14 @@ class Counts:
         cpu = f"{hours(self.cpu_seconds)} CPU" + (f", {hours(self.saved_seconds)} saved" if self.saved_seconds else "")
         left = f", {hours(self.seconds_left)} left" if self.seconds_left is not None and self.running else ""
         return f"{', '.join(parts) or 'nothing yet'}; {cpu}{left}"
+
+
+def unproven_words(answers: Iterable[Answer]) -> str:
+    """How many results may not be the best, why, and by how much; nothing if all are proven."""
+    open_rows = [answer.row for answer in answers if answer.row.found and answer.row.gap]
+    if not open_rows:
+        return ""
+    kinds = Counter("not proven" if row.status == "done" else row.status for row in open_rows)
+    parts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+    most, what = max(row.gap or 0.0 for row in open_rows), "results" if len(open_rows) > 1 else "result"
+    return f"{len(open_rows):,} {what} may not be the best ({parts}): what is best costs up to {most:.1%} less"

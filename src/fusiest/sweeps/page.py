@@ -10,8 +10,9 @@ from typing import Any
 
 from fusiest.report import Bars, Chart, Cloud, Points, Series, asset, page
 from fusiest.show import si
-from fusiest.sweeps.answers import Answer
+from fusiest.sweeps.answers import Answer, unproven_words
 from fusiest.sweeps.figures import DesignFigures, allowed, front_of, score
+from fusiest.sweeps.parameters import TiedParameter
 from fusiest.sweeps.session import Sweep
 from fusiest.sweeps.sweepfile import Wanted
 from fusiest.units import quantity, read_quantity
@@ -46,14 +47,17 @@ def sweep_data(sweep: Sweep, title: str) -> dict[str, Any]:
 
     want = sweep.wanted
     ranked = _ranked(sweep.designs(), want)
-    names = [n for n in sweep.driver.designs.grid.names if len({d.design.values[n] for d in ranked}) > 1]
+    names = [n for n in sweep.driver.designs.grid.names if len({a.design.values[n] for a in sweep.answers}) > 1]
+    # What follows from others shows nothing new in a chart, nor does what is the same in all designs that are left.
+    followers = {p.name for p in sweep.file.parameters if isinstance(p, TiedParameter)}
+    drawn = [n for n in names if n not in followers and len({d.design.values[n] for d in ranked}) > 1]
     best = sweep.best()
     by = want.minimize or want.pareto[0]
     charts: dict[str, Chart] = {
         "front": _front(ranked),
         **({"area": _by_area(ranked, want, by)} if len({float(d.area) for d in ranked}) > 1 else {}),
-        "sensitivity": _sensitivity(ranked, names, want, by),
-        **{f"curve-{i}": chart for i, name in enumerate(names) if (chart := _curve(ranked, name, want, by))},
+        "sensitivity": _sensitivity(ranked, drawn, want, by),
+        **{f"curve-{i}": chart for i, name in enumerate(drawn) if (chart := _curve(ranked, name, want, by))},
     }
     return {
         "title": title,
@@ -68,6 +72,7 @@ def sweep_data(sweep: Sweep, title: str) -> dict[str, Any]:
                 if sweep.counts.pruned
                 else []
             ),
+            *([["Not proven", words]] if (words := unproven_words(sweep.answers)) else []),
             *([["Windows", words]] if (words := sweep.without_windows()) else []),
         ],
         "best": [_row(figures, names) for figures in best[:MOST_ROWS]],
@@ -76,7 +81,7 @@ def sweep_data(sweep: Sweep, title: str) -> dict[str, Any]:
         "count": len(ranked),
         "failures": _failures(sweep.answers),
         "charts": {name: asdict(chart) for name, chart in charts.items()},
-        **_parallel(ranked[:MOST_LINES], names),
+        **_parallel(ranked[:MOST_LINES], drawn),
     }
 
 

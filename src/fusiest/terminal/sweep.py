@@ -10,7 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from fusiest.show import hours, si
-from fusiest.sweeps import Answer, Counts, DesignFigures
+from fusiest.sweeps import Answer, Counts, DesignFigures, unproven_words
 from fusiest.terminal.components import area
 from fusiest.terminal.grid import Part, grid
 
@@ -31,6 +31,8 @@ def sweep_parts(
     reasons = Counter((a.row.status, a.row.reason) for a in answers if a.how == "failed")
     for (status, reason), count in reasons.most_common(_MOST):
         parts.append(Text(f"  {count:,} {status}" + (f": {reason}" if reason else ""), "yellow"))
+    if unproven := unproven_words(answers):
+        parts.append(Text(f"  {unproven}", "yellow"))
     parts += ["", Text(f"{words}, of {len(designs):,} designs", "bold"), designs_grid(best[:_MOST])]
     if len(best) > _MOST:
         parts.append(f"… and {len(best) - _MOST:,} more: --table has all")
