@@ -29,6 +29,8 @@ FIRST_LOOKS, COARSE_LOOK = (300, 1_000, 3_000, 10_000), 2_000
 PATIENCE = 100_000
 """Rows of an exact search for an Einsum, for each Einsum that there is: after that it goes on only with something to beat. To find
 that takes the longer, the more Einsums there are."""
+_FEW_ROWS = 20_000
+"""Larger tables are given up where memory does not suffice for all: coarse ones take their place."""
 _EXPLORING, _COARSELY = 0.6, 0.8
 """Shares of the time after which exploring goes on only coarsely, and ends."""
 LEAST_SECONDS = 1.2
@@ -110,9 +112,11 @@ def explore_in_time(
         if not alone:
             raise
         stopped = "interrupt"
-    tables = dict(exact)
     if stopped == "memory":
+        for name in [name for name, table in exact.items() if len(table) > _FEW_ROWS]:
+            del exact[name]
         gc.collect()  # what a search had in hand when it was stopped may be in cycles
+    tables = dict(exact)
     if stopped != "interrupt" and not clock.is_past(_COARSELY):
         explorer.say(Step("exploring", "coarsely", len(tables), len(explorer.distinct)))
         with contextlib.suppress(OutOfTime, MemoryError):
@@ -121,7 +125,8 @@ def explore_in_time(
         gc.collect()
     fused = bool(tables)
     if len(tables) < len(explorer.distinct):
-        tables = {**(alone or explore_alone(explorer)), **tables}
+        with interrupt.finishing():  # what is known at once takes little memory
+            tables = {**(alone or explore_alone(explorer)), **tables}
     if len(tables) < len(explorer.distinct):
         return None
     certain = frozenset(name for name, first in explorer.representative.items() if first in exact)

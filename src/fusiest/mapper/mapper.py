@@ -270,7 +270,8 @@ def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Pro
         stopped = "memory"
     # The exception is gone here, and with it all that the search had in hand.
     if not search.candidates:
-        search.candidates += look_quickly(explorer)[1]
+        with interrupt.finishing():
+            search.candidates += look_quickly(explorer)[1]
     if not search.candidates:
         raise MemoryError
     proof = judged(search.gap_above(exploration.least(explorer, search.incumbents.weights)))
