@@ -41,7 +41,7 @@ def test_no_node_costs_more_than_what_is_in_it() -> None:
     bound = CostBound(Goal(Cutoff(np.empty((0, 2))), grows=False), np.array([[2.0], [1.0], [-1.5]]), {2: [0]}, plain)
     forest = BoxForest(trees, bound)
     rules = NodeRules(
-        np.zeros((1, 4)), np.ones(1), np.ascontiguousarray(bound.box_weights.T), np.array([6.0]), np.ones((1, 1), np.bool_)
+        np.zeros((1, 4)), np.ones(1), np.ascontiguousarray(bound.box_weights.T), np.array([6.0]), np.ones((1, 1), np.bool_), forest.order,
     )  # fmt: skip
     nodes, seen = forest.root_nodes(lambda limited, _: np.ones(len(limited), np.bool_)), set()
     while len(nodes):

@@ -86,10 +86,24 @@ class GeneralSearch:
         for number, (skeleton, slots, ways) in enumerate(self._nests(placement)):
             if (placement, number) in self.looked:
                 ways = ways[1:]
-            if len(ways) > 1 and GeneralNests(self, skeleton, slots, all_sunk(skeleton, ways)).is_beaten():
-                continue
-            for passed in ways:
-                yield from GeneralNests(self, skeleton, slots, passed).pieces()
+            yield from self._pieces([GeneralNests(self, skeleton, slots, passed) for passed in ways], [])
+
+    def _pieces(
+        self, ways: list[GeneralNests], searched: list[GeneralNests]
+    ) -> Iterator[tuple[Compatibility, Rows, Origin]]:
+        """Of nests that differ in what their space sinks through; those that are beaten as one need not be searched one by one."""
+        ways = [nests for nests in ways if not any(nests.is_image(other) for other in searched)]
+        if len(ways) == 1:
+            yield from ways[0].pieces()
+        elif ways:
+            passed = [nests.passed for nests in ways]
+            sunk = GeneralNests(self, ways[0].skeleton, ways[0].slots, all_sunk(ways[0].skeleton, passed))
+            if not sunk.is_beaten():
+                place = next(place for place in passed[0] if any(p[place] != passed[0][place] for p in passed))
+                for some in {p[place]: None for p in passed}:
+                    yield from self._pieces([nests for nests in ways if nests.passed[place] == some], searched)
+                return
+        searched += ways
 
     def look(self, placement: Placement) -> Iterator[tuple[Compatibility, Rows, Origin]]:
         """Some rows for one placement, quickly."""

@@ -38,13 +38,20 @@ class TreeChains(NamedTuple):
 class BoxForest:
     """The chains of all variables in boxes: one for each of some groups, halved down to single chains where that is asked for."""
 
-    def __init__(self, trees: Sequence[TreeChains], bound: CostBound) -> None:
+    def __init__(self, trees: Sequence[TreeChains], bound: CostBound, mirrors: tuple[int, int] | None = None) -> None:
         starts = np.cumsum([0, *(len(tree.products) for tree in trees)])
         self._start = starts[:-1]
         """Per variable, how many chains other variables before it have."""
+        features = [tree.features for tree in trees]
+        self.order: Ints = np.empty((0, 3), np.int64)
+        """As `NodeRules.order`. Chains of variables that mirror each other are halved alike."""
+        if mirrors is not None:
+            a, b = mirrors
+            features[b] = features[a]
+            self.order = np.array([[a, b, self._start[a] - self._start[b]]], np.int64)
         terms, parts = bound.parts
         self.chains = ChainArrays(
-            np.concatenate([tree.products for tree in trees]), np.concatenate([tree.features for tree in trees]),
+            np.concatenate([tree.products for tree in trees]), np.concatenate(features),
             np.concatenate([tree.limited for tree in trees]), terms, parts,
         )  # fmt: skip
         total, most = int(starts[-1]), 2 * int(starts[-1])
@@ -147,5 +154,5 @@ def node_rules(capped: Floats, caps: Floats, limits: Sequence[Limit], bound: Cos
     more = np.zeros((capped.shape[1], len(bound.box_weights) - len(capped)))
     return NodeRules(
         np.ascontiguousarray(np.column_stack([capped.T, more])), caps * (1 + _ROUNDING), np.ascontiguousarray(bound.box_weights.T),
-        np.array([limit.most for limit in limits], np.float64), good,
+        np.array([limit.most for limit in limits], np.float64), good, np.empty((0, 3), np.int64),
     )  # fmt: skip

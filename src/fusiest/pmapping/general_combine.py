@@ -151,8 +151,11 @@ class Combiner:
         assert state is not None
         return state if len(state.choice) else state.take(np.empty(0, np.int64))
 
-    def branch(self, batches: float = math.inf, first: bool = False) -> Partial:
-        """All combinations that beat what is known and each other; or after so many batches, or the `first` one, those found so far."""
+    def branch(self, batches: float = math.inf, first: bool = False, mirrors: tuple[int, int] | None = None) -> Partial:
+        """All combinations that beat what is known and each other; or after so many batches, or the `first` one, those found so far.
+
+        `mirrors`: variables whose chains may change places, if others then do.
+        """
         assert self.bound is not None
         variables = self.terms.variables
         if not self._hopeful():
@@ -169,8 +172,11 @@ class Combiner:
             rows.append(self._pruned(state, variables))
             return not (first and len(rows[-1]))
 
-        forest = BoxForest([self._tree(v, single) for v, single in zip(variables, singles, strict=True)], self.bound)
-        rules = node_rules(self.capped, self.caps, self.limits, self.bound)
+        trees = [self._tree(v, single) for v, single in zip(variables, singles, strict=True)]
+        if mirrors is not None and not np.array_equal(*(singles[v].choice.max(axis=1) for v in mirrors)):
+            mirrors = None
+        forest = BoxForest(trees, self.bound, mirrors)
+        rules = node_rules(self.capped, self.caps, self.limits, self.bound)._replace(order=forest.order)
         roots = forest.root_nodes(lambda n, done: self._within(n, variables[done:]))
         self.ended = Branching(forest, self.bound, rules, found).run(roots, batches)
         return self._best(Partial.whole(rows), variables)

@@ -60,6 +60,9 @@ class NodeRules(NamedTuple):
     """Per limit, the most that it may be."""
     good: np.ndarray
     """Limits × products that can be met; the last one is for all that are larger."""
+    order: np.ndarray
+    """Pairs of variables whose chains mirror each other, with how many more chains stand before those of the first: no chain of
+    the first need stand after that of the second."""
 
 
 @compiled()
@@ -181,7 +184,11 @@ def node_costs(boxes, rules, nodes):
 
 @compiled()
 def _within(boxes, rules, node):
-    """Whether limits can be met."""
+    """Whether limits can be met, and it is not the mirror image of others."""
+    for k in range(len(rules.order)):
+        first, second, shift = rules.order[k]
+        if boxes.range[node[first], 0] - shift >= boxes.range[node[second], 1]:
+            return False
     for k in range(len(rules.most)):
         value = 1
         for box in node:

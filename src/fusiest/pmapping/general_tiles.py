@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.general_origin import GeneralOrigin, fused_loops
 from fusiest.pmapping.general_singles import SingleChains
 from fusiest.pmapping.general_space import Boundary, Reserved, Total, reserved, running_sums
+from fusiest.pmapping.general_symmetry import Swapping, images, swappings
 from fusiest.pmapping.general_terms import Charges, Terms, reservations
 from fusiest.pmapping.nest import HeldTensor
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
@@ -71,21 +73,54 @@ class GeneralNests:
 
     def _combined(self, batches: float = math.inf) -> tuple[Terms, dict[str, Chains], Partial] | None:
         """All tiles that fit and matter, and what they are made of; None if there are none. `batches`: of a quick look."""
-        singles = {v: self._chains(v) for v in self.variables}
-        chains = {v: single.chains for v, single in singles.items()}
+        terms, chains = self.terms, self.chains
         if any(not len(v_chains) for v_chains in chains.values()):
             return None
-        terms = Terms(self.variables)
-        self._charge(terms)
-        self._reserve(terms)
-        limited = limits(self.skeleton, chains, self.search.usages)
-        combiner = self._combiner(terms, singles, limited)
+        combiner = self._combiner(terms, self.singles, self.limited)
         if combiner.bound is not None and (self.trial or combiner.bound.goal.grows):
-            state = combiner.branch(batches, self.trial)
+            mirrors = next(images(terms, terms, self.swappings), None)
+            state = combiner.branch(batches, self.trial, mirrors[0] if mirrors else None)
             self.ended = combiner.ended
         else:
             state = combiner.run()
         return (terms, chains, state) if len(state) else None
+
+    @cached_property
+    def singles(self) -> dict[str, SingleChains]:
+        return {v: self._chains(v) for v in self.variables}
+
+    @cached_property
+    def chains(self) -> dict[str, Chains]:
+        return {v: single.chains for v, single in self.singles.items()}
+
+    @cached_property
+    def terms(self) -> Terms:
+        """What all tiles cost and hold."""
+        terms = Terms(self.variables)
+        self._charge(terms)
+        self._reserve(terms)
+        return terms
+
+    @cached_property
+    def limited(self) -> list[Limit]:
+        return limits(self.skeleton, self.chains, self.search.usages)
+
+    @cached_property
+    def swappings(self) -> list[Swapping]:
+        """Variables that have the same chains and limits, some pairs at once; none where loops may be fused."""
+        if self.fused or not self.search.alone:
+            return []
+        alike = lambda a, b: self._alike(self.variables[a], self.variables[b])  # noqa: E731
+        return swappings(len(self.variables), alike)
+
+    def _alike(self, a: str, b: str) -> bool:
+        tiles = self.chains[a].tiles, self.chains[b].tiles
+        same = self.slots[a] == self.slots[b] and len(tiles[0]) > 1 and np.array_equal(*tiles)
+        return same and all(np.array_equal(limit.factors[a], limit.factors[b]) for limit in self.limited)
+
+    def is_image(self, other: GeneralNests) -> bool:
+        """Whether all that is found of it costs what is found of another one: they are alike but for variables that change places."""
+        return any(images(self.terms, other.terms, self.swappings))
 
     def _charge(self, terms: Terms) -> None:
         Charges(self.skeleton, self.slots, self.search.busy, terms, self.search.footprints).add_all()
