@@ -37,6 +37,7 @@ class Layer:
     """Layer (0 is the input) → rank → index."""
     weights: tuple[str, ...] = ()
     channels: bool = False
+    operation: str | None = None
 
     @property
     def name(self) -> str:
@@ -63,26 +64,35 @@ def draw_layers(dice: Dice) -> Spec:
 
 def draw_small_cnn(dice: Dice, kind: str) -> Spec:
     """Few layers with few rows and a buffer for some of what they exchange. `kind`: pair, triple, four, residual (of three,
-    or four), image (two or three layers with rows and columns), dilated (two or three)."""
-    ranks = ["H", "W"] if kind == "image" else ["H"]
-    counts = {"pair": [2], "triple": [3], "four": [4], "residual": [3, 4], "image": [2, 2, 3], "dilated": [2, 3]}
-    count = dice.one_of(counts[kind])
+    or four), image (two or three layers with rows and columns), dilated (two or three), pooled (maxima of two or three rows
+    among them), depthwise (channels with weights of their own), forked (the last of three reads the first through windows, too).
+    """
+    ranks = {"image": ["H", "W"], "depthwise": ["H", "C"]}.get(kind, ["H"])
+    counts = {"pair": [2], "triple": [3], "four": [4], "residual": [3, 4], "image": [2, 2, 3], "forked": [3]}
+    count = dice.one_of(counts.get(kind, [2, 3] if kind != "depthwise" else [2, 2, 3]))
     layers = [Layer(i + 1) for i in range(count)]
-    most = 2 if kind == "image" else 3 if count < 4 else 2
-    sizes = {rank: dice.number(2, 3 if kind == "image" else 6 if count == 2 else 4) for rank in ranks}
+    most = 2 if len(ranks) > 1 else 3 if count < 4 else 2
+    sizes = {rank: dice.number(2, 3 if len(ranks) > 1 else 6 if count == 2 else 4) for rank in ranks}
     strides: dict[str, list[int]] = {rank: [] for rank in ranks}
     for layer in reversed(layers):
         n = layer.number
         layer.reads[n - 1] = {}
-        plain = dice.chance(35 if count == 2 else 55)  # a pointwise layer
+        pooled = kind == "pooled" and dice.chance(60)
+        plain = not pooled and dice.chance(35 if count == 2 else 55)  # a pointwise layer
         along = dice.subset(ranks, 100 if len(ranks) == 1 or n == count == 2 else 50)  # the ranks with windows
+        if kind == "depthwise":
+            along = ["H"]
         for rank in ranks:
             layer.bounds[f"{rank.lower()}{n}"] = sizes[rank]
-            large = sizes[rank] > (4 if kind == "image" else 7)
-            stride = 1 if plain or large else dice.one_of([1, 1, 1, 2, 3] if count == 2 else [1, 1, 1, 2])
+            large = sizes[rank] > (4 if len(ranks) > 1 else 7)
+            stride = (
+                1 if plain or large or rank == "C" else dice.one_of([1, 1, 1, 2, 3] if count == 2 else [1, 1, 1, 2])
+            )
             taps = (
                 1 if plain or rank not in along else dice.number(1, 2 if large else most + (2 if kind == "pair" else 0))
             )
+            if pooled:
+                stride, taps = dice.number(1, 2 if large else 3), dice.number(2, 2 if large else 3)
             terms = {f"{rank.lower()}{n}": stride}
             gap = dice.number(1, 2) if kind == "dilated" and taps > 1 else 1
             if taps > 1:
@@ -94,11 +104,18 @@ def draw_small_cnn(dice: Dice, kind: str) -> Spec:
             strides[rank].append(stride)
             sizes[rank] = max(1, stride * (sizes[rank] - 1) + reach + 1 - pad - (dice.number(0, pad) if pad else 0))
         taps_of = tuple(v for v in layer.bounds if "r" in v)
-        layer.weights = taps_of if taps_of and dice.chance(70 if len(ranks) == 1 else 15) else ()
-    if kind == "residual":
-        origin = dice.number(1, count - 2)
-        index = {r: Affine(FrozenDict({f"{r.lower()}{count}": math.prod(strides[r][: count - origin])})) for r in ranks}
-        layers[-1].reads[origin] = index
+        layer.weights = taps_of if taps_of and dice.chance(15 if kind == "image" else 70) and not pooled else ()
+        layer.operation = "max" if pooled else None
+        if kind == "depthwise" and layer.weights:
+            layer.weights = (*layer.weights, f"c{n}")
+    if kind in ("residual", "forked"):
+        origin, last = dice.number(1, count - 2), layers[-1]
+        for rank in ranks:
+            terms, step = {f"{rank.lower()}{count}": math.prod(strides[rank][: count - origin])}, dice.number(1, 2)
+            if kind == "forked":
+                last.bounds.setdefault(f"{rank.lower()}r{count}", 2)
+                terms[f"{rank.lower()}r{count}"] = step
+            last.reads.setdefault(origin, {})[rank] = Affine(FrozenDict(terms))
     whole = sum(math.prod(layer.bounds[f"{r.lower()}{layer.number}"] for r in ranks) for layer in layers[:-1])
     return Spec(arch=_small_buffer(8 * dice.number(4, max(6, 3 + 2 * whole // 3))), workload=_workload(layers, ranks))
 
@@ -167,7 +184,14 @@ def _workload(layers: list[Layer], ranks: list[str]) -> Workload:
         made = {rank: Affine(FrozenDict({f"{rank.lower()}{layer.number}": 1})) for rank in ranks}
         accesses.append(TensorAccess(name=layer.output, projection=FrozenDict(made), output=True))
         bounds = tuple(Constraint(f"0 <= {v} < {bound}") for v, bound in layer.bounds.items())
-        einsums.append(Einsum(name=layer.name, tensor_accesses=tuple(accesses), iteration_space_shape=bounds))
+        einsums.append(
+            Einsum(
+                name=layer.name,
+                tensor_accesses=tuple(accesses),
+                iteration_space_shape=bounds,
+                operation=layer.operation,
+            )
+        )
     return Workload(einsums=tuple(einsums), bits_per_value=FrozenDict({"All": 8}))
 
 
