@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import fusiest
 from fusiest.errors import SpecError
-from fusiest.mapper import Options, run, windowed
+from fusiest.mapper import Options, run, window_turns, windowed
 from fusiest.mapper import window_plans as plans
 from fusiest.mapper.window_bounds import can_be_bounded, least_with_windows, windows_save_nothing
 from fusiest.mapper.window_forms import WindowForms
@@ -138,6 +138,44 @@ def test_rows_are_not_like_columns_where_a_constraint_says_so() -> None:
     for extra, variables in (("", [("p",), ("p", "q")]), (fanout, [("p",), ("q",), ("p", "q"), ("q", "p")])):
         spec = load_text(ARCH.replace("SIZE", "900").replace("  - !Compute", f"{extra}  - !Compute"), image)
         assert list(turn_variables(spec, ("A", "B"), WindowForms(spec))) == variables
+
+
+def test_three_loops_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows, columns and channels, in a buffer for five values: with two loops alone there is no room for windows."""
+    layers = """
+workload:
+  bits_per_value: {All: 8}
+  einsums:
+  - {name: A, tensor_accesses: [{name: I, projection: {H: h, W: w, C: c}}, {name: T, projection: {H: h, W: w, C: c}, output: true}],
+     iteration_space_shape: [0 <= h < 3, 0 <= w < 3, 0 <= c < 2]}
+  - {name: B, tensor_accesses: [{name: T, projection: {H: p + r, W: q + s, C: c}}, {name: O, projection: {P: p, Q: q, C: c}, output: true}],
+     iteration_space_shape: [0 <= p < 2, 0 <= q < 2, 0 <= r < 2, 0 <= s < 2, 0 <= c < 2]}
+"""
+    spec = load_text(ARCH.replace("SIZE", "40"), layers)
+    best = fusiest.map(spec, "energy", jobs=1).best("energy")
+    assert simulate(spec, best.looptree).wrong_tensors == ()
+    monkeypatch.setattr(window_turns, "MOST_LOOPS", 2)
+    assert best.energy < 0.5 * fusiest.map(spec, "energy", jobs=1).best("energy").energy
+
+
+def test_a_window_made_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A buffer for four values: three rows of U, for which A and B make T row by row in a loop of their own."""
+    layers = """
+workload:
+  bits_per_value: {All: 8}
+  einsums:
+  - {name: A, tensor_accesses: [{name: I, projection: {H: h}}, {name: T, projection: {H: h}, output: true}],
+     iteration_space_shape: [0 <= h < 6]}
+  - {name: B, tensor_accesses: [{name: T, projection: {H: h}}, {name: U, projection: {H: h}, output: true}],
+     iteration_space_shape: [0 <= h < 6]}
+  - {name: C, tensor_accesses: [{name: U, projection: {H: p + r}}, {name: O, projection: {P: p}, output: true}],
+     iteration_space_shape: [0 <= p < 4, 0 <= r < 3]}
+"""
+    spec = load_text(ARCH.replace("SIZE", "32"), layers)
+    best = fusiest.map(spec, "energy", jobs=1).best("energy")
+    assert simulate(spec, best.looptree).wrong_tensors == ()
+    monkeypatch.setattr(windowed, "MOST_ATTEMPTS", 0)
+    assert best.energy < 0.8 * fusiest.map(spec, "energy", jobs=1).best("energy").energy
 
 
 def test_a_known_mapping_with_windows_counts(monkeypatch: pytest.MonkeyPatch) -> None:

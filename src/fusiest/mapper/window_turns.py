@@ -1,4 +1,4 @@
-"""Runs of Einsums that share one or two loops which make windows, and nothing else: searched exactly.
+"""Runs of Einsums that share one to three loops which make windows, and nothing else: searched exactly.
 
 For each choice of these loops and of where exchanged tensors stand among them, each Einsum has a table of all that it can do below them
 (`pmapping/window_nests`). What others see of its space adds up; the rest is there in its own turn alone. So tables are
@@ -39,7 +39,9 @@ from fusiest.pmapping import (
 )
 from fusiest.spec import EinsumInfo, Spec, computes, part_of
 
-MOST_LOOPS = 2
+MOST_LOOPS = 3
+MOST_DEEP_PLANS = 2_000
+"""With three loops over variables of a run; where there are more, there are no more than two loops."""
 MOST_CANDIDATES = 200_000
 """Of one Einsum below given loops; more are left to plans as specs."""
 MOST_IN_ALL = 4_000_000
@@ -80,7 +82,7 @@ class TurnPlan:
 
 
 def other_common_variables(spec: Spec, run: Sequence[str]) -> bool:
-    """Whether Einsums of a run could be fused over anything but rows and columns of its result."""
+    """Whether Einsums of a run could be fused over anything but rows and columns of its result, or only some of them over rows."""
     leader = spec.info.einsums[run[-1]]
     rows = leader.accesses[leader.output].fully_relevant
     plans = [plan for v in rows if (plan := window_plan(spec, run, v, 1, frozenset())) is not None]
@@ -89,11 +91,14 @@ def other_common_variables(spec: Spec, run: Sequence[str]) -> bool:
         stepped = {plan.variables[name] for plan in plans}
         if any(info.bounds[v] > 1 for v in info.accesses[info.output].fully_relevant - stepped):
             return True
+        users = [spec.info.einsums[user] for user in spec.info.users[info.output] if user != name]
+        if len(run) > 2 and any(user.accesses[info.output].fully_relevant for user in users):
+            return True
     return False
 
 
 def turn_variables(spec: Spec, run: Sequence[str], forms: WindowForms) -> Iterator[tuple[str, ...]]:
-    """The one or two variables of the result that the loops of a run step; those that differ by names alone, once."""
+    """The variables of the result that the loops of a run step, fewer first; those that differ by names alone, once."""
     leader = spec.info.einsums[run[-1]]
     rows = sorted(leader.accesses[leader.output].fully_relevant)
     plans = [plan for v in rows if (plan := window_plan(spec, run, v, 1, frozenset())) is not None]
@@ -107,7 +112,7 @@ def turn_variables(spec: Spec, run: Sequence[str], forms: WindowForms) -> Iterat
 
 
 def turn_plans(spec: Spec, run: Sequence[str], options: Options, forms: WindowForms) -> Iterator[TurnPlan]:
-    """All plans of a run with one or two loops."""
+    """All plans of a run with one or two loops, and with three where there are few."""
     leader = spec.info.einsums[run[-1]]
     inner = [spec.info.einsums[name].output for name in run[:-1]]
     for chosen in turn_variables(spec, run, forms):
@@ -115,6 +120,8 @@ def turn_plans(spec: Spec, run: Sequence[str], options: Options, forms: WindowFo
         sizes = [
             [t for t in range(1, leader.bounds[v]) if options.imperfect or leader.bounds[v] % t == 0] for v in chosen
         ]
+        if count > 2 and math.prod(map(len, sizes)) * (count + 1) ** len(inner) > MOST_DEEP_PLANS:
+            continue
         for tiles in itertools.product(*sizes):
             for levels in itertools.product(range(count + 1), repeat=len(inner)):
                 plan = _turn_plan(
