@@ -13,8 +13,9 @@ import pytest
 
 import fusiest
 from fusiest.interrupt import OutOfTime
-from fusiest.joining import Level, crew, is_helper, sharing
+from fusiest.joining import Level, crew, is_helper, rows, sharing
 from fusiest.joining.crew import Crew
+from fusiest.joining.rows import PartialRows
 from fusiest.joining.sharing import Parcel, opened
 from fusiest.mapper import resources, search
 from fusiest.mapper.mapper import grouped
@@ -145,7 +146,8 @@ def test_no_helpers_without_room(spy: Spy, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_parcel_is_what_was_packed() -> None:
-    assert opened(Parcel([3, 5], [7, 0], [[], []]).to_bytes()) == Parcel([3, 5], [7, 0], [[], []])
+    parcel = Parcel([3, 5], [(7, 2), (0, 0)], [[], []])
+    assert opened(parcel.to_bytes()) == parcel
 
 
 @pytest.mark.parametrize(("share", "cores"), [("150000 100000", 2), ("50000 100000", 1), ("max 100000", 3), (None, 3)])
@@ -159,3 +161,20 @@ def test_as_many_processes_as_cores_that_may_be_used(
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 2, 5}, raising=False)
     assert Options().processes == cores
     assert Options(jobs=7).processes == 7
+
+
+def test_parts_that_are_pruned_first_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if all parts had very many rows: what others of the same part dominate goes at once, and nothing else changes."""
+    alone, sizes = outcome(products("energy,latency", 1)), []
+    monkeypatch.setattr(rows, "MANY_ROWS", 1)
+    monkeypatch.setattr(rows, "MANY_RIVALS", 0)
+    without_many = PartialRows.without_many
+
+    def noted(self: PartialRows) -> PartialRows:
+        left = without_many(self)
+        sizes.append((len(self), len(left)))
+        return left
+
+    monkeypatch.setattr(PartialRows, "without_many", noted)
+    assert outcome(products("energy,latency", 1)) == alone
+    assert sum(before for before, _ in sizes) > sum(after for _, after in sizes) > 0

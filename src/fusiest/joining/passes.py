@@ -195,7 +195,7 @@ def _next_level(
     return Level(
         tuple(state for state in pruned if len(state)),
         compatible=sum(join.compatible for join in joins),
-        pairs=sum(len(part.rows) for join in joins for part in join.parts),
+        pairs=sum(join.pairs for join in joins),
         exact=level.exact and not any(thin),
     )
 
@@ -227,6 +227,8 @@ class _Join:
     parts: list[JoinedPart] = field(default_factory=list)
     """What has been joined."""
     compatible: int = 0
+    pairs: int = 0
+    """Of rows: those that agree in groups, and those that fit and can lead to something better."""
 
     @property
     def count(self) -> int:
@@ -302,7 +304,8 @@ class _Join:
             joined = join.rows(rows, self.charged[key])
             if joined is not None:
                 compatibility = self.stand_in.own(joint.compatibility)
-                self.parts.append(JoinedPart(Pairing(self.source, number, n, k), compatibility, joined))
+                self.pairs += len(joined)
+                self.parts.append(JoinedPart(Pairing(self.source, number, n, k), compatibility, joined.without_many()))
 
 
 def _merged(

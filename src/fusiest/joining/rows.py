@@ -21,6 +21,10 @@ from fusiest.joining.kernels import BeforeArrays, EinsumArrays, JointArrays, joi
 from fusiest.objective import Least
 from fusiest.pmapping import Floats, Ints, Rows, group_numbers, pareto_rows
 
+MANY_ROWS = 50_000
+"""Of one part: from so many on, those that others of the same part dominate are left out before all parts are put together."""
+MANY_RIVALS = 8
+"""For that, so many on average must have the same tiles."""
 BUCKETS = 8
 """In so many steps, how much of a memory is reserved above the loops that are open where a stretch begins."""
 
@@ -93,6 +97,15 @@ class PartialRows:
     def best(self) -> Ints:
         """Those that none of the same group dominates."""
         return pareto_rows(self.groups(), self.criteria())
+
+    def without_many(self) -> PartialRows:
+        """Without those that others dominate, if there are very many: that saves space, and time in the end."""
+        if len(self) < MANY_ROWS:
+            return self
+        groups = self.groups()
+        if len(self) < MANY_RIVALS * (int(groups.max()) + 1):
+            return self
+        return self.take(np.sort(pareto_rows(groups, self.criteria())))
 
     def usage(self) -> Floats:
         """What each account needs at least (rows × accounts)."""

@@ -40,6 +40,8 @@ class LevelJoin(Protocol):
     """What has been joined."""
     compatible: int
     """Pairs of rows in the groups that were brought together."""
+    pairs: int
+    """Those that fit and can lead to something better."""
 
     @property
     def count(self) -> int:
@@ -98,11 +100,11 @@ def _run_shared(
         pieces[number].run()
         missing.remove(number)
     pieces_run = [number for number in range(len(pieces)) if number not in missing]
-    sent = Parcel(pieces_run, [join.compatible for join in joins], [join.parts for join in joins])
+    sent = Parcel(pieces_run, [(join.compatible, join.pairs) for join in joins], [join.parts for join in joins])
     for received in map(opened, crew.exchange(fingerprint(), sent.to_bytes(), check)):
         missing -= set(received.pieces)
-        for join, compatible, parts in zip(joins, received.compatible, received.parts, strict=True):
-            join.compatible += compatible
+        for join, (compatible, pairs), parts in zip(joins, received.counts, received.parts, strict=True):
+            join.compatible, join.pairs = join.compatible + compatible, join.pairs + pairs
             join.parts = join.parts + parts
     for number in sorted(missing):  # of a helper that is gone
         pieces[number].run()
@@ -143,8 +145,8 @@ class Parcel(NamedTuple):
 
     pieces: list[int]
     """Of the level's work, by number."""
-    compatible: list[int]
-    """Of each join of the level: pairs of rows in the groups that were brought together."""
+    counts: list[tuple[int, int]]
+    """Of each join of the level: pairs of rows in the groups that were brought together, and those that fit."""
     parts: list[list[JoinedPart]]
     """Of each join of the level."""
 
@@ -157,16 +159,16 @@ class Parcel(NamedTuple):
         arrays = zip(*(_arrays(part.rows) for part in parts), strict=True)
         columns = [b"".join(array.tobytes() for array in column) for column in arrays]
         lengths = [len(join_parts) for join_parts in self.parts]
-        return pickle.dumps((self.pieces, self.compatible, lengths, list(number), which, numbers, columns), protocol=5)
+        return pickle.dumps((self.pieces, self.counts, lengths, list(number), which, numbers, columns), protocol=5)
 
 
 def opened(parcel: bytes) -> Parcel:
     """What another process has joined: a fork of this one, or this one is a fork of it."""
-    pieces, compatible, lengths, compatibilities, which, numbers, columns = pickle.loads(parcel)
+    pieces, counts, lengths, compatibilities, which, numbers, columns = pickle.loads(parcel)
     unpacked = _unpacked(numbers[:, 4:], columns)
     pairings = (Pairing(*row) for row in numbers[:, :4].tolist())
     parts = (JoinedPart(p, compatibilities[c], rows) for p, c, rows in zip(pairings, which, unpacked, strict=True))
-    return Parcel(pieces, compatible, [list(itertools.islice(parts, length)) for length in lengths])
+    return Parcel(pieces, counts, [list(itertools.islice(parts, length)) for length in lengths])
 
 
 def _shape(rows: PartialRows) -> tuple[int, ...]:
