@@ -16,10 +16,4 @@ __all__ = [
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        kernels="UNKNOWN VALID evaluate sample",
-        options="BaselineOptions",
-        run="make_work_for our_evaluations run_baseline search",
-        space="Genome make_genome",
-    )
+    __getattr__, __dir__ = lazy(__name__)

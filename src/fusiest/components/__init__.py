@@ -26,10 +26,4 @@ __all__ = ["ActionCost", "Attribute", "AttributeValue", "Attributes", "Component
            "find_class", "is_signed", "key", "magnitude"]  # fmt: skip
 
 if not TYPE_CHECKING:  # classes load when one is first asked for: most specs and `fusiest --help` do without them
-    __getattr__, __dir__ = lazy(
-        __name__,
-        classes="ActionCost Attribute AttributeValue Attributes ComponentClass Estimate Figures key",
-        histograms="average bit_probabilities is_signed magnitude",
-        registry="all_classes built_in estimate find_class",
-        scaling="area_scale energy_scale",
-    )
+    __getattr__, __dir__ = lazy(__name__)

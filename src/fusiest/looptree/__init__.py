@@ -37,13 +37,4 @@ __all__ = [
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # most commands draw nothing
-    __getattr__, _ = lazy(
-        __name__,
-        pseudocode="EinsumText draw_pseudocode=pseudocode",
-        svg="draw_svg=svg",
-        text="draw_text=text einsums iterations loop_words outline rank_words tile_words",
-    )
-
-
-def __dir__() -> list[str]:
-    return __all__
+    __getattr__, __dir__ = lazy(__name__)

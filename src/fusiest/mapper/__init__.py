@@ -36,23 +36,4 @@ __all__ = [
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        depth_first="stack_tree",
-        document="evaluation_json json_text result_json spec_and_hash",
-        mapper="checked_mapping from_front map run",
-        nearby="SizeFront",
-        options="Options",
-        profile="Profile",
-        progress="Progress Step",
-        provenance="GIVEN made_now",
-        resources="cpu_seconds peak_rss_bytes",
-        result="Improvement Mapping Result Stats Stop",
-        saved="given_mapping load_any load_best mappings_on result_on",
-        stack_nests="LayerNest",
-        stack_plans="StackPlan features image_variables plans_of_stack",
-        tables="asked_of explore_all open_tables",
-        window_bounds="can_be_bounded usual_windows",
-        window_plans="LONGEST_WORKLOAD has_halos is_too_long",
-        windowed="worth_windows",
-    )
+    __getattr__, __dir__ = lazy(__name__)

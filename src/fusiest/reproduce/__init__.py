@@ -18,12 +18,4 @@ __all__ = [
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        cim="TITLE cim_output compare",
-        cim_published="bundled_values values_of_file",
-        names="ALL CIM EXPERIMENTS",
-        output="write",
-        pieces="Study",
-        run="reproduce",
-    )
+    __getattr__, __dir__ = lazy(__name__)

@@ -39,17 +39,4 @@ __all__ = [
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a child process needs little of it
-    __getattr__, __dir__ = lazy(
-        __name__,
-        answers="Answer Counts Reuse unproven_words",
-        advice="FULL IDLE Advice Binding WaterfallStep WholeAdvice advise binding changes ranked waterfall whole_advice",
-        children="Children",
-        designs="Design",
-        figures="DesignFigures",
-        page="in_view sweep_html",
-        session="Running Sweep sweep",
-        single="keep_result stored_result",
-        store="RunRow Store",
-        sweepfile="SweepFile Wanted load_sweep make_sweep wanted",
-        upkeep="check_store collect_garbage export_store merge_stores",
-    )
+    __getattr__, __dir__ = lazy(__name__)

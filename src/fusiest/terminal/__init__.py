@@ -21,14 +21,4 @@ __all__ = [
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        advice="advice_parts",
-        comparison="comparison_parts",
-        components="class_text classes_text costs_text estimate_text",
-        console="fitting printable render silence",
-        grid="Part",
-        progress="ProgressLine",
-        summary="evaluation_parts result_parts",
-        sweep="status_parts sweep_parts",
-    )
+    __getattr__, __dir__ = lazy(__name__)
