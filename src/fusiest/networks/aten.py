@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from fusiest.networks.torch_reader import ATEN, AtenCall, converts
@@ -24,18 +25,24 @@ _BINARY = {
 }  # fmt: skip
 
 
-def _unary(call: AtenCall) -> None:
-    name = call.call.target.split(".")[1]
-    call.node(_UNARY.get(name) or _UNARY[name.removesuffix("_")], [call.tensor("self", "input")])
+_OPERATORS = {
+    **{name: (operator, "self input") for name, operator in _UNARY.items()},
+    **{name: (operator, "self", "other") for name, operator in _BINARY.items()},
+    **dict.fromkeys(("matmul", "mm", "bmm", "dot", "mv"), ("MatMul", "self input", "other mat2 tensor vec")),
+    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), ("Expand", "self")),
+    **dict.fromkeys(("tril", "triu"), ("Trilu", "self")),
+    "pow": ("Pow", "self", "exponent"), "square": ("Mul", "self", "self"), "masked_fill": ("Where", "mask", "value", "self"),
+    "embedding": ("Gather", "weight", "indices"),
+}  # fmt: skip
+"""Calls that are one operator of their arguments, each of which may have one of several names."""
 
 
-def _binary(call: AtenCall) -> None:
-    name = call.call.target.split(".")[1]
-    call.node(_BINARY.get(name) or _BINARY[name.removesuffix("_")], [call.operand("self"), call.operand("other")])
+def _operator(operator: str, operands: Sequence[str], call: AtenCall) -> None:
+    call.node(operator, [call.operand(*names.split()) for names in operands])
 
 
-ATEN.update((f"aten.{name}", _unary) for name in _UNARY)
-ATEN.update((f"aten.{name}", _binary) for name in _BINARY)
+for _name, (_kind, *_operands) in _OPERATORS.items():
+    converts(_name)(partial(_operator, _kind, _operands))
 
 
 @converts("add", "sub", "rsub")
@@ -60,16 +67,6 @@ def _quotient(call: AtenCall) -> None:
 @converts("gelu")
 def _gelu(call: AtenCall) -> None:
     call.node("Gelu", [call.tensor("self")], approximate=call.get("approximate", "none"))
-
-
-@converts("pow")
-def _power(call: AtenCall) -> None:
-    call.node("Pow", [call.operand("self"), call.operand("exponent")])
-
-
-@converts("square")
-def _square(call: AtenCall) -> None:
-    call.node("Mul", [call.tensor("self")] * 2)
 
 
 @converts("rsqrt")
@@ -105,11 +102,6 @@ def _where(call: AtenCall) -> None:
     call.node("Where", [call.tensor("condition"), call.operand("self"), call.operand("other")])
 
 
-@converts("masked_fill")
-def _masked(call: AtenCall) -> None:
-    call.node("Where", [call.tensor("mask"), call.operand("value"), call.tensor("self")])
-
-
 @converts("addcmul", "addcdiv")
 def _with_product(call: AtenCall) -> None:
     operator = "Mul" if "mul" in call.call.target else "Div"
@@ -132,12 +124,8 @@ def _convolution(call: AtenCall) -> None:
         pads = [t // 2 for t in total] + [t - t // 2 for t in total]
     else:
         pads = call.listed("padding", n, 0) * 2
-    batched = len(call.shape(x)) == n + 2
-    result = call.result if batched else (1, *call.result)
-    if not batched:
-        x = call.node("Reshape", [x], (1, *call.shape(x)))
     transposed = "transpose" in call.call.target or call.get("transposed", False)
-    inputs = [name for name in (x, w, call.tensor("bias")) if name]
+    parameters = [name for name in (w, call.tensor("bias")) if name]
     attributes = {
         "strides": strides,
         "dilations": dilations,
@@ -145,9 +133,16 @@ def _convolution(call: AtenCall) -> None:
         "group": int(call.get("groups", 1)),
         "kernel_shape": list(kernel),
     }
-    convolved = call.node("ConvTranspose" if transposed else "Conv", inputs, "" if batched else result, **attributes)
-    if not batched:
-        call.node("Reshape", [convolved])
+    _on_images(call, "ConvTranspose" if transposed else "Conv", x, parameters, attributes)
+
+
+def _on_images(call: AtenCall, operator: str, x: str, parameters: Sequence[str], attributes: dict[str, Any]) -> None:
+    """An operator of images; those without a batch are a batch of one."""
+    if len(call.shape(x)) == len(attributes["kernel_shape"]) + 2:
+        call.node(operator, [x, *parameters], **attributes)
+        return
+    batch = call.node("Reshape", [x], (1, *call.shape(x)))
+    call.node("Reshape", [call.node(operator, [batch, *parameters], (1, *call.result), **attributes)])
 
 
 @converts("linear")
@@ -156,11 +151,6 @@ def _linear(call: AtenCall) -> None:
     product = call.node("MatMul", [x, w], call.result if bias else "", transB=1)
     if bias:
         call.node("Add", [product, bias])
-
-
-@converts("matmul", "mm", "bmm", "dot", "mv")
-def _product(call: AtenCall) -> None:
-    call.node("MatMul", [call.tensor("self", "input"), call.tensor("other", "mat2", "tensor", "vec")])
 
 
 @converts("_grouped_mm", "grouped_mm")
@@ -224,33 +214,23 @@ def _as_four(call: AtenCall, name: str) -> str:
 # --- normalizations and reductions ----------------------------------------------------------------------------------
 
 
-@converts("layer_norm", "native_layer_norm")
-def _layer_norm(call: AtenCall) -> None:
-    x = call.tensor("input")
-    axis = len(call.shape(x)) - len(call.get("normalized_shape"))
-    _normalized(call, "LayerNormalization", axis=axis)
+@converts("layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "instance_norm")
+def _normalization(call: AtenCall) -> None:
+    inputs = [call.tensor("input"), call.tensor("weight"), call.tensor("bias")]
+    while not inputs[-1]:
+        inputs.pop()
+    operator, attributes = "InstanceNormalization", {"epsilon": call.get("eps", 1e-5)}
+    if "layer" in call.call.target:
+        operator, attributes["axis"] = "LayerNormalization", call.rank() - len(call.get("normalized_shape"))
+    elif "group" in call.call.target:
+        operator, attributes["num_groups"] = "GroupNormalization", int(call.get("num_groups", call.get("group", 1)))
+    call.node(operator, inputs, **attributes)
 
 
 @converts("rms_norm", "_fused_rms_norm")
 def _rms_norm(call: AtenCall) -> None:
-    axis = len(call.shape(call.tensor("input"))) - len(call.get("normalized_shape"))
-    epsilon = call.get("eps")
-    call.node(
-        "RMSNormalization",
-        [call.tensor("input"), call.tensor("weight")],
-        axis=axis,
-        epsilon=1e-6 if epsilon is None else epsilon,
-    )
-
-
-@converts("group_norm", "native_group_norm")
-def _group_norm(call: AtenCall) -> None:
-    _normalized(call, "GroupNormalization", num_groups=int(call.get("num_groups", call.get("group", 1))))
-
-
-@converts("instance_norm")
-def _instance_norm(call: AtenCall) -> None:
-    _normalized(call, "InstanceNormalization")
+    axis, epsilon = call.rank() - len(call.get("normalized_shape")), call.get("eps", 1e-6)
+    call.node("RMSNormalization", [call.tensor("input"), call.tensor("weight")], axis=axis, epsilon=epsilon)
 
 
 @converts("batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")
@@ -262,13 +242,6 @@ def _batch_norm(call: AtenCall) -> None:
         for name, default in zip(parameters, (1.0, 0.0, 0.0, 1.0), strict=True)
     )
     call.node("BatchNormalization", [x, scale, shift, mean, variance], epsilon=call.get("eps", 1e-5))
-
-
-def _normalized(call: AtenCall, operator: str, **attributes: int) -> None:
-    inputs = [call.tensor("input"), call.tensor("weight"), call.tensor("bias")]
-    while not inputs[-1]:
-        inputs.pop()
-    call.node(operator, inputs, "", epsilon=call.get("eps", 1e-5), **attributes)
 
 
 @converts("softmax", "_softmax", "log_softmax", "_log_softmax")
@@ -299,16 +272,8 @@ def _reduce(call: AtenCall) -> None:
         call.node("ArgMax" if name == "max" else "ArgMin", [x], call.outputs[1], axes=resolved)
 
 
-@converts(
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
-    "max_pool2d_with_indices",
-    "max_pool3d_with_indices",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-)
+@converts("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d",
+          "avg_pool3d")  # fmt: skip
 def _pool(call: AtenCall) -> None:
     x = call.tensor("self", "input")
     n = int(call.call.target.split("pool")[1][0])
@@ -323,22 +288,11 @@ def _pool(call: AtenCall) -> None:
         "ceil_mode": int(bool(call.get("ceil_mode", False))),
         "count_include_pad": int(average and bool(call.get("count_include_pad", True))),
     }
-    operator = "AveragePool" if average else "MaxPool"
-    if len(call.shape(x)) == n + 2:
-        call.node(operator, [x], **attributes)
-        return
-    pooled = call.node(operator, [call.node("Reshape", [x], (1, *call.shape(x)))], (1, *call.result), **attributes)
-    call.node("Reshape", [pooled])
+    _on_images(call, "AveragePool" if average else "MaxPool", x, [], attributes)
 
 
-@converts(
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "_adaptive_avg_pool2d",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool1d",
-)
+@converts("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d", "adaptive_max_pool2d",
+          "adaptive_max_pool1d")  # fmt: skip
 def _adaptive(call: AtenCall) -> None:
     """To one place, or in equal windows; else nothing says it."""
     x = call.tensor("self")

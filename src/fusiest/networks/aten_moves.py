@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from fusiest.networks.torch_reader import AtenCall, converts
 
@@ -19,43 +20,36 @@ def _shaped(call: AtenCall) -> None:
     call.node("Reshape" if call.shape(x) != call.result else "Identity", [x])
 
 
+def _turned(call: AtenCall, order: Iterable[int]) -> None:
+    call.node("Transpose", [call.tensor("self", "input")], perm=list(order))
+
+
 @converts("permute")
 def _permute(call: AtenCall) -> None:
-    rank = len(call.shape(call.tensor("self")))
-    call.node("Transpose", [call.tensor("self")], perm=[int(d) % rank for d in call.get("dims")])
+    _turned(call, (int(d) % call.rank() for d in call.get("dims")))
 
 
 @converts("transpose", "swapaxes", "swapdims")
 def _transpose(call: AtenCall) -> None:
-    rank = len(call.shape(call.tensor("self")))
-    order = list(range(rank))
-    first, second = (
-        int(call.get(name, call.get(alias, 0))) % rank for name, alias in (("dim0", "axis0"), ("dim1", "axis1"))
-    )
+    order = list(range(call.rank()))
+    pairs = (("dim0", "axis0"), ("dim1", "axis1"))
+    first, second = (int(call.get(name, call.get(alias, 0))) % call.rank() for name, alias in pairs)
     order[first], order[second] = order[second], order[first]
-    call.node("Transpose", [call.tensor("self")], perm=order)
+    _turned(call, order)
 
 
 @converts("t", "numpy_T", "mT")
-def _turned(call: AtenCall) -> None:
-    rank = len(call.shape(call.tensor("self")))
-    call.node("Transpose", [call.tensor("self")], perm=list(range(rank))[::-1])
+def _reversed(call: AtenCall) -> None:
+    _turned(call, reversed(range(call.rank())))
 
 
 @converts("movedim")
 def _moved(call: AtenCall) -> None:
-    rank = len(call.shape(call.tensor("self")))
+    rank = call.rank()
     source, target = ([d] if isinstance(d, int) else list(d) for d in (call.get("source"), call.get("destination")))
     unmoved = iter(i for i in range(rank) if i not in [d % rank for d in source])
     placed = {d % rank: s % rank for s, d in zip(source, target, strict=True)}
-    call.node(
-        "Transpose", [call.tensor("self")], perm=[placed[i] if i in placed else next(unmoved) for i in range(rank)]
-    )
-
-
-@converts("expand", "expand_as", "broadcast_to")
-def _expand(call: AtenCall) -> None:
-    call.node("Expand", [call.tensor("self")])
+    _turned(call, (placed[i] if i in placed else next(unmoved) for i in range(rank)))
 
 
 @converts("repeat", "tile")
@@ -102,8 +96,8 @@ def _sliced(call: AtenCall) -> None:
 
 @converts("select", "select_copy")
 def _select(call: AtenCall) -> None:
-    x, axis = call.tensor("self"), call.axis()
-    call.node("Gather", [x, call.constant(int(call.get("index", 0)))], axis=axis)
+    index = call.constant(int(call.get("index", 0)))
+    call.node("Gather", [call.tensor("self"), index], axis=call.axis())
 
 
 @converts("split", "split_with_sizes", "chunk", "unsafe_chunk", "unsafe_split", "tensor_split")
@@ -121,11 +115,6 @@ def _unbind(call: AtenCall) -> None:
 @converts("index_select")
 def _index_select(call: AtenCall) -> None:
     call.node("Gather", [call.tensor("self"), call.tensor("index")], axis=call.axis())
-
-
-@converts("embedding")
-def _embedding(call: AtenCall) -> None:
-    call.node("Gather", [call.tensor("weight"), call.tensor("indices")], axis=0)
 
 
 @converts("index")
@@ -186,8 +175,7 @@ def _stack(call: AtenCall) -> None:
 
 @converts("constant_pad_nd", "pad")
 def _pad(call: AtenCall) -> None:
-    x = call.tensor("self")
-    rank, pads = len(call.shape(x)), [int(n) for n in call.get("pad", [])]
+    x, rank, pads = call.tensor("self"), call.rank(), [int(n) for n in call.get("pad", [])]
     if not any(pads):
         call.alias(x)
         return
@@ -238,8 +226,3 @@ def _channel_shuffle(call: AtenCall) -> None:
 def _like(call: AtenCall) -> None:
     """Depends on a shape, not on values."""
     call.several("Constant", [call.constant(0.0)])
-
-
-@converts("tril", "triu")
-def _triangle(call: AtenCall) -> None:
-    call.several("Trilu", [call.tensor("self")])

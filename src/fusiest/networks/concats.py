@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fusiest.networks.extents import Axis, Extent, Factor, align, spread
-from fusiest.networks.graph import GraphNode
+from fusiest.networks.graph import GraphNode, reached
 from fusiest.networks.lowered import Lowered
 from fusiest.networks.lowering import Fate, Lowering
-from fusiest.networks.making import EinsumMaker, OperandView, Unfit, axis_labels
+from fusiest.networks.making import EinsumMaker, Unfit, axis_labels
 from fusiest.networks.tensors import NetAccess, NetEinsum, NetTensor, Position, View
 
 Ranks = list[Axis]
@@ -90,7 +90,7 @@ def _move(
     lowering: Lowering, node: GraphNode, view: View, tensor: NetTensor, ranks: Sequence[Ranks], axis: int, start: int
 ) -> None:
     labels = axis_labels(view.shape)
-    maker = EinsumMaker([OperandView(view, labels)], {}, {})
+    maker = EinsumMaker([(view, labels)], {}, {})
     access = maker.access(0)
     index: dict[Axis, Position] = {}
     if tensor.batch is not None:
@@ -166,16 +166,8 @@ def _shared(makers: Sequence[NetEinsum]) -> set[Axis]:
 def _waits(lowered: Lowered, reader: NetEinsum, makers: set[NetEinsum]) -> bool:
     """Whether one of these makers depends on a reader."""
     readers = lowered.readers()
-    seen, waiting = {reader}, [reader]
-    while waiting:
-        einsum = waiting.pop()
-        if einsum in makers:
-            return True
-        for user, _ in readers.get(einsum.output.tensor, []):
-            if user not in seen:
-                seen.add(user)
-                waiting.append(user)
-    return False
+    after = reached([reader], lambda einsum: [user for user, _ in readers.get(einsum.output.tensor, [])])
+    return not after.isdisjoint(makers)
 
 
 def _places(move: NetEinsum) -> dict[Axis, tuple[Axis, int]]:

@@ -9,12 +9,13 @@ from fusiest.networks import views
 from fusiest.networks.elementwise import reaches_softmax
 from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowering import Lowering, Recipe, lowers
-from fusiest.networks.making import Subscript, Unfit, Window, labelled
+from fusiest.networks.making import Operand, Subscript, Unfit, Window, labelled
 from fusiest.networks.tensors import Apply, Expression, NetAccess, View, apply
 from fusiest.networks.views import laid
 
 SPACE = ("o", "p", "q")
 KERNEL = ("t", "r", "s")
+_PASSED = ("Identity", "Reshape", "Cast", "Dropout")
 
 
 def product(suffix: str = "") -> Recipe:
@@ -104,7 +105,7 @@ def quantization(node: GraphNode) -> Quantization:
 def contracted(
     lowering: Lowering,
     node: GraphNode,
-    operands: Sequence[tuple[View, Sequence[Subscript]]],
+    operands: Sequence[Operand],
     output: Sequence[str | None],
     channels: Sequence[str | None] = (),
     sizes: Mapping[str, int] | None = None,
@@ -223,12 +224,7 @@ def _part_of_attention(lowering: Lowering, node: GraphNode) -> str:
     if reaches_softmax(lowering, node):
         return "qk"
     name = node.inputs[0]
-    while (maker := lowering.producer(name)) is not None and maker.operator in (
-        "Identity",
-        "Reshape",
-        "Cast",
-        "Dropout",
-    ):
+    while (maker := lowering.producer(name)) is not None and maker.operator in _PASSED:
         name = maker.inputs[0]
     return "av" if maker is not None and maker.operator == "Softmax" else ""
 
@@ -240,7 +236,7 @@ def matmul_of(
     rows, columns = len(first.axes) > 1, len(second.axes) > 1
     outer = len(shape) - rows - columns
     batch = [f"b{i}" for i in range(outer)]
-    operands: list[tuple[View, Sequence[Subscript]]] = []
+    operands: list[Operand] = []
     for view, own_labels in ((first, ["m", "k"] if rows else ["k"]), (second, ["k", "n"] if columns else ["k"])):
         labels = batch[outer - (len(view.axes) - len(own_labels)) :] + own_labels
         operands.append((view, labelled(labels, view.shape)))

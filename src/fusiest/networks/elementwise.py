@@ -14,16 +14,13 @@ from fusiest.networks.tensors import Apply, Expression, NetAccess, View, rebuilt
 from fusiest.networks.views import laid
 from fusiest.networks.words import AFFINE, operator_word
 
-_UNARY = (
-    "Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization BitwiseNot Cast Ceil Celu Clip Cos Cosh DequantizeLinear Elu Erf "
-    "Exp Floor Gelu HardSigmoid HardSwish IsInf IsNaN LeakyRelu Log Mish Neg Not PRelu QuantizeLinear Reciprocal Relu Round Selu Shrink "
-    "Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu"
+_NAMES = (
+    "Abs Acos Acosh Add And Asin Asinh Atan Atanh BatchNormalization BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil "
+    "Celu Clip Cos Cosh DequantizeLinear Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN "
+    "LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow QuantizeLinear Reciprocal Relu Round Selu Shrink "
+    "Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor"
 )
-_SEVERAL = (
-    "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or Pow Sub "
-    "Sum Where Xor"
-)
-ELEMENTWISE_OPERATORS = frozenset(f"{_UNARY} {_SEVERAL}".split(" "))
+ELEMENTWISE_OPERATORS = frozenset(_NAMES.split())
 MAX_WAITING = 40
 """Parts of an expression that waits to be computed: every node looks through all of it."""
 _PER_AXIS = {"QuantizeLinear", "DequantizeLinear", "BatchNormalization"}

@@ -7,12 +7,13 @@ few, as those of a shape or a scale.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+T = TypeVar("T", bound=Hashable)
 ONNX_FLOATING = frozenset([1, 10, 11, 16, 17, 18, 19, 20, 23])
 """ONNX's numbers of the types with a point."""
 MAX_KEPT = 4096
@@ -108,6 +109,22 @@ class NetworkGraph:
 
     def constants(self, node: GraphNode) -> Iterator[str]:
         return (name for name in node.inputs if name and self.values[name].constant)
+
+
+def reached(starts: Iterable[T], onward: Callable[[T], Iterable[T]]) -> set[T]:
+    """All that one comes to from here, the start included.
+
+    >>> sorted(reached([3], lambda n: [n // 2]))
+    [0, 1, 3]
+    """
+    places: set[T] = set()
+    waiting = list(starts)
+    while waiting:
+        place = waiting.pop()
+        if place not in places:
+            places.add(place)
+            waiting += onward(place)
+    return places
 
 
 def equal_share(shape: Sequence[int], chosen: int) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fusiest.errors import SpecError, shown
 from fusiest.networks.extents import Axis, Extent, spread
 from fusiest.networks.graph import GraphNode, NetworkGraph
-from fusiest.networks.making import EinsumMaker, OperandView, Subscript, Unfit, axis_labels
+from fusiest.networks.making import EinsumMaker, Operand, Unfit, axis_labels
 from fusiest.networks.options import ImportOptions
 from fusiest.networks.tensors import (
     RESULT,
@@ -139,14 +139,14 @@ class Lowering:
     def einsum(
         self,
         node: GraphNode,
-        operands: Sequence[tuple[View, Sequence[Subscript]]],
+        operands: Sequence[Operand],
         output: Sequence[str | None],
         recipe: Recipe,
         sizes: Mapping[str, int] | None = None,
         roles: Mapping[str, str] | None = None,
     ) -> View:
         """Add an Einsum; gives its result. `sizes` are those of labels that no operand has alone."""
-        maker = EinsumMaker([OperandView(*operand) for operand in operands], sizes or {}, roles or {})
+        maker = EinsumMaker(operands, sizes or {}, roles or {})
         reads = [maker.access(i) for i in range(len(operands))]
         maker.drop_idle(reads, output, recipe.reduction)
         view, access = maker.output(output, node.outputs[0])

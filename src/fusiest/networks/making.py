@@ -25,6 +25,8 @@ _IMAGE = {"o": "Z", "p": "H", "q": "W"}
 """What a window slides over, by what counts its places."""
 Subscript = str | Window | None
 """How an Einsum indexes one axis of a view: a label, a sum of labels, or (for an axis of size 1) nothing."""
+Operand = tuple[View, Sequence[Subscript]]
+"""A view and a subscript for each of its axes."""
 
 
 def labelled(labels: Iterable[str | None], shape: Sequence[int]) -> list[str | None]:
@@ -37,19 +39,11 @@ def axis_labels(shape: Sequence[int]) -> list[str | None]:
     return labelled([f"a{i}" for i in range(len(shape))], shape)
 
 
-@dataclass(frozen=True, slots=True)
-class OperandView:
-    """A view and a subscript for each of its axes."""
-
-    view: View
-    subscripts: Sequence[Subscript]
-
-
 @dataclass(slots=True)
 class EinsumMaker:
     """The variables of one Einsum, by label, and its accesses."""
 
-    operands: Sequence[OperandView]
+    operands: Sequence[Operand]
     sizes: Mapping[str, int]
     """Of labels that no operand has alone."""
     roles: Mapping[str, str]
@@ -60,12 +54,12 @@ class EinsumMaker:
     def __post_init__(self) -> None:
         self._terms = [{} for _ in self.operands]
         columns: dict[str, list[tuple[int, Sequence[Factor]]]] = {label: [] for label in self.sizes}
-        for i, operand in enumerate(self.operands):
-            for factors, subscript in zip(operand.view.axes, operand.subscripts, strict=True):
+        for i, (view, subscripts) in enumerate(self.operands):
+            for factors, subscript in zip(view.axes, subscripts, strict=True):
                 if isinstance(subscript, str):
                     columns.setdefault(subscript, []).append((i, factors))
-            if operand.view.tensor.batch is not None:
-                columns.setdefault("batch", []).append((i, [_plain(operand.view.tensor.batch)]))
+            if view.tensor.batch is not None:
+                columns.setdefault("batch", []).append((i, [_plain(view.tensor.batch)]))
         for label, column in columns.items():
             self._number(label, column)
         if "batch" in columns:
@@ -96,11 +90,10 @@ class EinsumMaker:
 
     def access(self, i: int) -> NetAccess:
         """How the Einsum reads an operand."""
-        operand, terms = self.operands[i], self._terms[i]
-        view = operand.view
+        (view, subscripts), terms = self.operands[i], self._terms[i]
         constants = view.offsets()
         guards = []
-        for factors, subscript in zip(view.axes, operand.subscripts, strict=True):
+        for factors, subscript in zip(view.axes, subscripts, strict=True):
             if isinstance(subscript, Window):
                 guards.append(self._slide(factors, subscript, terms, constants))
         index: dict[Axis, Position] = {}
@@ -111,11 +104,7 @@ class EinsumMaker:
         return NetAccess(view.tensor, index, tuple(guards), view.padded)
 
     def _slide(
-        self,
-        factors: Sequence[Factor],
-        window: Window,
-        terms: dict[Axis, dict[Axis, int]],
-        constants: dict[Axis, int],
+        self, factors: Sequence[Factor], window: Window, terms: dict[Axis, dict[Axis, int]], constants: dict[Axis, int]
     ) -> Guard:
         leaves = spread(factors)
         if len(leaves) > 1:

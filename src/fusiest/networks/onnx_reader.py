@@ -21,7 +21,7 @@ from fusiest.networks.elementwise import ELEMENTWISE_OPERATORS
 from fusiest.networks.graph import MAX_KEPT, ONNX_FLOATING, GraphNode, GraphValue, NetworkGraph, equal_share
 from fusiest.networks.onnx_functions import inlined
 from fusiest.networks.options import MAX_SIZE, ImportOptions
-from fusiest.networks.shapes import INFER, Operator, ShapeOf, UnknownShape, checked, same, together
+from fusiest.networks.shapes import INFER, Operator, ShapeOf, UnknownShape, checked, together
 from fusiest.spec import check_regular
 
 if TYPE_CHECKING:
@@ -32,26 +32,9 @@ SENSELESS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError
 """What attributes of another kind than expected lead to."""
 MAX_NODES = 50_000
 _UNSIGNED = frozenset([2, 4, 12, 13, 21])
-_CHOOSING = frozenset(
-    [
-        "TopK",
-        "Unsqueeze",
-        "Squeeze",
-        "Reshape",
-        "Transpose",
-        "Equal",
-        "Cast",
-        "OneHot",
-        "Gather",
-        "Slice",
-        "Split",
-        "Identity",
-    ]
-)
+_CHOOSING = frozenset(["TopK", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Equal", "Cast", "OneHot", "Gather", "Slice", "Split",
+                       "Identity"])  # fmt: skip
 """From the experts that tokens chose to the tokens of an expert."""
-_LIKE_FIRST = frozenset(["RMSNormalization", "InstanceNormalization", "GroupNormalization", "BatchNormalization", "LRN", "Clip", "Dropout",
-                         "Identity", "Trilu", "CumSum", "Hardmax", "MeanVarianceNormalization", "LpNormalization", "ScatterElements",
-                         "ScatterND", "Scatter", "TensorScatter", "ReverseSequence", "QuantizeLinear", "DequantizeLinear"])  # fmt: skip
 _SCOPE = re.compile(r"'([^']*)'")
 
 
@@ -260,11 +243,7 @@ class _Reader:
         self._define(GraphValue(node.output[0], data.shape, constant=True, data=small_data, floating=floating))
 
     def _shapes(self, op: Operator, node: onnx.NodeProto) -> list[ShapeOf]:
-        function = INFER.get(op.kind)
-        if function is None and op.kind in _LIKE_FIRST:
-            function = _like_first
-        if function is None and op.kind in ELEMENTWISE_OPERATORS:
-            function = together
+        function = INFER.get(op.kind) or (together if op.kind in ELEMENTWISE_OPERATORS else None)
         try:
             share = self._share(op, node)
             if op.kind == "NonZero" and share:
@@ -322,15 +301,6 @@ def _fills_with_floats(attributes: Mapping[str, Any]) -> bool:
     """Whether a constant of some shape may stand for weights, as in files that are published without them."""
     value = attributes.get("value")
     return not isinstance(value, np.ndarray) or bool(np.issubdtype(value.dtype, np.floating))
-
-
-def _like_first(op: Operator) -> list[ShapeOf]:
-    if op.kind == "BatchNormalization":
-        shape, channels = op.shape(), op.shape(1)
-        if len(shape) < 2 or any(op.shape(i) != (shape[1],) for i in range(1, 5)):
-            raise SpecError(f"parameters of {shown(channels)} for {shown(shape)}")
-        return [shape, *[channels] * 4][: op.outputs]
-    return same(op)
 
 
 def _small_data(tensor: onnx.TensorProto, shape: ShapeOf) -> np.ndarray[Any, Any] | None:

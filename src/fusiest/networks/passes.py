@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from fusiest.networks.concats import write_in_place
 from fusiest.networks.extents import Axis
 from fusiest.networks.folding import fold, keep_constants
+from fusiest.networks.graph import reached
 from fusiest.networks.lowered import Lowered
 from fusiest.networks.lowering import Lowering
 from fusiest.networks.merging import merge_ranks
@@ -64,17 +65,13 @@ def drop_unused(lowered: Lowered) -> None:
     """Einsums that nothing depends on go, and cuts whose result nobody reads."""
     cut_from = {cut.tensor: cut for cut in lowered.cuts}
     producers = lowered.producers()
-    needed: set[NetTensor] = set()
-    waiting = [view.tensor for view in lowered.outputs.values()]
-    while waiting:
-        tensor = waiting.pop()
-        if tensor in needed:
-            continue
-        needed.add(tensor)
-        for maker in producers.get(tensor, ()):
-            waiting += [access.tensor for access in maker.operands]
-        if tensor in cut_from:
-            waiting += [view.tensor for view in cut_from[tensor].sent]
+
+    def sources(tensor: NetTensor) -> list[NetTensor]:
+        sent = cut_from[tensor].sent if tensor in cut_from else ()
+        operands = [access.tensor for maker in producers.get(tensor, ()) for access in maker.operands]
+        return [*operands, *(view.tensor for view in sent)]
+
+    needed = reached((view.tensor for view in lowered.outputs.values()), sources)
     lowered.einsums = [einsum for einsum in lowered.einsums if einsum.output.tensor in needed]
     lowered.cuts = [cut for cut in lowered.cuts if cut.tensor in needed]
 

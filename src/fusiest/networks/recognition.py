@@ -110,6 +110,14 @@ class _Recognition:
         return value.constant and value.size == size and (not value.shape or value.shape[-1] == size)
 
 
+def _group(
+    kind: str, inputs: list[str], end: GraphNode, path: str, members: list[GraphNode], attributes: dict[str, Any]
+) -> GraphNode:
+    """The operator that these members are, of which `end` is the last."""
+    parts = tuple(dict.fromkeys(members))
+    return GraphNode(end.name, kind, tuple(inputs), end.outputs, attributes, path, parts=parts)
+
+
 def _plain(graph: NetworkGraph, node: GraphNode) -> GraphNode:
     """A cast to a floating type is a view: how wide values are is for the workload to say."""
     if node.operator != "Cast":
@@ -157,10 +165,7 @@ def _normalization(search: _Recognition, mean: GraphNode) -> GraphNode | None:
         kind, inputs = "LayerNormalization", [centre]
     width = search.graph.shape(mean.inputs[0])[-1]
     end = _scaled_and_shifted(search, end, width if len(axes) == 1 else 0, inputs, members, shift=kind[0] == "L")
-    attributes = {"axis": axes[0], "epsilon": epsilon}
-    return GraphNode(
-        end.name, kind, tuple(inputs), end.outputs, attributes, mean.path, parts=tuple(dict.fromkeys(members))
-    )
+    return _group(kind, inputs, end, mean.path, members, {"axis": axes[0], "epsilon": epsilon})
 
 
 def _squared(search: _Recognition, name: str, members: list[GraphNode]) -> str | None:
@@ -289,9 +294,7 @@ def _group_normalization(search: _Recognition, norm: GraphNode) -> GraphNode | N
         members.append(node)
         end = node
     attributes = {"num_groups": groups[1], "epsilon": norm.get("epsilon", 1e-5)}
-    return GraphNode(
-        end.name, "GroupNormalization", tuple(inputs), end.outputs, attributes, norm.path, parts=tuple(members)
-    )
+    return _group("GroupNormalization", inputs, end, norm.path, members, attributes)
 
 
 def _all(graph: NetworkGraph, name: str, value: float) -> bool:
@@ -320,17 +323,8 @@ def _rotary(search: _Recognition, end: GraphNode) -> GraphNode | None:
             x = _half_turned(search, turned, candidates)
             cosine = search.other_operand(straight, x) if x is not None else None
             if x is not None and cosine is not None and search.source(x) in map(search.source, straight.inputs):
-                attributes: dict[str, Any] = {"per_element": True}
-                inputs = (x, cosine, sine)
-                return GraphNode(
-                    end.name,
-                    "RotaryEmbedding",
-                    inputs,
-                    end.outputs,
-                    attributes,
-                    end.path,
-                    parts=tuple(dict.fromkeys(candidates)),
-                )
+                inputs = [x, cosine, sine]
+                return _group("RotaryEmbedding", inputs, end, end.path, candidates, {"per_element": True})
     return None
 
 

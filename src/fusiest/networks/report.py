@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fusiest.networks.graph import GraphNode
+from fusiest.networks.graph import GraphNode, reached
 from fusiest.networks.lowered import Lowered
 from fusiest.networks.lowering import CutValue, Fate
 from fusiest.networks.names import NetNames
@@ -138,17 +138,13 @@ def parameters(lowered: Lowered) -> int:
     """Values of the weights that the network needs: no running statistics, masks, tables of angles."""
     graph = lowered.lowering.graph
     producers = graph.producers()
-    needed: set[str] = set()
-    waiting = list(graph.outputs)
-    while waiting:
-        name = waiting.pop()
-        if name in needed:
-            continue
-        needed.add(name)
+
+    def sources(name: str) -> list[str]:
         node = producers.get(name)
-        if node is not None:
-            read = [each for i, each in enumerate(node.inputs) if each and not _statistics(node, i)]
-            waiting += [each for each in read if each not in lowered.lowering.tables]
+        read = [each for i, each in enumerate(node.inputs) if each and not _statistics(node, i)] if node else []
+        return [each for each in read if each not in lowered.lowering.tables]
+
+    needed = reached(graph.outputs, sources)
     return sum(value.size for value in graph.values.values() if value.parameter and value.name in needed)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fusiest.errors import SpecError, did_you_mean
-from fusiest.networks.graph import GraphNode, NetworkGraph
+from fusiest.networks.graph import GraphNode, NetworkGraph, reached
 
 
 def between(graph: NetworkGraph, first: str | None, last: str | None) -> NetworkGraph:
@@ -13,9 +13,12 @@ def between(graph: NetworkGraph, first: str | None, last: str | None) -> Network
     """
     if first is None and last is None:
         return graph
-    below = _below(graph, _find(graph, first)) if first is not None else set(graph.nodes)
-    end = _find(graph, last) if last is not None else None
-    above = _above(graph, [name for name in end.outputs if name] if end is not None else graph.outputs)
+    readers, producers = graph.readers(), graph.producers()
+    below, end = set(graph.nodes), _find(graph, last) if last is not None else None
+    if first is not None:
+        below = reached([_find(graph, first)], lambda node: [r for name in node.outputs for r in readers.get(name, [])])
+    ends = [end] if end is not None else [producers[name] for name in graph.outputs if name in producers]
+    above = reached(ends, lambda node: [producers[name] for name in node.inputs if name in producers])
     nodes = [node for node in graph.nodes if node in below & above or _is_constant(graph, node)]
     if not any(not _is_constant(graph, node) for node in nodes):
         raise SpecError(f"{graph.name}: nothing lies from {first} to {last}")
@@ -36,23 +39,3 @@ def _find(graph: NetworkGraph, name: str) -> GraphNode:
         if name in (node.name, *node.outputs):
             return node
     raise SpecError(f"{graph.name}: there is no node {name}{did_you_mean(name, [node.name for node in graph.nodes])}")
-
-
-def _below(graph: NetworkGraph, start: GraphNode) -> set[GraphNode]:
-    below = {start}
-    values = set(start.outputs)
-    for node in graph.nodes:
-        if values.intersection(name for name in node.inputs if name):
-            below.add(node)
-            values.update(node.outputs)
-    return below
-
-
-def _above(graph: NetworkGraph, ends: list[str]) -> set[GraphNode]:
-    above: set[GraphNode] = set()
-    values = set(ends)
-    for node in reversed(graph.nodes):
-        if values.intersection(node.outputs):
-            above.add(node)
-            values.update(name for name in node.inputs if name)
-    return above

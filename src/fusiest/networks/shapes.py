@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fusiest.errors import SpecError
+from fusiest.errors import SpecError, shown
 from fusiest.networks.graph import GraphValue
 
 ShapeOf = tuple[int, ...]
@@ -55,6 +55,10 @@ class Operator:
             return [int(number) for number in np.atleast_1d(self.attributes[name])]
         data = self.data(position)
         return None if data is None else [int(number) for number in data.reshape(-1)]
+
+    def listed(self, name: str, default: int, count: int) -> list[int]:
+        """Whole numbers that are an attribute; so many of the default if it is left out."""
+        return [int(number) for number in self.attributes.get(name) or [default] * count]
 
     def axis(self, default: int, rank: int) -> int:
         axis = int(self.attributes.get("axis", default))
@@ -107,9 +111,20 @@ def infers(*kinds: str) -> Callable[[Inference], Inference]:
     return enter
 
 
-def same(op: Operator) -> list[ShapeOf]:
+@infers("RMSNormalization", "InstanceNormalization", "GroupNormalization", "LRN", "Clip", "Dropout", "Identity", "Trilu", "CumSum",
+        "Hardmax", "MeanVarianceNormalization", "LpNormalization", "ScatterElements", "ScatterND", "Scatter", "TensorScatter",
+        "ReverseSequence", "QuantizeLinear", "DequantizeLinear", "RotaryEmbedding")  # fmt: skip
+def _same(op: Operator) -> list[ShapeOf]:
     """All outputs are like the first input."""
     return [op.shape()] * op.outputs
+
+
+@infers("BatchNormalization")
+def _batch_norm(op: Operator) -> list[ShapeOf]:
+    shape, channels = op.shape(), op.shape(1)
+    if len(shape) < 2 or any(op.shape(i) != (shape[1],) for i in range(1, 5)):
+        raise SpecError(f"parameters of {shown(channels)} for {shown(shape)}")
+    return [shape, *[channels] * 4][: op.outputs]
 
 
 def together(op: Operator) -> list[ShapeOf]:
@@ -133,21 +148,13 @@ def _attention(op: Operator) -> list[ShapeOf]:
     return shapes[: op.outputs]
 
 
-@infers("RotaryEmbedding")
-def _rotary(op: Operator) -> list[ShapeOf]:
-    return [op.shape()]
-
-
 # --- windows --------------------------------------------------------------------------------------------------------
 
 
 def _window(op: Operator, kernel: Sequence[int], image: Sequence[int]) -> ShapeOf:
     """Sizes after a window; `pads`, `strides` and `dilations` are resolved on the way."""
     n = len(kernel)
-    strides, dilations, pads = (
-        [int(x) for x in op.attributes.get(name) or [default] * count]
-        for name, default, count in (("strides", 1, n), ("dilations", 1, n), ("pads", 0, 2 * n))
-    )
+    strides, dilations, pads = op.listed("strides", 1, n), op.listed("dilations", 1, n), op.listed("pads", 0, 2 * n)
     if (
         not len(image) == n == len(strides) == len(dilations) == len(pads) // 2
         or min([1, *strides, *dilations, *kernel]) < 1
@@ -188,15 +195,8 @@ def _transposed(op: Operator) -> list[ShapeOf]:
     n, groups = len(x) - 2, int(op.attributes.get("group", 1))
     if n < 1 or len(x) != len(w) or groups < 1 or x[1] != w[0] or x[1] % groups:
         raise SpecError(f"a transposed convolution of {shape_text(x)} with {shape_text(w)}")
-    strides, dilations, pads, output_padding = (
-        [int(x) for x in op.attributes.get(name) or [default] * count]
-        for name, default, count in (
-            ("strides", 1, n),
-            ("dilations", 1, n),
-            ("pads", 0, 2 * n),
-            ("output_padding", 0, n),
-        )
-    )
+    strides, dilations, pads = op.listed("strides", 1, n), op.listed("dilations", 1, n), op.listed("pads", 0, 2 * n)
+    output_padding = op.listed("output_padding", 0, n)
     full = [
         s * (i - 1) + m + d * (k - 1) + 1
         for s, i, m, d, k in zip(strides, x[2:], output_padding, dilations, w[2:], strict=True)
@@ -219,7 +219,7 @@ def _transposed(op: Operator) -> list[ShapeOf]:
 
 @infers("MaxPool", "AveragePool", "LpPool")
 def _pool(op: Operator) -> list[ShapeOf]:
-    x, kernel = op.shape(), [int(k) for k in op.attributes.get("kernel_shape") or []]
+    x, kernel = op.shape(), op.listed("kernel_shape", 0, 0)
     if len(x) < 3 or len(kernel) != len(x) - 2:
         raise SpecError(f"a window of {shape_text(kernel)} over {shape_text(x)}")
     return [(*x[:2], *_window(op, kernel, x[2:]))] * op.outputs

@@ -66,10 +66,13 @@ class AtenCall:
         """The shape of the first output."""
         return self.reader.program.tensors[self.call.outputs[0]].shape
 
+    def rank(self) -> int:
+        """The number of axes of the argument `self` or `input`."""
+        return len(self.shape(self.tensor("self", "input")))
+
     def axis(self) -> int:
-        """The argument `dim`: an axis of the argument `self` or `input`."""
-        rank = len(self.shape(self.tensor("self", "input")))
-        return int(self.get("dim", 0)) % max(rank, 1)
+        """The argument `dim`: one of these axes."""
+        return int(self.get("dim", 0)) % max(self.rank(), 1)
 
     def listed(self, name: str, count: int, default: int) -> list[int]:
         """Numbers for each axis of an image: one for all, or a list."""

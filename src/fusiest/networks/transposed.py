@@ -17,7 +17,7 @@ from fusiest.networks.contractions import Sliding, contracted, finished, sliding
 from fusiest.networks.extents import Axis, Extent, Factor, spread
 from fusiest.networks.graph import GraphNode
 from fusiest.networks.lowering import Lowering, lowers
-from fusiest.networks.making import Subscript, Unfit, Window, labelled
+from fusiest.networks.making import Operand, Subscript, Unfit, Window, labelled
 from fusiest.networks.tensors import NetTensor, View
 from fusiest.networks.views import laid
 
@@ -79,10 +79,7 @@ def _in_one(lowering: Lowering, whole: _Transposed) -> View:
             label = f"p{i}" if whole.x.shape[3 + i] > 1 else None
             image.append(label)
             written += [label, slide.window[i]]
-    operands: list[tuple[View, Sequence[Subscript]]] = [
-        (whole.x, [batch, g, c, *image]),
-        (whole.w, [g, c, k, *slide.window]),
-    ]
+    operands: list[Operand] = [(whole.x, [batch, g, c, *image]), (whole.w, [g, c, k, *slide.window])]
     roles = {**ROLES, **slide.roles()}
     return contracted(lowering, whole.node, operands, [batch, g, k, *written], (), sizes, roles)
 
@@ -135,10 +132,7 @@ def _one_phase(
         for i, phase in enumerate(phases)
     ]
     kernel = _part_of_kernel(whole.w, [phase.taps for phase in phases])
-    operands: list[tuple[View, Sequence[Subscript]]] = [
-        (whole.x, [batch, g, c, *image]),
-        (kernel, [g, c, k, *slide.window]),
-    ]
+    operands: list[Operand] = [(whole.x, [batch, g, c, *image]), (kernel, [g, c, k, *slide.window])]
     result = contracted(
         lowering, whole.node, operands, [batch, g, k, *slide.image], (), slide.sizes(), {**ROLES, **slide.roles()}
     )

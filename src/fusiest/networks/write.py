@@ -5,12 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
+from fusiest.frozen import FrozenDict
 from fusiest.networks.lowered import Lowered
 from fusiest.networks.names import NetNames, node_text
 from fusiest.networks.options import ImportOptions
 from fusiest.networks.tensors import RESULT, Apply, Expression, NetAccess, NetEinsum, Position, walk
 from fusiest.networks.words import AFFINE, word_of
-from fusiest.spec import parse_einsum
+from fusiest.spec import Affine, parse_einsum
 
 _SYMBOLS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Sum": "+"}
 _RENAMES = """
@@ -130,7 +131,8 @@ class _NetWriter:
         return f"{self.names.tensors[access.tensor]}[{', '.join(items)}]"
 
     def position(self, einsum: NetEinsum, position: Position) -> str:
-        return position_text({self.names.variables[einsum, v]: c for v, c in position.terms.items()}, position.constant)
+        terms = {self.names.variables[einsum, v]: factor for v, factor in position.terms.items() if factor}
+        return str(Affine(FrozenDict(terms), position.constant))
 
     def right_side(self, einsum: NetEinsum) -> str:
         """The accesses, in functions and between operators that say what is computed."""
@@ -166,22 +168,6 @@ def _default_operation(einsum: NetEinsum) -> str:
     if len(einsum.reads) == 1:
         return "sum" if reduced else "unary"
     return "matmul" if reduced else "multiply"
-
-
-def position_text(terms: Mapping[str, int], constant: int) -> str:
-    """A sum as text.
-
-    >>> position_text({"p": 2, "r": 1}, -1), position_text({}, 3), position_text({"p": -1}, 63)
-    ('2*p + r - 1', '3', '-p + 63')
-    """
-    text = ""
-    for name, factor in [*terms.items(), ("", constant)]:
-        if factor == 0:
-            continue
-        size = f"{abs(factor)}" if not name else name if abs(factor) == 1 else f"{abs(factor)}*{name}"
-        sign = "-" if factor < 0 else "+"
-        text += f" {sign} {size}" if text else ("-" if factor < 0 else "") + size
-    return text or "0"
 
 
 def _inside(position: Position, size: int) -> bool:

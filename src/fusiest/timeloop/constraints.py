@@ -14,9 +14,9 @@ from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.timeloop.directives import Directive, DirectiveFactor
 from fusiest.timeloop.levels import TimeloopLevel, fanout, find_level
 from fusiest.timeloop.problem import TimeloopProblem
-from fusiest.timeloop.sections import names_of
 
 _REFUSED = ("default_max_factor", "remainders")
+_REFUSED_TEMPORAL = ("no_reuse", "no_temporal_reuse", "maximize_dims", "min_parallelism", "no_multicast_no_reduction")
 
 
 @dataclass(slots=True)
@@ -58,13 +58,7 @@ class _Limiting:
             self._read_kept(directive, number)
             return
         if directive.kind == "temporal":
-            for key in (
-                "no_reuse",
-                "no_temporal_reuse",
-                "maximize_dims",
-                "min_parallelism",
-                "no_multicast_no_reduction",
-            ):
+            for key in _REFUSED_TEMPORAL:
                 if key in fields:
                     raise SpecError(
                         f"{directive.target}: the temporal constraint {key} is not supported", directive.source
@@ -80,8 +74,7 @@ class _Limiting:
                 raise SpecError(f"{directive.target}: {factor.dimension} has two factors", directive.source)
 
     def _read_kept(self, directive: Directive, number: int) -> None:
-        fields = directive.constraint_fields
-        only = names_of(fields.get("keep_only"), "keep_only", directive.source)
+        only = directive.names("keep_only")
         keep = {self.problem.space(name, directive.source).name for name in (*directive.keep, *only)}
         bypass = {self.problem.space(name, directive.source).name for name in directive.bypass}
         if only:
@@ -110,9 +103,7 @@ class _Limiting:
                 yield factor
         ones = set(sizes) - factored if "factors_only" in fields else set()
         if directive.kind == "temporal":
-            for name in names_of(
-                fields.get("no_iteration_over_dataspaces"), "no_iteration_over_dataspaces", directive.source
-            ):
+            for name in directive.names("no_iteration_over_dataspaces"):
                 ones |= self.problem.space(name, directive.source).dimensions - factored
         yield from (DirectiveFactor(dimension, "==", 1) for dimension in sorted(ones))
 
@@ -238,11 +229,10 @@ class _Limiting:
     def _reuse(self, directive: Directive) -> list[str]:
         """Multicast that is forbidden, tensors that must be multicast, and how much of the fanout must be in use."""
         fields, lines = directive.constraint_fields, list[str]()
-        single = names_of(fields.get("no_reuse"), "no_reuse", directive.source)
-        single += names_of(fields.get("no_multicast_no_reduction"), "no_multicast_no_reduction", directive.source)
+        single = [*directive.names("no_reuse"), *directive.names("no_multicast_no_reduction")]
         if single:
             lines.append(f"may_reuse: ~({self._set(single, directive)})")
-        never = names_of(fields.get("no_iteration_over_dataspaces"), "no_iteration_over_dataspaces", directive.source)
+        never = directive.names("no_iteration_over_dataspaces")
         if never:
             lines.append(f"reuse: {self._set(never, directive)}")
         if "maximize_dims" in fields:

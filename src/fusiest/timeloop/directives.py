@@ -53,6 +53,10 @@ class Directive:
     constraint_fields: Mapping[str, Any] = field(default_factory=dict)
     """What only constraints say, as it is written."""
 
+    def names(self, field_name: str) -> list[str]:
+        """What a field of constraints lists."""
+        return names_of(self.constraint_fields.get(field_name), field_name, self.source)
+
     def order(self, dimensions: Sequence[str], strict: bool = True) -> list[str]:
         """The dimensions that the permutation lists, innermost first. Those of size 1 are gone, which constraints may name."""
         permutation = self.permutation

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fusiest.frozen import FrozenDict
+from fusiest.spec import Affine
 from fusiest.timeloop.constraints import LevelLimits, set_text
 from fusiest.timeloop.energies import PICOJOULE, SQUARE_MICROMETRE, LevelEnergies
 from fusiest.timeloop.levels import TimeloopLevel, fanout
@@ -148,8 +150,7 @@ def access_text(space: DataSpace, problem: TimeloopProblem) -> str:
     """`Input[c, PR: 2*p + r]`."""
     indices: list[str] = []
     for rank in space.ranks:
-        terms = [_term(a, problem.variables[d]) for d, a in rank.items()]
-        text = " + ".join(terms).replace("+ -", "- ")
+        text = str(Affine(FrozenDict({problem.variables[d]: a for d, a in rank.items()})))
         (first, coefficient), plain = next(iter(rank.items())), len(rank) == 1
         if plain and coefficient == 1 and problem.variables[first].upper() == first:
             indices.append(text)
@@ -165,10 +166,6 @@ def _rank_name(rank: Iterable[str], problem: TimeloopProblem) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def _term(coefficient: int, variable: str) -> str:
-    return variable if coefficient == 1 else f"-{variable}" if coefficient == -1 else f"{coefficient}*{variable}"
 
 
 def _number(value: float) -> str:
