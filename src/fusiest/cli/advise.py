@@ -6,17 +6,7 @@ import sys
 from typing import Annotated
 
 from fusiest import interrupt
-from fusiest.cli.arguments import (
-    ArchArgument,
-    DefineOption,
-    JobsOption,
-    QuietOption,
-    WorkloadArgument,
-    choice,
-    given_files,
-    read_defines,
-    require,
-)
+from fusiest.cli import arguments as args
 from fusiest.cli.output import present
 from fusiest.cli.report import advice_of
 from fusiest.errors import SpecError
@@ -24,21 +14,21 @@ from fusiest.objective import OBJECTIVES
 
 
 def advise_command(
-    arch: ArchArgument,
-    workload: WorkloadArgument = None,
-    define: DefineOption = None,
-    objective: Annotated[str, choice(" ".join(OBJECTIVES), metavar="WHAT", help="energy, latency or edp")] = "edp",
-    jobs: JobsOption = None,
-    quiet: QuietOption = False,
+    arch: args.ArchArgument,
+    workload: args.WorkloadArgument = None,
+    define: args.DefineOption = None,
+    objective: Annotated[str, args.choice(" ".join(OBJECTIVES), metavar="WHAT", help="energy, latency or edp")] = "edp",
+    jobs: args.JobsOption = None,
+    quiet: args.QuietOption = False,
 ) -> None:
     """Say what binds, and what halving and doubling every size, bandwidth, fanout and energy does."""
     from fusiest.mapper import Step
     from fusiest.spec import load
     from fusiest.terminal import ProgressLine, advice_parts
 
-    files = given_files(arch, workload)
-    spec = load(*files, defines=read_defines(define))
-    require(spec, files, "arch", "workload")
+    files = args.given_files(arch, workload)
+    spec = load(*files, defines=args.read_defines(define))
+    args.require(spec, files, "arch", "workload")
     if objective not in OBJECTIVES:
         raise SpecError(f"objective '{objective}' is none of {', '.join(OBJECTIVES)}")
     with ProgressLine(sys.stderr, quiet) as progress, interrupt.deferred():

@@ -142,12 +142,7 @@ _command(
     "fusiest sweep edge.yaml --status",
 )
 _command("advise", advise_command, "fusiest advise simple matmuls -D M=64 -D KN=64")
-_command(
-    "store",
-    store_command,
-    "fusiest store check edge.runs",
-    "fusiest store merge all.runs edge.runs cloud.runs",
-)
+_command("store", store_command, "fusiest store check edge.runs", "fusiest store merge all.runs edge.runs cloud.runs")
 _command("list", list_command)
 
 

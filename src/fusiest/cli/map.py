@@ -10,25 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from fusiest import interrupt
-from fusiest.cli.arguments import (
-    STDOUT,
-    ArchArgument,
-    ChartsOption,
-    CsvOption,
-    DefineOption,
-    JobsOption,
-    JsonOption,
-    NoUnfusedOption,
-    QuietOption,
-    ReportOption,
-    WorkloadArgument,
-    check_outputs,
-    choice,
-    given_files,
-    read_defines,
-    read_size,
-    require,
-)
+from fusiest.cli import arguments as args
 from fusiest.cli.completion import complete
 from fusiest.cli.output import Deliveries, command_line, note, present, warn
 from fusiest.cli.report import Pictures
@@ -54,9 +36,9 @@ class MapOutputs(NamedTuple):
 
 
 def map_command(
-    arch: ArchArgument,
-    workload: WorkloadArgument = None,
-    define: DefineOption = None,
+    arch: args.ArchArgument,
+    workload: args.WorkloadArgument = None,
+    define: args.DefineOption = None,
     dataflow: Annotated[
         str | None,
         typer.Option(
@@ -68,7 +50,7 @@ def map_command(
     ] = None,
     objective: Annotated[
         str,
-        choice(
+        args.choice(
             "energy latency edp energy,latency",
             metavar="WHAT",
             help="energy, latency, edp, or energy,latency for the whole front",
@@ -82,7 +64,7 @@ def map_command(
         ),
     ] = None,
     orders: Annotated[
-        str, choice("all given", help="all orders of Einsums that respect dependencies, or the given one")
+        str, args.choice("all given", help="all orders of Einsums that respect dependencies, or the given one")
     ] = "all",
     max_fused_loops: Annotated[
         int | None, typer.Option(metavar="N", help="at most this many fused loops per Einsum")
@@ -92,21 +74,20 @@ def map_command(
     ] = 1,
     exchange: Annotated[
         str,
-        choice(
-            "finished any",
-            help="any: also mappings that use tensors before they are finished, whose values are wrong",
+        args.choice(
+            "finished any", help="any: also mappings that use tensors before they are finished, whose values are wrong"
         ),
     ] = "finished",
     windows: Annotated[
         str | None,
-        choice(
+        args.choice(
             "none retained all",
             help="fuse through halos: what overlaps is kept (retained), or also made again (all); default: all, and none with "
             "--usage or --exchange any",
         ),
     ] = None,
     imperfect: Annotated[bool, typer.Option("--imperfect", help="also tiles that do not divide")] = False,
-    jobs: JobsOption = None,
+    jobs: args.JobsOption = None,
     time_limit: Annotated[
         float | None,
         typer.Option(
@@ -122,15 +103,14 @@ def map_command(
     ] = None,
     mapper: Annotated[
         str | None,
-        choice(
+        args.choice(
             "fusiest set tileflow tileflow-mcts timeloop",
             metavar="NAME",
             help="fusiest (the default), or a baseline to compare with: set, tileflow, tileflow-mcts, timeloop",
         ),
     ] = None,
     seed: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="of a baseline's random numbers, 0 if not given; only with --mapper"),
+        int | None, typer.Option(metavar="N", help="of a baseline's random numbers, 0 if not given; only with --mapper")
     ] = None,
     budget: Annotated[
         float | None,
@@ -144,14 +124,14 @@ def map_command(
         str | None,
         typer.Option(metavar="DIR", help="take the result from this store if it is known, else keep it there"),
     ] = None,
-    json_file: JsonOption = None,
-    csv_file: CsvOption = None,
+    json_file: args.JsonOption = None,
+    csv_file: args.CsvOption = None,
     mapping: Annotated[
         str | None, typer.Option(metavar="FILE", help="write the best mapping as YAML; - is stdout")
     ] = None,
-    report: ReportOption = None,
-    charts: ChartsOption = None,
-    no_unfused: NoUnfusedOption = False,
+    report: args.ReportOption = None,
+    charts: args.ChartsOption = None,
+    no_unfused: args.NoUnfusedOption = False,
     advise: Annotated[
         bool,
         typer.Option(
@@ -162,7 +142,7 @@ def map_command(
     profile: Annotated[
         str | None, typer.Option(metavar="FILE", help="write where the time went, as CSV: a row per step; - is stdout")
     ] = None,
-    quiet: QuietOption = False,
+    quiet: args.QuietOption = False,
 ) -> None:
     """Find every energy-latency-optimal fused mapping."""
     from fusiest.baselines import BaselineOptions
@@ -170,11 +150,11 @@ def map_command(
     from fusiest.spec import load
     from fusiest.terminal import ProgressLine, result_parts
 
-    files = given_files(arch, workload)
-    spec = load(*files, *given_files(dataflow), defines=read_defines(define))
-    require(spec, files, "arch", "workload")
+    files = args.given_files(arch, workload)
+    spec = load(*files, *args.given_files(dataflow), defines=args.read_defines(define))
+    args.require(spec, files, "arch", "workload")
     if dataflow is not None:
-        require(spec, (dataflow,), "dataflow")
+        args.require(spec, (dataflow,), "dataflow")
     by_fusiest = mapper in (None, "fusiest")
     options = Options(
         objective=tuple(objective.split(",")),
@@ -187,7 +167,7 @@ def map_command(
         imperfect=imperfect,
         jobs=jobs,
         time_limit=time_limit,
-        memory_limit=read_size(memory_limit) if memory_limit is not None else None,
+        memory_limit=args.read_size(memory_limit) if memory_limit is not None else None,
     )
     if mapper is None and (seed is not None or budget is not None):
         raise SpecError(f"--{'seed' if seed is not None else 'budget'} is for a baseline; give --mapper")
@@ -197,7 +177,7 @@ def map_command(
         raise SpecError("--store keeps results of fusiest alone, not of a baseline")
     baseline = BaselineOptions(mapper or "fusiest", seed or 0, budget)
     outputs = MapOutputs(json_file, csv_file, mapping, report, profile)
-    check_outputs((*files, *given_files(dataflow)), **outputs._asdict())
+    args.check_outputs((*files, *args.given_files(dataflow)), **outputs._asdict())
     pictures = Pictures(report, charts, not no_unfused, advise)
     pictures.check()
     with ProgressLine(sys.stderr, quiet) as line:
@@ -211,7 +191,7 @@ def map_command(
     result.provenance = dataclasses.replace(result.provenance, command=command_line())
     with Deliveries(*outputs, charts) as deliveries:
         with interrupt.deferred():
-            if STDOUT not in outputs:
+            if args.STDOUT not in outputs:
                 with deliveries.delivery():
                     present(result_parts(result, tree))
             _deliver(result, outputs, times, deliveries)
