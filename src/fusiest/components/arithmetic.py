@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from fusiest.components.classes import ActionCost, Attribute, Attributes, ComponentClass, Figures
+from fusiest.components.classes import ActionCost, Attribute, Attributes, ComponentClass, CostFunction, Figures
 from fusiest.components.parts import (
     SUPPLY,
     TECH_NODE,
@@ -32,9 +32,19 @@ def aladdin(name: str, energy: float, area: float, leak_power: float, attributes
     return at_node(Figures({name: ActionCost(energy, 1 / _NS, _NS)}, area, leak_power), attributes, ALADDIN_NODE)
 
 
-def adder(attributes: Attributes) -> Figures:
-    share = number(attributes, "width") / 32
-    return aladdin("add", 0.21e-12 * share, 278e-12 * share, 2.40e-6 * share, attributes)
+def linear(name: str, energy: float, area: float, leak_power: float) -> CostFunction:
+    """One of Aladdin's parts, given at 32 bits, whose costs go with its width."""
+
+    def cost(attributes: Attributes) -> Figures:
+        share = number(attributes, "width") / 32
+        return aladdin(name, energy * share, area * share, leak_power * share, attributes)
+
+    return cost
+
+
+adder = linear("add", 0.21e-12, 278e-12, 2.40e-6)
+comparator = linear("compare", 0.02947e-12, 71e-12, 25.1e-9)
+counter = linear("count", 0.25074e-12, 495.5e-12, 321e-9)
 
 
 def multiplier(attributes: Attributes) -> Figures:
@@ -50,16 +60,6 @@ def int_mac(attributes: Attributes) -> Figures:
     multiply = multiplier({**shared, "width": attributes["multiplier_width"]})
     compute = in_sequence(multiply.actions["multiply"], add.actions["add"])
     return together([(1, add), (1, multiply)], {"compute": compute})
-
-
-def comparator(attributes: Attributes) -> Figures:
-    share = number(attributes, "width") / 32
-    return aladdin("compare", 0.02947e-12 * share, 71e-12 * share, 25.1e-9 * share, attributes)
-
-
-def counter(attributes: Attributes) -> Figures:
-    share = number(attributes, "width") / 32
-    return aladdin("count", 0.25074e-12 * share, 495.5e-12 * share, 321e-9 * share, attributes)
 
 
 def shift_add(attributes: Attributes) -> Figures:

@@ -6,15 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from fusiest.components.classes import (
-    MAX_NODE,
-    MIN_NODE,
-    ActionCost,
-    Attribute,
-    Attributes,
-    AttributeValue,
-    Figures,
-)
+from fusiest.components.classes import MAX_NODE, MIN_NODE, ActionCost, Attribute, Attributes, AttributeValue, Figures
 from fusiest.components.scaling import area_scale, energy_scale, supply_scales, time_scale
 
 TECH_NODE = Attribute("tech_node", "technology node", "m", MIN_NODE, MAX_NODE, required=True, zero=True)

@@ -194,10 +194,7 @@ def _check_einsums(spec: Spec, loop: Loop) -> None:
 
 
 def _nest(
-    spec: Spec,
-    path: tuple[TreeNode, ...],
-    bound: Mapping[str, Mapping[str, BoundComponent]],
-    even: Mapping[int, int],
+    spec: Spec, path: tuple[TreeNode, ...], bound: Mapping[str, Mapping[str, BoundComponent]], even: Mapping[int, int]
 ) -> EinsumNest:
     leaf = path[-1].node
     assert isinstance(leaf, Compute)

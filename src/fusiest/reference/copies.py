@@ -105,10 +105,7 @@ def _may_loop(
 
 
 def _written(
-    path: Path,
-    order: tuple[HolderAt, ...],
-    loops: Mapping[CopySlot, tuple[str, ...]],
-    chosen: Mapping[str, CopyChain],
+    path: Path, order: tuple[HolderAt, ...], loops: Mapping[CopySlot, tuple[str, ...]], chosen: Mapping[str, CopyChain]
 ) -> tuple[Node, ...]:
     nodes: list[Node] = []
     for gap, holder in enumerate(order):

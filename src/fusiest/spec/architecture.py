@@ -95,9 +95,7 @@ class Tensors(Generic[S, T]):
     may_keep: Annotated[S, f.SET, "May be held here. Default: All if `keep` is absent, else Nothing."] = _NOT_GIVEN
     back: Annotated[S, f.SET, "Must be held here and in no memory above. Default Nothing."] = _NOT_GIVEN
     tile_shape: Annotated[
-        tuple[T, ...],
-        Reader(_read_comparisons, "list"),
-        "What extents at this memory's outermost holder must obey.",
+        tuple[T, ...], Reader(_read_comparisons, "list"), "What extents at this memory's outermost holder must obey."
     ] = ()
     no_refetch_from_above: Annotated[
         S,

@@ -20,17 +20,7 @@ from fusiest.spec.budget import Budget
 from fusiest.spec.functions import FUNCTIONS
 from fusiest.spec.grammar import SYMBOLS, is_fanout, names_in, parse_expression
 from fusiest.spec.namesets import Attributed, NameSet, Universe
-from fusiest.spec.operators import (
-    binary,
-    compare,
-    is_array,
-    item,
-    kind_of,
-    plain_truth,
-    sequence,
-    truth,
-    want_numbers,
-)
+from fusiest.spec.operators import binary, compare, is_array, item, kind_of, plain_truth, sequence, truth, want_numbers
 
 __all__ = [
     "CONSTANTS", "NameSet", "Record", "Universe", "Word", "boolean", "by_set", "evaluate_expression", "name_set",

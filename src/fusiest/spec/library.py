@@ -7,6 +7,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from fusiest.errors import SpecError
+from fusiest.frozen import FrozenDict
 from fusiest.spec.component_classes import WrittenClass, compiled
 from fusiest.spec.fields import read_list, read_tagless
 from fusiest.spec.yamlfile import load_nodes
@@ -17,23 +18,19 @@ if TYPE_CHECKING:
     from fusiest.components import ComponentClass
 
 
-def library_files(folder: str) -> dict[str, str]:
+@functools.cache
+def library_files(folder: str) -> FrozenDict[str, str]:
     """The library's files of a folder, also those one folder further in: name -> path below `library`.
 
     >>> "simple" in library_files("arches")
     True
     """
-    return dict(_library_files(folder))
-
-
-@functools.cache
-def _library_files(folder: str) -> dict[str, str]:
     root = resources.files("fusiest") / "library" / folder
     files: dict[str, str] = {}
     for entry in root.iterdir() if root.is_dir() else ():
         paths = [f"{entry.name}/{e.name}" for e in entry.iterdir()] if entry.is_dir() else [entry.name]
         files |= {path.removesuffix(".yaml"): f"{folder}/{path}" for path in paths if path.endswith(".yaml")}
-    return dict(sorted(files.items()))
+    return FrozenDict(sorted(files.items()))
 
 
 def library_path(path: str) -> Traversable:

@@ -73,11 +73,7 @@ def explicit_einsum(
     shape = tuple(Constraint(f"0 <= {v} < {bound}") for v, bound in bounds.items())
     written = tuple(_written(str(rename.name), info.names.local[rename.name]) for rename in names)
     return replace(
-        einsum,
-        tensor_accesses=accesses,
-        iteration_space_shape=shape,
-        rank_sizes=FrozenDict(),
-        renames=written,
+        einsum, tensor_accesses=accesses, iteration_space_shape=shape, rank_sizes=FrozenDict(), renames=written
     )
 
 

@@ -126,11 +126,7 @@ class Einsum:
 class Workload:
     """Einsums, in an order in which each is listed after those whose results it reads."""
 
-    einsums: Annotated[
-        tuple[Einsum, ...],
-        Reader(_read_einsums, "list"),
-        "In the order that `--orders given` means.",
-    ]
+    einsums: Annotated[tuple[Einsum, ...], Reader(_read_einsums, "list"), "In the order that `--orders given` means."]
     rank_sizes: Annotated[
         RankSizes,
         "Sizes of ranks: every index into the rank is at least 0 and less than this. Sizes of other ranks and variables may be "
