@@ -15,17 +15,8 @@ from fusiest.spec import Access, EinsumInfo, Spec, SpecOrigin, Value, architectu
 from fusiest.spec import architecture as arch
 
 _PREFIXES = (
-    (1e12, "T"),
-    (1e9, "G"),
-    (1e6, "M"),
-    (1e3, "k"),
-    (1, ""),
-    (1e-3, "m"),
-    (1e-6, "µ"),
-    (1e-9, "n"),
-    (1e-12, "p"),
-    (1e-15, "f"),
-)
+    (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"), (1e-15, "f"),
+)  # fmt: skip
 
 
 def si(value: float, unit: str) -> str:

@@ -78,9 +78,7 @@ _ERROR = "a first estimate; calibrate against the cell's paper"
 
 CLASSES = (
     ComponentClass(
-        "RRAMCell",
-        "Analog",
-        "resistive cell that multiplies its conductance by a voltage, inputs as pulses",
+        "RRAMCell", "Analog", "resistive cell that multiplies its conductance by a voltage, inputs as pulses",
         (
             Attribute("resistance_on", "lowest resistance", "Ω", required=True),
             Attribute("resistance_off", "highest resistance", "Ω", required=True),
@@ -96,17 +94,13 @@ CLASSES = (
             Attribute("cell_area", "in squares of the node", "F²", default=12.0),
             TECH_NODE,
         ),
-        ("read", "write"),
-        "Joule heat: t·V²·G",
-        rram_cell,
+        ("read", "write"), "Joule heat: t·V²·G", rram_cell,
         formula="read_pulse_width · read_voltage² · G · average_input · (2^pulse_bits − 1), G the mean of 1/(R_on + wires) "
         "and 1/(R_off + wires) weighted by average_cell",
         error=_ERROR,
     ),
     ComponentClass(
-        "SRAMCimCell",
-        "Analog",
-        "SRAM cell with a gate that multiplies its bit by an input",
+        "SRAMCimCell", "Analog", "SRAM cell with a gate that multiplies its bit by an input",
         (
             _VOLTAGE,
             Attribute("capacitance", "that a product charges", "F"),
@@ -115,16 +109,11 @@ CLASSES = (
             Attribute("cell_area", "in squares of the node", "F²", default=300.0),
             TECH_NODE,
         ),
-        ("read", "write"),
-        _FIRST_PRINCIPLES,
-        sram_cim_cell,
-        formula="average_input · average_cell · capacitance · voltage²",
-        error=_ERROR,
+        ("read", "write"), _FIRST_PRINCIPLES, sram_cim_cell,
+        formula="average_input · average_cell · capacitance · voltage²", error=_ERROR,
     ),
     ComponentClass(
-        "RowDriver",
-        "Analog",
-        "drives a row of cells",
+        "RowDriver", "Analog", "drives a row of cells",
         (
             Attribute("cells", "on the row", low=0, high=1e7, required=True, whole=True),
             Attribute("capacitance_per_cell", "gate and wire of one cell", "F", default=0.3e-15),
@@ -133,16 +122,11 @@ CLASSES = (
             Attribute("overhead", "of the driver itself, as a share of its load", default=0.5, high=100, zero=True),
             TECH_NODE,
         ),
-        ("read",),
-        _FIRST_PRINCIPLES,
-        row_driver,
-        formula="activity · (1 + overhead) · cells · capacitance_per_cell · voltage²",
-        error=_ERROR,
+        ("read",), _FIRST_PRINCIPLES, row_driver,
+        formula="activity · (1 + overhead) · cells · capacitance_per_cell · voltage²", error=_ERROR,
     ),
     ComponentClass(
-        "ColumnMux",
-        "Analog",
-        "connects one of several columns to what they share",
+        "ColumnMux", "Analog", "connects one of several columns to what they share",
         (
             Attribute("n_inputs", "columns that share", low=1, high=1e6, required=True, whole=True, zero=True),
             _VOLTAGE,
@@ -150,10 +134,7 @@ CLASSES = (
             Attribute("switch_width", "of a transistor, in nodes", default=4.0, high=1e4),
             TECH_NODE,
         ),
-        ("read",),
-        _FIRST_PRINCIPLES,
-        column_mux,
-        formula="activity · ⌈log2 n_inputs⌉ · 2 · 1 fF/µm · switch_width · node · voltage²",
-        error=_ERROR,
+        ("read",), _FIRST_PRINCIPLES, column_mux,
+        formula="activity · ⌈log2 n_inputs⌉ · 2 · 1 fF/µm · switch_width · node · voltage²", error=_ERROR,
     ),
-)
+)  # fmt: skip

@@ -46,9 +46,7 @@ def adc(attributes: Attributes) -> Figures:
 
 CLASSES = (
     ComponentClass(
-        "ADC",
-        "Converters",
-        "analog-to-digital converter",
+        "ADC", "Converters", "analog-to-digital converter",
         (
             Attribute("n_bits", "resolution", "bits", 0, 20, required=True),
             Attribute(
@@ -57,13 +55,10 @@ CLASSES = (
             Attribute("n_adcs", "converters that share the throughput", low=0, high=1e9, default=1, whole=True),
             TECH_NODE,
         ),
-        ("convert",),
-        "Andrulis et al., arXiv:2404.06553, fitted to Murmann's ADC survey",
-        adc,
+        ("convert",), "Andrulis et al., arXiv:2404.06553, fitted to Murmann's ADC survey", adc,
         formula="f = throughput / n_adcs, T = node in nm; FOM = min(213.78 − 2.872 ln f, 128.31 + 3.2205 ⌈b⌉) dB; "
         "e = 0.5·10^((6.0206 b + 1.7609 − FOM)/10)·exp(24.579 + 1.880 ln T − 2.829 ln b) pJ; a conversion 0.8 e, "
         "leakage 0.2 e·throughput; area = n_adcs·exp(1.346 + 0.9933 ln T + 0.1807 ln f + 0.2991 ln e) µm²",
-        error="equal to its source; published converters scatter by a factor of 3 around it",
-        aliases=("SARADC",),
+        error="equal to its source; published converters scatter by a factor of 3 around it", aliases=("SARADC",),
     ),
-)
+)  # fmt: skip

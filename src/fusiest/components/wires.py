@@ -64,9 +64,7 @@ def repeated_wire(attributes: Attributes) -> Figures:
 
 CLASSES = (
     ComponentClass(
-        "Capacitor",
-        "Wires",
-        "a capacitor that is charged from the supply",
+        "Capacitor", "Wires", "a capacitor that is charged from the supply",
         (
             Attribute("capacitance", "its capacitance", "F", zero=True, required=True),
             Attribute("voltage", "of the supply", "V", high=1e3, default=0.7),
@@ -74,42 +72,31 @@ CLASSES = (
             Attribute("density", "capacitance per area", "F/m²", default=CAPACITANCE_DENSITY),
             NO_NODE,
         ),
-        ("read",),
-        "C·V·ΔV; density of metal-oxide-metal capacitors, about 2 fF/µm² at every node",
-        capacitor,
+        ("read",), "C·V·ΔV; density of metal-oxide-metal capacitors, about 2 fF/µm² at every node", capacitor,
         formula="capacitance · voltage · voltage_swing; area = capacitance / density",
         error="exact for an ideal capacitor",
     ),
     ComponentClass(
-        "Wire",
-        "Wires",
-        "a wire without repeaters, charged from the supply",
+        "Wire", "Wires", "a wire without repeaters, charged from the supply",
         (
             Attribute("length", "its length", "m", zero=True, required=True),
             Attribute("voltage", "of the supply", "V", high=1e3, default=0.7),
             Attribute("capacitance_per_length", "capacitance per length", "F/m", default=2e-10),
             NO_NODE,
         ),
-        ("read",),
-        "C·V²; 0.2 fF/µm",
-        wire,
+        ("read",), "C·V²; 0.2 fF/µm", wire,
         formula="length · capacitance_per_length · voltage²; no area: wires lie above logic",
         error="exact for an ideal wire",
     ),
     ComponentClass(
-        "RepeatedWire",
-        "Wires",
-        "a bundle of wires with repeaters, semi-global metal",
+        "RepeatedWire", "Wires", "a bundle of wires with repeaters, semi-global metal",
         (
             Attribute("length", "its length", "m", 0, 1.0, required=True),
             bits("width", "wires side by side; bits of an action", 1),
             TECH_NODE,
         ),
-        ("read",),
-        "CACTI 7, repeated wires with 30% more than the least delay, ITRS-LSTP, 300 K",
-        repeated_wire,
+        ("read",), "CACTI 7, repeated wires with 30% more than the least delay, ITRS-LSTP, 300 K", repeated_wire,
         formula="energy, delay and leakage per bit and length, a power law between 22, 32, 45, 65 and 90 nm",
-        error="equal to its source at its nodes",
-        moves_bits=True,
+        error="equal to its source at its nodes", moves_bits=True,
     ),
-)
+)  # fmt: skip

@@ -7,14 +7,8 @@ import re
 from fusiest.networks.tensors import Apply, Expression, walk
 
 _WORDS = {
-    "Mul": "multiply",
-    "Sub": "subtract",
-    "Div": "divide",
-    "Neg": "negate",
-    "Pow": "power",
-    "Swish": "silu",
-    "Sum": "add",
-}
+    "Mul": "multiply", "Sub": "subtract", "Div": "divide", "Neg": "negate", "Pow": "power", "Swish": "silu", "Sum": "add",
+}  # fmt: skip
 AFFINE = frozenset(["Add", "Sub", "Mul", "Div", "Neg", "Cast", "Identity", "BatchNormalization", "QuantizeLinear",
                     "DequantizeLinear"])  # fmt: skip
 """With constants, these cost nothing where another operation is done anyway."""

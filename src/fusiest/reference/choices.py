@@ -25,12 +25,8 @@ from fusiest.spec import (
 from fusiest.spec import architecture as arch
 
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {
-    "==": operator.eq,
-    "<=": operator.le,
-    ">=": operator.ge,
-    "<": operator.lt,
-    ">": operator.gt,
-}
+    "==": operator.eq, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
 
 
 def obeys(comparison: BoundComparison, values: Mapping[str, int]) -> bool:

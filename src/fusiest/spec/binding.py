@@ -31,11 +31,8 @@ if TYPE_CHECKING:
     from fusiest.spec.spec import Spec
 
 _KINDS: dict[type, ComponentKind] = {
-    arch.Memory: "memory",
-    arch.TollStation: "toll",
-    arch.ComputeUnit: "compute",
-    arch.Container: "container",
-}
+    arch.Memory: "memory", arch.TollStation: "toll", arch.ComputeUnit: "compute", arch.Container: "container",
+}  # fmt: skip
 _BOUND: weakref.WeakKeyDictionary[Spec, dict[tuple[str, str], Path]] = weakref.WeakKeyDictionary()
 """Paths that were bound, by Einsum and compute, for as long as their spec is in use."""
 

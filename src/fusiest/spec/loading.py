@@ -37,14 +37,8 @@ NOT_APPLIED = {
 }  # fmt: skip
 """Sections of AccelForge that set what is no part of a spec here, and the options that do."""
 TIMELOOP_SECTIONS = (
-    "architecture",
-    "problem",
-    "mapspace",
-    "architecture_constraints",
-    "ERT",
-    "ART",
-    "dumped_by_timeloop_front_end",
-)
+    "architecture", "problem", "mapspace", "architecture_constraints", "ERT", "ART", "dumped_by_timeloop_front_end",
+)  # fmt: skip
 TIMELOOP = "; did you mean 'arch' or 'workload'? Files of Timeloop are read by fusiest import --from timeloop"
 
 

@@ -229,12 +229,8 @@ _SYNTAX = frozenset(
      nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow]
 )  # fmt: skip
 _CALLED = {
-    "FromImport": "import",
-    "CallBlock": "call",
-    "Scope": "autoescape",
-    "For": "recursive",
-    "AssignBlock": "set block",
-}
+    "FromImport": "import", "CallBlock": "call", "Scope": "autoescape", "For": "recursive", "AssignBlock": "set block",
+}  # fmt: skip
 
 
 # --- where text was written -----------------------------------------------------------------------------------------

@@ -14,13 +14,9 @@ from fusiest.errors import SpecError, shown
 from fusiest.timeloop.sections import FileTable, name_in, names_of
 
 KINDS = {
-    "temporal": "temporal",
-    "spatial": "spatial",
-    "bypass": "dataspace",
-    "bypassing": "dataspace",
-    "datatype": "dataspace",
+    "temporal": "temporal", "spatial": "spatial", "bypass": "dataspace", "bypassing": "dataspace", "datatype": "dataspace",
     "dataspace": "dataspace",
-}
+}  # fmt: skip
 _FACTOR = re.compile(r"\s*([A-Za-z_]\w*?)\s*(<=|>=|==|=)\s*(\d{1,18})(?:\s*,\s*(\d{1,18}))?\s*\Z")
 _SHORT = re.compile(r"\s*([A-Za-z_]\w*?)(\d{1,18})(?:,(\d{1,18}))?\s*\Z")
 _FIELDS = ("target", "type", "factors", "permutation", "split", "keep", "bypass", "version", "name")

@@ -27,15 +27,9 @@ from fusiest.spec import (
 SECTIONS = ("architecture", "problem", "mapping", "constraints", "ERT", "ART", "variables")
 CONSTRAINTS = ("architecture_constraints", "mapspace_constraints", "mapspace", "constraints")
 PASSED_OVER = (
-    "compound_components",
-    "components",
-    "mapper",
-    "globals",
-    "dumped_by_timeloop_front_end",
-    "definitions",
-    "ERT_summary",
+    "compound_components", "components", "mapper", "globals", "dumped_by_timeloop_front_end", "definitions", "ERT_summary",
     "ART_summary",
-)
+)  # fmt: skip
 """Sections that say nothing about the result: energies come from the table, and the search has options of its own. What is
 called `problem_…` is there for `problem` to take over."""
 
