@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 
+import fusiest
+from fusiest import NoMapping
 from fusiest.errors import SpecError
 from fusiest.pmapping import general_combine
 from fusiest.pmapping.explore import Asked, explore
@@ -19,6 +21,7 @@ from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.pareto import Floats
 from fusiest.spec import Spec
 from tests.drawing.targets import ODD_SIZES
+from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.proving import TALLY, cases, floors
 
@@ -75,3 +78,25 @@ def test_what_is_skipped_is_a_part_of_what_it_is_skipped_of() -> None:
     bound = CostBound(goal, weights, {1: [0]}, plain)
     energy, _ = bound.costs(np.array([[5.0, 2.0]]), bound.rest(least, greatest))
     assert energy.tolist() == [9.0]
+
+
+NO_CHOICES = """
+arch:
+  nodes:
+  - !Memory
+    {name: Reg, size: 12, component_class: Dummy,
+     spatial: [{name: X, fanout: 4, min_usage: 1, power_gateable: true}, {name: Y, fanout: 3, power_gateable: true}]}
+  - !Compute {name: MAC, component_class: Dummy}
+workload:
+  bits_per_value: 8
+  persistent_tensors: A | B
+  einsums:
+  - {name: E, tensor_accesses: [{name: A, projection: []}, {name: B, projection: [p], output: true}],
+     iteration_space_shape: [0 <= p < 2]}
+"""
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_variable_without_choices_leaves_nothing() -> None:
+    with pytest.raises(NoMapping, match="cannot be mapped"):
+        fusiest.map(load_text(NO_CHOICES), jobs=1)
