@@ -88,7 +88,7 @@ def test_folders_that_can_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for folder in ("", "new", "new/newer"):
         check_folder(tmp_path / folder)
     for folder in ("file", "file/new"):
-        with pytest.raises(FusiestError, match="cannot be written: there is no folder"):
+        with pytest.raises(FusiestError, match=r"cannot be written: .*file is no folder"):
             check_folder(tmp_path / folder)
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(FusiestError, match="is read-only"):

@@ -42,6 +42,15 @@ def test_one_line(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     check(GOOD.replace(case.old, case.new, 1), case, tmp_path / "spec.yaml", capsys)
 
 
+def test_a_workload_of_zigzag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "layers.yaml"
+    path.write_text("- id: 0\n  operator_type: Conv\n  loop_dims: [K, C]\n")
+    status, _, err = run(capsys, "show", str(path))
+    assert (status, err.count("\n")) == (2, 1)
+    assert err.startswith(f"{path}:1: the file must be a table of sections")
+    assert "looks like a file of ZigZag" in err
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

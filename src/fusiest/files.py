@@ -75,6 +75,8 @@ def _is_stream(status: os.stat_result, number: int) -> bool:
 
 
 def _check_folder(path: str | Path, folder: Path) -> None:
+    if not folder.is_dir() and os.path.lexists(folder):
+        raise FusiestError(f"{path}: cannot be written: {folder} is no folder")
     if not folder.is_dir():
         raise FusiestError(f"{path}: cannot be written: there is no folder {folder}")
     if not os.access(folder, os.W_OK | os.X_OK):

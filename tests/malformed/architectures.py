@@ -20,6 +20,8 @@ SYNTAX = [
     case("misspelled section", "renames:\n", "rename: #!\n", "'rename'", "did you mean 'renames'?"),
     case("section of Timeloop", "variables: {word: 8}\n", "variables: {word: 8}\narchitecture: {nodes: []} #!\n", "did you mean 'arch'",
          "fusiest import --from timeloop"),
+    case("accelerator of ZigZag", "variables: {word: 8}\n", "name: npu #!\noperational_array: {}\nvariables: {word: 8}\n", "'name'",
+         "ZigZag, which is not read"),
     case("section without content", "variables: {word: 8}", "variables: #!", "variables", "nothing"),
     case("section of the wrong type", "variables: {word: 8}", "variables: [word, 8] #!", "variables", "a list"),
     case("duplicate key", SIZE, SIZE + "    size: 2 #!\n", "key 'size' appears twice"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -186,8 +187,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_what_is_refused(tmp_path: Path, text: str, change: tuple[str, str], message: str) -> None:
     assert change[0] in text
     texts = [one.replace(*change) if one is text else one for one in (PROBLEM, PROCESSED, TABLES, MAPPING)]
-    with pytest.raises(SpecError, match=message):
+    with pytest.raises(SpecError, match=message) as caught:
         import_timeloop(write(tmp_path, *texts))
+    assert re.search(r"part\d\.yaml:\d+: ", str(caught.value))
+
+
+def test_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="section 'problem': give both"):
+        import_timeloop(write(tmp_path, PROCESSED))
 
 
 def test_a_base_and_variables(tmp_path: Path) -> None:

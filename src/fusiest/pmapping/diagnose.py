@@ -72,8 +72,11 @@ class _Diagnosis:
             return f"{names} are all too small: no tiling fits any one of them alone{more}"
         if more:
             return f"it needs more fused loops than {self._allowed()}"
-        names = ", ".join(self._constrained()) or "the memories"
-        return f"the constraints of {names} (tile_shape, no_refetch_from_above, no_resend_to_below) cannot all be met"
+        tiles, fanouts = ", ".join(self._constrained()), ", ".join(self._demanding())
+        asked = [f"{fanouts} (min_usage, loop_bounds)"] if fanouts else []
+        if tiles or not fanouts:
+            asked.append(f"{tiles or 'the memories'} (tile_shape, no_refetch_from_above, no_resend_to_below)")
+        return f"the constraints of {' and of '.join(asked)} cannot all be met"
 
     def _can_spread(self) -> bool:
         """Whether some Spatial loops meet the fanouts' constraints."""
@@ -129,6 +132,11 @@ class _Diagnosis:
         if high <= low * (1 + 1e-6):
             return f"about {high:,.0f} bits, {high - size:,.0f} more"
         return f"more than {low:,.0f} bits, more"
+
+    def _demanding(self) -> list[str]:
+        """Fanouts whose Spatial loops are constrained."""
+        dimensions = (d for c in self.path.components for d in c.dimensions)
+        return [f"{d.component}.{d.name}" for d in dimensions if d.loop_bounds or d.min_usage > 0]
 
     def _constrained(self) -> list[str]:
         """Memories that constrain tiles or loops."""

@@ -12,6 +12,7 @@ from fusiest.errors import SpecError, did_you_mean, shown, warn
 from fusiest.frozen import FrozenDict
 from fusiest.spec.dataflow import constrained
 from fusiest.spec.fields import fields_of, read_fields
+from fusiest.spec.foreign import foreign_hint
 from fusiest.spec.library import first_comment, library_files, library_text
 from fusiest.spec.mapping import with_variables
 from fusiest.spec.origin import SpecOrigin
@@ -36,10 +37,6 @@ NOT_APPLIED = {
     "config": {},
 }  # fmt: skip
 """Sections of AccelForge that set what is no part of a spec here, and the options that do."""
-TIMELOOP_SECTIONS = (
-    "architecture", "problem", "mapspace", "architecture_constraints", "ERT", "ART", "dumped_by_timeloop_front_end",
-)  # fmt: skip
-TIMELOOP = "; did you mean 'arch' or 'workload'? Files of Timeloop are read by fusiest import --from timeloop"
 
 
 def bundled() -> dict[str, dict[str, str]]:
@@ -145,7 +142,7 @@ def load_texts(
             if name in SECTIONS:
                 sections.setdefault(name, []).append((key, node))
             else:
-                _pass_over(name, key, node)
+                _pass_over(name, key, node, fields)
     _check_defines(texts, [name for name in defines if name not in used], files.included.used)
     read = {name: _read(name, nodes) for name, nodes in sections.items()}
     if "arch" in read and "dataflow" in read:
@@ -158,13 +155,13 @@ def load_texts(
     return check(Spec(**read).came_from(origin))
 
 
-def _pass_over(name: str, key: ScalarNode, node: YamlNode) -> None:
+def _pass_over(name: str, key: ScalarNode, node: YamlNode, beside: Iterable[str]) -> None:
     """A section that is none of a spec: a home for anchors, or settings that are options here."""
     if name == "definitions" or (isinstance(node, MapNode) and node.anchored):
         return
     if name not in NOT_APPLIED:
         sections = [*SECTIONS, INCLUDE, "definitions"]
-        hint = TIMELOOP if name in TIMELOOP_SECTIONS else did_you_mean(name, sections)
+        hint = foreign_hint(name, beside) or did_you_mean(name, sections)
         raise SpecError(f"unknown section '{shown(name)}'{hint}", key.source)
     for setting, (place, _) in read_fields(node, name).items() if isinstance(node, MapNode) else ():
         option = NOT_APPLIED[name].get(setting)

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 import yaml
 
 from fusiest.errors import Located, Source, SpecError, shown
+from fusiest.spec.foreign import foreign_hint
 from fusiest.spec.template import render
 
 MAX_NODES = 250_000
@@ -82,7 +83,9 @@ def load_nodes(name: str, text: str, defines: Mapping[str, object], includes: In
         includes.included.values.update(rendered.values)
     root = parse_nodes(rendered.text, rendered.sources, includes.included.nodes if includes else {})
     if not isinstance(root, MapNode):
-        raise SpecError("the file must be a table of sections such as 'arch:' or 'workload:'", at=root.source)
+        entries = [item for item in root.items if isinstance(item, MapNode)] if isinstance(root, ListNode) else []
+        hint = foreign_hint("", [key.value for entry in entries[:1] for key, _ in entry.items])
+        raise SpecError(f"the file must be a table of sections such as 'arch:' or 'workload:'{hint}", at=root.source)
     return root
 
 

@@ -42,7 +42,9 @@ def import_timeloop(files: Sequence[str]) -> TimeloopImport:
     sections = read_files(files)
     for name in ("architecture", "problem"):
         if sections.section(name) is None:
-            raise SpecError(f"none of the files has Timeloop's section '{name}'")
+            raise SpecError(
+                f"none of the files has Timeloop's section '{name}': give both, for levels keep what the problem names"
+            )
     variables = sections.section("variables") or {}
     levels, arch_directives = read_levels(sections.section("architecture"), variables)
     problem = read_problem(sections.section("problem"))

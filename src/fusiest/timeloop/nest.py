@@ -102,8 +102,10 @@ def read_nest(directives: list[Directive], problem: TimeloopProblem, levels: lis
         else:
             level_mapping.spatial = _spread(directive, problem, levels, number)
     if mapped[0].spaces != everything:
-        raise SpecError(f"mapping: {levels[0].name}, the outermost level, must keep every data space")
-    loops = _loops(mapped, problem)
+        raise SpecError(
+            f"mapping: {levels[0].name}, the outermost level, must keep every data space", directives[0].source
+        )
+    loops = _loops(mapped, problem, directives)
     holders, lost = _placed(loops, mapped, problem)
     return TimeloopNest(loops, holders, lost)
 
@@ -175,7 +177,7 @@ def _spread(
     return [(d, n, along[d]) for d, n in loops]
 
 
-def _loops(mapped: list[LevelMapping], problem: TimeloopProblem) -> tuple[FactorLoop, ...]:
+def _loops(mapped: list[LevelMapping], problem: TimeloopProblem, directives: list[Directive]) -> tuple[FactorLoop, ...]:
     """All loops from the outermost in, with the tile below each."""
     written: list[tuple[int, str, int, str | None]] = []
     for number, level_mapping in enumerate(mapped):
@@ -190,12 +192,12 @@ def _loops(mapped: list[LevelMapping], problem: TimeloopProblem) -> tuple[Factor
     extents = dict(problem.sizes)
     for loop in loops:
         if -(-extents[loop.dimension] // loop.tile) != loop.iterations:
-            raise SpecError(_mismatch(loop.dimension, loops, problem))
+            raise _mismatch(loop.dimension, loops, problem, directives)
         extents[loop.dimension] = loop.tile
     for dimension, extent in extents.items():
         total = 1 + sum((_last(loop, mapped) - 1) * loop.tile for loop in loops if loop.dimension == dimension)
         if extent != 1 or total != problem.sizes[dimension]:
-            raise SpecError(_mismatch(dimension, loops, problem))
+            raise _mismatch(dimension, loops, problem, directives)
     return tuple(loops)
 
 
@@ -205,9 +207,16 @@ def _last(loop: FactorLoop, mapped: list[LevelMapping]) -> int:
     return mapped[loop.level].last.get((kind, loop.dimension)) or loop.iterations
 
 
-def _mismatch(dimension: str, loops: list[FactorLoop], problem: TimeloopProblem) -> str:
+def _mismatch(
+    dimension: str, loops: list[FactorLoop], problem: TimeloopProblem, directives: list[Directive]
+) -> SpecError:
+    """At the first entry that has a factor of the dimension, or at the first one."""
     factors = [str(loop.iterations) for loop in loops if loop.dimension == dimension] or ["1"]
-    return f"mapping: the factors of {dimension} are {' * '.join(factors)}, but its size is {problem.sizes[dimension]}"
+    named = [d for d in directives if any(factor.dimension == dimension for factor in d.factors)]
+    return SpecError(
+        f"mapping: the factors of {dimension} are {' * '.join(factors)}, but its size is {problem.sizes[dimension]}",
+        [*named, *directives][0].source,
+    )
 
 
 def _placed(

@@ -73,12 +73,13 @@ def read_files(files: Sequence[str]) -> TimeloopFiles:
             contents.statistics.append((file, text))
             continue
         nodes = load_nodes(os.path.normpath(file), text, {}, Includes(file, file, Included()))
+        places = {key.value: key.source for key, _ in nodes.items}
         for key, value in as_table(nodes).items():
-            _place_section(contents, key, value)
+            _place_section(contents, key, value, places.get(key))
     return contents
 
 
-def _place_section(contents: TimeloopFiles, key: str, value: Any) -> None:
+def _place_section(contents: TimeloopFiles, key: str, value: Any, place: Source | None) -> None:
     if key in CONSTRAINTS:
         targets = value.get("targets", value.get("constraints")) if isinstance(value, FileTable) else value
         if isinstance(value, FileTable):
@@ -89,7 +90,6 @@ def _place_section(contents: TimeloopFiles, key: str, value: Any) -> None:
     elif key == "energy_reference_table":
         contents.values.setdefault("ERT", []).append(value)
     elif key not in PASSED_OVER and not key.startswith("problem_") and value not in (None, [], {}):
-        place = value.source if isinstance(value, FileTable) else None
         raise SpecError(f"Timeloop's section '{shown(key)}' is not supported", place)
 
 
