@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import assume, given
 
 import fusiest
+from fusiest.errors import SpecError
 from fusiest.pmapping import Asked, Table, explore, least_costs
+from fusiest.reference.skeletons import ReferenceLimits
+from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.proving import TALLY, cases, floors
@@ -25,6 +28,25 @@ def test_no_pmapping_costs_less_than_the_least(case: MapperCase) -> None:
     if not len(table):
         return
     bounds = least_costs(case.spec, case.einsum, Asked())
+    for bound, least in zip(bounds, least_of(table), strict=True):
+        assert bound <= least * (1 + 1e-9)
+    TALLY["real"] += bounds[0] > 0.5 * least_of(table)[0]
+
+
+@floors(15, real=0.5)
+@cases(15, proving=1000)
+@given(case=mapper_cases(sizes=ODD_SIZES, within=ReferenceLimits(trees=1_500, imperfect=True)))
+def test_nor_with_tiles_that_do_not_divide(case: MapperCase) -> None:
+    asked = Asked(imperfect=True)
+    try:
+        table = explore(case.spec, case.einsum, asked)
+    except SpecError as error:
+        assume("not supported" not in error.message)
+        raise
+    TALLY["compared"] += 1
+    if not len(table):
+        return
+    bounds = least_costs(case.spec, case.einsum, asked)
     for bound, least in zip(bounds, least_of(table), strict=True):
         assert bound <= least * (1 + 1e-9)
     TALLY["real"] += bounds[0] > 0.5 * least_of(table)[0]

@@ -197,6 +197,8 @@ class Combiner:
 
     def _hopeful(self) -> bool:
         """Whether any combination can beat what is known."""
+        if not all(len(chosen) for chosen in self.chosen.values()):
+            return False
         if self.bound is None:
             return True
         return len(self.bound.keeps(np.ones((1, len(self.numbers))), self._rest(self.terms.variables).bounded)) > 0

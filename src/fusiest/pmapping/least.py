@@ -32,7 +32,7 @@ def least_costs(spec: Spec, einsum: str, asked: Asked) -> tuple[float, float]:
     costs = []
     for path in paths(spec, einsum, asked.ample(spec)):
         energy, latency = _of_computing(path)
-        moving = _of_moving(spec, path) if not asked.imperfect else (0.0, 0.0)
+        moving = _of_moving(spec, path, asked.imperfect)
         costs.append((max(energy, moving[0]), max(latency, moving[1])))
     return min(energy for energy, _ in costs), min(latency for _, latency in costs)
 
@@ -55,15 +55,19 @@ def _of_computing(path: Path) -> tuple[float, float]:
     return calls * action.energy, seconds
 
 
-def _of_moving(spec: Spec, path: Path) -> tuple[float, float]:
-    """What rows of the search over tile shapes come to at least, when it begins; nothing where it does not apply."""
+def _of_moving(spec: Spec, path: Path, imperfect: bool) -> tuple[float, float]:
+    """What rows of the search over tile shapes come to at least, when it begins; nothing where it does not apply.
+
+    That holds for imperfect tiles, too: what tiles of a tensor come to in all is linear in how many there are along each variable,
+    so it is least where each variable has one tile or tiles of 1, which divide.
+    """
     problem, together = make_problem(path, *constrained_variables(spec, path)), beside(spec, path)
     possible = placements(spec, path)
     free = frozenset(pair for placement in possible for pair in free_pairs(path, placement, together))
     if path.einsum.is_copy_operation or not all(is_plain(problem, placement, free) for placement in possible):
         return 0.0, 0.0
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
-    fanouts = {i: _relaxed(problem, i) for i, c in enumerate(path.components) if c.dimensions}
+    fanouts = {i: _relaxed(problem, i, imperfect) for i, c in enumerate(path.components) if c.dimensions}
     # The least traffic is that of the whole, which is a shape of the coarse problem, too.
     nest = Nest(coarsened(problem), shared, {}, Rules(), near_pairs(path, free), together)
     search = Lattice(LatticeSpace(nest, possible, fanouts, None, frozenset(), leakage(spec, problem)))
@@ -88,19 +92,21 @@ def _computing(search: Lattice, criteria: Floats) -> Floats:
     return result
 
 
-def _relaxed(problem: Problem, level: int) -> Fanout:
-    """One choice that none is better than: on each dimension the most units, and all that can be shared."""
+def _relaxed(problem: Problem, level: int, imperfect: bool) -> Fanout:
+    """One choice that none is better than: on each dimension the most units, and all that can be shared. With imperfect tiles,
+    any number of units may be in use, as far as there are iterations."""
     dimensions = problem.path.components[level].dimensions
     bounds = tuple(v.bound for v in problem.variables)
     factors = np.ones((1, len(dimensions), len(bounds)), np.int64)
     shared, apart = np.ones((2, 1, len(problem.tensors)))
     for n, d in enumerate(dimensions):
-        choices = list(itertools.islice(spread_over(problem, d, bounds), MOST_LOOKED_AT + 1))
+        irrelevant = [[v for v in range(len(bounds)) if v not in t.relevant] for t in problem.tensors]
+        choices = [] if imperfect else list(itertools.islice(spread_over(problem, d, bounds), MOST_LOOKED_AT + 1))
         if not choices or len(choices) > MOST_LOOKED_AT:
-            units, alike = max(1, d.most), [max(1, d.most)] * len(problem.tensors)
+            units = min(max(1, d.most), math.prod(bounds))
+            alike = [min(units, math.prod(bounds[v] for v in variables)) for variables in irrelevant]
         else:
             spread = np.array(choices, np.int64)
-            irrelevant = ([v for v in range(len(bounds)) if v not in t.relevant] for t in problem.tensors)
             units = int(spread.prod(axis=1).max())
             alike = [int(spread[:, variables].prod(axis=1).max()) for variables in irrelevant]
         factors[0, n, 0] = units
