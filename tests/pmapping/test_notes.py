@@ -20,6 +20,13 @@ def test_memories_that_may_hold_the_same_are_a_chain() -> None:
     assert ordered_by_chance(spec) == []
 
 
+def test_nodes_without_a_compute_below_are_noted() -> None:
+    low = "- !Memory {name: Low, size: 8, component_class: Dummy}"
+    notes = search_notes(load_text(f"{(PE % '').rstrip()}\n  {low}\n", PRODUCT), imperfect=True)
+    assert notes == ("no !Compute stands below Low, so no data goes there",)
+    assert search_notes(load_text(PE % low, PRODUCT), imperfect=True) == ()
+
+
 def test_sizes_that_hardly_anything_divides_are_noted() -> None:
     spec = load_text(PE % "- !Container {name: C}", PRODUCT.replace("M: 8", "M: 197"))
     assert any("m = 197" in note and "--imperfect" in note for note in search_notes(spec, imperfect=False))

@@ -13,7 +13,7 @@ from fusiest.pmapping.plain import are_apart, beside, constrained_variables
 from fusiest.pmapping.problem import make_problem
 from fusiest.pmapping.sizes import bind_sized
 from fusiest.pmapping.spatial import best_usages, fanouts
-from fusiest.spec import Path, Spec, computes
+from fusiest.spec import Path, Spec, computes, flatten, path_nodes
 
 _LARGE_PRIME = 16
 """A bound with a larger prime factor has few tiles that divide it."""
@@ -28,8 +28,16 @@ def search_notes(spec: Spec, imperfect: bool) -> tuple[str, ...]:
     >>> search_notes(load("simple", "matmuls", N_EINSUMS=2, M=64, KN=64), imperfect=False)
     ()
     """
-    notes = [_chain_note(run) for run in ordered_by_chance(spec)]
+    notes = [*_aside_notes(spec), *(_chain_note(run) for run in ordered_by_chance(spec))]
     return (*notes, *(() if imperfect else _imperfect_notes(spec)))
+
+
+def _aside_notes(spec: Spec) -> list[str]:
+    arch = spec.require_arch()
+    ways = (path_nodes(arch.nodes, compute) or () for compute in computes(arch))
+    used = {node.name for way in ways for node in way}
+    aside = ", ".join(str(node.name) for node in flatten(arch.nodes) if node.name not in used)
+    return [f"no !Compute stands below {aside}, so no data goes there"] if aside else []
 
 
 def _chain_note(run: tuple[str, ...]) -> str:
