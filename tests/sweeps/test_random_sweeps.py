@@ -251,3 +251,5 @@ def test_enough_was_compared() -> None:
         if tried >= 200:
             assert compared["covered"] >= 100
             assert compared["pruned"] >= 50
+            assert compared["from tables"] >= 200
+            assert compared["from open tables"] >= 50
