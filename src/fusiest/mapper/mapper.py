@@ -28,7 +28,7 @@ from fusiest.mapper.progress import Progress
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.mapper.saved import einsum_order
-from fusiest.mapper.search import Proof, Search, judged
+from fusiest.mapper.search import Proof, Search
 from fusiest.mapper.tables import Explorer, asked_of, grouped, make_explorer
 from fusiest.mapper.window_bounds import usual_windows
 from fusiest.mapper.window_parts import best_of
@@ -274,9 +274,7 @@ def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Pro
             search.candidates += look_quickly(explorer)[1]
     if not search.candidates:
         raise MemoryError
-    proof = judged(search.gap_above(exploration.least(explorer, search.incumbents.weights)))
-    nothing_left = proof.optimal and not search.options.minimized.decides_ties
-    return proof if nothing_left else proof._replace(stopped=stopped)
+    return search.ended(stopped, exploration.least(explorer, search.incumbents.weights))
 
 
 def traced(spec: Spec, search: Search) -> list[Mapping]:

@@ -56,7 +56,7 @@ _CLOSE_GAP = 0.05
 """Known mappings that are no farther above the bound need no first pass for better ones."""
 _SHARES_OF_GAP = (1 / 4, 1 / 2, 9 / 16, 5 / 8, 3 / 4, 7 / 8)
 """How far above the bound passes look before one that looks up to what is known."""
-_MOST_EVALUATED = 8_000
+_MOST_EVALUATED = 1_500
 """Einsums, in all mappings of a front that are evaluated when time is up: so many take less than a second."""
 _STOPS: dict[type, Stop] = {OutOfTime: "time limit", KeyboardInterrupt: "interrupt"}
 """MemoryError has subclasses."""
@@ -115,13 +115,17 @@ class Search:
         # The exception is gone here, and with it all that the search had in hand: there is memory again.
         try:
             with interrupt.finishing():
-                if stopped == "time limit":
-                    self.candidates = few_of(self.best(), _MOST_EVALUATED // len(self.problem.order))
-                proof = judged(self._gap())
-            nothing_left = proof.optimal and stopped != "interrupt" and not self.options.minimized.decides_ties
-            return proof if nothing_left else proof._replace(stopped=stopped)
+                return self.ended(stopped)
         except MemoryError:
             return Proof(False, 1.0, stopped)
+
+    def ended(self, stopped: Stop, least: Least | None = None) -> Proof:
+        """What is proven, given what ended the search. `least`: all that is known of other mappings is what they cost at least."""
+        if stopped == "time limit":
+            self.candidates = few_of(self.best(), _MOST_EVALUATED // len(self.problem.order))
+        proof = judged(self._gap() if least is None else self._gap_above(least))
+        nothing_left = proof.optimal and stopped != "interrupt" and not self.options.minimized.decides_ties
+        return proof if nothing_left else proof._replace(stopped=stopped)
 
     def best_words(self) -> str:
         """The best mapping so far, in words."""
@@ -355,7 +359,7 @@ class Search:
             worst = max(worst, self._best_score() / self.below)
         return 1 - 1 / worst
 
-    def gap_above(self, least: Least) -> float:
+    def _gap_above(self, least: Least) -> float:
         """The same, if all that is known of mappings is what they cost at least."""
         costs, nothing = self._compared(*self._candidate_costs()), np.zeros(1)
         bound = self._compared(nothing, nothing, nothing, least)[0]
