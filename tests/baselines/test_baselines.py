@@ -61,7 +61,7 @@ def matmuls(count: int = 3) -> Spec:
 
 
 def tables_of(spec: Spec) -> dict[str, Table]:
-    return explore_all(spec, Options(jobs=1), None, lambda *_: None, counted=True)
+    return explore_all(spec, Options(jobs=1), lambda *_: None, counted=True)
 
 
 def flat(spec: Spec) -> Genome:
@@ -185,7 +185,7 @@ def test_choices_that_do_not_fit_together_are_told_from_those_that_are_too_large
 def test_what_a_group_costs() -> None:
     """All groups together cost what fusiest evaluated, whatever an Einsum's names; a mapping costs its groups' prices."""
     spec = matmuls(3)
-    tables = explore_all(spec, Options(jobs=1), None, lambda *_: None, counted=True)
+    tables = explore_all(spec, Options(jobs=1), lambda *_: None, counted=True)
     for table in tables.values():
         total = 0
         for form, rows in table.groups.items():

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes ca
 def tables() -> tuple[fusiest.Spec, dict[str, Table]]:
     """Six products with little room: some forty compatibilities at each level."""
     spec = fusiest.load("simple", "matmuls", N_EINSUMS=6, M=32, KN=16, GlobalBufferSize=4096, MainMemoryEnergy=20e-12)
-    return spec, explore_all(spec, Options(jobs=1), None, lambda step: None)
+    return spec, explore_all(spec, Options(jobs=1), lambda step: None)
 
 
 def products(objective: str, jobs: int) -> search.Search:

@@ -20,7 +20,7 @@ def rows_of(problem: JoinProblem) -> int:
 def test_what_a_known_mapping_beats_goes(objective: str) -> None:
     spec = fusiest.load("simple", "matmuls", N_EINSUMS=4, M=64, KN=64)
     options = Options(objective=tuple(objective.split(",")), jobs=1)
-    problem = grouped(spec, options, explore_all(spec, options, None, lambda step: None))
+    problem = grouped(spec, options, explore_all(spec, options, lambda step: None))
     bounds = potential(problem).bounds(problem)
     least = bounds.least_of_all(frozenset())
     incumbents = Incumbents(objective_of(objective))

@@ -25,7 +25,7 @@ def chain(einsums: int, objective: str = "edp", known: list[Candidate | KnownMap
         "simple", "matmuls", N_EINSUMS=einsums, M=32, KN=16, GlobalBufferSize=4096, MainMemoryEnergy=20e-12
     )
     options = Options(objective=tuple(objective.split(",")), jobs=1)
-    problem = grouped(spec, options, explore_all(spec, options, None, lambda step: None))
+    problem = grouped(spec, options, explore_all(spec, options, lambda step: None))
     return search.Search(problem, options, True, lambda step: None, Stats(orders="all"), None, known or [])
 
 

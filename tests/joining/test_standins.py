@@ -61,7 +61,7 @@ def compare(problem: JoinProblem, finished: frozenset[str], einsum: str, before:
 def compare_all(spec: Spec) -> Compared:
     """Of all partial mappings that a coarse pass over all orders comes by."""
     options = Options(objective=("energy", "latency"), jobs=1)
-    problem = grouped(spec, options, explore_all(spec, options, None, lambda step: None))
+    problem = grouped(spec, options, explore_all(spec, options, lambda step: None))
     costs, compared = potential(problem), Compared()
     how = JoinPass(costs, costs.bounds(problem), Incumbents(options.minimized), Coarse(most=20), True)
     for level in levels(problem, how, lambda: None):

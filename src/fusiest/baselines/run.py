@@ -79,7 +79,7 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
         raise SpecError(f"a depth-first dataflow is for fusiest's own search, not for {baseline.mapper}")
     say = progress or (lambda step: None)
     begin, cpu = time.perf_counter(), cpu_seconds()
-    tables = explore_all(spec, options, None, say, counted=True)
+    tables = explore_all(spec, options, say, counted=True)
     exploring = time.perf_counter() - begin
     genome = make_genome(spec, tables, options.finished)
     ours = our_evaluations(spec, tables, options.finished)

@@ -40,15 +40,9 @@ Tables: TypeAlias = Generator[tuple[str, Table | None], None, None]
 """None: the Einsum is too hard."""
 
 
-def explore_all(
-    spec: Spec,
-    options: Options,
-    executor: concurrent.futures.Executor | None,
-    say: Progress,
-    counted: bool = False,
-) -> dict[str, Table]:
+def explore_all(spec: Spec, options: Options, say: Progress, counted: bool = False) -> dict[str, Table]:
     """The table of every Einsum, by name in listed order. `counted`: tables say how many candidates each group had."""
-    explorer = make_explorer(spec, options, executor, say)
+    explorer = make_explorer(spec, options, None, say)
     tables: dict[str, Table] = {}
     explorer.explore(tables, asked_of(options, counted))
     return explorer.named(tables)

@@ -40,7 +40,7 @@ class Prepared:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         begin = cpu_seconds()
-        self.tables = explore_all(spec, Options(), None, lambda *_: None, counted=True)
+        self.tables = explore_all(spec, Options(), lambda *_: None, counted=True)
         self.cpu_seconds = cpu_seconds() - begin
         self.evaluations = our_evaluations(spec, self.tables)
         self.pmappings = sum(map(len, self.tables.values()))
