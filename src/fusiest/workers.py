@@ -16,6 +16,7 @@ from fusiest import interrupt
 
 T = TypeVar("T")
 _LOOK_UP_SECONDS = 0.1
+_MOST_SECONDS_TO_END = 1.0
 
 
 _work: Callable[[Any], Any] | None = None
@@ -76,11 +77,20 @@ def _next(done: queue.SimpleQueue[T]) -> T:
 
 
 def end(pool: ProcessPoolExecutor) -> None:
-    """End the workers, whatever they are at."""
+    """End the workers, whatever they are at.
+
+    One may be in the middle of a result, whose rest the pool's thread would wait for as long as somebody can write it: so we, too,
+    let go of that end. Without the thread this process can be forked again.
+    """
     processes = list((pool._processes or {}).values())
+    internals: Any = pool
+    thread, results = internals._executor_manager_thread, internals._result_queue
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:
         process.kill()
+    if thread is not None:
+        results._writer.close()
+        thread.join(_MOST_SECONDS_TO_END)
 
 
 def _begin(work: Callable[[Any], Any] | None = None) -> None:
