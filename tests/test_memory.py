@@ -85,6 +85,7 @@ class _Here:
     """A pool whose worker has no memory for B."""
 
     _processes: dict[int, object] = {}  # noqa: RUF012
+    _executor_manager_thread = _result_queue = None
 
     def submit(self, explore: object, name: str) -> object:
         from concurrent.futures import Future
