@@ -51,6 +51,30 @@ def test_different_reads_go_through_a_copy(einsum: str, copied: str | None, boun
     assert load_text(dump(spec)) == spec
 
 
+@pytest.mark.parametrize(
+    ("einsum", "more", "bounds"),
+    [
+        ('einsum: "B[m, N: n] = A[m, k] * A[M: -n, k]"', "iteration_space_shape: {n: -3 <= n <= 0}", {"m2": 4, "k": 3}),
+        ('einsum: "B[m] = A[H: m] - A[H: m + 2]", rank_sizes: {M: 4, H: 6}', "", {"h": 6}),
+        ('einsum: "B[m] = A[I: m] - A[I: m + 2]", rank_sizes: {M: 4, I: 6}', "", {"i": 6}),
+        ('einsum: "B[m, n] = A[I: m] * A[I: n]", iteration_space_shape: [0 <= n < 2, m < 4]', "", {"n": 2}),
+        (
+            'einsum: "B[m] = A[H: m] - A[H: m + 2]"}\n  - {einsum: "D[h] = C[h]"',
+            "iteration_space_shape: {h: 0 <= h < 2}",
+            {"h2": 6},
+        ),
+        ('einsum: "B[m, h] = A[H: h, m] - A[H: m + 2, M: h]"', "iteration_space_shape: {h: h < 4}", {"h2": 6, "h": 4}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_copy_is_as_large_as_what_is_read_and_made_as_often(einsum: str, more: str, bounds: dict[str, int]) -> None:
+    text = workload("EINSUM", more).replace('"EINSUM"', f"{{n_instances: 5, {einsum}}}")
+    spec = load_text(text)
+    assert spec.info.einsums["A_copy"].bounds == bounds
+    assert spec.info.einsums["A_copy"].n_instances == spec.info.einsums["B"].n_instances
+    assert load_text(dump(spec)) == spec
+
+
 def test_a_gram_matrix_can_be_mapped() -> None:
     chip = """
 arch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from fusiest.errors import Located, SpecError, warn
 from fusiest.frozen import FrozenDict
@@ -26,6 +26,7 @@ def read_once(workload: Workload) -> Workload:
     if all(len({a.name for a in e.tensor_accesses}) == len(e.tensor_accesses) for e in workload.einsums):
         return workload
     names = {str(a.name) for e in workload.einsums for a in e.tensor_accesses} | {str(e.name) for e in workload.einsums}
+    names |= {variable for e in workload.einsums for variable in e.variables}
     einsums = tuple(separated for einsum in workload.einsums for separated in _separated(einsum, workload, names))
     return dataclasses.replace(workload, einsums=einsums)
 
@@ -51,26 +52,34 @@ def _separated(einsum: Einsum, workload: Workload, names: set[str]) -> Iterator[
             access.name,
         )
         accesses.append(dataclasses.replace(access, name=name))
-        yield _copy(access, name, workload)
+        yield _copy(access, name, einsum, names, workload.rank_sizes.keys() | einsum.rank_sizes.keys())
     yield dataclasses.replace(einsum, tensor_accesses=tuple(accesses))
 
 
-def _copy(access: TensorAccess, name: str, workload: Workload) -> Einsum:
-    """An Einsum that copies a whole tensor. A rank that one variable steps keeps that variable, and so its bounds."""
+def _copy(access: TensorAccess, name: str, reader: Einsum, names: set[str], sized: Set[str]) -> Einsum:
+    """An Einsum that copies a whole tensor, as often as its reader runs. A rank that one variable steps keeps that variable, and
+    so its bounds. `sized`: ranks whose sizes are known.
+    """
     projection: dict[str, Affine] = {}
-    variables = set(access.projection)
     for rank, index in access.projection.items():
-        alone = len(index.variables) == 1 and abs(index.coefficients[index.variables[0]]) == 1 and not index.constant
-        if not alone and rank not in workload.rank_sizes:
+        alone = len(index.variables) == 1 and index.coefficients[index.variables[0]] == 1 and not index.constant
+        if not alone and rank not in sized:
             raise SpecError(
                 f"tensor {access.name} is read in two ways and has to be copied; give its rank {rank} a size in rank_sizes",
                 access.name,
             )
-        variable = index.variables[0] if alone else _new_name(rank.lower(), variables)
+        variable = index.variables[0] if alone else _new_name(rank.lower(), names)
         projection[rank] = Affine(FrozenDict({variable: 1}))
     whole = dataclasses.replace(access, projection=FrozenDict(projection))
     return Einsum(
-        name=name, is_copy_operation=True, tensor_accesses=(whole, dataclasses.replace(whole, name=name, output=True))
+        name=name,
+        is_copy_operation=True,
+        tensor_accesses=(whole, dataclasses.replace(whole, name=name, output=True)),
+        iteration_space_shape=tuple(
+            c for c in reader.iteration_space_shape if whole.variables.keys() >= set(c.variables)
+        ),
+        rank_sizes=FrozenDict({rank: size for rank, size in reader.rank_sizes.items() if rank in projection}),
+        n_instances=reader.n_instances,
     )
 
 
