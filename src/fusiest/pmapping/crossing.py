@@ -36,16 +36,17 @@ class Crossing:
         problem = self.outlook.problem
         below, first = np.unique(self.layer.shape, return_index=True)
         totals = self.fanout.totals
-        steps, factor_numbers = [], []
+        steps, factor_numbers = [np.zeros((0, len(below)), np.int64)], [np.zeros((len(totals), 0), np.int64)]
+        end = 0
         for v, variable in enumerate(problem.variables):
             factors, number = np.unique(totals[:, v], return_inverse=True)
             digits = np.array([multiples(variable.divisors, int(f)) for f in factors])[:, problem.digits[v][below]]
             steps.append(np.where(digits >= 0, digits * problem.strides[v], -1))
-            factor_numbers.append(number.reshape(-1))
-        ends = np.cumsum([0, *(len(v_steps) for v_steps in steps)])
-        rows = np.column_stack([number + end for number, end in zip(factor_numbers, ends[:-1], strict=True)])
+            factor_numbers.append(number.reshape(-1, 1) + end)
+            end += len(factors)
+        table, rows = np.concatenate(steps), np.concatenate(factor_numbers, axis=1)
         shapes, start, numbers, choice = kernels.pair(
-            np.ascontiguousarray(np.concatenate(steps)), rows.astype(np.int64), problem.shapes
+            np.ascontiguousarray(table), np.ascontiguousarray(rows), problem.shapes
         )
         return Pairs(shapes, start, numbers, choice, np.append(first, len(self.layer.shape)).astype(np.int64))
 

@@ -79,7 +79,7 @@ class GeneralNests:
         combiner = self._combiner(terms, self.singles, self.limited)
         if any(not len(chosen) for chosen in combiner.chosen.values()):  # by the limits of one variable alone
             return None
-        if combiner.bound is not None and (self.trial or combiner.bound.goal.grows):
+        if chains and combiner.bound is not None and (self.trial or combiner.bound.goal.grows):
             mirrors = next(images(terms, terms, self.swappings), None)
             state = combiner.branch(batches, self.trial, mirrors[0] if mirrors else None)
             self.ended = combiner.ended

@@ -158,7 +158,7 @@ def _fanout(problem: Problem, level: int, dimensions: tuple[BoundDimension, ...]
     for i, d in enumerate(dimensions):
         single = list(itertools.islice(spread_over(problem, d, tuple(bounds.tolist())), MOST_CHOICES + 1))
         _check_count(problem, dimensions, len(single))
-        singles = np.array(single, np.int64).reshape(-1, 1, len(bounds))
+        singles = np.array(single, np.int64).reshape(len(single), 1, len(bounds))
         distinct = []
         step = max(1, _CHUNK // max(1, len(singles)))
         for begin in range(0, len(chosen), step):
