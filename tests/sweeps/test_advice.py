@@ -7,6 +7,7 @@ import pytest
 import fusiest
 from fusiest.report import Subject, report_html
 from fusiest.report.unfused import unfused_optimum
+from fusiest.report.waterfall import MOST_SETS, waterfall_charts
 from fusiest.sweeps.advice import binding, changes, whole_advice
 from tests.load_text import load_text
 from tests.report.test_page import data_of
@@ -36,9 +37,33 @@ def test_changes_are_mapped() -> None:
     steps = whole.steps
     assert sum(step.energy for step in steps) == pytest.approx(result.best().energy)
     assert sum(step.latency for step in steps) == pytest.approx(result.best().latency)
+    best = result.best()
     data = data_of(report_html(Subject(result, unfused, "advice", "", whole.section())))
     assert data["changes"]["changes"][0][:3] == [found[0].what, found[0].factor, found[0].edp]
-    assert data_of(report_html(Subject(result, unfused, "none", "")))["changes"] is None
+    for name, least in (("energy", best.energy), ("latency", best.latency), ("edp", best.edp)):
+        bars = data["charts"][f"waterfall-{name}"]
+        values = [sum(s["values"][i] or 0 for s in bars["series"]) for i in range(len(steps) + 1)]
+        assert values[0] == getattr(unfused.best("edp"), name)
+        ends = [start + value for start, value in zip(bars["starts"], values, strict=True)]
+        assert ends[:-2] == pytest.approx(bars["starts"][1:-1])
+        assert [*ends[-2:], values[-1]] == pytest.approx([least] * 3)
+    without = data_of(report_html(Subject(result, unfused, "none", "")))
+    assert without["changes"] is None
+    assert not [name for name in without["charts"] if name.startswith("waterfall")]
+
+
+def test_a_waterfall_of_many_sets() -> None:
+    """Those that change most have bars of their own, in their order; the others are one."""
+    steps = [("unfused", 100.0, 1.0), *((f"E{i}", -float(i % 7), 0.0) for i in range(MOST_SETS + 10))]
+    chart = waterfall_charts({"aim": "energy", "steps": steps})["waterfall-energy"]
+    assert len(chart.categories) == MOST_SETS + 3
+    assert chart.categories[1:3] == ["E2", "E3"]
+    assert chart.categories[-2:] == ["10 others", "this mapping"]
+    assert chart.starts[-2] + next(s for s in chart.series if s.name == "saved").values[-2] == pytest.approx(
+        100 - sum(i % 7 for i in range(MOST_SETS + 10))
+    )
+    assert set(waterfall_charts({"aim": "energy", "steps": steps})) == {"waterfall-energy", "waterfall-latency"}
+    assert waterfall_charts({"aim": "edp", "steps": []}) == {}
 
 
 def test_estimated_figures_are_changed_too() -> None:

@@ -78,7 +78,16 @@ def test_a_report_with_advice(opened: Open) -> None:
     assert tab.complaints == []
     assert [
         tab.run(f"document.querySelectorAll('#{name} tbody tr').length") for name in ("changes-table", "changes-steps")
-    ] == [2, 2]
+    ] == [2, 3]
+    bars = tab.run(
+        "document.querySelector('[data-chart=waterfall-energy] .plot').data.map((d) => [d.name, d.base, d.x])"
+    )
+    assert bars == [["unfused optimum", [0, 2, 0], [2, None, None]], ["saved", [0, 2, 0], [None, -0.5, None]],
+                    ["this mapping", [0, 2, 0], [None, None, 1.5]]]  # fmt: skip
+    assert "−500 mJ" in tab.text("[data-chart=waterfall-energy] .plot")
+    for width in (400, 1600):
+        tab.page.set_viewport_size({"width": width, "height": 900})
+        assert tab.run("document.documentElement.scrollWidth") <= width
     assert "GlobalBuffer 95.0 %" in tab.text("#changes-facts")
     assert "MAC.bandwidth × 2" in tab.text("#changes-table")
     without = opened(report_html(Subject(result, None, "none", "")))

@@ -41,6 +41,8 @@ class Bars:
     level: ChartNumber = None
     """A line across all bars, at this value."""
     level_name: str = ""
+    starts: Sequence[float] = ()
+    """Where each bar of a waterfall begins; a negative value goes back from there."""
     stacked: bool = True
     vertical: bool = False
     log: bool = False

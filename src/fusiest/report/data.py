@@ -19,6 +19,7 @@ from fusiest.report.limits import rates, shares
 from fusiest.report.mapped import mapped, origin
 from fusiest.report.roles import ROLES
 from fusiest.report.view import mapping_charts, mapping_view
+from fusiest.report.waterfall import waterfall_charts
 
 MOST_VIEWS = 300
 """Mappings of a front that are kept in full, so that a page stays small; all of its points are always shown."""
@@ -121,6 +122,7 @@ def result_charts(subject: Subject) -> dict[str, Chart]:
     charts: dict[str, Chart] = {**front_charts(subject.result, unfused)}
     charts["pmappings"] = funnel.pmapping_chart(subject.result.stats)
     charts["joins"] = funnel.join_chart(subject.result.stats)
+    charts |= waterfall_charts(subject.changes)
     return {name: chart for name, chart in charts.items() if not is_empty(chart)}
 
 

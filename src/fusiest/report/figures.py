@@ -150,20 +150,32 @@ def _totals(chart: Bars) -> list[float]:
     return [sum(s.values[i] or 0 for s in chart.series) for i in range(len(chart.categories))]
 
 
+def _tips(chart: Bars) -> list[float]:
+    """Where each bar, or the longest of those beside each other, ends to the right."""
+    if chart.starts:
+        return [start + max(total, 0) for start, total in zip(chart.starts, _totals(chart), strict=True)]
+    if chart.stacked:
+        return _totals(chart)
+    return [max((s.values[i] or 0 for s in chart.series), default=0) for i in range(len(chart.categories))]
+
+
 def _bars(chart: Bars, axes: Axes) -> None:
     if chart.vertical:
         _columns(chart, axes)
         return
     count = len(chart.series)
     place = range(len(chart.categories))
-    left = [0.0] * len(chart.categories)
+    left = list(chart.starts) or [0.0] * len(chart.categories)
     height = 0.72 if chart.stacked else 0.8 / max(count, 1)
     for k, series in enumerate(chart.series):
         values = [v or 0 for v in series.values]
         shift = 0 if chart.stacked else (k - (count - 1) / 2) * height
         axes.barh([i + shift for i in place], values, height, left if chart.stacked else None, label=series.name,
                   **_paint(series.color))  # fmt: skip
-        left = [a + b for a, b in zip(left, values, strict=True)] if chart.stacked else left
+        left = [a + b for a, b in zip(left, values, strict=True)] if chart.stacked and not chart.starts else left
+    for i, (start, value) in enumerate(list(zip(chart.starts, _totals(chart), strict=False))[:-1]):
+        # Each bar begins where the one before ends.
+        axes.plot([start + value] * 2, [i - 0.36, i + 1.36], color="#545d68", linewidth=0.6)
     if chart.log and any(v for s in chart.series for v in s.values):
         axes.set_xscale("log")
     if chart.level is not None:
@@ -178,16 +190,16 @@ def _bars(chart: Bars, axes: Axes) -> None:
 
 def _ends(chart: Bars, axes: Axes) -> None:
     """Totals of stacked bars, and what is to be said at each."""
+    tips = _tips(chart)
     for i, total in enumerate(_totals(chart)):
         parts = [words(total, chart.unit)] if chart.stacked else []
         parts += [chart.ends[i]] if chart.ends and chart.ends[i] else []
-        tip = total if chart.stacked else max((s.values[i] or 0 for s in chart.series), default=0)
         if parts:
-            place = (tip, i) if tip or not chart.log else (axes.get_xlim()[0], i)
+            place = (tips[i], i) if tips[i] or not chart.log else (axes.get_xlim()[0], i)
             axes.annotate(" · ".join(parts), place, (3, 0), textcoords="offset points", va="center", fontsize=7, color="#545d68",
                           annotation_clip=False)  # fmt: skip
     if chart.stacked and not chart.log:
-        axes.set_xlim(0, max(_totals(chart), default=0) * (1.35 if any(chart.ends) else 1.2) or 1)
+        axes.set_xlim(0, max(tips, default=0) * (1.35 if any(chart.ends) else 1.2) or 1)
 
 
 def _columns(chart: Bars, axes: Axes) -> None:

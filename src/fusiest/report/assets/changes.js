@@ -22,7 +22,8 @@ function drawChanges() {
   const aim = changes.aim === "edp" ? "EDP" : changes.aim;
   plainTable("changes-table", ["change", aim, "energy", "latency", ""],
     changes.changes.map(([name, factor, score, energy, latency, how]) => [`${name} × ${factor}`, ratio(score), ratio(energy), ratio(latency), how]));
-  const signed = (value, unit, i) => (i ? (value < 0 ? "−" : "+") : "") + quantity(Math.abs(value), unit);
+  const signed = (value, unit, i) => (i && value ? (value < 0 ? "−" : "+") : "") + quantity(Math.abs(value), unit);
   plainTable("changes-steps", ["fused set", "energy", "latency"],
-    changes.steps.map(([name, energy, latency], i) => [name, signed(energy, "J", i), signed(latency, "s", i)]));
+    [...changes.steps, ...changes.steps.length ? [["this mapping", sum(changes.steps.map((step) => step[1])), sum(changes.steps.map((step) => step[2]))]] : []]
+      .map(([name, energy, latency], i) => [name, signed(energy, "J", i % changes.steps.length), signed(latency, "s", i % changes.steps.length)]));
 }

@@ -112,7 +112,7 @@ function bars(chart, width, options) {
 }
 
 function hover(chart, series, i, total) {
-  const share = chart.stacked && chart.series.length > 1 ? total : 0;
+  const share = chart.stacked && !chart.starts.length && chart.series.length > 1 ? total : 0;
   const value = series.values[i];
   const part = share && value ? ` (${digits((100 * value) / share, 3)} %)` : "";
   const end = chart.ends[i] ? `<br>${plain(chart.ends[i])}` : "";
@@ -121,10 +121,10 @@ function hover(chart, series, i, total) {
 
 /** From the least to the most that bars show, with room for the texts at their ends. */
 function barRange(chart) {
-  const values = (chart.stacked ? totals(chart) : chart.series.flatMap((s) => s.values)).filter((v) => v > 0).concat(chart.level || []);
+  const values = (chart.starts.length ? totals(chart).map((value, i) => Math.max(value, 0) + chart.starts[i]) : chart.stacked ? totals(chart) : chart.series.flatMap((s) => s.values)).filter((v) => v > 0).concat(chart.level || []);
   const named = chart.ends.some(Boolean);
   if (chart.unit === "%") return [0, 104];
-  if (!chart.log) return [0, Math.max(...values, 0) * (named ? 1.45 : chart.stacked ? 1.22 : 1.05) || 1];
+  if (!chart.log) return [0, Math.max(...values, 0) * (named || chart.starts.length ? 1.45 : chart.stacked ? 1.22 : 1.05) || 1];
   const low = Math.floor(Math.log10(Math.min(...values, 1)));
   const high = Math.log10(Math.max(...values, 10));
   return [low, high + (high - low) * (named ? 0.35 : 0.06)];
@@ -133,9 +133,11 @@ function barRange(chart) {
 function rows(chart, width) {
   const count = chart.categories.length;
   const place = chart.categories.map((_, i) => i);
+  const falls = chart.starts.length > 0;
   const all = totals(chart);
+  const reached = all.map((value, i) => value + (falls ? chart.starts[i] : 0));
   const data = chart.series.map((series) => ({
-    type: "bar", orientation: "h", name: plain(series.name), y: place, x: series.values, marker: marker(series.color),
+    type: "bar", orientation: "h", name: plain(series.name), y: place, x: series.values, marker: marker(series.color), ...(falls ? { base: chart.starts } : {}),
     hoverinfo: "text", hovertext: place.map((i) => hover(chart, series, i, all[i])),
   }));
   const layout = {
@@ -147,13 +149,16 @@ function rows(chart, width) {
     annotations: [], shapes: [],
   };
   place.forEach((i) => {
-    const text = chart.stacked ? quantity(all[i], chart.unit) + (chart.ends[i] ? " · " + plain(chart.ends[i]) : "") : plain(chart.ends[i] || "");
-    const tip = chart.stacked ? all[i] : Math.max(...chart.series.map((s) => s.values[i] || 0));
+    const text = chart.stacked ? quantity(all[i], chart.unit).replace("-", "−") + (chart.ends[i] ? " · " + plain(chart.ends[i]) : "") : plain(chart.ends[i] || "");
+    const tip = falls ? Math.max(chart.starts[i], reached[i]) : chart.stacked ? all[i] : Math.max(...chart.series.map((s) => s.values[i] || 0));
     if (!text) return;
     const x = chart.log ? (tip > 0 ? Math.log10(tip) : null) : tip;
     const at = x === null ? { xref: "paper", x: 0 } : { x };
     layout.annotations.push({ ...at, y: i, text, showarrow: false, xanchor: "left", xshift: 4, font: { size: 11, color: themeColor("muted") } });
   });
+  if (falls) { // each bar begins where the one before ends
+    reached.slice(0, -1).forEach((x, i) => layout.shapes.push({ type: "line", x0: x, x1: x, y0: i - 0.36, y1: i + 1.36, line: { color: themeColor("muted"), width: 1 } }));
+  }
   if (chart.level) {
     layout.shapes.push({ type: "line", x0: chart.level, x1: chart.level, yref: "paper", y0: 0, y1: 1, line: { color: themeColor("text"), width: 1.5, dash: "dash" } });
   }
