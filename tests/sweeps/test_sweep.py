@@ -205,6 +205,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert "finished" in run(capsys, *command, "--status")[1]
     assert run(capsys, *command, "--no-reuse", "knwn")[0] == 2
     assert run(capsys, *command, "--table", "all.txt")[0] == 2
+    status, _, err = run(capsys, *command, "-D", "M=16")
+    assert (status, err) == (2, "-D M is given twice; its values go into one, with commas\n")
 
 
 SIGNALLED = """

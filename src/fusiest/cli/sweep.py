@@ -144,7 +144,10 @@ def _sweep_file(files: list[str], define: list[str] | None, objective: str | Non
                 )
         file = load_sweep(files[0])
     else:
-        parameters = dict(map(_parameter, define or []))
+        given = [_parameter(text) for text in define or []]
+        parameters = dict(given)
+        if twice := [name for i, (name, _) in enumerate(given) if name in dict(given[:i])]:
+            raise SpecError(f"-D {twice[0]} is given twice; its values go into one, with commas")
         file = make_sweep(
             {"arch": files[0], "workloads": files[1:], "parameters": parameters, "objective": objective or "edp"},
             _WITHOUT_FILE,

@@ -248,9 +248,15 @@ class Chips:
             )
 
     def _check_first(self) -> None:
-        """A spec can be made of the first design. What is wrong with a field is said of its parameter."""
+        """Specs can be made of the first design, with every dataflow. What is wrong with a field is said of its parameter."""
+        flows = next(
+            (p.values for p in self.sweep.parameters if isinstance(p, FreeParameter) and p.name == DATAFLOW), ()
+        )
+        for flow in flows:
+            self._bare(self._defines(self.sweep.arch, self.first), str(flow))
         try:
-            self.spec(Design(0, self.first), self.sweep.workloads[0])
+            for workload in self.sweep.workloads:
+                self.spec(Design(0, self.first), workload)
         except SpecError as error:
             name = next((n for n in self.fields if str(error).startswith(f"{n.split('.')[0]}: ")), None)
             if name is None:

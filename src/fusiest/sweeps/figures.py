@@ -7,14 +7,15 @@ each workload makes the best of the design.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fusiest.errors import SpecError, did_you_mean
-from fusiest.spec import CONSTANTS, boolean, names_in, number
+from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.spec import CONSTANTS, boolean, names_in, number, parse_expression
 from fusiest.sweeps.designs import Design
 from fusiest.sweeps.parameters import Figure, named
-from fusiest.sweeps.sweepfile import FIGURES, SweptWorkload, Wanted, check_figures
+from fusiest.sweeps.sweepfile import FIGURES, SweptWorkload, Wanted, check_figures, is_condition
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,19 @@ def design_figures(
     return DesignFigures(design, total(energies), total(latencies), total(products), area)
 
 
-def check_wanted(want: Wanted, parameters: Iterable[str]) -> None:
-    """Raise if it names what no design has."""
+def check_wanted(want: Wanted, parameters: Iterable[str], labels: Sequence[str]) -> None:
+    """Raise if it names what no design has, or if what is to be least is no number. `labels`: of the workloads."""
     heads = {name.split(".")[0] for name in parameters}
     for text in (*((want.minimize,) if want.minimize else ()), *want.subject_to):
         for name in names_in(text) - set(CONSTANTS) - heads - set(FIGURES):
             raise SpecError(f"best: there is no '{name}'{did_you_mean(name, [*FIGURES, *heads])}", text)
+        for node in ast.walk(parse_expression(text)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                name, part = node.value.id, node.attr
+                if name in FIGURES and name != "area" and part not in labels:
+                    raise SpecError(f"best: {name}.{part}: no workload '{part}'{did_you_mean(part, labels)}", text)
+    if want.minimize and is_condition(want.minimize):
+        raise SpecError(f"minimize: '{shown(want.minimize)}' is no number", want.minimize)
     check_figures(want.pareto)
 
 

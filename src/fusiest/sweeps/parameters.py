@@ -34,6 +34,8 @@ MOST_VALUES = 1_000_000
 """Of one parameter."""
 SCALES = ("linear", "log2", "log10")
 _CLOSE = 1e-9
+_LARGEST = 1e150
+"""End of a range: so large, differences and ratios are still numbers."""
 
 
 @dataclass(frozen=True)
@@ -194,8 +196,10 @@ def _range(node: MapNode | YamlNode, fields: Mapping[str, YamlNode], what: str) 
         raise SpecError(
             f"{what}: scale '{shown(scale)}' is none of {', '.join(SCALES)}{did_you_mean(scale, SCALES)}", scale
         )
-    if scale != "linear" and low <= 0:
+    if scale != "linear" and low * _LARGEST < 1:
         raise SpecError(f"{what}: a range on a {scale} scale begins above 0", ends.source)
+    if max(abs(low), abs(high)) > _LARGEST:
+        raise SpecError(f"{what}: a range goes to {_LARGEST:g} at most", ends.source)
     steps = _number(fields["steps"], f"{what}: steps") if "steps" in fields else None
     step = _number(fields["step"], f"{what}: step") if "step" in fields else None
     if steps is not None and (step is not None or steps != int(steps) or steps < 1):
@@ -212,7 +216,7 @@ def _range(node: MapNode | YamlNode, fields: Mapping[str, YamlNode], what: str) 
 
 def _number(node: YamlNode, what: str) -> int | float:
     value = _scalar(node, what)
-    if isinstance(value, (bool, str)) or not math.isfinite(value):
+    if isinstance(value, (bool, str)) or not -math.inf < value < math.inf:
         raise SpecError(f"{what} must be a finite number, but is {describe(node)}", node.source)
     return value
 
@@ -221,7 +225,7 @@ def _count(low: float, high: float, scale: str, step: float | None) -> int:
     """How many steps fit, the first included."""
     if scale == "linear":
         assert step is not None
-        return int(min(math.floor((high - low) / step + _CLOSE), 10**18)) + 1
+        return math.floor(min((high - low) / step, 1e18) + _CLOSE) + 1
     return math.floor(math.log(high / low, 2 if scale == "log2" else 10) + _CLOSE) + 1
 
 

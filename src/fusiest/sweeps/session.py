@@ -23,7 +23,7 @@ from fusiest.sweeps.figures import DesignFigures, best_designs, check_wanted, de
 from fusiest.sweeps.guided import run_guided
 from fusiest.sweeps.parameters import Figure
 from fusiest.sweeps.store import RunRow, Store
-from fusiest.sweeps.sweepfile import SweepFile, SweptWorkload, Wanted, load_sweep, make_sweep, wanted
+from fusiest.sweeps.sweepfile import COLUMNS, SweepFile, SweptWorkload, Wanted, load_sweep, make_sweep, wanted
 from fusiest.sweeps.windowing import run_options, windows_of
 from fusiest.sweeps.workers import RunLimits
 
@@ -64,7 +64,7 @@ class Sweep:
         self.store = Store(folder)
         self.driver = self._new_driver()
         if file.best is not None:
-            check_wanted(file.best, self.driver.designs.grid.names)
+            check_wanted(file.best, self.driver.designs.grid.names, self._labels())
         self.answers: list[Answer] = []
         self._going: Iterator[Answer] | None = None
         self._areas: dict[int, Figure] = {}
@@ -165,8 +165,7 @@ class Sweep:
     def table(self) -> DataTable:
         """A row per design and workload: parameters, area, what became of it, and its costs."""
         names = self.driver.designs.grid.names
-        columns = ("design", *names, "area", "workload", "how", "status", "energy", "latency", "edp", "gap", "windows",
-                   "cpu_seconds", "reason")  # fmt: skip
+        columns = (COLUMNS[0], *names, *COLUMNS[1:])
         rows = []
         for answer in sorted(
             self._all_answers(), key=lambda a: (a.design.number, self._labels().index(a.workload.label))
@@ -216,7 +215,7 @@ class Sweep:
     def best(self, minimize: str | None = None, subject_to: Sequence[str] = ()) -> list[DesignFigures]:
         """The best design, as a list of one or none; what the file asks for if nothing is said."""
         want = self.wanted if minimize is None else Wanted(minimize, tuple(subject_to))
-        check_wanted(want, self.driver.designs.grid.names)
+        check_wanted(want, self.driver.designs.grid.names, self._labels())
         return best_designs(self.designs(), want)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import keyword
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,9 @@ FIELDS = ("arch", "workloads", "parameters", "where", "objective", "best", "samp
           "max_fused_loops_per_variable", "exchange", "imperfect", "windows")  # fmt: skip
 FIGURES = ("energy", "latency", "edp", "area")
 """Of a design; all but the area also of a workload on it."""
+COLUMNS = ("design", "area", "workload", "how", "status", "energy", "latency", "edp", "gap", "windows", "cpu_seconds",
+           "reason")  # fmt: skip
+"""Of a table of answers; parameters come after the first."""
 SAMPLES = ("grid", "random", "optuna")
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd)
 
@@ -161,7 +165,7 @@ def _sweep(name: str, node: YamlNode, files: _Anywhere | _InProject) -> SweepFil
         arch=files.find(read_text(fields["arch"], "arch")),
         workloads=_workloads(fields["workloads"], files),
         parameters=tuple(
-            read_parameter(Located(str(key.value), key.source), value)
+            read_parameter(_parameter_name(key), value)
             for key, value in (parameters.items if parameters is not None else ())
         ),
         where=_conditions(fields.get("where"), "where"),
@@ -173,16 +177,37 @@ def _sweep(name: str, node: YamlNode, files: _Anywhere | _InProject) -> SweepFil
     )
 
 
+def _parameter_name(key: ScalarNode) -> Located:
+    if key.value in (*FIGURES, *COLUMNS):
+        raise SpecError(
+            f"parameter {key.value}: figures and columns of tables are named so; give it another name", key.source
+        )
+    return Located(str(key.value), key.source)
+
+
 def _conditions(node: YamlNode | None, what: str) -> tuple[str, ...]:
     if node is None:
         return ()
     texts = read_list(node, what, read_expression) if isinstance(node, ListNode) else (read_expression(node, what),)
     for text in texts:
-        tree = parse_expression(text)
-        number = isinstance(tree, ast.Constant) and not isinstance(tree.value, bool)
-        if number or isinstance(getattr(tree, "op", None), _ARITHMETIC):
+        if _is_number(parse_expression(text)):
             raise SpecError(f"{what}: '{shown(text)}' is neither true nor false", text)
     return texts
+
+
+def _is_number(tree: ast.expr) -> bool:
+    """Whether an expression is one for certain: a number or text as it is, arithmetic, or a figure."""
+    if isinstance(tree, ast.Constant):
+        return not isinstance(tree.value, bool)
+    name = tree.value if isinstance(tree, ast.Attribute) else tree
+    return isinstance(getattr(tree, "op", None), _ARITHMETIC) or (isinstance(name, ast.Name) and name.id in FIGURES)
+
+
+def is_condition(text: str) -> bool:
+    """Whether an expression is true or false, or text, and no number for certain."""
+    tree = parse_expression(text)
+    words = isinstance(tree, ast.Constant) and isinstance(tree.value, (bool, str))
+    return words or isinstance(tree, (ast.Compare, ast.BoolOp)) or isinstance(getattr(tree, "op", None), ast.Not)
 
 
 def _options(fields: Mapping[str, YamlNode]) -> Options:
@@ -240,7 +265,7 @@ def _workload(node: YamlNode, files: _Anywhere | _InProject) -> SweptWorkload:
     label = label_of(file)
     if "name" in fields:
         label = read_text(fields["name"], "name")
-        if not label.isidentifier():
+        if not label.isidentifier() or keyword.iskeyword(label):
             raise SpecError(f"the name '{shown(label)}' of a workload must be letters, digits and '_'", label)
     return SweptWorkload(
         str(label),
