@@ -46,6 +46,13 @@ class FusiestError(Exception):
     exit_status = 2
 
 
+class InternalError(FusiestError):
+    """A mistake of ours: what one part says another denies."""
+
+    def __str__(self) -> str:
+        return f"internal error: {self.args[0]}"
+
+
 class Interrupted(FusiestError):
     """Ctrl-C, and what there is not because of it."""
 
@@ -101,6 +108,18 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
+def closest(wrong: str, known: Iterable[str]) -> str | None:
+    """The name that a misspelling stands for; None if it is like none of them.
+
+    >>> closest("kep", ["keep", "may_keep"])
+    'keep'
+    """
+    names = sorted({str(name) for name in known})
+    alike = [n for n in names if len(n) <= MAX_MISSPELLED] if len(wrong) <= MAX_MISSPELLED else []
+    other_case = [n for n in names if n.lower() == wrong.lower()]
+    return next(iter(difflib.get_close_matches(wrong, alike, n=1) or other_case), None)
+
+
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """The cure for a misspelling, ready to be appended to a message.
 
@@ -110,11 +129,8 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     '; known: back, keep'
     """
     names = sorted({str(name) for name in known})
-    close = [n for n in names if n.lower() == wrong.lower()]
-    if len(wrong) <= MAX_MISSPELLED:
-        alike = [n for n in names if len(n) <= MAX_MISSPELLED]
-        close = difflib.get_close_matches(wrong, alike, n=1) or close
-    if close:
-        return f"; did you mean '{close[0]}'?"
+    meant = closest(wrong, names)
+    if meant is not None:
+        return f"; did you mean '{meant}'?"
     first = ", ".join(shown(name) for name in names[:12]) + (", …" if len(names) > 12 else "")
     return f"; known: {first}" if names else ""

@@ -87,7 +87,7 @@ def test_every_class_says_what_it_is(one: ComponentClass) -> None:
     node = {"tech_node": 45e-9} if one.attribute("tech_node") is not None else {}
     found = one.estimate({**REQUIRED.get(one.name, {}), **node})
     assert list(found.actions) == list(one.actions)
-    assert found.provenance.startswith(f"estimated by {one.name}(")
+    assert found.provenance.startswith(f"{found.status} by {one.name}(")
 
 
 def test_names_of_classes_are_unique() -> None:

@@ -264,6 +264,13 @@ MANY = "{M: {range: [1, 1000000], step: 1}, GlobalBufferSize: {range: [1, 100000
         ("workloads: [{file: matmul}]", "there is no file and no bundled spec 'matmul'; did you mean 'matmuls'?"),
         ("workloads: [{file: matmuls, defines: {MM: 3}}]", "take no define MM; did you mean 'M'?"),
         ("parameters: {GlobalBuffer.size: [hello]}", "parameter GlobalBuffer.size: GlobalBuffer: in 'hello': unknown"),
+        (
+            "parameters: {GlobalBuffer.read.energy: [1], GlobalBuffer.size: [hello]}",
+            "parameter GlobalBuffer.size: GlobalBuffer: in 'hello': unknown",
+        ),
+        ("objective: energie", "objective 'energie' is not known"),
+        ("orders: some", "orders 'some' is neither all nor given"),
+        ("windows: most", "windows 'most' is not known"),
         (f"parameters: {MANY}", "1,000,000,000,000 designs; a grid may have 10,000,000"),
     ],
 )

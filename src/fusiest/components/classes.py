@@ -194,7 +194,7 @@ class Estimate:
     def provenance(self) -> str:
         """Class, attributes, source and what was assumed, on one line."""
         notes = "".join(f"; {note}" for note in self.notes)
-        return f"estimated by {self.component_class}({_listed(self.attributes)}) from {self.source}{notes}"
+        return f"{self.status} by {self.component_class}({_listed(self.attributes)}) from {self.source}{notes}"
 
     def as_json(self) -> dict[str, object]:
         """For `fusiest components … --json`."""

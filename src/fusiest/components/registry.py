@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from fusiest.components import arithmetic, cells, converters, ladders, memories, wires
 from fusiest.components.classes import ComponentClass, Estimate, key
-from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.errors import SpecError, closest, did_you_mean, shown
 
 ENTRY_POINT = "fusiest.components"
 
@@ -57,11 +57,8 @@ def estimate(component_class: str | ComponentClass, **attributes: object) -> Est
 def _meant(name: str, names: list[str]) -> str:
     """A misspelling is found whatever its case."""
     by_key = {key(known): known for known in names}
-    hint = did_you_mean(key(name), by_key)
-    for lower, proper in by_key.items():
-        if f"'{lower}'" in hint:
-            return f"; did you mean '{proper}'?"
-    return did_you_mean(name, names)
+    meant = closest(key(name), by_key)
+    return f"; did you mean '{by_key[meant]}'?" if meant is not None else did_you_mean(name, names)
 
 
 def _by_key(classes: Iterable[ComponentClass]) -> dict[str, ComponentClass]:

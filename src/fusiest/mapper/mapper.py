@@ -13,7 +13,7 @@ import numpy as np
 
 from fusiest import interrupt
 from fusiest.collector import collected_after, collector_paused
-from fusiest.errors import FusiestError, InvalidMapping, OutOfMemory, SpecError, did_you_mean
+from fusiest.errors import FusiestError, InternalError, InvalidMapping, OutOfMemory, SpecError, did_you_mean
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts, trace
 from fusiest.looptree import LoopTree, Temporal
@@ -362,13 +362,12 @@ def checked_mapping(
     try:
         cost = evaluate(spec, tree)
     except FusiestError as error:
-        raise FusiestError(f"internal error: the model rejects a mapping that was found: {error}") from error
+        raise InternalError(f"the model rejects a mapping that was found: {error}") from error
     if finished and cost.warnings:
-        raise FusiestError(f"internal error: a mapping was found that the model warns of: {cost.warnings[0]}")
+        raise InternalError(f"a mapping was found that the model warns of: {cost.warnings[0]}")
     if not np.allclose([cost.energy, cost.latency], [energy, latency], rtol=1e-9, atol=0):
-        raise FusiestError(
-            f"internal error: a mapping was found at {energy} J, {latency} s, but the model says "
-            f"{cost.energy} J, {cost.latency} s"
+        raise InternalError(
+            f"a mapping was found at {energy} J, {latency} s, but the model says {cost.energy} J, {cost.latency} s"
         )
     return Mapping(tree, order, cost)
 

@@ -12,12 +12,12 @@ from fusiest.model.exchange import check_backings, keeps_behind, out_of_turn
 from fusiest.model.fusion import FusedSet, SharedLoops, backing_memories, fused_sets, shared_loops
 from fusiest.model.leakage import bind_all, instances, leak_power
 from fusiest.model.nest import EinsumNest, Holder, TreeNode, build_nest, leaf_paths
-from fusiest.model.occupancy import occupancy, reservations, sharing
+from fusiest.model.occupancy import CopiesApart, occupancy, reservations, sharing
 from fusiest.model.operations import CONVENTION, operations, operations_per_point
 from fusiest.model.visits import elements, footprint
 
 __all__ = [
-    "CONVENTION", "Anatomy", "EinsumEvaluation", "EinsumNest", "Evaluation", "FusedSet", "Holder", "SharedLoops",
+    "CONVENTION", "Anatomy", "CopiesApart", "EinsumEvaluation", "EinsumNest", "Evaluation", "FusedSet", "Holder", "SharedLoops",
     "TreeNode", "action_counts", "area_by_component", "backing_memories", "bind_all", "build_nest", "check_backings",
     "check_size", "check_tree", "count_accesses", "efficiency", "elements", "evaluate", "evaluate_einsum", "footprint",
     "fused_sets", "instances", "keeps_behind", "leaf_paths", "leak_power", "leak_power_by_component", "occupancy",

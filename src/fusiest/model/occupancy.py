@@ -214,6 +214,10 @@ def _caps(
     return caps
 
 
+class CopiesApart(SpecError):
+    """A copy within one memory whose tensors are not held under the same loops."""
+
+
 def _copy_groups(nests: Sequence[EinsumNest], charged: Sequence[Sequence[Reservation]]) -> dict[str, str]:
     """Tensors that are copies of each other in one memory, each mapped to the first of its group."""
     root: dict[str, str] = {}
@@ -224,7 +228,7 @@ def _copy_groups(nests: Sequence[EinsumNest], charged: Sequence[Sequence[Reserva
         if source.memory != target.memory:
             continue
         if nest.tensors[source.tensor].gaps[0] != nest.tensors[target.tensor].gaps[0]:
-            raise SpecError(
+            raise CopiesApart(
                 f"Einsum {nest.einsum.name} copies {source.tensor} to {target.tensor} within {source.memory}: "
                 "both must be held under the same loops",
                 nest.tensors[target.tensor].holders[0].tensor,

@@ -18,9 +18,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fusiest.errors import SpecError
 from fusiest.looptree import Compute, LoopTree, Node, Storage, Toll
 from fusiest.model import (
+    CopiesApart,
     EinsumNest,
     TreeNode,
     bind_all,
@@ -239,9 +239,7 @@ class WorkloadMapper:
         try:
             shared = sharing(nests, users)
             check_backings(nests)
-        except SpecError as error:
-            if "both must be held under the same loops" not in error.message:
-                raise
+        except CopiesApart:
             self.refused["copies apart"] += 1
             return False
         if self.exchange == "finished" and out_of_turn(shared, self.spec.info.producers):
@@ -285,7 +283,7 @@ class _Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class _ClassCosts:
     """All costs of all classes of one shape, as arrays."""
 
     points: list[tuple[Class, tuple[float, float]]]
@@ -298,8 +296,8 @@ class _Choices:
 
     def __init__(self, most: int) -> None:
         self.most, self.count = most, 0
-        self.options: dict[int, _Options] = {}
-        self.chains: list[tuple[tuple[str, ...], tuple[int, ...], list[_Options]]] = []
+        self.options: dict[int, _ClassCosts] = {}
+        self.chains: list[tuple[tuple[str, ...], tuple[int, ...], list[_ClassCosts]]] = []
 
     def add(self, order: tuple[str, ...], common: tuple[int, ...], shapes: Sequence[list[Class]]) -> None:
         options = [self._options(class_list) for class_list in shapes]
@@ -308,11 +306,11 @@ class _Choices:
             raise TooManyCombinations
         self.chains.append((order, common, options))
 
-    def _options(self, class_list: list[Class]) -> _Options:
+    def _options(self, class_list: list[Class]) -> _ClassCosts:
         if id(class_list) not in self.options:
             points = [(c, point) for c in class_list for point in c.front()]
             energy, latency = (np.array([point[k] for _, point in points]) for k in range(2))
-            self.options[id(class_list)] = _Options(points, energy, latency)
+            self.options[id(class_list)] = _ClassCosts(points, energy, latency)
         return self.options[id(class_list)]
 
     def by_energy(self, mappings: Sequence[WorkloadMapping]) -> Iterator[_Choice]:

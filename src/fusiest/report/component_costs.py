@@ -29,12 +29,9 @@ def _row(component: ComponentCosts) -> dict[str, Any]:
 
 
 def _source(component: ComponentCosts) -> str:
-    """In a word; where figures differ in it, the word of most of them, and then which ones have another.
-
-    Whether a figure is `given`, `estimated`, `extrapolated` or `assumed` is how its provenance begins.
-    """
+    """In a word; where figures differ in it, the word of most of them, and then which ones have another."""
     figures: dict[str, list[str]] = {}
-    for figure, text in component.provenance.items():
-        figures.setdefault(text.split(" by ")[0], []).append(figure.replace(".", " ").replace("_", " "))
+    for figure, status in component.statuses.items():
+        figures.setdefault(status, []).append(figure.replace(".", " ").replace("_", " "))
     first, *others = sorted(figures, key=lambda word: -len(figures[word]))
     return "; ".join([first, *(f"{word}: {', '.join(figures[word])}" for word in others)])

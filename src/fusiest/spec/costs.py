@@ -54,8 +54,10 @@ class ComponentCosts:
     """None where nobody knows."""
     leak_power: float
     actions: FrozenDict[str, ActionFigures]
+    statuses: FrozenDict[str, str]
+    """By figure (`area`, `leak_power`, `read.energy`, …), in a word or two: `given`, `estimated`, …"""
     provenance: FrozenDict[str, str]
-    """By figure (`area`, `leak_power`, `read.energy`, …): `given`, or by which class from which source."""
+    """By figure: the same, and by which class from which source it is estimated."""
     notes: tuple[str, ...] = ()
     """What was assumed or extrapolated, and what differs between Einsums."""
 
@@ -70,17 +72,17 @@ class ComponentCosts:
     @property
     def source(self) -> str:
         """Where the figures come from, in a word or two."""
-        return ", ".join(dict.fromkeys(text.split(" by ")[0] for text in self.provenance.values()))
+        return ", ".join(dict.fromkeys(self.statuses.values()))
 
     @property
     def estimated(self) -> bool:
         """Whether a class gives any of the figures."""
-        return any(" by " in text for text in self.provenance.values())
+        return self.provenance != self.statuses
 
     @property
     def explanations(self) -> tuple[str, ...]:
         """By which classes from which sources figures are estimated, and what else there is to know; nothing twice."""
-        texts = [text for text in dict.fromkeys(self.provenance.values()) if " by " in text]
+        texts = dict.fromkeys(text for figure, text in self.provenance.items() if text != self.statuses[figure])
         return (*texts, *(note for note in self.notes if not any(note in text for text in texts)))
 
     def to_json(self) -> dict[str, object]:
@@ -191,7 +193,7 @@ def _counted(
 def _costs(node: arch.Component, count: int, contexts: list[_Context]) -> ComponentCosts:
     bound = [context.bound(node) for context in contexts]
     first, notes = bound[0], dict[str, None]()
-    provenance = {figure: _provenance(node, figure, contexts[0], notes) for figure in _figures(node)}
+    sources = {figure: _source(node, figure, contexts[0], notes) for figure in _figures(node)}
     for name in first.actions:
         for quantity in ("energy", "throughput"):
             values = {getattr(b.actions[name], quantity) for b in bound}
@@ -211,7 +213,8 @@ def _costs(node: arch.Component, count: int, contexts: list[_Context]) -> Compon
                 for name, a in first.actions.items()
             }
         ),
-        provenance=FrozenDict(provenance),
+        statuses=FrozenDict({figure: status for figure, (status, _) in sources.items()}),
+        provenance=FrozenDict({figure: text for figure, (_, text) in sources.items()}),
         notes=tuple(notes),
     )
 
@@ -220,20 +223,21 @@ def _figures(node: arch.Component) -> list[str]:
     return ["area", "leak_power", *(f"{a}.{quantity}" for a in node.ACTIONS for quantity in ("energy", "throughput"))]
 
 
-def _provenance(node: arch.Component, figure: str, context: _Context, notes: dict[str, None]) -> str:
+def _source(node: arch.Component, figure: str, context: _Context, notes: dict[str, None]) -> tuple[str, str]:
+    """Where a figure comes from, in a word or two and in full."""
     action, _, quantity = figure.rpartition(".")
     owner = node.action(action) if action else node
     if getattr(owner, quantity) is not None or (
         quantity == "throughput" and getattr(owner, "latency", None) is not None
     ):
-        return "given"
+        return "given", "given"
     if node.component_class is None:
-        return "not given"
+        return "not given", "not given"
     if node.component_class == DUMMY or context.names.models is None:
-        return "free, as a Dummy"
+        return "free, as a Dummy", "free, as a Dummy"
     estimate = context.names.models.estimate(node, context.names.figures())
     notes.update(dict.fromkeys(estimate.notes))
-    return estimate.provenance.replace("estimated by", f"{estimate.status} by", 1)
+    return estimate.status, estimate.provenance
 
 
 def _unequal(node: arch.Component, contexts: list[_Context]) -> dict[str, None]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fusiest.errors import SpecError, did_you_mean
+from fusiest.errors import SpecError, closest, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.looptree import LoopTree
 from fusiest.spec import architecture as arch
@@ -316,9 +316,11 @@ def _check_architecture(architecture: Architecture) -> None:
 def _check_actions(node: arch.Component) -> None:
     """Actions that a component never does may be given; what looks like a misspelling of one that it does may not."""
     for action in node.actions:
-        hint = did_you_mean(action.name, set(node.ACTIONS) - {listed.name for listed in node.actions})
-        if action.name not in node.ACTIONS and "did you mean" in hint:
-            raise SpecError(f"{node.name} has no action '{action.name}'{hint}", action.name)
+        others = set(node.ACTIONS) - {listed.name for listed in node.actions}
+        if action.name not in node.ACTIONS and closest(action.name, others) is not None:
+            raise SpecError(
+                f"{node.name} has no action '{action.name}'{did_you_mean(action.name, others)}", action.name
+            )
     if name := repeated(action.name for action in node.actions):
         raise SpecError(f"{node.name} lists action '{name}' twice", name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from fusiest.errors import SpecError, did_you_mean, warn
+from fusiest.errors import SpecError, closest, did_you_mean, warn
 from fusiest.spec.affine import Affine
 from fusiest.spec.names import repeated
 from fusiest.spec.workload import Einsum, EinsumRenames, Workload, check_new
@@ -99,7 +99,7 @@ def check_names(workload: Workload, renames: tuple[EinsumRenames, ...]) -> None:
     variables = {v for einsum in workload.einsums for v in einsum.variables}
     ranks = {rank for e in workload.einsums for a in e.tensor_accesses for rank in a.projection}
     for rank in workload.rank_sizes:
-        if rank not in ranks and "did you mean" in did_you_mean(rank, ranks - workload.rank_sizes.keys()):
+        if rank not in ranks and closest(rank, ranks - workload.rank_sizes.keys()) is not None:
             warn(f"rank_sizes: no tensor has a rank {rank}{did_you_mean(rank, ranks)}", rank)
     for einsum in workload.einsums:
         for rank in einsum.rank_sizes:

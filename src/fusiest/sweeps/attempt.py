@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from fusiest.errors import FusiestError, OutOfMemory, SpecError
+from fusiest.errors import FusiestError, InternalError, OutOfMemory, SpecError
 from fusiest.mapper import Options, Result
 from fusiest.objective import aim_of
 from fusiest.spec import Spec, bind_everything, combined, with_nodes_of
@@ -153,8 +153,9 @@ def _refused(error: FusiestError) -> Outcome:
 
     if isinstance(error, NoMapping):
         return Outcome("no valid mapping", str(error))
-    internal = str(error).startswith("internal error")
-    return Outcome("internal error" if internal else "bad design", str(error).removeprefix("internal error: "))
+    if isinstance(error, InternalError):
+        return Outcome("internal error", error.args[0])
+    return Outcome("bad design", str(error))
 
 
 def _search(task: SearchTask) -> Outcome:

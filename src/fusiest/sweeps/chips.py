@@ -209,8 +209,8 @@ class Chips:
         return machine
 
     def _load_workload(self, workload: SweptWorkload, defines: tuple[tuple[str, Any], ...]) -> Spec:
-        own = {name: value for name, value in workload.defines.items() if name in self.takes[workload.file]}
-        work = load(workload.file, defines={**dict(defines), **own})
+        own_defines = {name: value for name, value in workload.defines.items() if name in self.takes[workload.file]}
+        work = load(workload.file, defines={**dict(defines), **own_defines})
         if work.workload is None:
             raise SpecError(f"{workload.file}: no section 'workload:'")
         return work
@@ -221,10 +221,10 @@ class Chips:
         used = {n for p in self.sweep.parameters if isinstance(p, TiedParameter) for n in p.uses}
         used |= {n for text in self.sweep.where for n in names_in(text) - set(CONSTANTS)}
         for workload in self.sweep.workloads:
-            own = self.takes[self.sweep.arch] | self.takes[workload.file]
+            defines_taken = self.takes[self.sweep.arch] | self.takes[workload.file]
             for name in workload.defines:
-                if name not in own:
-                    near = did_you_mean(name, own)
+                if name not in defines_taken:
+                    near = did_you_mean(name, defines_taken)
                     raise SpecError(f"{workload.file} and {self.sweep.arch} take no define {shown(name)}{near}", name)
         defines = {n for w in self.sweep.workloads for n in w.defines}
         for flow in (
@@ -254,14 +254,26 @@ class Chips:
         )
         for flow in flows:
             self._bare(self._defines(self.sweep.arch, self.first), str(flow))
-        try:
-            for workload in self.sweep.workloads:
+        for workload in self.sweep.workloads:
+            try:
                 self.spec(Design(0, self.first), workload)
-        except SpecError as error:
-            name = next((n for n in self.fields if str(error).startswith(f"{n.split('.')[0]}: ")), None)
-            if name is None:
+            except SpecError:
+                self._find_mistake(workload)
                 raise
-            raise SpecError(f"parameter {name}: {error}", name) from None
+
+    def _find_mistake(self, workload: SweptWorkload) -> None:
+        """Raise what is wrong with the first design, said of the parameter since whose field it is."""
+        work = self._workload(workload, self._defines(workload.file, self.first))
+        defines, flow, fields = self._key(self.first, workload)
+        for count in range(len(fields) + 1):
+            machine = self._machine(defines, flow, fields[:count])
+            try:
+                combined(machine, work)
+            except SpecError as error:
+                if not count:
+                    raise
+                name = fields[count - 1][0]
+                raise SpecError(f"parameter {name}: {error}", name) from None
 
     def _check_twice(self) -> None:
         """No field is set by two parameters: a define that a field's own parameter hides has no effect."""

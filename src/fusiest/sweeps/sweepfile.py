@@ -15,6 +15,7 @@ from typing import Any
 from fusiest.errors import Located, Source, SpecError, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.mapper import Options
+from fusiest.objective import OBJECTIVES
 from fusiest.spec import (
     KINDS,
     NETWORKS,
@@ -40,7 +41,7 @@ from fusiest.sweeps.parameters import FreeParameter, TiedParameter, read_paramet
 
 FIELDS = ("arch", "workloads", "parameters", "where", "objective", "best", "sample", "orders", "max_fused_loops",
           "max_fused_loops_per_variable", "exchange", "imperfect", "windows")  # fmt: skip
-FIGURES = ("energy", "latency", "edp", "area")
+FIGURES = (*OBJECTIVES, "area")
 """Of a design; all but the area also of a workload on it."""
 COLUMNS = ("design", "area", "workload", "how", "status", "energy", "latency", "edp", "gap", "windows", "cpu_seconds",
            "reason")  # fmt: skip
@@ -228,13 +229,12 @@ def _options(fields: Mapping[str, YamlNode]) -> Options:
         chosen[name] = read_int(fields[name], name)
     if "imperfect" in fields:
         chosen["imperfect"] = read_bool(fields["imperfect"], "imperfect")
-    try:
-        return Options(**chosen)
-    except SpecError as error:
-        place = next(
-            (fields[n] for n in ("objective", "orders", "exchange", "windows") if n in fields and n in str(error)), None
-        )
-        raise SpecError(error.message, place.source if place is not None else None) from None
+    for name, value in chosen.items():
+        try:
+            Options(**{name: value})
+        except SpecError as error:
+            raise SpecError(error.message, fields[name].source) from None
+    return Options(**chosen)
 
 
 def _workloads(node: YamlNode, files: _Anywhere | _InProject) -> tuple[SweptWorkload, ...]:
