@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.cases import CASES, Case, find
+from bench.cases import CASES, BenchCase, find
 from bench.machine import machine, versions
 from bench.table import update
 from fusiest.files import write_atomically
@@ -31,7 +31,7 @@ from fusiest.files import write_atomically
 ROOT = Path(__file__).parents[1]
 
 
-def run_case(case: Case, warm_cache: str) -> dict[str, Any]:
+def run_case(case: BenchCase, warm_cache: str) -> dict[str, Any]:
     """What one case took, measured from outside and from inside."""
     if case.cold:
         with tempfile.TemporaryDirectory() as empty:
@@ -43,7 +43,7 @@ def run_case(case: Case, warm_cache: str) -> dict[str, Any]:
     return {"command": case.command, "defines": defines, "cache": "cold" if case.cold else "warm", **record}
 
 
-def _run(case: Case, cache: str) -> dict[str, Any]:
+def _run(case: BenchCase, cache: str) -> dict[str, Any]:
     paths = [str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(paths)}
     begin = time.perf_counter()

@@ -9,7 +9,7 @@ HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class BenchCase:
     """One measurement. With `einsums`, only their pmappings are explored (phase 1); else the whole workload is mapped."""
 
     name: str
@@ -45,42 +45,42 @@ _MATMULS: dict[str, object] = {"M": 8192, "KN": 4096}
 _RESNET: dict[str, object] = {"CHANNELS": 64, "SIZE": 56}
 
 CASES = (
-    Case(
+    BenchCase(
         name="pmappings-matmul",
         about="pmappings of the middle one of 3 matmuls, 8192 x 4096 x 4096",
         files=("tpu_v4i", "matmuls"),
         defines={"N_EINSUMS": 3, **_MATMULS},
         einsums=("Matmul1",),
     ),
-    Case(
+    BenchCase(
         name="pmappings-gpt3",
         about="pmappings of all 10 Einsums of GPT-3 6.7B, 64 x 4096 tokens",
         files=("tpu_v4i", "gpt3_6.7B"),
         defines=_GPT3_LARGE,
         einsums=_GPT3_EINSUMS,
     ),
-    Case(
+    BenchCase(
         name="pmappings-gpt3-QK",
         about="pmappings of QK of GPT-3 6.7B, 64 x 4096 tokens",
         files=("tpu_v4i", "gpt3_6.7B"),
         defines=_GPT3_LARGE,
         einsums=("QK",),
     ),
-    Case(
+    BenchCase(
         name="pmappings-gpt3-AV",
         about="pmappings of AV of GPT-3 6.7B, 64 x 4096 tokens",
         files=("tpu_v4i", "gpt3_6.7B"),
         defines=_GPT3_LARGE,
         einsums=("AV",),
     ),
-    Case(
+    BenchCase(
         name="pmappings-conv-tpu",
         about="pmappings of a ResNet-18 convolution, 64 x 64 channels, 56 x 56, 3 x 3, on the TPU v4i",
         files=("tpu_v4i", _CONV),
         defines=_RESNET,
         einsums=("Conv",),
     ),
-    Case(
+    BenchCase(
         name="pmappings-conv-eyeriss",
         about="pmappings of the same convolution, batch 4, on an Eyeriss-like array",
         files=(_EYERISS, _CONV),
@@ -88,7 +88,7 @@ CASES = (
         einsums=("Conv",),
     ),
     *(
-        Case(
+        BenchCase(
             name=f"matmuls-{n}",
             about=f"{n} matmul{'s' if n > 1 else ''}, 8192 x 4096 x 4096, front",
             files=("tpu_v4i", "matmuls"),
@@ -97,7 +97,7 @@ CASES = (
         )
         for n, seconds in ((1, 8.0), (2, 28.0), (4, 66.0))
     ),
-    Case(
+    BenchCase(
         name="gpt3-small-energy",
         about="GPT-3 6.7B, 1 x 1024 tokens, energy",
         files=("tpu_v4i", "gpt3_6.7B"),
@@ -105,7 +105,7 @@ CASES = (
         objective="energy",
         published_seconds=675.0,
     ),
-    Case(
+    BenchCase(
         name="gpt3-edp",
         about="GPT-3 6.7B, 64 x 4096 tokens, energy-delay product",
         files=("tpu_v4i", "gpt3_6.7B"),
@@ -113,13 +113,13 @@ CASES = (
         objective="edp",
         published_seconds=992.0,
     ),
-    Case(
+    BenchCase(
         name="gpt3-front",
         about="GPT-3 6.7B, 64 x 4096 tokens, front",
         files=("tpu_v4i", "gpt3_6.7B"),
         defines=_GPT3_LARGE,
     ),
-    Case(
+    BenchCase(
         name="gpt3-edp-all-orders",
         about="GPT-3 6.7B, 64 x 4096 tokens, energy-delay product, all orders of Einsums",
         files=("tpu_v4i", "gpt3_6.7B"),
@@ -128,7 +128,7 @@ CASES = (
         orders="all",
     ),
     *(
-        Case(
+        BenchCase(
             name=f"chain-{n}",
             about=f"the paper's chain of {n} matmuls, front",
             files=("tpu_v4i", "matmuls"),
@@ -137,7 +137,7 @@ CASES = (
         for n in (8, 64)
     ),
     *(
-        Case(
+        BenchCase(
             name=f"chain-snowcat-{n}",
             about=f"a chain of {n} matmuls on Snowcat, front",
             files=("snowcat", "matmuls"),
@@ -147,7 +147,7 @@ CASES = (
         for n in (64, 512)
     ),
     *(
-        Case(
+        BenchCase(
             name=f"gpt3-2-layers-{name}",
             about=f"2 layers of GPT-3 6.7B (20 Einsums), 64 x 4096 tokens, {name}, all orders of Einsums",
             files=("tpu_v4i", str(HERE / "gpt3_layers.yaml")),
@@ -158,7 +158,7 @@ CASES = (
         for name, objective in (("latency", "latency"), ("front", "energy,latency"))
     ),
     *(
-        Case(
+        BenchCase(
             name=f"{network.replace('_', '-')}-edp",
             about=f"{title}, energy-delay product, all orders of Einsums",
             files=("tpu_v4i", network),
@@ -167,14 +167,14 @@ CASES = (
         )
         for network, title in (("resnet18", "ResNet-18"), ("mobilenet_v2", "MobileNetV2"), ("bert_base", "BERT-base"))
     ),
-    Case(
+    BenchCase(
         name="gpt3-32-layers-edp",
         about="32 layers of GPT-3 6.7B (320 Einsums), 64 x 4096 tokens, energy-delay product",
         files=("tpu_v4i", str(HERE / "gpt3_layers.yaml")),
         defines={"N_LAYERS": 32, **_GPT3_LARGE},
         objective="edp",
     ),
-    Case(
+    BenchCase(
         name="imperfect-matmul",
         about="1 matmul, 1000 x 1000 x 1000, with tiles that do not divide, energy-delay product",
         files=("tpu_v4i", "matmuls"),
@@ -182,7 +182,7 @@ CASES = (
         objective="edp",
         imperfect=True,
     ),
-    Case(
+    BenchCase(
         name="imperfect-conv-tpu",
         about="a ResNet-18 convolution, 64 x 64 channels, 56 x 56, 3 x 3, with tiles that do not divide, energy-delay product",
         files=("tpu_v4i", _CONV),
@@ -190,7 +190,7 @@ CASES = (
         objective="edp",
         imperfect=True,
     ),
-    Case(
+    BenchCase(
         name="cold-start",
         about="1 matmul, 8192 x 4096 x 4096, front, on first use: the search is compiled",
         files=("tpu_v4i", "matmuls"),
@@ -200,7 +200,7 @@ CASES = (
 )
 
 
-def find(name: str) -> Case:
+def find(name: str) -> BenchCase:
     """The case of this name."""
     for case in CASES:
         if case.name == name:

@@ -11,13 +11,13 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from bench.cases import Case, find
+from bench.cases import BenchCase, find
 
 if TYPE_CHECKING:
     import fusiest
 
 
-def measure(case: Case) -> dict[str, object]:
+def measure(case: BenchCase) -> dict[str, object]:
     """Run a case; seconds count from when the spec is loaded and everything is imported."""
     import fusiest
     import fusiest.mapper.mapper
@@ -33,7 +33,7 @@ def measure(case: Case) -> dict[str, object]:
     }
 
 
-def explore(case: Case, spec: fusiest.Spec) -> dict[str, object]:
+def explore(case: BenchCase, spec: fusiest.Spec) -> dict[str, object]:
     """Phase 1 alone, one Einsum after the other."""
     import fusiest
 
@@ -44,7 +44,7 @@ def explore(case: Case, spec: fusiest.Spec) -> dict[str, object]:
     }
 
 
-def map_workload(case: Case, spec: fusiest.Spec) -> dict[str, object]:
+def map_workload(case: BenchCase, spec: fusiest.Spec) -> dict[str, object]:
     import fusiest
 
     result = fusiest.map(spec, case.objective, orders=case.orders, imperfect=case.imperfect)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench.cases import CASES, Case
+from bench.cases import CASES, BenchCase
 from fusiest.files import write_atomically
 
 BEGIN, END = "<!-- bench table -->", "<!-- /bench table -->"
@@ -31,7 +31,7 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _line(case: Case, record: dict[str, Any]) -> str:
+def _line(case: BenchCase, record: dict[str, Any]) -> str:
     whole = record["process_seconds"]
     published = faster = ""
     if case.published_seconds is not None:

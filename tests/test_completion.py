@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import run
-
-Capture = pytest.CaptureFixture[str]
+from tests.command_line import Capture, run
 
 
 def complete(capsys: Capture, monkeypatch: pytest.MonkeyPatch, words: str) -> list[str]:

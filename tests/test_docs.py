@@ -31,18 +31,18 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 @dataclass(frozen=True)
-class Block:
+class DocBlock:
     language: str
     text: str
     mark: str
     line: int
 
 
-def blocks(document: Path) -> Iterator[Block]:
+def blocks(document: Path) -> Iterator[DocBlock]:
     text = document.read_text(encoding="utf-8")
     for match in FENCE.finditer(text):
         line = text.count("\n", 0, match.start("text")) + 1
-        yield Block(match["language"], match["text"], match["mark"] or "", line)
+        yield DocBlock(match["language"], match["text"], match["mark"] or "", line)
 
 
 def commands(text: str) -> list[list[str]]:

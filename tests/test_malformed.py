@@ -11,11 +11,11 @@ import pytest
 
 from tests.command_line import run
 from tests.malformed.architectures import ARCHITECTURE, SYNTAX
-from tests.malformed.good import BUFFER_KEEP, DIMENSION, FIRST, GOOD, HOLD_B, Case
+from tests.malformed.good import BUFFER_KEEP, DIMENSION, FIRST, GOOD, HOLD_B, MalformedCase
 from tests.malformed.workloads import MAPPING, WORKLOAD
 
 
-def check(text: str, case: Case, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def check(text: str, case: MalformedCase, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path.write_text(text)
     status, out, err = run(capsys, "evaluate", str(path), str(path), str(path))
     assert err.count("\n") == 1, err
@@ -38,7 +38,7 @@ def test_the_good_spec_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("case", [*SYNTAX, *ARCHITECTURE, *WORKLOAD, *MAPPING], ids=lambda case: case.name)
-def test_one_line(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_line(case: MalformedCase, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check(GOOD.replace(case.old, case.new, 1), case, tmp_path / "spec.yaml", capsys)
 
 
@@ -154,12 +154,12 @@ mapping:
   - !Storage {{tensors: [B], component: DRAM}} #!
   - !Compute {{einsum: B, component: MAC}}
 """
-    check(text, Case("copies", "", "", ("copies A to B within DRAM", "same loops")), path, capsys)
+    check(text, MalformedCase("copies", "", "", ("copies A to B within DRAM", "same loops")), path, capsys)
 
 
 @pytest.mark.parametrize("case", MAPPING, ids=lambda case: case.name)
 def test_what_cannot_be_evaluated_can_be_shown_or_is_refused(
-    case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    case: MalformedCase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "spec.yaml"
     path.write_text(GOOD.replace(case.old, case.new, 1))

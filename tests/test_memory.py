@@ -75,13 +75,13 @@ def test_a_gap_of_nothing_leaves_ties_open(objective: str, words: str, monkeypat
 
 def test_what_a_worker_has_no_memory_for_is_explored_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_WORTH_A_PROCESS_SECONDS", -1.0)
-    monkeypatch.setattr(tables.workers, "make_pool", lambda count, work: _Here())
+    monkeypatch.setattr(tables.workers, "make_pool", lambda count, work: _SameProcess())
     found = dict(tables._explore(lambda name: name.lower(), ["A", "B", "C"], 2, None))
     assert found["B"] == "b"
     assert found.keys() == {"A", "B", "C"}
 
 
-class _Here:
+class _SameProcess:
     """A pool whose worker has no memory for B."""
 
     _processes: dict[int, object] = {}  # noqa: RUF012

@@ -30,7 +30,7 @@ class OutOfTime(Exception):
 
 
 @dataclass
-class _Limits:
+class _Ends:
     deadline: float | None
     memory: float | None
     """Bytes."""
@@ -47,10 +47,10 @@ class _Limits:
                 raise MemoryError
 
 
-_LIMITS: ContextVar[_Limits | None] = ContextVar("limits", default=None)
+_LIMITS: ContextVar[_Ends | None] = ContextVar("limits", default=None)
 
 
-class _Note:
+class _KeyNote:
     """What is known about Ctrl-C in this process."""
 
     depth = 0
@@ -66,10 +66,10 @@ class _Note:
 
 def check() -> None:
     """Stop here if Ctrl-C was pressed, or a limit is passed."""
-    if _Note.finishing:
+    if _KeyNote.finishing:
         return
-    if _Note.pressed:
-        _Note.pressed = False
+    if _KeyNote.pressed:
+        _KeyNote.pressed = False
         raise KeyboardInterrupt
     limits = _LIMITS.get()
     if limits is not None:
@@ -85,7 +85,7 @@ def limited(
     around = _LIMITS.get()
     if around is not None and around.deadline is not None:
         deadline = around.deadline if deadline is None else min(deadline, around.deadline)
-    token = _LIMITS.set(_Limits(deadline, memory, in_use))
+    token = _LIMITS.set(_Ends(deadline, memory, in_use))
     try:
         yield
     finally:
@@ -94,57 +94,57 @@ def limited(
 
 def taken() -> bool:
     """Whether Ctrl-C was pressed since the last answer. The caller answers it."""
-    pressed, _Note.pressed = _Note.pressed, False
+    pressed, _KeyNote.pressed = _KeyNote.pressed, False
     return pressed
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
     """A block in which Ctrl-C raises nothing but in `check`, and at the latest at the end. Pressed once more, it ends all."""
-    ours = _Note.depth == 0 and _is_unhandled()
+    ours = _KeyNote.depth == 0 and _is_unhandled()
     if ours:
         signal.signal(signal.SIGINT, _handle)
-    if _Note.depth == 0:
-        _Note.pressed, _Note.since = False, None
-    _Note.depth += 1
+    if _KeyNote.depth == 0:
+        _KeyNote.pressed, _KeyNote.since = False, None
+    _KeyNote.depth += 1
     try:
         yield
     finally:
-        _Note.depth -= 1
+        _KeyNote.depth -= 1
         if ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-    if _Note.depth == 0:
+    if _KeyNote.depth == 0:
         check()
 
 
 @contextlib.contextmanager
 def finishing() -> Iterator[None]:
     """A block in which `check` lets everything pass: a search is over, and what it found is brought home."""
-    before, _Note.finishing = _Note.finishing, True
+    before, _KeyNote.finishing = _KeyNote.finishing, True
     try:
         yield
     finally:
-        _Note.finishing = before
+        _KeyNote.finishing = before
 
 
 @contextlib.contextmanager
 def program() -> Iterator[None]:
     """For the whole of a program: what is pressed twice ends the process."""
     ours = _is_unhandled()
-    _Note.is_program = True
+    _KeyNote.is_program = True
     if ours:
         signal.signal(signal.SIGINT, _handle)
     try:
         yield
     finally:
-        _Note.is_program = False
+        _KeyNote.is_program = False
         if ours and signal.getsignal(signal.SIGINT) is _handle:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def ignore() -> None:
     """From here on Ctrl-C means nothing: in a worker, whose work another process hands out, and where a program ends."""
-    _Note.pressed = False
+    _KeyNote.pressed = False
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -157,12 +157,12 @@ def _is_unhandled() -> bool:
 
 def _handle(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
-    if not _Note.depth:
+    if not _KeyNote.depth:
         raise KeyboardInterrupt
-    if _Note.since is None:
-        _Note.pressed, _Note.since = True, now
-    elif now - _Note.since > _AT_ONCE_SECONDS:
-        if not _Note.is_program:
+    if _KeyNote.since is None:
+        _KeyNote.pressed, _KeyNote.since = True, now
+    elif now - _KeyNote.since > _AT_ONCE_SECONDS:
+        if not _KeyNote.is_program:
             raise KeyboardInterrupt
         with contextlib.suppress(OSError):
             os.write(2, b"\nfusiest: interrupted\n")

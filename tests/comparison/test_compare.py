@@ -13,9 +13,8 @@ import pytest
 import fusiest
 from fusiest.comparison import Comparison, DifferenceLine, Row, read_result
 from fusiest.show import si
-from tests.command_line import run
+from tests.command_line import Capture, run
 
-Capture = pytest.CaptureFixture[str]
 FAST = {"MainMemoryEnergy": 20e-12, "M": 16, "KN": 16}
 # A buffer that cannot keep T1 of 16 x 16 values in one piece.
 SMALL = {**FAST, "GlobalBufferSize": 512}

@@ -7,9 +7,7 @@ import json
 import pytest
 
 from fusiest.components import all_classes, estimate
-from tests.command_line import run
-
-Capture = pytest.CaptureFixture[str]
+from tests.command_line import Capture, run
 
 
 def test_every_class_has_a_line(capsys: Capture) -> None:

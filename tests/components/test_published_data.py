@@ -15,7 +15,7 @@ from fusiest.components import Estimate, estimate
 DATA = Path(__file__).parents[3] / "shared" / "components"
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the published data is not here")
 
-Row = dict[str, str]
+PublishedRow = dict[str, str]
 EXACT = {
     "AladdinAdder", "AladdinMultiplier", "AladdinIntMAC", "AladdinRegister", "AladdinComparator", "AladdinCounter", "ADC",
     "Capacitor", "Wire", "C2CMultiplier", "C2CMultiplierPortB",
@@ -27,7 +27,7 @@ DRAM = {"DDR3", "LPDDR", "LPDDR4", "HBM2", "HBM3", "HBM4"}
 """Their rates are off by up to 64 times in the data."""
 
 
-def rows(models: set[str]) -> Iterator[tuple[Row, Estimate]]:
+def rows(models: set[str]) -> Iterator[tuple[PublishedRow, Estimate]]:
     with (DATA / "components.csv").open() as file:
         for row in csv.DictReader(file):
             if row["model"] in models:

@@ -11,7 +11,7 @@ from fusiest.spec.workload import Einsum, TensorAccess, Workload
 from tests.drawing.dice import Dice
 from tests.drawing.indices import Twists
 
-Terms = dict[str, int]
+IndexTerms = dict[str, int]
 """Coefficient per rank variable."""
 KINDS = ["matmul", "unary", "matmul", "binary", "reduce", "outer", "convolution", "copy", "product"]
 COPIES = ["copy", "unary", "copy", "matmul", "binary", "copy", "reduce"]
@@ -22,7 +22,7 @@ class Draft:
     """One Einsum being drawn: per tensor the terms of each rank."""
 
     bounds: dict[str, int]
-    accesses: dict[str, list[Terms]]
+    accesses: dict[str, list[IndexTerms]]
     output: str
     copy: bool = False
     offsets: dict[int, int] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class Grower:
         if len(self.sizes[weight]) > len(draft.bounds):
             return
         chosen = self.dice.shuffled(list(draft.bounds))[: len(self.sizes[weight])]
-        terms: list[Terms] = [{v: 1} for v in chosen]
+        terms: list[IndexTerms] = [{v: 1} for v in chosen]
         for term, size in zip(terms, self.sizes[weight], strict=True):
             (v,) = term
             if draft.bounds[v] < size and extra not in draft.bounds:
@@ -199,7 +199,7 @@ def _einsum(name: str, draft: Draft, grower: Grower, twists: Twists, instances: 
     shape = twists.constraints(draft.bounds)
     parted = sum(d.output == draft.output for d in grower.drafts) > 1
 
-    def index(t: str, i: int, terms: Terms) -> Affine:
+    def index(t: str, i: int, terms: IndexTerms) -> Affine:
         if t == draft.output and parted:
             return twists.straight(terms, draft.offsets.get(i, 0))
         return twists.index(t, i, terms, grower.sizes[t][i], strides=not draft.copy)

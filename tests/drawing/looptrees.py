@@ -13,7 +13,7 @@ from tests.drawing.workloads import DraftEinsum, DraftWorkload
 
 
 @dataclass
-class Progress:
+class TreeProgress:
     """What stands above the point of the tree that is being drawn."""
 
     extents: dict[tuple[str, str], int]
@@ -22,8 +22,8 @@ class Progress:
     used: dict[tuple[str, str], int]
     """Fanout dimension → instances in use."""
 
-    def copy(self) -> Progress:
-        return Progress(dict(self.extents), {t: list(h) for t, h in self.held.items()}, dict(self.used))
+    def copy(self) -> TreeProgress:
+        return TreeProgress(dict(self.extents), {t: list(h) for t, h in self.held.items()}, dict(self.used))
 
 
 class TreeDrawer:
@@ -46,7 +46,7 @@ class TreeDrawer:
         for tensor in self.draft.tensors:
             self.backing[tensor] = dice.one_of(self.memories) if dice.chance(45) else self.memories[0]
         self._copies_agree()
-        progress = Progress({(e.name, v): b for e in order for v, b in e.bounds.items()}, {}, {})
+        progress = TreeProgress({(e.name, v): b for e in order for v, b in e.bounds.items()}, {}, {})
         nodes: list[DraftNode] = []
         at_root = [t for t in self.draft.tensors if self._backed_at_root(t)]
         for tensor in dice.shuffled(at_root) if dice.chance(30) else at_root:
@@ -83,7 +83,7 @@ class TreeDrawer:
 
     # -- blocks of Einsums under shared loops
 
-    def _block(self, group: list[DraftEinsum], progress: Progress) -> list[DraftNode]:
+    def _block(self, group: list[DraftEinsum], progress: TreeProgress) -> list[DraftNode]:
         if len(group) == 1:
             return self._leaf(group[0], progress)
         nodes: list[DraftNode] = []
@@ -112,7 +112,7 @@ class TreeDrawer:
                 parts[-1].append(einsum)
         return parts if len(parts) > 1 else [group[:1], group[1:]]
 
-    def _shared_loops(self, group: list[DraftEinsum], inside: list[str], progress: Progress) -> list[DraftLoop]:
+    def _shared_loops(self, group: list[DraftEinsum], inside: list[str], progress: TreeProgress) -> list[DraftLoop]:
         loops: list[DraftLoop] = []
         extents = dict(progress.extents)
         for _ in range(3):
@@ -159,7 +159,7 @@ class TreeDrawer:
         group: list[DraftEinsum],
         inside: list[str],
         extents: dict[tuple[str, str], int],
-        progress: Progress,
+        progress: TreeProgress,
     ) -> bool:
         if len({extents[item] for item in variables.items()}) > 1:
             return False
@@ -172,10 +172,12 @@ class TreeDrawer:
                     return False
         return True
 
-    def _enter(self, loop: DraftLoop, progress: Progress) -> None:
+    def _enter(self, loop: DraftLoop, progress: TreeProgress) -> None:
         progress.extents.update(dict.fromkeys(loop.variables.items(), loop.tile))
 
-    def _back(self, group: list[DraftEinsum], tensors: list[str], progress: Progress, percent: int) -> list[DraftNode]:
+    def _back(
+        self, group: list[DraftEinsum], tensors: list[str], progress: TreeProgress, percent: int
+    ) -> list[DraftNode]:
         nodes: list[DraftNode] = []
         for tensor in tensors:
             outside = any(e not in group for e in self.draft.users(tensor))
@@ -184,18 +186,18 @@ class TreeDrawer:
                 nodes.append(DraftHolder([tensor], self.backing[tensor]))
         return nodes
 
-    def _upper_holders(self, group: list[DraftEinsum], inside: list[str], progress: Progress) -> list[DraftNode]:
+    def _upper_holders(self, group: list[DraftEinsum], inside: list[str], progress: TreeProgress) -> list[DraftNode]:
         """Holders above a shared loop; not of intermediates, which are exchanged where they are backed."""
         tensors = [t for e in group for t in e.accesses if t not in inside or t not in self.draft.produced]
         return self._some_holders(list(dict.fromkeys(tensors)), progress, 30)
 
     def _lower_holders(
-        self, group: list[DraftEinsum], parts: list[list[DraftEinsum]], progress: Progress
+        self, group: list[DraftEinsum], parts: list[list[DraftEinsum]], progress: TreeProgress
     ) -> list[DraftNode]:
         tensors = [t for e in group for t in e.accesses if not any(self._exchanged(t, part) for part in parts)]
         return self._some_holders(list(dict.fromkeys(tensors)), progress, 20)
 
-    def _some_holders(self, tensors: list[str], progress: Progress, percent: int) -> list[DraftNode]:
+    def _some_holders(self, tensors: list[str], progress: TreeProgress, percent: int) -> list[DraftNode]:
         nodes: list[DraftNode] = []
         for tensor in tensors:
             below = self._below(tensor, progress)
@@ -203,20 +205,20 @@ class TreeDrawer:
                 nodes.append(self._hold(tensor, self.dice.one_of(below), progress))
         return nodes
 
-    def _below(self, tensor: str, progress: Progress) -> list[str]:
+    def _below(self, tensor: str, progress: TreeProgress) -> list[str]:
         """Components that may hold a backed tensor further in than it is held already."""
         if not progress.held.get(tensor):
             return []
         last = self.order[progress.held[tensor][-1]]
         return [name for name in [*self.memories, *self.tolls] if self.order[name] > last]
 
-    def _hold(self, tensor: str, component: str, progress: Progress) -> DraftHolder:
+    def _hold(self, tensor: str, component: str, progress: TreeProgress) -> DraftHolder:
         progress.held.setdefault(tensor, []).append(component)
         return DraftHolder([tensor], component, toll=component in self.tolls)
 
     # -- one Einsum
 
-    def _leaf(self, einsum: DraftEinsum, progress: Progress) -> list[DraftNode]:
+    def _leaf(self, einsum: DraftEinsum, progress: TreeProgress) -> list[DraftNode]:
         """Loops and holders in random order, each tensor backed before any loop that does not index it fully."""
         dice = self.dice
         nodes: list[DraftNode] = []
@@ -238,7 +240,7 @@ class TreeDrawer:
         nodes.append(DraftCompute(einsum.name))
         return nodes
 
-    def _leaf_holders(self, einsum: DraftEinsum, progress: Progress) -> dict[str, list[str]]:
+    def _leaf_holders(self, einsum: DraftEinsum, progress: TreeProgress) -> dict[str, list[str]]:
         holders: dict[str, list[str]] = {}
         for tensor in einsum.accesses:
             chosen = [] if tensor in progress.held else [self.backing[tensor]]
@@ -250,7 +252,7 @@ class TreeDrawer:
             holders[tensor] = chosen
         return holders
 
-    def _leaf_loops(self, einsum: DraftEinsum, progress: Progress) -> dict[str, list[DraftNode]]:
+    def _leaf_loops(self, einsum: DraftEinsum, progress: TreeProgress) -> dict[str, list[DraftNode]]:
         loops: dict[str, list[DraftNode]] = {}
         for variable in einsum.bounds:
             chain: list[DraftNode] = []
@@ -273,7 +275,7 @@ class TreeDrawer:
             return self.dice.number(1, extent)
         return self.dice.one_of([tile for tile in range(1, extent + 1) if extent % tile == 0])
 
-    def _maybe_spatial(self, loop: DraftLoop, extent: int, progress: Progress) -> None:
+    def _maybe_spatial(self, loop: DraftLoop, extent: int, progress: TreeProgress) -> None:
         count = -(-extent // loop.tile)
         free = [d for d, fanout in self.fanout.items() if progress.used.get(d, 1) * count <= fanout]
         if free and self.dice.chance(45):

@@ -14,14 +14,14 @@ from tests.drawing.dice import Dice
 from tests.drawing.indices import Twists
 
 TARGET = "E1"
-Ranks = dict[str, dict[str, int]]
+RankTerms = dict[str, dict[str, int]]
 """Rank → coefficient per rank variable."""
 
 
 @dataclass
 class Target:
     bounds: dict[str, int]
-    accesses: dict[str, Ranks]
+    accesses: dict[str, RankTerms]
     output: str = "Z"
     shared: list[str] = field(default_factory=list)
 
@@ -66,7 +66,7 @@ def draw_target(dice: Dice, sizes: Sizes) -> Target:
         letters["Z"] = "".join(dice.subset(variables, 60)) or variables[0]
         missing = [v for v in variables if not any(v in own for own in letters.values())]
         letters["A"] += "".join(missing)
-    accesses: dict[str, Ranks] = {}
+    accesses: dict[str, RankTerms] = {}
     window = {"p": dice.one_of([1, 1, 2, 3]), "r": 1 if not dice.chance(15) else 2}
     for tensor, own in letters.items():
         accesses[tensor] = {v.upper() if v != "W" else "W": dict(window) if v == "W" else {v: 1} for v in own}
@@ -93,7 +93,7 @@ def _bounds(dice: Dice, variables: list[str], sizes: Sizes) -> dict[str, int]:
     return bounds
 
 
-def _einsum(name: str, bounds: dict[str, int], accesses: dict[str, Ranks], output: str, twists: Twists) -> Einsum:
+def _einsum(name: str, bounds: dict[str, int], accesses: dict[str, RankTerms], output: str, twists: Twists) -> Einsum:
     shape = twists.constraints(bounds)
 
     def index(tensor: str, number: int, terms: dict[str, int]) -> Affine:
@@ -116,7 +116,7 @@ def _einsum(name: str, bounds: dict[str, int], accesses: dict[str, Ranks], outpu
 
 def _neighbour(name: str, target: Target, tensor: str, writes: bool, twists: Twists) -> Einsum:
     """An Einsum that writes or reads one of the target's tensors, element by element."""
-    ranks: Ranks = {rank: {rank.lower(): 1} for rank in target.accesses[tensor]}
+    ranks: RankTerms = {rank: {rank.lower(): 1} for rank in target.accesses[tensor]}
     bounds = {rank.lower(): target.size(tensor, rank) for rank in ranks}
     other = f"{'X' if writes else 'Y'}{tensor}"
     return _einsum(name, bounds, {tensor: ranks, other: dict(ranks)}, tensor if writes else other, twists)

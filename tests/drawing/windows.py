@@ -19,7 +19,7 @@ from tests.strategies import Case
 
 
 @dataclass(frozen=True)
-class Line:
+class DrawnLine:
     """Tiles of a variable: the i-th goes from start + i·step to end + i·step, and the first begins at 0."""
 
     start: int
@@ -28,7 +28,7 @@ class Line:
 
 
 @dataclass
-class Layer:
+class WindowLayer:
     """`T1[h1] = T0[a·h1 + d·r1 - pad] · W1[r1]`, along one or two ranks."""
 
     number: int
@@ -70,7 +70,7 @@ def draw_small_cnn(dice: Dice, kind: str) -> Spec:
     ranks = {"image": ["H", "W"], "depthwise": ["H", "C"]}.get(kind, ["H"])
     counts = {"pair": [2], "triple": [3], "four": [4], "residual": [3, 4], "image": [2, 2, 3], "forked": [3]}
     count = dice.one_of(counts.get(kind, [2, 3] if kind != "depthwise" else [2, 2, 3]))
-    layers = [Layer(i + 1) for i in range(count)]
+    layers = [WindowLayer(i + 1) for i in range(count)]
     most = 2 if len(ranks) > 1 else 3 if count < 4 else 2
     sizes = {rank: dice.number(2, 3 if len(ranks) > 1 else 6 if count == 2 else 4) for rank in ranks}
     strides: dict[str, list[int]] = {rank: [] for rank in ranks}
@@ -134,9 +134,9 @@ def _small_buffer(bits: int) -> arch.Architecture:
     return arch.Architecture(nodes=(dram, buffer, compute))
 
 
-def _layers(dice: Dice, ranks: list[str], most: int = 4, rows: tuple[int, int] = (1, 6)) -> list[Layer]:
+def _layers(dice: Dice, ranks: list[str], most: int = 4, rows: tuple[int, int] = (1, 6)) -> list[WindowLayer]:
     count = dice.number(2, most if len(ranks) == 1 else 3)
-    layers = [Layer(i + 1, channels=False) for i in range(count)]
+    layers = [WindowLayer(i + 1, channels=False) for i in range(count)]
     sizes = {rank: dice.number(rows[0], rows[1] if len(ranks) == 1 else 4) for rank in ranks}
     strides: dict[str, list[int]] = {rank: [] for rank in ranks}
     for layer in reversed(layers):
@@ -172,7 +172,7 @@ def _layers(dice: Dice, ranks: list[str], most: int = 4, rows: tuple[int, int] =
     return layers
 
 
-def _workload(layers: list[Layer], ranks: list[str]) -> Workload:
+def _workload(layers: list[WindowLayer], ranks: list[str]) -> Workload:
     einsums = []
     for layer in layers:
         accesses = [
@@ -212,7 +212,9 @@ def _architecture(dice: Dice) -> arch.Architecture:
 class _WindowDrawer:
     """Draws the tree of one group of layers that run in turns."""
 
-    def __init__(self, dice: Dice, group: list[Layer], layers: list[Layer], ranks: list[str], wrong: int) -> None:
+    def __init__(
+        self, dice: Dice, group: list[WindowLayer], layers: list[WindowLayer], ranks: list[str], wrong: int
+    ) -> None:
         self.dice, self.group, self.layers, self.wrong = dice, group, layers, wrong
         self.ranks = dice.shuffled(dice.subset(ranks, 75) or ranks[:1]) if len(group) > 1 else []
         self.depth: dict[int, int] = {}
@@ -221,28 +223,30 @@ class _WindowDrawer:
             self.depth[layer.number] = -1 if outside else dice.number(0, len(self.ranks))
         self.lines = {rank: self._lines(rank) for rank in self.ranks}
 
-    def _lines(self, rank: str) -> dict[int, Line]:
+    def _lines(self, rank: str) -> dict[int, DrawnLine]:
         """Per layer, from the last one up: the tiles that its consumers ask for."""
-        lines: dict[int, Line] = {}
+        lines: dict[int, DrawnLine] = {}
         for layer in reversed(self.group):
             variable = f"{rank.lower()}{layer.number}"
             needs = [self._needs(c, layer.number, rank, lines[c.number]) for c in self.group if layer.number in c.reads]
             if not needs:
                 tile = self.dice.number(1, layer.bounds[variable])
-                lines[layer.number] = Line(0, tile, tile)
+                lines[layer.number] = DrawnLine(0, tile, tile)
                 continue
             start, end = min(n.start for n in needs), max(n.end for n in needs)
             if self.depth[layer.number] <= self.ranks.index(rank):  # it is kept, so only what is new is made
                 start = end - needs[0].step
-            lines[layer.number] = Line(start, end, needs[0].step)
+            lines[layer.number] = DrawnLine(start, end, needs[0].step)
         return lines
 
-    def _needs(self, consumer: Layer, source: int, rank: str, line: Line) -> Line:
+    def _needs(self, consumer: WindowLayer, source: int, rank: str, line: DrawnLine) -> DrawnLine:
         index = consumer.reads[source][rank]
         variable = f"{rank.lower()}{consumer.number}"
         a = index.coefficients[variable]
         reach = sum(b * (consumer.bounds[v] - 1) for v, b in index.coefficients.items() if v != variable)
-        return Line(a * line.start + index.constant, a * (line.end - 1) + reach + index.constant + 1, a * line.step)
+        return DrawnLine(
+            a * line.start + index.constant, a * (line.end - 1) + reach + index.constant + 1, a * line.step
+        )
 
     def loop(self, rank: str) -> tuple[Temporal, dict[str, int]]:
         """The shared loop over a rank, and what extent is left to each layer."""
@@ -283,7 +287,7 @@ class _WindowDrawer:
         branches = tuple(Nested(nodes=tuple(self._branch(layer, loops))) for layer in self.group)
         return [*nodes, Sequential(nodes=branches)] if len(branches) > 1 else [*nodes, *branches[0].nodes]
 
-    def _branch(self, layer: Layer, loops: list[Temporal]) -> list[Node]:
+    def _branch(self, layer: WindowLayer, loops: list[Temporal]) -> list[Node]:
         dice = self.dice
         extents = dict(layer.bounds)
         for rank, loop in zip(self.ranks, loops, strict=True):
@@ -311,8 +315,8 @@ class _WindowDrawer:
         return [*nodes, Compute(einsum=layer.name, component="MAC")]
 
 
-def _tree(dice: Dice, layers: list[Layer], ranks: list[str], wrong: int) -> LoopTree:
-    groups: list[list[Layer]] = [[layers[0]]]
+def _tree(dice: Dice, layers: list[WindowLayer], ranks: list[str], wrong: int) -> LoopTree:
+    groups: list[list[WindowLayer]] = [[layers[0]]]
     for layer in layers[1:]:
         if dice.chance(12):
             groups.append([layer])

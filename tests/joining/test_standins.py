@@ -30,7 +30,7 @@ workload:
 
 
 @dataclass
-class Compared:
+class ComparedJoins:
     """How many joins had a stand-in, and how many ways to join were the same."""
 
     joins: int = 0
@@ -58,11 +58,11 @@ def compare(problem: JoinProblem, finished: frozenset[str], einsum: str, before:
     return count
 
 
-def compare_all(spec: Spec) -> Compared:
+def compare_all(spec: Spec) -> ComparedJoins:
     """Of all partial mappings that a coarse pass over all orders comes by."""
     options = Options(objective=("energy", "latency"), jobs=1)
     problem = grouped(spec, options, explore_all(spec, options, lambda step: None))
-    costs, compared = potential(problem), Compared()
+    costs, compared = potential(problem), ComparedJoins()
     how = JoinPass(costs, costs.bounds(problem), Incumbents(options.minimized), Coarse(most=20), True)
     for level in levels(problem, how, lambda: None):
         for state in level.states:
@@ -78,7 +78,7 @@ def test_layers_are_joined_as_those_before(tmp_path: Path) -> None:
     either order, S and X."""
     (tmp_path / "layers.yaml").write_text(LAYERS, encoding="utf-8")
     compared = compare_all(fusiest.load("simple", tmp_path / "layers.yaml", GlobalBufferSize=256))
-    assert compared == Compared(joins=6, ways=compared.ways)
+    assert compared == ComparedJoins(joins=6, ways=compared.ways)
     assert compared.ways > 500
 
 

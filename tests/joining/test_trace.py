@@ -33,7 +33,7 @@ E, F, G = "EFG"
 NOTHING, ONE, TWO, ALL = frozenset(""), frozenset("E"), frozenset("EF"), frozenset("EFG")
 
 
-class Written(NamedTuple):
+class WrittenOrigin(NamedTuple):
     """An origin whose row says below its fused loops how far a last loop goes: row 3 ends at a tile of 3."""
 
     einsum: str
@@ -53,7 +53,7 @@ def held(*tensors: str) -> Storage:
     return Storage(tensors=tensors, component="GLB")
 
 
-ORIGINS = {E: Written(E, ("T",)), F: Written(F, ("T", "S")), G: Written(G, ("S",))}
+ORIGINS = {E: WrittenOrigin(E, ("T",)), F: WrittenOrigin(F, ("T", "S")), G: WrittenOrigin(G, ("S",))}
 
 
 def rows(tiles: list[list[int]], numbers: list[int], origin: int = 0) -> Rows:
@@ -80,7 +80,7 @@ def problem() -> JoinProblem:
         plain, loop = group("", **dict.fromkeys(exchanged, 0)), group(variable, **dict.fromkeys(exchanged, 1))
         tables[name] = Table(name, ("GLB",), {plain: rows([[]], [3]), loop: rows([[2], [4]], [5, 6])}, [origin])
     tables[F].groups[group("p", S=0, T=1)] = rows([[2]], [7], origin=1)
-    tables[F].origins.append(Written(F, ("T",), whole=("S",)))
+    tables[F].origins.append(WrittenOrigin(F, ("T",), whole=("S",)))
     return join_problem(load_text(TEXT), tables)
 
 

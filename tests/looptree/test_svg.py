@@ -26,13 +26,13 @@ BOLD = """
 HOSTILE = ['<script>alert("&")</script>', "a]]>b", "nul\x00\x0b\ud800", "W" * 80, "-->", "名前"]
 
 
-class Box(NamedTuple):
+class SvgBox(NamedTuple):
     x: float
     y: float
     width: float
     height: float
 
-    def overlaps(self, other: Box) -> bool:
+    def overlaps(self, other: SvgBox) -> bool:
         across = self.x < other.x + other.width and other.x < self.x + self.width
         return across and self.y < other.y + other.height and other.y < self.y + self.height
 
@@ -88,30 +88,30 @@ def number(element: ElementTree.Element, name: str) -> float:
     return float(element.get(name, "0"))
 
 
-def shape(group: ElementTree.Element) -> Box:
+def shape(group: ElementTree.Element) -> SvgBox:
     """The outline of a node relative to its group: the union of what it is drawn with."""
     boxes = []
     for element in group:
         if element.tag == f"{NAMESPACE}rect":
-            boxes.append(Box(*(number(element, key) for key in ("x", "y", "width", "height"))))
+            boxes.append(SvgBox(*(number(element, key) for key in ("x", "y", "width", "height"))))
         elif element.tag == f"{NAMESPACE}ellipse":
             cx, cy, rx, ry = (number(element, key) for key in ("cx", "cy", "rx", "ry"))
-            boxes.append(Box(cx - rx, cy - ry, 2 * rx, 2 * ry))
+            boxes.append(SvgBox(cx - rx, cy - ry, 2 * rx, 2 * ry))
         elif element.tag == f"{NAMESPACE}path":  # a cylinder's side: M0 cap, arc over, down, arc back
             found = re.fullmatch(r"M0 (\d+)a\d+ \1 0 0 1 (\d+) 0v(\d+)a\d+ \1 0 0 1 -\2 0z", element.get("d", ""))
             assert found
             cap, width, side = map(int, found.groups())
-            boxes.append(Box(0, 0, width, side + 2 * cap))
+            boxes.append(SvgBox(0, 0, width, side + 2 * cap))
     left, top = min(b.x for b in boxes), min(b.y for b in boxes)
     right, bottom = max(b.x + b.width for b in boxes), max(b.y + b.height for b in boxes)
-    return Box(left, top, right - left, bottom - top)
+    return SvgBox(left, top, right - left, bottom - top)
 
 
-def placed(group: ElementTree.Element) -> Box:
+def placed(group: ElementTree.Element) -> SvgBox:
     found = re.fullmatch(r"translate\((\S+) (\S+)\)", group.get("transform", ""))
     assert found
     box = shape(group)
-    return Box(float(found[1]) + box.x, float(found[2]) + box.y, box.width, box.height)
+    return SvgBox(float(found[1]) + box.x, float(found[2]) + box.y, box.width, box.height)
 
 
 def text_width(element: ElementTree.Element) -> float:
@@ -145,11 +145,11 @@ def test_text_fits_its_box_and_its_chip(tree: LoopTree) -> None:
                 if group.get("class") == "node compute":
                     off = max(abs(number(element, "y") - 23 + up) for up in (3, -9)) / 23  # descent, height of capitals
                     chord = outline.width * (1 - off**2) ** 0.5
-                    frame = Box((outline.width - chord) / 2, 0, chord, 0)
+                    frame = SvgBox((outline.width - chord) / 2, 0, chord, 0)
                 assert frame.x <= x - half
                 assert x + half <= frame.x + frame.width
             is_chip = element.get("class") == "chip"
-            chip = Box(*(number(element, key) for key in ("x", "y", "width", "height"))) if is_chip else None
+            chip = SvgBox(*(number(element, key) for key in ("x", "y", "width", "height"))) if is_chip else None
 
 
 def test_hostile_names_are_text() -> None:

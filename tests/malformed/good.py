@@ -83,7 +83,7 @@ mapping:
 
 
 @dataclass(frozen=True)
-class Case:
+class MalformedCase:
     """`old` becomes `new` in the good spec; the one line of the error has all the `words`."""
 
     name: str
@@ -93,9 +93,9 @@ class Case:
     status: int = 2
 
 
-def case(name: str, old: str, new: str, *words: str, status: int = 2) -> Case:
+def case(name: str, old: str, new: str, *words: str, status: int = 2) -> MalformedCase:
     assert GOOD.count(old) >= 1, f"{name}: {old!r} is not in the good spec"
-    return Case(name, old, new, words, status)
+    return MalformedCase(name, old, new, words, status)
 
 
 DRAM_READ = "    - {name: read, energy: 2, throughput: 4}\n"

@@ -24,16 +24,15 @@ from fusiest.reference.simulator import simulate
 from fusiest.report import subject_of
 from fusiest.report.data import views
 from fusiest.spec.dumping import dump
+from tests.command_line import Capture
 from tests.command_line import run as run_command
 from tests.drawing.dice import Dice
 from tests.load_text import load_text
-from tests.mapper.test_exhaustive_workload import LIMITS, Point, check_front, covers, run, same_front
+from tests.mapper.test_exhaustive_workload import LIMITS, CostPoint, check_front, covers, run, same_front
 from tests.model.test_model_vs_simulator import check_costs
 from tests.strategies import Case
 from tests.values import check_values
 from tests.workload_strategies import WorkloadCase, workload_cases
-
-Capture = pytest.CaptureFixture[str]
 
 DIAMOND = """
 arch:
@@ -243,7 +242,7 @@ def mapped(case: WorkloadCase, objective: str, exchange: str) -> list[Mapping]:
     return mappings
 
 
-def points(mappings: list[Mapping]) -> list[Point]:
+def points(mappings: list[Mapping]) -> list[CostPoint]:
     return [(m.energy, m.latency) for m in mappings]
 
 

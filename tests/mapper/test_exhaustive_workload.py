@@ -30,7 +30,7 @@ LIMITS = (
     else WorkloadLimits(trees=4_000, combinations=200_000, trials=2_000)
 )
 FOUND = Path(__file__).parent / "found_cases"
-Point = tuple[float, float]
+CostPoint = tuple[float, float]
 
 
 def run(examples: int) -> Decorator:
@@ -44,7 +44,7 @@ def count(what: str) -> None:
 
 def found(
     case: WorkloadCase, objective: tuple[str, ...] = ("energy", "latency"), **options: object
-) -> list[Point] | None:
+) -> list[CostPoint] | None:
     """The mapper's mappings, none if it says that there is no mapping; None for what it cannot do yet."""
     try:
         result = map(case.spec, objective, orders=case.orders, jobs=1, windows="none", **options)
@@ -60,7 +60,7 @@ def found(
     return [(m.energy, m.latency) for m in result.mappings]
 
 
-def expected(case: WorkloadCase, exchange: str = "finished", limits: WorkloadLimits = LIMITS) -> list[Point] | None:
+def expected(case: WorkloadCase, exchange: str = "finished", limits: WorkloadLimits = LIMITS) -> list[CostPoint] | None:
     """The exhaustive front; None if there is too much to try."""
     try:
         front = exhaustive_front(case.spec, case.orders, limits, exchange)
@@ -85,12 +85,12 @@ def _is_fused(nodes: Sequence[Node], below_loop: bool) -> bool:
     return False
 
 
-def covers(front: Sequence[Point], point: Point) -> bool:
+def covers(front: Sequence[CostPoint], point: CostPoint) -> bool:
     """Whether some point of the front is at least as good, up to rounding."""
     return any(all(x <= y + 1e-9 * abs(y) for x, y in zip(p, point, strict=True)) for p in front)
 
 
-def same_front(a: Sequence[Point], b: Sequence[Point]) -> bool:
+def same_front(a: Sequence[CostPoint], b: Sequence[CostPoint]) -> bool:
     return all(covers(b, p) for p in a) and all(covers(a, p) for p in b)
 
 

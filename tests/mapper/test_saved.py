@@ -24,10 +24,9 @@ from fusiest.mapper.result import Result
 from fusiest.mapper.saved import load_any
 from fusiest.report import report_html, subject_of
 from fusiest.spec.architecture import Memory, flatten
-from tests.command_line import run
+from tests.command_line import Capture, run
 from tests.report.subjects import tradeoff
 
-Capture = pytest.CaptureFixture[str]
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 DEFINES = {"N_EINSUMS": 2, "M": 16, "KN": 16, "GlobalBufferSize": 2048}
 SMALL = ("simple", "matmuls", *(f"-D{name}={value}" for name, value in DEFINES.items()))

@@ -16,14 +16,12 @@ from fusiest.reference.nest import element, nests
 from fusiest.reference.simulator import simulate
 from fusiest.spec.analysis import Stepping
 from tests import proving
-from tests.command_line import run
+from tests.command_line import Capture, run
 from tests.drawing.dice import Dice
 from tests.drawing.exchanges import draw_exchange
 from tests.load_text import load_text
 from tests.model.test_model_vs_simulator import check_costs
 from tests.strategies import Case
-
-Capture = pytest.CaptureFixture[str]
 
 SPEC = """
 arch:

@@ -9,13 +9,13 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 node = helper.make_node
-Weights = dict[str, Any]
+WeightArrays = dict[str, Any]
 
 
 def model_of(
     nodes: list[onnx.NodeProto],
     inputs: dict[str, list[Any]],
-    weights: Weights,
+    weights: WeightArrays,
     outputs: list[str],
     opset: int = 23,
 ) -> onnx.ModelProto:
@@ -87,7 +87,7 @@ def rotary(x: str, y: str, width: int, parts: bool) -> list[onnx.NodeProto]:
     ]
 
 
-def scalars(numbers: Numbers, tokens: int, width: int) -> Weights:
+def scalars(numbers: Numbers, tokens: int, width: int) -> WeightArrays:
     """What the parts above need."""
     angle = numbers(1, tokens, width // 2)
     return {
@@ -139,7 +139,7 @@ def decoder(
     return model_of(nodes, {"x": [1, tokens, width]}, weights, [x], opset=24)
 
 
-def _attention(p: str, parts: bool, shape: tuple[int, int, int, int], weights: Weights) -> list[onnx.NodeProto]:
+def _attention(p: str, parts: bool, shape: tuple[int, int, int, int], weights: WeightArrays) -> list[onnx.NodeProto]:
     tokens, groups, each, size = shape
     heads = groups * each
     nodes = [node("MatMul", [f"{p}n1", f"{p}.{n}.weight"], [f"{p}{n}"], f"{p}.{n}") for n in "qkv"]

@@ -12,10 +12,10 @@ from onnx.reference import ReferenceEvaluator
 
 from fusiest.networks.tensors import Apply
 
-Array = np.ndarray[Any, Any]
+NumpyArray = np.ndarray[Any, Any]
 
 
-def run_node(node: onnx.NodeProto, arrays: Sequence[Array | None], opset: int) -> list[Array]:
+def run_node(node: onnx.NodeProto, arrays: Sequence[NumpyArray | None], opset: int) -> list[NumpyArray]:
     """One node, by ONNX's reference."""
     names = [f"i{i}" if array is not None else "" for i, array in enumerate(arrays)]
     copy = helper.make_node(
@@ -32,11 +32,11 @@ def run_node(node: onnx.NodeProto, arrays: Sequence[Array | None], opset: int) -
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     )
-    found: list[Array] = ReferenceEvaluator(model).run(None, given)
+    found: list[NumpyArray] = ReferenceEvaluator(model).run(None, given)
     return found
 
 
-def constant_values(model: onnx.ModelProto, weights: Mapping[str, Array]) -> dict[str, Array]:
+def constant_values(model: onnx.ModelProto, weights: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
     """All values that depend on no input, by ONNX's reference."""
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
     found = dict(weights)
@@ -48,14 +48,14 @@ def constant_values(model: onnx.ModelProto, weights: Mapping[str, Array]) -> dic
     return found
 
 
-def rotated(x: Array, cos: Array, sin: Array, attributes: Mapping[str, Any]) -> Array:
+def rotated(x: NumpyArray, cos: NumpyArray, sin: NumpyArray, attributes: Mapping[str, Any]) -> NumpyArray:
     """Pairs of elements of the last axis, turned; `cos` and `sin` are given for each element."""
     half = x.shape[-1] // 2
     if attributes.get("interleaved"):
         pairs = np.stack([-x[..., 1::2], x[..., ::2]], -1).reshape(x.shape)
     else:
         pairs = np.concatenate([-x[..., half:], x[..., :half]], -1)
-    found: Array = x * cos + pairs * sin
+    found: NumpyArray = x * cos + pairs * sin
     return found
 
 

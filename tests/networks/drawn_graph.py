@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.networks.by_reference import Array, run_node
+from tests.networks.by_reference import NumpyArray, run_node
 
 OPSET = 23
 
@@ -23,9 +23,9 @@ class Draw:
         self.dice = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
         self.nodes: list[onnx.NodeProto] = []
-        self.weights: dict[str, Array] = {}
-        self.inputs: dict[str, Array] = {}
-        self.values: dict[str, Array] = {}
+        self.weights: dict[str, NumpyArray] = {}
+        self.inputs: dict[str, NumpyArray] = {}
+        self.values: dict[str, NumpyArray] = {}
         self.used: Counter[str] = Counter()
         self.read: set[str] = set()
 
@@ -61,7 +61,7 @@ class Draw:
         self.values.update(zip(names, (np.asarray(r) for r in results), strict=True))
         return names
 
-    def pick(self, fits: Callable[[Array], bool] = lambda a: True) -> str:
+    def pick(self, fits: Callable[[NumpyArray], bool] = lambda a: True) -> str:
         """A value of the graph, one of the newest more often."""
         found = [name for name, array in self.values.items() if fits(array) and array.dtype == np.float64]
         if not found:
@@ -93,5 +93,5 @@ class Refused(Exception):
     """What was drawn is no good; nothing was added."""
 
 
-def image(array: Array) -> bool:
+def image(array: NumpyArray) -> bool:
     return array.ndim == 4 and array.size <= 600

@@ -17,9 +17,8 @@ from fusiest.networks.lowered import Lowered
 from fusiest.networks.names import NetNames
 from fusiest.networks.tensors import RESULT, Apply, Expression, NetAccess, NetEinsum, NetTensor, Position, View
 from fusiest.spec.spec import Spec
-from tests.networks.by_reference import over_axes, run_node
+from tests.networks.by_reference import NumpyArray, over_axes, run_node
 
-Array = np.ndarray[Any, Any]
 IDENTITY = {"sum": 0.0, "mean": 0.0, "max": -np.inf, "min": np.inf, "prod": 1.0, "argmax": -np.inf, "argmin": np.inf}
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt,
@@ -40,10 +39,10 @@ class Interpreter:
         self.model, self.lowered, self.names, self.spec, self.batch = model, lowered, names, spec, batch
         self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
         self.protos = {name: node for node in model.graph.node for name in node.output}
-        self.arrays: dict[NetTensor, Array] = {}
+        self.arrays: dict[NetTensor, NumpyArray] = {}
         self.cut_by = {cut.tensor: cut for cut in lowered.cuts}
 
-    def run(self, inputs: Mapping[str, Array], constants: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, NumpyArray], constants: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
         """The outputs of the network."""
         self.inputs, self.constants = inputs, constants
         for einsum in self.lowered.einsums:
@@ -54,13 +53,13 @@ class Interpreter:
 
     # --- tensors --------------------------------------------------------------------------------------------------
 
-    def array(self, tensor: NetTensor) -> Array:
+    def array(self, tensor: NetTensor) -> NumpyArray:
         """A tensor with an axis for each of its ranks."""
         if tensor not in self.arrays:
             self.arrays[tensor] = self._made(tensor)
         return self.arrays[tensor]
 
-    def _made(self, tensor: NetTensor) -> Array:
+    def _made(self, tensor: NetTensor) -> NumpyArray:
         sizes = [rank.size for rank in tensor.ranks()]
         if tensor.kind == "constant":
             if tensor.source.startswith("<band"):
@@ -91,12 +90,12 @@ class Interpreter:
             given = given.reshape([*lead, *shape]).transpose([*range(len(lead)), *(len(lead) + i for i in order)])
         return given.reshape(sizes)
 
-    def _by_reference(self, tensor: NetTensor) -> Array:
+    def _by_reference(self, tensor: NetTensor) -> NumpyArray:
         """The output of a node that is no Einsum."""
         node = self.protos[tensor.source]
         values = self.lowered.lowering.values
 
-        def given(name: str, sample: int | None) -> Array | None:
+        def given(name: str, sample: int | None) -> NumpyArray | None:
             if not name:
                 return None
             if name in self.constants:
@@ -112,7 +111,7 @@ class Interpreter:
         size = tensor.batch.size
         return np.stack([run_node(node, [given(n, i) for n in node.input], self.opset)[place] for i in range(size)])
 
-    def value(self, view: View) -> Array:
+    def value(self, view: View) -> NumpyArray:
         """A view as an array of its shape, behind the batch if there is one."""
         array = self.array(view.tensor)
         batched = view.tensor.batch is not None
@@ -154,7 +153,7 @@ class Interpreter:
 
     # --- Einsums --------------------------------------------------------------------------------------------------
 
-    def einsum(self, einsum: NetEinsum) -> Array:
+    def einsum(self, einsum: NetEinsum) -> NumpyArray:
         name = self.names.einsums[einsum]
         info = self.spec.info.einsums[name]
         variables = list(info.bounds)
@@ -185,8 +184,8 @@ class Interpreter:
         return np.transpose(result, [rest.index(v) for v in kept])
 
     def _summed_products(
-        self, einsum: NetEinsum, seen: Mapping[int, Any], sizes: list[int], info: Any, inside: Array
-    ) -> Array | None:
+        self, einsum: NetEinsum, seen: Mapping[int, Any], sizes: list[int], info: Any, inside: NumpyArray
+    ) -> NumpyArray | None:
         """Products of two that are summed up, without an array of all of them; None if it is something else."""
         body = einsum.body
         plain = (
@@ -216,7 +215,9 @@ class Interpreter:
         )
         return found.reshape([n if i in out else 1 for i, n in enumerate(sizes)])
 
-    def _read(self, einsum: NetEinsum, access: NetAccess, grid: Mapping[str, Array]) -> tuple[Array, Array]:
+    def _read(
+        self, einsum: NetEinsum, access: NetAccess, grid: Mapping[str, NumpyArray]
+    ) -> tuple[NumpyArray, NumpyArray]:
         """The values that are read at each point, and where no guard forbids them."""
         array = self.array(access.tensor)
         name = self.names.tensors.get(access.tensor)
@@ -240,12 +241,12 @@ class Interpreter:
             outside = outside | (place < 0) | (place >= guard.size)
         return found, ~outside
 
-    def _place(self, einsum: NetEinsum, position: Position, grid: Mapping[str, Array]) -> Array:
+    def _place(self, einsum: NetEinsum, position: Position, grid: Mapping[str, NumpyArray]) -> NumpyArray:
         names = self.names.variables
         terms = (c * grid[names[einsum, v]] for v, c in position.terms.items())
         return sum(terms, np.asarray(position.constant))
 
-    def _reduced(self, einsum: NetEinsum, full: Array, inside: Array, gone: tuple[int, ...]) -> Array:
+    def _reduced(self, einsum: NetEinsum, full: NumpyArray, inside: NumpyArray, gone: tuple[int, ...]) -> NumpyArray:
         kind = einsum.reduction
         if kind is None:
             return np.where(inside, full, 0) if not inside.all() else full
@@ -262,7 +263,7 @@ class Interpreter:
             return found.reshape([1 if i in gone else n for i, n in enumerate(full.shape)])
         return np.asarray(getattr(np, kind)(masked, axis=gone, keepdims=True))
 
-    def _with_padding(self, einsum: NetEinsum, inside: Array) -> Array:
+    def _with_padding(self, einsum: NetEinsum, inside: NumpyArray) -> NumpyArray:
         """Places of a window that are in the image or in its padding."""
         pads, rank = einsum.node.get("pads"), len(einsum.node.get("pads")) // 2
         info = self.spec.info.einsums[self.names.einsums[einsum]]
@@ -353,7 +354,7 @@ class Interpreter:
         assert apply.node is not None
         proto = self.protos[apply.node.outputs[0]]
         present = apply.attributes.get("present", tuple(range(len(arguments))))
-        arrays: list[Array | None] = [None] * (max(present) + 1)
+        arrays: list[NumpyArray | None] = [None] * (max(present) + 1)
         for i, argument in zip(present, arguments, strict=True):
             array = np.asarray(argument)
             arrays[i] = array.astype(np.float64) if array.dtype.kind == "f" else array
@@ -367,13 +368,13 @@ class Interpreter:
         return run_node(proto, arrays, self.opset)[0]
 
 
-def _in_band(ahead: Array, band: Sequence[int]) -> Array:
+def _in_band(ahead: NumpyArray, band: Sequence[int]) -> NumpyArray:
     """Whether keys so far ahead of their query are near enough, backwards and forwards; -1 is any distance."""
     left, right = band
     return ((left < 0) | (-ahead <= left)) & ((right < 0) | (ahead <= right))
 
 
-def _wide(array: Any) -> Array:
+def _wide(array: Any) -> NumpyArray:
     """Whole numbers as numbers that do not overflow."""
     found = np.asarray(array)
     return found.astype(np.float64) if found.dtype.kind in "iu" else found

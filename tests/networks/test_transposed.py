@@ -11,10 +11,10 @@ import pytest
 
 from fusiest.networks import from_onnx
 from tests.networks.builders import Numbers, model_of, node
+from tests.networks.by_reference import NumpyArray
 from tests.networks.imports import imported, weights_of
 from tests.networks.interpreter import Interpreter
 
-Array = np.ndarray[Any, Any]
 CASES: dict[str, tuple[list[int], list[int], dict[str, Any]]] = {
     "doubled": ([2, 2, 4, 3], [2, 3, 4, 4], {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
     "doubled by three": ([1, 2, 4, 4], [2, 3, 3, 3], {"strides": [2, 2], "pads": [1] * 4, "output_padding": [1, 1]}),
@@ -25,7 +25,7 @@ CASES: dict[str, tuple[list[int], list[int], dict[str, Any]]] = {
 }
 
 
-def transposed(x: Array, w: Array, more: dict[str, Any]) -> Array:
+def transposed(x: NumpyArray, w: NumpyArray, more: dict[str, Any]) -> NumpyArray:
     """Every element of the input times the kernel, added up where it belongs; then the padding is cut off."""
     n, groups = x.ndim - 2, more.get("group", 1)
     strides, dilations, pads, extra = (
@@ -48,11 +48,11 @@ def transposed(x: Array, w: Array, more: dict[str, Any]) -> Array:
         full[(slice(None), slice(None), *places)] += np.einsum("bgc...,gck->bgk...", split, kernel).reshape(
             x.shape[0], -1, *x.shape[2:]
         )
-    cropped: Array = full[(..., *(slice(pads[i], sizes[i] - pads[n + i]) for i in range(n)))]
+    cropped: NumpyArray = full[(..., *(slice(pads[i], sizes[i] - pads[n + i]) for i in range(n)))]
     return cropped
 
 
-def model(name: str, *after: onnx.NodeProto, **weights: Array) -> tuple[onnx.ModelProto, Array]:
+def model(name: str, *after: onnx.NodeProto, **weights: NumpyArray) -> tuple[onnx.ModelProto, NumpyArray]:
     inputs, kernel, more = CASES[name]
     numbers = Numbers()
     nodes = [node("ConvTranspose", ["x", "w", "b"], ["y"], "up", **more), *after]

@@ -37,7 +37,7 @@ def pmappings(
 def search_fronts(spec: Spec, table: Table) -> Fronts:
     """Every row of the table in all linear orders of its zones."""
     found: Fronts = {}
-    sizes = _Sizes(spec, table)
+    sizes = _FrontSizes(spec, table)
     for form, rows in table.groups.items():
         for order in itertools.product(*(itertools.permutations(zone) for zone in form.zones)):
             loops = [loop for zone in order for loop in zone]
@@ -55,7 +55,7 @@ def _compatibility(form: Compatibility, rows: Rows, i: int, loops: list[FusedLoo
     return PlainCompatibility(fused, tuple(sorted(backings)))
 
 
-class _Sizes:
+class _FrontSizes:
     """Bits of a shared tensor's further holders between fused loops, which a table leaves to the join."""
 
     def __init__(self, spec: Spec, table: Table) -> None:
@@ -72,7 +72,7 @@ class _Sizes:
         return float(footprint(self.info.accesses[held.tensor], extents) * per_value)
 
 
-def _criteria(form: Compatibility, rows: Rows, i: int, sizes: _Sizes) -> tuple[float, ...]:
+def _criteria(form: Compatibility, rows: Rows, i: int, sizes: _FrontSizes) -> tuple[float, ...]:
     """Energy, latency, and per memory the bits down to each level, persistent ones first.
 
     Sums, because whatever else is held beside an Einsum sees all of its reservations down to some level: bits further in

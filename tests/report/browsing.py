@@ -42,7 +42,7 @@ class Tab:
         return Path(download.value.path()).read_bytes()
 
 
-Open = Callable[..., Tab]
+OpenPage = Callable[..., Tab]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
+def opened(browser: Any, tmp_path: Path) -> Iterator[OpenPage]:
     contexts = []
 
     def open_page(html: str | None = None, width: int = 1600, theme: str = "light", state: str = "") -> Tab:

@@ -16,7 +16,7 @@ from fusiest.report.comparison import comparison_html
 from fusiest.report.front import used_bytes
 from fusiest.show import si
 from fusiest.spec.loading import load_texts
-from tests.report.browsing import NEEDS_CHROMIUM, THEMES, WIDTHS, Open, browser, opened, point
+from tests.report.browsing import NEEDS_CHROMIUM, THEMES, WIDTHS, OpenPage, browser, opened, point
 from tests.report.contrast import HEAT, READABLE, TEXTS, contrast
 from tests.report.subjects import chain_page, gpt3_page, page, slope, tradeoff
 
@@ -27,7 +27,7 @@ pytestmark = NEEDS_CHROMIUM
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_loads_without_complaint(opened: Open, width: int, theme: str) -> None:
+def test_loads_without_complaint(opened: OpenPage, width: int, theme: str) -> None:
     tab = opened(width=width, theme=theme)
     assert tab.complaints == []
     assert [url for url in tab.requests if not url.startswith(("file:", "data:", "blob:"))] == []
@@ -38,7 +38,7 @@ def test_loads_without_complaint(opened: Open, width: int, theme: str) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_long_chain(opened: Open, width: int) -> None:
+def test_long_chain(opened: OpenPage, width: int) -> None:
     tab = opened(chain_page(), width=width)
     assert tab.complaints == []
     assert tab.run("document.documentElement.scrollWidth") <= width
@@ -50,7 +50,7 @@ def test_long_chain(opened: Open, width: int) -> None:
     assert "far above" in tab.text("[data-chart='memory-GlobalBuffer'] .legend")
 
 
-def test_nothing_costs_anything(opened: Open) -> None:
+def test_nothing_costs_anything(opened: OpenPage) -> None:
     """An architecture without a single figure: all energies and latencies are zero, and nothing has a limit."""
     text = """
 arch:
@@ -79,7 +79,7 @@ mapping:
 
 
 @pytest.mark.parametrize("width", [*WIDTHS, 1000])
-def test_nothing_is_wider_than_the_screen(opened: Open, width: int) -> None:
+def test_nothing_is_wider_than_the_screen(opened: OpenPage, width: int) -> None:
     for html in (page(), gpt3_page()):
         tab = opened(html, width=width)
         assert tab.run("document.documentElement.scrollWidth") <= width
@@ -88,7 +88,7 @@ def test_nothing_is_wider_than_the_screen(opened: Open, width: int) -> None:
         assert tab.run(script) == []
 
 
-def test_click_on_a_point_shows_its_mapping_everywhere(opened: Open) -> None:
+def test_click_on_a_point_shows_its_mapping_everywhere(opened: OpenPage) -> None:
     tab, mappings = opened(), tradeoff().result.mappings
     shown = ("#figures", "#tree", "#pseudocode", "#sets", "#costs-lead", "[data-chart=energy-einsum] .plot")
     before = {selector: tab.text(selector) for selector in shown}
@@ -105,7 +105,7 @@ def test_click_on_a_point_shows_its_mapping_everywhere(opened: Open) -> None:
     assert tab.complaints == []
 
 
-def test_cost_against_capacity(opened: Open) -> None:
+def test_cost_against_capacity(opened: OpenPage) -> None:
     """With a memory's usage as an objective, the picture is cost against capacity, and every mapping says its size."""
     tab, mappings = opened(report_html(slope())), slope().result.mappings
     assert tab.text("#h-front") == "Cost against capacity"
@@ -125,7 +125,7 @@ def test_cost_against_capacity(opened: Open) -> None:
     assert tab.complaints == []
 
 
-def test_a_link_opens_a_mapping(opened: Open) -> None:
+def test_a_link_opens_a_mapping(opened: OpenPage) -> None:
     """The address says what is shown: it can be sent, and it can be changed."""
     count = len(tradeoff().result.mappings)
     tab = opened(state="#mapping=5&timed")
@@ -149,7 +149,7 @@ def test_a_link_opens_a_mapping(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_moving_in_the_page(opened: Open, width: int) -> None:
+def test_moving_in_the_page(opened: OpenPage, width: int) -> None:
     tab = opened(width=width)
     links = tab.run("[...document.querySelectorAll('#links a')].map((a) => a.getAttribute('href'))")
     assert links == [
@@ -173,7 +173,7 @@ def test_moving_in_the_page(opened: Open, width: int) -> None:
     assert tab.run("document.documentElement.scrollWidth") <= width
 
 
-def test_the_search_is_folded(opened: Open) -> None:
+def test_the_search_is_folded(opened: OpenPage) -> None:
     tab = opened()
     chart = "[data-chart=pmappings] .plot"
     assert not tab.page.is_visible(chart)
@@ -183,7 +183,7 @@ def test_the_search_is_folded(opened: Open) -> None:
     assert tab.complaints == []
 
 
-def test_what_was_mapped(opened: Open) -> None:
+def test_what_was_mapped(opened: OpenPage) -> None:
     """The page says it, and its files load to what was mapped."""
     tab, spec = opened(), tradeoff().result.spec
     rows = tab.run("[...document.querySelectorAll('#components tbody tr')].map((row) => row.innerText)")
@@ -199,7 +199,7 @@ def test_what_was_mapped(opened: Open) -> None:
     assert tab.complaints == []
 
 
-def test_component_costs(opened: Open) -> None:
+def test_component_costs(opened: OpenPage) -> None:
     """A section where there are estimates, areas or leakage, which the page's navigation leads to; else none."""
     tab = opened(state="#component-costs")
     rows = tab.run("[...document.querySelectorAll('#cost-table tbody tr')].map((row) => row.innerText)")
@@ -220,7 +220,7 @@ def test_component_costs(opened: Open) -> None:
         assert tab.complaints == []
 
 
-def test_hover_shows_figures(opened: Open) -> None:
+def test_hover_shows_figures(opened: OpenPage) -> None:
     tab, mapping = opened(), tradeoff().result.mappings[0]
     tab.page.mouse.move(*point(tab, 0))
     tab.page.wait_for_selector("[data-chart=front] .hovertext")
@@ -234,7 +234,7 @@ def test_hover_shows_figures(opened: Open) -> None:
     assert "DRAM" in tab.page.text_content("[data-chart=energy-component] .hoverlayer")
 
 
-def test_point_at_a_tensor_to_see_its_holders(opened: Open) -> None:
+def test_point_at_a_tensor_to_see_its_holders(opened: OpenPage) -> None:
     tab = opened()
     tensor = tradeoff().background.names.tensors["B"]
     holders = tab.page.locator(f"#tree [data-tensor='{tensor}']").count()
@@ -250,7 +250,7 @@ def test_point_at_a_tensor_to_see_its_holders(opened: Open) -> None:
     assert tab.page.locator("#tree .lit").count() == holders
 
 
-def test_tree_folds(opened: Open) -> None:
+def test_tree_folds(opened: OpenPage) -> None:
     tab = opened()
     visible = "[...document.querySelectorAll('#tree .row')].filter((row) => !row.hidden).length"
     everything = tab.run(visible)
@@ -269,7 +269,7 @@ def test_tree_folds(opened: Open) -> None:
     assert tab.run(visible) == everything
 
 
-def test_everything_is_reached_by_keyboard(opened: Open) -> None:
+def test_everything_is_reached_by_keyboard(opened: OpenPage) -> None:
     tab = opened()
     reached, outlined = set(), set()
     for _ in range(200):
@@ -302,7 +302,7 @@ def test_everything_is_reached_by_keyboard(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_readable(opened: Open, theme: str) -> None:
+def test_readable(opened: OpenPage, theme: str) -> None:
     tab = opened(gpt3_page(), theme=theme)
     tab.page.hover("#tree [data-tensor] >> nth=0")
     pairs = [json.loads(text) for text in tab.run(TEXTS)]
@@ -314,7 +314,7 @@ def test_readable(opened: Open, theme: str) -> None:
     assert [cell for cell in cells if contrast(cell[0], cell[1]) < READABLE] == []
 
 
-def test_theme_button(opened: Open) -> None:
+def test_theme_button(opened: OpenPage) -> None:
     tab = opened()
     grounds = set()
     for _ in range(3):
@@ -324,7 +324,7 @@ def test_theme_button(opened: Open) -> None:
     assert len({color for _, color in grounds}) == 2
 
 
-def test_copy_and_downloads(opened: Open) -> None:
+def test_copy_and_downloads(opened: OpenPage) -> None:
     tab, subject = opened(), tradeoff()
     best = subject.result.mappings[subject.best]
     tab.page.click("#copy")
@@ -338,7 +338,7 @@ def test_copy_and_downloads(opened: Open) -> None:
     assert fusiest.evaluate(subject.result.spec, mapping).energy == best.energy
 
 
-def test_every_chart_can_be_saved(opened: Open) -> None:
+def test_every_chart_can_be_saved(opened: OpenPage) -> None:
     tab = opened(state="#search")
     names = tab.run("[...document.querySelectorAll('[data-chart]:not([hidden])')].map((card) => card.dataset.chart)")
     assert {"front", "fusion", "intensity", "memory-Buffer", "busy"} <= set(names)
@@ -351,7 +351,7 @@ def test_every_chart_can_be_saved(opened: Open) -> None:
     assert tab.complaints == []
 
 
-def test_memory_over_time_by_latency(opened: Open) -> None:
+def test_memory_over_time_by_latency(opened: OpenPage) -> None:
     tab = opened()
     width = "document.querySelector('[data-chart=\"memory-Buffer\"] .plot').layout.xaxis.range[1]"
     assert tab.run(width) == len(tradeoff().result.spec.info.einsums)
@@ -359,7 +359,7 @@ def test_memory_over_time_by_latency(opened: Open) -> None:
     assert tab.run(width) == pytest.approx(tradeoff().result.mappings[tradeoff().best].latency)
 
 
-def test_prints(opened: Open) -> None:
+def test_prints(opened: OpenPage) -> None:
     tab = opened(theme="dark")
     tab.run("dispatchEvent(new Event('beforeprint'))")
     assert tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -373,7 +373,7 @@ def test_prints(opened: Open) -> None:
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_comparison(opened: Open, tmp_path: Path, width: int, theme: str) -> None:
+def test_a_comparison(opened: OpenPage, tmp_path: Path, width: int, theme: str) -> None:
     """The other page: its charts and differences are there, it fits, and it asks no network for anything."""
     file = tmp_path / "tradeoff.json"
     file.write_text(json.dumps(tradeoff().result.to_json()))

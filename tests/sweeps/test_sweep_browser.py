@@ -9,7 +9,7 @@ import pytest
 import fusiest
 from fusiest.report import Subject, report_html
 from tests.command_line import run
-from tests.report.browsing import NEEDS_CHROMIUM, THEMES, WIDTHS, Open, browser, opened, point
+from tests.report.browsing import NEEDS_CHROMIUM, THEMES, WIDTHS, OpenPage, browser, opened, point
 from tests.report.test_page import data_of
 
 __all__ = ["browser", "opened"]
@@ -37,7 +37,7 @@ def html(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_page_is_whole(html: str, opened: Open, width: int, theme: str) -> None:
+def test_the_page_is_whole(html: str, opened: OpenPage, width: int, theme: str) -> None:
     tab = opened(html, width=width, theme=theme)
     assert tab.complaints == []
     assert [url for url in tab.requests if not url.startswith(("file:", "data:", "blob:"))] == []
@@ -50,7 +50,7 @@ def test_the_page_is_whole(html: str, opened: Open, width: int, theme: str) -> N
     assert tab.run(text) == tab.run("getComputedStyle(document.body).color")
 
 
-def test_points_open_reports(html: str, opened: Open, folder: Path, tmp_path: Path) -> None:
+def test_points_open_reports(html: str, opened: OpenPage, folder: Path, tmp_path: Path) -> None:
     """A point of the front, a row and a line: each shows its design, and opens the report of its mapping."""
     (tmp_path / "sweep_reports").symlink_to(folder / "sweep_reports")
     tab, data = opened(html), data_of(html)
@@ -68,7 +68,7 @@ def test_points_open_reports(html: str, opened: Open, folder: Path, tmp_path: Pa
     assert f"Design {best}" in tab.text("#chosen")
 
 
-def test_a_report_with_advice(opened: Open) -> None:
+def test_a_report_with_advice(opened: OpenPage) -> None:
     """The section is there, whole and in the contents, if somebody asked for it; else it is not."""
     result = fusiest.map(fusiest.load("simple", "matmuls", M=8, KN=8), "edp", jobs=1)
     changes = {"aim": "edp", "full": {"GlobalBuffer": 0.95}, "limiting": {"MAC": 1.0}, "idle": {},

@@ -13,7 +13,7 @@ STEPS = [Step("exploring", f"E{i} has 12 pmappings", i, 50) for i in range(1, 51
 ]
 
 
-class Clock:
+class FakeClock:
     """A second passes at every look."""
 
     now = 0.0
@@ -24,7 +24,7 @@ class Clock:
 
 
 def play(stream: Terminal, quiet: bool = False) -> str:
-    with ProgressLine(stream, quiet, Clock()) as progress:
+    with ProgressLine(stream, quiet, FakeClock()) as progress:
         for step in STEPS:
             progress(step)
     return stream.getvalue()
@@ -87,7 +87,7 @@ def test_a_long_step_is_seen_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     live, plain = Terminal(), Terminal(tty=False)
     for stream in (live, plain):
-        with ProgressLine(stream, False, Clock()) as progress:
+        with ProgressLine(stream, False, FakeClock()) as progress:
             progress(STEPS[0])
             for _ in range(65):
                 progress.beat()
@@ -96,12 +96,12 @@ def test_a_long_step_is_seen_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_beats_in_the_middle_of_a_line() -> None:
-    class Interrupted(Terminal):
+    class InterruptedTerminal(Terminal):
         def write(self, text: str) -> int:
             progress.beat()
             return super().write(text)
 
-    stream = Interrupted(tty=False)
+    stream = InterruptedTerminal(tty=False)
     progress = ProgressLine(stream, False, lambda: 100.0)
     progress(STEPS[0])
     progress(STEPS[-1])

@@ -108,7 +108,7 @@ def make_genome(spec: Spec, tables: Mapping[str, Table], only_finished: bool = T
 
 
 @dataclass
-class _Rows:
+class _EinsumRows:
     """Rows of one Einsum, before they are put behind one another."""
 
     form: Ints
@@ -130,7 +130,7 @@ class _Flattening:
         self.rows = [self._einsum_rows(level, slots) for level, slots in zip(levels, self.slots, strict=True)]
         self._drop_without_partner()
 
-    def _einsum_rows(self, level: PathLevel, slots: list[str]) -> _Rows:
+    def _einsum_rows(self, level: PathLevel, slots: list[str]) -> _EinsumRows:
         parts = []
         for number in sorted({edge.form for edge in level.edges}):
             form, rows = self.problem.groups[level.einsum][number]
@@ -138,8 +138,8 @@ class _Flattening:
             interface = np.stack(columns, axis=1) if columns else np.empty((len(rows), 0), np.int64)
             parts.append((np.full(len(rows), number), np.arange(len(rows)), interface))
         if not parts:
-            return _Rows(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, len(slots)), np.int64))
-        return _Rows(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+            return _EinsumRows(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, len(slots)), np.int64))
+        return _EinsumRows(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
     def _interface(self, einsum: str, form: Compatibility, tiles: Ints, tensor: str) -> Ints:
         """Numbers of interfaces of a tensor, for all rows of a form."""
@@ -261,7 +261,7 @@ class _Flattening:
             "early": np.array(early), **lookups.arrays(),
         }  # fmt: skip
 
-    def _places(self, e: int, rows: _Rows) -> tuple[Ints, Ints, Ints]:
+    def _places(self, e: int, rows: _EinsumRows) -> tuple[Ints, Ints, Ints]:
         """Rows by which memory each shared tensor is backed in: number per row, where each number begins, sorted rows."""
         table, slots = self.problem.groups[self.order[e]], self.slots[e]
         memories = [tuple(b.memory for b in form.backings if b.tensor in slots) for form, _ in table]

@@ -170,7 +170,7 @@ def _without(relaxed: Relaxed, tensors: Container[str]) -> Relaxed:
     return tuple(item for item in relaxed if item[0] not in tensors)
 
 
-class _Costs(NamedTuple):
+class _OtherCosts(NamedTuple):
     """What others cost, by the number of what they say of tensors of their own."""
 
     numbers: Ints
@@ -180,7 +180,7 @@ class _Costs(NamedTuple):
 class _ByShared(NamedTuple):
     """A table by what it says of some tensors, then by what it says of others."""
 
-    costs: Mapping[Relaxed, _Costs]
+    costs: Mapping[Relaxed, _OtherCosts]
     numbers: Mapping[Relaxed, int]
     """Of what it says of the others."""
 
@@ -193,11 +193,11 @@ def _by_shared(table: RelaxedLeast, tensors: Container[str]) -> _ByShared:
         listed, costs = lists.setdefault(only(relaxed, tensors), ([], []))
         listed.append(numbers.setdefault(hidden, len(numbers)))
         costs.append(least)
-    by_shared = {shared: _Costs(np.array(listed), np.array(costs)) for shared, (listed, costs) in lists.items()}
+    by_shared = {shared: _OtherCosts(np.array(listed), np.array(costs)) for shared, (listed, costs) in lists.items()}
     return _ByShared(by_shared, numbers)
 
 
-def _spread(costs: _Costs, old: Mapping[Relaxed, int], new: Mapping[Relaxed, int]) -> Floats:
+def _spread(costs: _OtherCosts, old: Mapping[Relaxed, int], new: Mapping[Relaxed, int]) -> Floats:
     """The costs in the order of other numbers; infinite where there are none."""
     place = np.array([new.get(hidden, len(new)) for hidden in old])
     spread = np.full((len(new) + 1, 3), np.inf)
@@ -210,7 +210,7 @@ class _Alternatives(NamedTuple):
 
     visible: Relaxed
     cost: Least
-    partners: _Costs
+    partners: _OtherCosts
 
 
 def _least(alternatives: Sequence[_Alternatives], hidden: Mapping[Relaxed, int]) -> dict[Relaxed, Least]:

@@ -58,7 +58,7 @@ class Cut(NamedTuple):
     of: int = 1
 
 
-class _Piece(NamedTuple):
+class _JoinPiece(NamedTuple):
     """Groups of a join, and of the groups that can be joined to them, which."""
 
     join: LevelJoin
@@ -93,7 +93,7 @@ def _run_alone(joins: Sequence[LevelJoin]) -> None:
 
 
 def _run_shared(
-    joins: Sequence[LevelJoin], pieces: Sequence[_Piece], crew: Crew, fingerprint: Callable[[], bytes], check: Check
+    joins: Sequence[LevelJoin], pieces: Sequence[_JoinPiece], crew: Crew, fingerprint: Callable[[], bytes], check: Check
 ) -> None:
     missing = set(range(len(pieces)))
     for number in crew.share_out([piece.cut.number % crew.size for piece in pieces]):
@@ -110,14 +110,14 @@ def _run_shared(
         pieces[number].run()
 
 
-def _pieces(joins: Sequence[LevelJoin], total: int, processes: int) -> list[_Piece]:
+def _pieces(joins: Sequence[LevelJoin], total: int, processes: int) -> list[_JoinPiece]:
     """About as many as it takes to keep all busy to the end.
 
     Each process begins with its own part of each Einsum's groups: what it has worked out for them, it will need again.
     """
     size, cuts = -(-total // _PIECES), processes * -(-_PIECES // (4 * total))
     return [
-        _Piece(join, range(begin, min(begin + size, join.count)), Cut(cut, cuts))
+        _JoinPiece(join, range(begin, min(begin + size, join.count)), Cut(cut, cuts))
         for join in joins
         for begin in range(0, join.count, size)
         for cut in range(cuts)

@@ -292,11 +292,11 @@ def _length(rank: str, loop: Temporal, einsum: str, scope: _LoopScope) -> int:
     return length
 
 
-_Role: TypeAlias = tuple[str, str, bool]
+_AccessRole: TypeAlias = tuple[str, str, bool]
 """An Einsum, its access to some tensor, and whether it writes there."""
 
 
-def _roles(tensor: str, users: tuple[str, ...], scope: _LoopScope) -> Iterator[_Role]:
+def _roles(tensor: str, users: tuple[str, ...], scope: _LoopScope) -> Iterator[_AccessRole]:
     for einsum in users:
         if einsum in scope.accesses:
             accesses = scope.accesses[einsum]
@@ -305,7 +305,7 @@ def _roles(tensor: str, users: tuple[str, ...], scope: _LoopScope) -> Iterator[_
                     yield einsum, access, output
 
 
-def _revisited(role: _Role, scope: _LoopScope) -> str:
+def _revisited(role: _AccessRole, scope: _LoopScope) -> str:
     """The condition under which an output tile has been here before: some loop above reduces, and has gone round."""
     einsum, access, _ = role
     reduced = [v for v in scope.bounds.get(einsum, {}) if v not in _variables(access)]

@@ -65,7 +65,7 @@ _STYLE = """
 
 
 @dataclass(frozen=True, slots=True)
-class _Box:
+class _Drawing:
     """A node, drawn with its upper left corner at the origin."""
 
     kind: str
@@ -79,7 +79,7 @@ class _Box:
 class _Column:
     """Boxes one below the other, centred, and under them the columns of a split side by side."""
 
-    boxes: tuple[_Box, ...]
+    boxes: tuple[_Drawing, ...]
     branches: tuple[_Column, ...]
 
     @property
@@ -122,7 +122,7 @@ def svg(tree: LoopTree, bounds: BoundsByEinsum | None = None) -> str:
 def _column(
     nodes: tuple[Node, ...], above: tuple[Loop, ...], bounds: BoundsByEinsum, colours: Mapping[str, int]
 ) -> _Column:
-    boxes: list[_Box] = []
+    boxes: list[_Drawing] = []
     users = einsums(nodes)
     for node in nodes:
         if isinstance(node, Sequential):
@@ -164,7 +164,7 @@ def _edge(path: str) -> str:
     return f'<path class="edge" d="{path}"/>'
 
 
-def _loop(loop: Loop, head: str, tiles: str) -> _Box:
+def _loop(loop: Loop, head: str, tiles: str) -> _Drawing:
     tail = f"{tiles}{place_words(loop)}"
     width, height = _even(max(_width(head, _LARGE), _width(tail, _SMALL)) + 24), 42
     body = f'<rect class="shape" width="{width}" height="{height}" rx="2"/>'
@@ -172,20 +172,20 @@ def _loop(loop: Loop, head: str, tiles: str) -> _Box:
         body += f'<rect class="shape" x="3.5" y="3.5" width="{width - 7}" height="{height - 7}" rx="1"/>'
     body += _text(head, width / 2, 19) + _text(tail, width / 2, 33, "small")
     kind = "loop spatial" if isinstance(loop, Spatial) else "loop temporal"
-    return _Box(kind, f"{head} ({tail})", width, height, body)
+    return _Drawing(kind, f"{head} ({tail})", width, height, body)
 
 
-def _compute(node: Compute) -> _Box:
+def _compute(node: Compute) -> _Drawing:
     # An oval is narrower at the height of its text: at 17 of 23 pixels off the middle, 0.67 of its width.
     words = max(_width(node.einsum, _LARGE, strong=True), _width(node.component, _SMALL))
     width, height = _even(max(80, words / 0.67 + 12)), 46
     rx, ry = width // 2, height // 2
     body = f'<ellipse class="shape" cx="{rx}" cy="{ry}" rx="{rx}" ry="{ry}"/>'
     body += _text(node.einsum, rx, 21, "strong") + _text(node.component, rx, 35, "small")
-    return _Box("compute", f"{node.einsum} on {node.component}", width, height, body)
+    return _Drawing("compute", f"{node.einsum} on {node.component}", width, height, body)
 
 
-def _holder(node: HolderNode, colours: Mapping[str, int], row: int) -> _Box:
+def _holder(node: HolderNode, colours: Mapping[str, int], row: int) -> _Drawing:
     """The memory's name and then a chip per tensor, in rows of at most `row` pixels where that is possible."""
     name = node.component + (" (persistent)" if isinstance(node, Storage) and node.persistent else "")
     items = [(name, _width(name, _LARGE, strong=True)), *((t, _width(t, _LARGE) + 14) for t in node.tensors)]
@@ -203,7 +203,7 @@ def _holder(node: HolderNode, colours: Mapping[str, int], row: int) -> _Box:
             body += _text(text, x + w / 2, y + 15, "strong") if i == j == 0 else _chip(text, colours[text], x, y, w)
             x += w + 6
     kind = "holder toll" if isinstance(node, Toll) else "holder storage"
-    return _Box(kind, f"{', '.join(node.tensors)} {holder_words(node)}", width, height, body)
+    return _Drawing(kind, f"{', '.join(node.tensors)} {holder_words(node)}", width, height, body)
 
 
 def _row_width(row: Sequence[tuple[str, int]]) -> int:

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     import onnx
 
 MAX_DEPTH = 50
-_Key = tuple[str, str, str]
+_FunctionKey = tuple[str, str, str]
 
 
-def inlined(nodes: Any, functions: Mapping[_Key, onnx.FunctionProto], most: int) -> Iterator[onnx.NodeProto]:
+def inlined(nodes: Any, functions: Mapping[_FunctionKey, onnx.FunctionProto], most: int) -> Iterator[onnx.NodeProto]:
     """All nodes, with the bodies of functions; at most so many, as functions that call functions can be very many."""
     # Nodes to come, innermost call last; each list with the depth of its call.
     waiting: list[tuple[Iterator[onnx.NodeProto], int]] = [(iter(nodes), 0)]

@@ -74,7 +74,7 @@ def open_names(model: onnx.ModelProto) -> frozenset[str]:
 
 def read_onnx(model: onnx.ModelProto, name: str, options: ImportOptions) -> NetworkGraph:
     """A model's main graph, with all shapes."""
-    reader = _Reader(model, name, options)
+    reader = _ModelReader(model, name, options)
     try:
         reader.read()
     except SpecError as error:
@@ -84,7 +84,7 @@ def read_onnx(model: onnx.ModelProto, name: str, options: ImportOptions) -> Netw
     return reader.graph
 
 
-class _Reader:
+class _ModelReader:
     """One model on its way into a graph."""
 
     def __init__(self, model: onnx.ModelProto, name: str, options: ImportOptions) -> None:
@@ -187,7 +187,7 @@ class _Reader:
         name = node.name or f"{node.op_type}_{index}"
         kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
         try:
-            inputs = [self._input(each) for each in node.input]
+            inputs = [self._input(value_name) for value_name in node.input]
             attributes = {a.name: _attribute(a) for a in node.attribute if not _is_graph(a)}
             if kind == "Constant":
                 self._constant_node(node, attributes)
@@ -195,7 +195,7 @@ class _Reader:
                 return
             original, kind, inputs = _as_cast(kind, inputs, attributes)
             captured = sorted(_captured(node)) if any(map(_is_graph, node.attribute)) else []
-            inner = [each for each in captured if each in self.graph.values]
+            inner = [value_name for value_name in captured if value_name in self.graph.values]
             op = Operator(kind, inputs, attributes, len(node.output), self.versions.get(node.domain or "ai.onnx", 1))
             shapes = self._shapes(op, node)
         except SpecError as error:
@@ -212,7 +212,9 @@ class _Reader:
             if output:
                 floating = derived or not constant or weights
                 self._define(GraphValue(output, shape, is_constant, data, floating=floating, parameter=weights))
-        names = tuple(each if value is not None else "" for each, value in zip(node.input, inputs, strict=False))
+        names = tuple(
+            value_name if value is not None else "" for value_name, value in zip(node.input, inputs, strict=False)
+        )
         self.graph.nodes.append(
             GraphNode(name, kind, names + tuple(inner), tuple(node.output), attributes, _path(node), original)
         )

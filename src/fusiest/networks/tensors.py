@@ -180,12 +180,12 @@ def apply(operator: str, *arguments: Expression, **attributes: object) -> Apply:
     return Apply(operator, arguments, attributes)
 
 
-class _Result:
+class _Summed:
     """What an Einsum has summed up, in the expression that comes after."""
 
 
-RESULT = _Result()
-Expression: TypeAlias = Apply | View | NetAccess | _Result
+RESULT = _Summed()
+Expression: TypeAlias = Apply | View | NetAccess | _Summed
 
 
 def walk(expression: Expression) -> Iterator[Expression]:

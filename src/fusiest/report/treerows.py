@@ -26,13 +26,13 @@ from fusiest.report.traffic import HolderCost, holder_costs
 
 def tree_rows(background: Background, tree: LoopTree, parts: Anatomy, evaluation: Evaluation) -> list[dict[str, Any]]:
     """Rows in written order. `depth` is how far a row is indented; a row's children are the deeper ones after it."""
-    walk = _Walk(background, evaluation, holder_costs(parts, evaluation))
+    walk = _RowWalk(background, evaluation, holder_costs(parts, evaluation))
     walk.nodes(tree.nodes, 0, ())
     return walk.rows
 
 
 @dataclass
-class _Walk:
+class _RowWalk:
     background: Background
     evaluation: Evaluation
     costs: dict[tuple[int, str], HolderCost]

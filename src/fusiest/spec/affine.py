@@ -87,11 +87,11 @@ class Affine:
         return first + "".join(f" {'-' if a < 0 else '+'} {term}" for a, term in terms[1:])
 
 
-_Terms: TypeAlias = tuple[dict[str, int], int]
+_AffineTerms: TypeAlias = tuple[dict[str, int], int]
 """Coefficients by variable, and a constant."""
 
 
-def _affine(node: ast.expr, text: str) -> _Terms:
+def _affine(node: ast.expr, text: str) -> _AffineTerms:
     """Coefficients and constant of an expression tree."""
     # The left spine is walked in a loop, so that a sum of hundreds of terms costs no stack.
     spine: list[ast.BinOp] = []
@@ -110,7 +110,7 @@ def _affine(node: ast.expr, text: str) -> _Terms:
     return value
 
 
-def _term(node: ast.expr, text: str) -> _Terms:
+def _term(node: ast.expr, text: str) -> _AffineTerms:
     match node:
         case ast.Constant(value=int() as value) if not isinstance(value, bool):
             return {}, _bounded(value, text)
@@ -121,7 +121,7 @@ def _term(node: ast.expr, text: str) -> _Terms:
     raise _not_affine(text)
 
 
-def _added(left: _Terms, right: _Terms, sign: int, text: str) -> _Terms:
+def _added(left: _AffineTerms, right: _AffineTerms, sign: int, text: str) -> _AffineTerms:
     """The sum, in the coefficients of `left`."""
     coefficients, constant = left
     for v, a in right[0].items():
@@ -129,7 +129,7 @@ def _added(left: _Terms, right: _Terms, sign: int, text: str) -> _Terms:
     return coefficients, _bounded(constant + sign * right[1], text)
 
 
-def _scaled(affine: _Terms, factor: int, text: str) -> _Terms:
+def _scaled(affine: _AffineTerms, factor: int, text: str) -> _AffineTerms:
     return {v: _bounded(a * factor, text) for v, a in affine[0].items()}, _bounded(affine[1] * factor, text)
 
 
@@ -174,8 +174,8 @@ def _inequalities(text: str) -> tuple[Affine, ...]:
     return tuple(inequalities)
 
 
-def _inequality(left: _Terms, operator: ast.cmpop, right: _Terms, text: str) -> list[Affine]:
-    def at_least(a: _Terms, b: _Terms, margin: int) -> Affine:
+def _inequality(left: _AffineTerms, operator: ast.cmpop, right: _AffineTerms, text: str) -> list[Affine]:
+    def at_least(a: _AffineTerms, b: _AffineTerms, margin: int) -> Affine:
         coefficients, constant = _added((dict(a[0]), a[1] - margin), b, -1, text)
         return Affine(FrozenDict({v: c for v, c in coefficients.items() if c}), constant)
 

@@ -35,7 +35,7 @@ def bounding_box(inequalities: Iterable[Affine], variables: Sequence[str], budge
     inequalities = list(inequalities)
     if any(a.constant < 0 for a in inequalities if not a.variables):
         raise EmptySpace
-    search = _Search([a for a in inequalities if a.variables], budget or bounds_budget())
+    search = _BoxSearch([a for a in inequalities if a.variables], budget or bounds_budget())
     box: Box = dict.fromkeys(variables, (-math.inf, math.inf))
     search.propagate(box)
     if any(math.isinf(side) for sides in box.values() for side in sides):
@@ -47,7 +47,7 @@ def bounding_box(inequalities: Iterable[Affine], variables: Sequence[str], budge
     return box
 
 
-class _Search:
+class _BoxSearch:
     """The inequalities, and what may still be spent on them."""
 
     def __init__(self, rows: Sequence[Affine], budget: Budget) -> None:

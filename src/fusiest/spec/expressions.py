@@ -74,7 +74,7 @@ def evaluate_expression(value: float | str, names: Mapping[str, object]) -> obje
     """
     if not isinstance(value, str):
         return value
-    tree, evaluation = parse_expression(value), _Evaluation(names)
+    tree, evaluation = parse_expression(value), _TreeWalk(names)
     try:
         return evaluation.visit(tree)
     except (SpecError, ArithmeticError, ValueError, TypeError, RecursionError) as error:
@@ -156,7 +156,7 @@ def by_set(table: Mapping[str, T], names: Mapping[str, object], universe: Univer
     return spread
 
 
-class _Evaluation:
+class _TreeWalk:
     """One walk over one tree: the names in scope and the steps that it may still take."""
 
     __slots__ = ("budget", "names")
@@ -301,11 +301,11 @@ def _reason(error: Exception) -> str:
     return "a number is too large" if isinstance(error, OverflowError) else "it has no value"
 
 
-_VISITORS: Mapping[type, Callable[[_Evaluation, Any], object]] = {
-    ast.Constant: _Evaluation.constant, ast.Name: _Evaluation.name, ast.Attribute: _Evaluation.attribute,
-    ast.BinOp: _Evaluation.binary, ast.UnaryOp: _Evaluation.unary, ast.BoolOp: _Evaluation.logical,
-    ast.Compare: _Evaluation.compare, ast.IfExp: _Evaluation.conditional, ast.Call: _Evaluation.call,
-    ast.GeneratorExp: _Evaluation.comprehension, ast.ListComp: _Evaluation.comprehension,
-    ast.List: _Evaluation.sequence, ast.Tuple: _Evaluation.sequence, ast.Subscript: _Evaluation.subscript,
-    ast.Set: _Evaluation.braces,
+_VISITORS: Mapping[type, Callable[[_TreeWalk, Any], object]] = {
+    ast.Constant: _TreeWalk.constant, ast.Name: _TreeWalk.name, ast.Attribute: _TreeWalk.attribute,
+    ast.BinOp: _TreeWalk.binary, ast.UnaryOp: _TreeWalk.unary, ast.BoolOp: _TreeWalk.logical,
+    ast.Compare: _TreeWalk.compare, ast.IfExp: _TreeWalk.conditional, ast.Call: _TreeWalk.call,
+    ast.GeneratorExp: _TreeWalk.comprehension, ast.ListComp: _TreeWalk.comprehension,
+    ast.List: _TreeWalk.sequence, ast.Tuple: _TreeWalk.sequence, ast.Subscript: _TreeWalk.subscript,
+    ast.Set: _TreeWalk.braces,
 }  # fmt: skip

@@ -69,9 +69,9 @@ def describe(node: YamlNode) -> str:
     return "nothing" if node.value is None else f"'{shown(node.value)}'"
 
 
-def must_be(wanted: str, node: YamlNode, what: str) -> SpecError:
+def must_be(expected: str, node: YamlNode, what: str) -> SpecError:
     """What a value should have been."""
-    return SpecError(f"{what} must be {wanted}, but is {describe(node)}", node.source)
+    return SpecError(f"{what} must be {expected}, but is {describe(node)}", node.source)
 
 
 def no_tag(node: YamlNode, what: str) -> None:
@@ -264,10 +264,10 @@ Number: TypeAlias = Annotated[Value, NUMBER, Limits()]
 PositiveNumber: TypeAlias = Annotated[Value, NUMBER, Limits(positive=True)]
 Amount: TypeAlias = Annotated[Value, NUMBER, Limits(finite=False)]
 PositiveAmount: TypeAlias = Annotated[Value, NUMBER, Limits(positive=True, finite=False)]
-_Table: TypeAlias = Value | FrozenDict[SetText, Value]
-PerTensor: TypeAlias = Annotated[_Table, Limits(positive=True, finite=False)]
+_ByTensor: TypeAlias = Value | FrozenDict[SetText, Value]
+PerTensor: TypeAlias = Annotated[_ByTensor, Limits(positive=True, finite=False)]
 """One value for all tensors, or values by set expression (disjoint; `Other` is the rest)."""
-BitsPerTensor: TypeAlias = Annotated[_Table, Limits(positive=True, units=("bit",))]
+BitsPerTensor: TypeAlias = Annotated[_ByTensor, Limits(positive=True, units=("bit",))]
 
 
 @functools.cache

@@ -122,7 +122,7 @@ def _events(text: str) -> Iterator[Any]:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenNode:
     """A list or table whose end has not been read yet."""
 
     is_map: bool
@@ -143,7 +143,7 @@ class _Builder:
         self.sources, self.included = sources, included
         self.count = 0
         self.anchors: dict[str, tuple[YamlNode, int, int] | None] = {}
-        self.stack: list[_Open] = []
+        self.stack: list[_OpenNode] = []
         self.root: YamlNode | None = None
         self.last = sources[0]
 
@@ -208,7 +208,7 @@ class _Builder:
         tag = None if event.tag == CORE_TAG + ("map" if is_map else "seq") else _short(event.tag)
         if event.anchor:
             self.anchors[event.anchor] = None
-        self.stack.append(_Open(is_map, source, tag, event.anchor, self.count, []))
+        self.stack.append(_OpenNode(is_map, source, tag, event.anchor, self.count, []))
 
     def end(self) -> None:
         collection = self.stack.pop()

@@ -38,7 +38,7 @@ def optimal_costs(energy: float, latency: float, objective: tuple[str, ...]) -> 
 def least_costs(spec: Spec) -> LeastCosts:
     """Of all mappings of a spec. What is computed and what is moved take time at once: the longer counts."""
     energy = compute = 0.0
-    moved: dict[str, _Traffic] = {}
+    moved: dict[str, _LeastTraffic] = {}
     for info in spec.info.einsums.values():
         bound = bind_all(spec, info)
         least = _computing(spec, info, bound)
@@ -75,7 +75,7 @@ def _computing(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent]
 
 
 @dataclass
-class _Traffic:
+class _LeastTraffic:
     """Of one tensor at the outermost memory: values that are moved at least, and what one costs at least."""
 
     values: int = 0
@@ -91,7 +91,7 @@ class _Traffic:
         return self.values * self.each if math.isfinite(self.each) else 0.0
 
 
-def _moving(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent], moved: dict[str, _Traffic]) -> None:
+def _moving(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent], moved: dict[str, _LeastTraffic]) -> None:
     """What must be kept in the outermost memory is read there once if nobody makes it, and written there once if somebody does.
 
     Which Einsum moves it is open: the cheapest of those that use the tensor counts, for the most that one of them needs.
@@ -110,11 +110,11 @@ def _moving(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent], m
         everywhere = all(not spec.info.einsums[user].is_copy_operation for user in users)
         once = len(makers) == (1 if access.output else 0) and tensor not in info.persistent and everywhere
         if not once or info.n_instances != 1:
-            moved[tensor] = _Traffic(0, 0.0, 0.0)
+            moved[tensor] = _LeastTraffic(0, 0.0, 0.0)
             continue
         actions = action.actions_scale / action.values_per_action[tensor]
         instances = math.prod(max(1, d.most) for d in _above(nodes, outer, bound))
-        traffic = moved.setdefault(tensor, _Traffic())
+        traffic = moved.setdefault(tensor, _LeastTraffic())
         traffic.values = max(traffic.values, _distinct(access, info.bounds)) if tensor in keep else traffic.values
         traffic.joules = min(traffic.joules, actions * action.energy)
         traffic.each = min(traffic.each, actions / action.throughput / instances)

@@ -84,7 +84,7 @@ def read_levels(section: Any, variables: Mapping[str, object]) -> tuple[list[Tim
     if "nodes" in architecture:
         architecture.only("architecture", "version", "nodes")
         directives: list[Directive] = []
-        levels = list(_from_nodes(architecture["nodes"], _Above(dict(variables), (1, 1)), directives, architecture))
+        levels = list(_from_nodes(architecture["nodes"], _Inherited(dict(variables), (1, 1)), directives, architecture))
     elif "subtree" in architecture:
         directives, levels = [], list(_from_subtree(architecture, dict(variables), 1))
     else:
@@ -144,14 +144,16 @@ def _counted(entry: FileTable) -> tuple[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Above:
+class _Inherited:
     """What holds below a node: inherited attributes, and how many there are."""
 
     attributes: dict[str, Any]
     mesh: tuple[int, int]
 
 
-def _from_nodes(nodes: Any, above: _Above, directives: list[Directive], parent: FileTable) -> Iterator[TimeloopLevel]:
+def _from_nodes(
+    nodes: Any, above: _Inherited, directives: list[Directive], parent: FileTable
+) -> Iterator[TimeloopLevel]:
     """Tagged form: each node is the parent of the next."""
     for entry in tables_in(nodes, "nodes", parent.source):
         if entry.tag in ("!Parallel", "!Hierarchical", "!Pipelined"):
@@ -159,7 +161,9 @@ def _from_nodes(nodes: Any, above: _Above, directives: list[Directive], parent: 
             branches = list(_from_nodes(entry.get("nodes"), above, inner, entry))
             yield from branches
             directives += _in_one_branch(inner) if entry.tag == "!Parallel" else inner
-            above = _Above(above.attributes, branches[-1].mesh) if entry.tag == "!Hierarchical" and branches else above
+            above = (
+                _Inherited(above.attributes, branches[-1].mesh) if entry.tag == "!Hierarchical" and branches else above
+            )
             continue
         if entry.tag == "!Nothing":  # a branch that stores nothing: what it keeps passes by the others
             constraints = table_of(entry.get("constraints") or FileTable({}, entry.source), "constraints")
@@ -192,7 +196,7 @@ def _from_nodes(nodes: Any, above: _Above, directives: list[Directive], parent: 
             _add(constraints, "temporal", str(name), directives)
             _add(constraints, "dataspace", str(name), directives)
         # What a container says is for all below it; a component's attributes are its own.
-        above = _Above(attributes if entry.tag == "!Container" else above.attributes, mesh)
+        above = _Inherited(attributes if entry.tag == "!Container" else above.attributes, mesh)
 
 
 def _in_one_branch(directives: list[Directive]) -> list[Directive]:
@@ -214,7 +218,7 @@ def _add(constraints: FileTable, kind: str, target: str, directives: list[Direct
         directives.append(read_directive(table_of(constraints[kind], kind), kind, target))
 
 
-def _spread(entry: FileTable, above: _Above, label: str) -> tuple[int, int]:
+def _spread(entry: FileTable, above: _Inherited, label: str) -> tuple[int, int]:
     """How many there are of a node and of all below it."""
     spatial = entry.get("spatial") or FileTable({}, entry.source)
     table_of(spatial, f"{label}: spatial", entry.source).only(f"{label}: spatial", "meshX", "meshY", "meshZ")
