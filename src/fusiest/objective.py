@@ -55,7 +55,8 @@ class Least(NamedTuple):
 NOTHING = Least(0.0, 0.0, 0.0)
 IMPOSSIBLE = Least(math.inf, math.inf, math.inf)
 
-OBJECTIVES = ("energy", "latency", "edp")
+UNITS = {"energy": "J", "latency": "s", "edp": "Js"}
+OBJECTIVES = tuple(UNITS)
 
 
 @dataclass(frozen=True)
@@ -145,11 +146,11 @@ def objective_of(names: str | Sequence[str]) -> Objective:
     >>> objective_of("edp").names, objective_of("latency,energy").names
     (('edp',), ('energy', 'latency'))
     """
-    asked = names.split(",") if isinstance(names, str) else list(names)
-    for name in asked:
+    requested = names.split(",") if isinstance(names, str) else list(names)
+    for name in requested:
         if name not in OBJECTIVES:
             raise SpecError(f"objective '{name}' is not known{did_you_mean(name, OBJECTIVES)}")
     for objective in (ENERGY, LATENCY, EDP, FRONT):
-        if sorted(asked) == sorted(objective.names):
+        if sorted(requested) == sorted(objective.names):
             return objective
     raise SpecError("objective: give energy, latency, edp, or energy,latency for the whole front")

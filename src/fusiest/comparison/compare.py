@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from fusiest.comparison.saved import Saved
 from fusiest.looptree import outline
 from fusiest.model import area_by_component, backing_memories, efficiency, leak_power_by_component
+from fusiest.objective import OBJECTIVES
 from fusiest.spec import dump
 
 _NAME = re.compile(r"([ -]*)name: (.*)")
@@ -51,7 +52,7 @@ class Comparison:
     def totals(self) -> list[Row]:
         """Joules, seconds, joule-seconds."""
         evaluations = [saved.evaluation for saved in self.results]
-        return [Row(name, tuple(getattr(e, name) for e in evaluations)) for name in ("energy", "latency", "edp")]
+        return [Row(name, tuple(getattr(e, name) for e in evaluations)) for name in OBJECTIVES]
 
     def energy_by_component(self) -> list[Row]:
         return _rows([saved.evaluation.energy_by_component() for saved in self.results])

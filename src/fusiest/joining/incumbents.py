@@ -19,16 +19,11 @@ from fusiest.joining.kernels import (
     promising_groups,
     promising_rows,
 )
-from fusiest.objective import CLOSE, NO_WEIGHTS, Least, Objective, Weights
+from fusiest.objective import CLOSE, EDP, ENERGY, FRONT, LATENCY, NO_WEIGHTS, Least, Objective, Weights
 from fusiest.pmapping import Floats
 
 Flags = npt.NDArray[np.bool_]
-_KINDS = {
-    ("energy",): ENERGY_KNOWN,
-    ("latency",): LATENCY_KNOWN,
-    ("edp",): PRODUCT_KNOWN,
-    ("energy", "latency"): FRONT_KNOWN,
-}
+_KINDS = {ENERGY: ENERGY_KNOWN, LATENCY: LATENCY_KNOWN, EDP: PRODUCT_KNOWN, FRONT: FRONT_KNOWN}
 
 
 class KnownCosts(NamedTuple):
@@ -88,9 +83,7 @@ class Incumbents:
             return IncumbentArrays(NOTHING_KNOWN, np.empty((0, 4)), np.zeros(2), 0.0, -1.0, watched)
         points = np.column_stack([np.array(self.points), self._scores])
         tie_break = self._least_tie_break if self.objective.follows_ties else -1.0
-        return IncumbentArrays(
-            _KINDS[self.objective.names], points, np.array(self.weights), self._best, tie_break, watched
-        )
+        return IncumbentArrays(_KINDS[self.objective], points, np.array(self.weights), self._best, tie_break, watched)
 
     @cached_property
     def _scores(self) -> Floats:

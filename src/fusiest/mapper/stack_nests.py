@@ -14,6 +14,7 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.result import Result
 from fusiest.mapper.stack_plans import ImageVariables, features
 from fusiest.model import footprint
+from fusiest.objective import OBJECTIVES
 from fusiest.pmapping import NoMapping, shared_memories
 from fusiest.spec import Spec, bind, computes, explicit_einsum, memory_names, part_of
 from fusiest.spec import architecture as arch
@@ -21,7 +22,6 @@ from fusiest.spec import architecture as arch
 Run = Callable[[Spec, Options], Result]
 WeightPlace: TypeAlias = Literal["resident", "through", "past"]
 """All weights stay on chip; or they are fetched for each tile, maybe through the memory of the feature maps, or past it."""
-AIMS = ("energy", "latency", "edp")
 
 
 class LayerNest(NamedTuple):
@@ -49,7 +49,8 @@ class LayerNests:
     @property
     def aims(self) -> Sequence[str]:
         """What a layer's nest may be best for."""
-        return self.options.objective if self.options.objective in (("energy",), ("latency",)) else AIMS
+        minimized = self.options.minimized
+        return OBJECTIVES if minimized.is_product or minimized.is_front else minimized.names
 
     def find(self, einsum: str, extents: Mapping[str, int], memory: str, weights: WeightPlace) -> dict[str, LayerNest]:
         """The best nests by what they are best for; none if the architecture does not allow it."""

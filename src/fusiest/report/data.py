@@ -10,6 +10,7 @@ from typing import Any
 
 from fusiest.mapper import Mapping, Result
 from fusiest.model import CONVENTION, take_apart
+from fusiest.objective import OBJECTIVES
 from fusiest.report import funnel
 from fusiest.report.background import Background
 from fusiest.report.chart import Chart, is_empty
@@ -111,7 +112,7 @@ def kept_views(subject: Subject) -> list[int]:
     count = len(result.mappings)
     if count <= MOST_VIEWS:
         return list(range(count))
-    always = {result.mappings.index(result.best(name)) for name in ("energy", "latency", "edp")}
+    always = {result.mappings.index(result.best(name)) for name in OBJECTIVES}
     spread = {round(i * (count - 1) / (MOST_VIEWS - 1)) for i in range(MOST_VIEWS - len(always))}
     return sorted(always | spread)
 

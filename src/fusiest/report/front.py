@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fusiest.mapper import Mapping, Result
+from fusiest.objective import UNITS
 from fusiest.report.chart import Cloud, Marker, Points
 
-UNITS = {"energy": "J", "latency": "s", "edp": "Js"}
 WORDS = {"energy": "energy", "latency": "latency", "edp": "energy-delay product"}
 
 

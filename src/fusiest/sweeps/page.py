@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from fusiest.objective import OBJECTIVES, UNITS
 from fusiest.report import Bars, Chart, Cloud, Points, Series, asset, page
 from fusiest.show import si
 from fusiest.sweeps.answers import Answer, unproven_words
@@ -191,7 +192,9 @@ def _by_area(ranked: Sequence[DesignFigures], want: Wanted, by: str) -> Points:
         _cloud("designs", "other", shown, _square_millimetres, by_score, marker="small"),
         _cloud("best for its area", "found", best, _square_millimetres, by_score, steps=True),
     ]
-    return Points(title=f"{by} by area", x_axis="area in mm²", x_unit="", y_axis=by, y_unit=_unit(by), clouds=clouds)
+    return Points(
+        title=f"{by} by area", x_axis="area in mm²", x_unit="", y_axis=by, y_unit=UNITS.get(by, ""), clouds=clouds
+    )
 
 
 def _sensitivity(ranked: Sequence[DesignFigures], names: Sequence[str], want: Wanted, by: str) -> Bars:
@@ -228,7 +231,13 @@ def _curve(ranked: Sequence[DesignFigures], name: str, want: Wanted, by: str) ->
     ]
     spread = min(numbers) > 0 and max(numbers) / min(numbers) > 20
     return Points(
-        title=f"{by} against {name}", x_axis=name, x_unit=unit, y_axis=by, y_unit=_unit(by), clouds=clouds, log_x=spread
+        title=f"{by} against {name}",
+        x_axis=name,
+        x_unit=unit,
+        y_axis=by,
+        y_unit=UNITS.get(by, ""),
+        clouds=clouds,
+        log_x=spread,
     )
 
 
@@ -247,16 +256,10 @@ def _values(ranked: Sequence[DesignFigures], name: str) -> list[Any]:
     return sorted(values, key=_place)
 
 
-def _unit(by: str) -> str:
-    return {"energy": "J", "latency": "s", "edp": "Js"}.get(by, "")
-
-
 def _parallel(designs: Sequence[DesignFigures], names: Sequence[str]) -> dict[str, Any]:
     """Axes with what is at their ends, and each design as shares of them."""
     columns: list[tuple[str, list[Any], str]] = [(name, [d.design.values[name] for d in designs], "") for name in names]
-    columns += [
-        (name, [float(getattr(d, name)) for d in designs], _unit(name)) for name in ("energy", "latency", "edp")
-    ]
+    columns += [(name, [float(getattr(d, name)) for d in designs], UNITS[name]) for name in OBJECTIVES]
     columns.append(("area, mm²", [1e6 * float(d.area) for d in designs], ""))
     axes, shares = [], []
     for name, values, unit in columns:

@@ -8,12 +8,12 @@ from rich.text import Text
 
 from fusiest.comparison import Comparison, DifferenceLine, Row, Saved
 from fusiest.model import fused_sets
+from fusiest.objective import UNITS
 from fusiest.show import si
 from fusiest.terminal.components import area
 from fusiest.terminal.grid import Grid, Part, grid
 
 _STYLES = {"-": "red", "+": "green", "…": "dim", " ": ""}
-_UNITS = {"energy": "J", "latency": "s", "edp": "Js"}
 
 
 def comparison_parts(comparison: Comparison) -> list[Part]:
@@ -63,7 +63,7 @@ def _quantity(value: float, unit: str) -> str:
 def _totals(comparison: Comparison) -> Grid:
     table = grid("<", *_columns(comparison.names()))
     for row in comparison.totals():
-        table.add("EDP" if row.name == "edp" else row.name, *_cells(row, _UNITS[row.name]))
+        table.add("EDP" if row.name == "edp" else row.name, *_cells(row, UNITS[row.name]))
     areas = [
         sum(values) or None for values in zip(*(_numbers(row) for row in comparison.area_by_component()), strict=True)
     ]
