@@ -31,6 +31,6 @@ def lazy(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]
 def _homes(package: str) -> dict[str, tuple[str, str]]:
     """By name, its module, and what it is called there."""
     blocks = ast.parse(inspect.getsource(sys.modules[package])).body
-    typed = [one for one in blocks if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING"]
+    typed = [node for node in blocks if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     lines = [line for block in typed for line in block.body if isinstance(line, ast.ImportFrom)]
     return {name.asname or name.name: (str(line.module), name.name) for line in lines for name in line.names}

@@ -59,19 +59,19 @@ def _do(work: Callable[[], None]) -> None:
 
 def in_order_of_completion(futures: Mapping[Future[T], str]) -> Iterator[tuple[str, Future[T]]]:
     """Futures with their names as they are done; between them, Ctrl-C is answered."""
-    done: queue.SimpleQueue[Future[T]] = queue.SimpleQueue()
+    finished: queue.SimpleQueue[Future[T]] = queue.SimpleQueue()
     for future in futures:
-        future.add_done_callback(done.put)
+        future.add_done_callback(finished.put)
     for _ in futures:
-        future = _next(done)
+        future = _next(finished)
         yield futures[future], future
 
 
-def _next(done: queue.SimpleQueue[T]) -> T:
+def _next(finished: queue.SimpleQueue[T]) -> T:
     while True:
         interrupt.check()
         try:
-            return done.get(timeout=_LOOK_UP_SECONDS)
+            return finished.get(timeout=_LOOK_UP_SECONDS)
         except queue.Empty:
             continue
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", bound=Hashable)
 ONNX_FLOATING = frozenset([1, 10, 11, 16, 17, 18, 19, 20, 23])
 """ONNX's numbers of the types with a point."""
@@ -109,6 +110,25 @@ class NetworkGraph:
 
     def constants(self, node: GraphNode) -> Iterator[str]:
         return (name for name in node.inputs if name and self.values[name].constant)
+
+
+def entered_in(table: dict[str, F], prefix: str = "") -> Callable[..., Callable[[F], F]]:
+    """A decorator that enters a function into the table, under each of its arguments.
+
+    >>> table = {}
+    >>> _ = entered_in(table)("Abs", "Neg")(str.upper)
+    >>> list(table)
+    ['Abs', 'Neg']
+    """
+
+    def under(*names: str) -> Callable[[F], F]:
+        def enter(function: F) -> F:
+            table.update((prefix + name, function) for name in names)
+            return function
+
+        return enter
+
+    return under
 
 
 def reached(starts: Iterable[T], onward: Callable[[T], Iterable[T]]) -> set[T]:

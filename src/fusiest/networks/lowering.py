@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from fusiest.errors import SpecError, shown
 from fusiest.networks.extents import Axis, Extent, spread
-from fusiest.networks.graph import GraphNode, NetworkGraph
+from fusiest.networks.graph import GraphNode, NetworkGraph, entered_in
 from fusiest.networks.making import EinsumMaker, Operand, Unfit, axis_labels
 from fusiest.networks.options import ImportOptions
 from fusiest.networks.tensors import (
@@ -212,7 +212,7 @@ class Lowering:
     def cut_output(self, node: GraphNode, position: int, reason: str) -> None:
         """Take one output of a node from the outermost memory, where its inputs are sent."""
         name = node.outputs[position]
-        sent = tuple(self.view(each) for each in node.inputs if each and not self.is_constant(each))
+        sent = tuple(self.view(operand) for operand in node.inputs if operand and not self.is_constant(operand))
         view = self.new_input(self.shape(name), name, any(v.tensor.batch is not None for v in sent), node)
         self.values[name] = view
         self.cuts.append(CutValue(node, view.tensor, reason, sent))
@@ -261,16 +261,7 @@ def distinct_views(expression: Expression) -> list[View]:
 LowerFunction = Callable[[Lowering, GraphNode], None]
 LOWER: dict[str, LowerFunction] = {}
 """What each operator becomes."""
-
-
-def lowers(*operators: str) -> Callable[[LowerFunction], LowerFunction]:
-    """Enter a function as that for these operators."""
-
-    def enter(function: LowerFunction) -> LowerFunction:
-        LOWER.update(dict.fromkeys(operators, function))
-        return function
-
-    return enter
+lowers = entered_in(LOWER)
 
 
 def lower(lowering: Lowering) -> None:

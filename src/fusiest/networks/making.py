@@ -127,7 +127,7 @@ class EinsumMaker:
 
     def drop_idle(self, reads: Sequence[NetAccess], written: Sequence[str | None], reduction: str | None) -> None:
         """Labels that move nothing: a maximum or mean over them is what it would be without; a sum would not be."""
-        moved = {v for terms in self._terms for each in terms.values() for v in each}
+        moved = {v for terms in self._terms for moves in terms.values() for v in moves}
         for label, variables in self.variables.items():
             idle = {variable for variable in variables if variable not in moved}
             if not idle or label in written:

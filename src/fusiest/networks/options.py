@@ -59,16 +59,16 @@ def import_options(**options: Any) -> ImportOptions:
     return ImportOptions(**options)
 
 
-def bits_by_set(given: Any) -> Any:
+def bits_by_set(text: Any) -> Any:
     """Bits of a value as they are, or from a text: `8`, or `weight=4,Other=8`."""
-    if not isinstance(given, str):
-        return given
-    if given.strip().isdigit():
-        return int(given)
+    if not isinstance(text, str):
+        return text
+    if text.strip().isdigit():
+        return int(text)
     bits: dict[str, int] = {}
-    for pair in given.split(","):
+    for pair in text.split(","):
         name, _, number = pair.partition("=")
         if not name.strip() or not number.strip().isdigit():
-            raise SpecError(f"bits {given}: expected a number, or sets such as weight=4,Other=8")
+            raise SpecError(f"bits {text}: expected a number, or sets such as weight=4,Other=8")
         bits[name.strip()] = int(number)
     return bits

@@ -97,7 +97,7 @@ class _Recognition:
 
     def other_operand(self, node: GraphNode, name: str) -> str | None:
         """The operand of a node that is not this value."""
-        operands = [each for each in node.inputs if self.source(each) != self.source(name)]
+        operands = [operand for operand in node.inputs if self.source(operand) != self.source(name)]
         return operands[0] if len(node.inputs) == 2 and len(operands) == 1 else None
 
     def is_scalar(self, name: str, value: float | None = None) -> bool:
@@ -355,6 +355,6 @@ def _halves(search: _Recognition, names: tuple[str, str], members: list[GraphNod
         if node.operator == "Split":
             if int(node.get("axis", 0)) % rank == rank - 1:
                 before = node.outputs[: node.outputs.index(search.source(name))]
-                yield node.inputs[0], sum(search.graph.shape(each)[-1] for each in before)
+                yield node.inputs[0], sum(search.graph.shape(output)[-1] for output in before)
         elif all(s == 1 for s in node.get("steps")) and not any(node.get("starts")[:-1]):
             yield node.inputs[0], node.get("starts")[-1]

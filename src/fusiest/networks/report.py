@@ -141,8 +141,10 @@ def parameters(lowered: Lowered) -> int:
 
     def sources(name: str) -> list[str]:
         node = producers.get(name)
-        read = [each for i, each in enumerate(node.inputs) if each and not _statistics(node, i)] if node else []
-        return [each for each in read if each not in lowered.lowering.tables]
+        read = (
+            [operand for i, operand in enumerate(node.inputs) if operand and not _statistics(node, i)] if node else []
+        )
+        return [operand for operand in read if operand not in lowered.lowering.tables]
 
     needed = reached(graph.outputs, sources)
     return sum(value.size for value in graph.values.values() if value.parameter and value.name in needed)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fusiest.errors import SpecError, shown
-from fusiest.networks.graph import GraphValue
+from fusiest.networks.graph import GraphValue, entered_in
 
 ShapeOf = tuple[int, ...]
 MAX_ELEMENTS = 2**60
@@ -99,16 +99,7 @@ def broadcast(*shapes: ShapeOf) -> ShapeOf:
 
 Inference = Callable[[Operator], list[ShapeOf]]
 INFER: dict[str, Inference] = {}
-
-
-def infers(*kinds: str) -> Callable[[Inference], Inference]:
-    """Enter a function as that for these operators."""
-
-    def enter(function: Inference) -> Inference:
-        INFER.update(dict.fromkeys(kinds, function))
-        return function
-
-    return enter
+infers = entered_in(INFER)
 
 
 @infers("RMSNormalization", "InstanceNormalization", "GroupNormalization", "LRN", "Clip", "Dropout", "Identity", "Trilu", "CumSum",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fusiest.errors import SpecError, shown
-from fusiest.networks.graph import GraphNode, GraphValue, NetworkGraph
+from fusiest.networks.graph import GraphNode, GraphValue, NetworkGraph, entered_in
 from fusiest.networks.torch_calls import TensorName, TorchCall, TorchProgram
 
 TorchShape = tuple[int, ...]
@@ -100,7 +100,7 @@ class AtenCall:
         if isinstance(output, tuple):
             self.added += 1
             name = f"{self.call.name}.{self.added}"
-        constant = all(values[each].constant for each in inputs if each)
+        constant = all(values[operand].constant for operand in inputs if operand)
         floating = self.reader.program.tensors[name].floating if name in self.reader.program.tensors else True
         values[name] = GraphValue(name, shape, constant, None, floating)
         self.reader.graph.nodes.append(
@@ -114,7 +114,7 @@ class AtenCall:
     def several(self, operator: str, inputs: Sequence[str], **attributes: Any) -> None:
         """Add a node with all outputs of the call."""
         values, tensors = self.reader.graph.values, self.reader.program.tensors
-        constant = all(values[each].constant for each in inputs if each)
+        constant = all(values[operand].constant for operand in inputs if operand)
         for name in self.call.outputs:
             if name in tensors:
                 values[name] = GraphValue(name, tensors[name].shape, constant, None, tensors[name].floating)
@@ -131,16 +131,7 @@ class AtenCall:
 AtenFunction = Callable[[AtenCall], None]
 ATEN: dict[str, AtenFunction] = {}
 """What each call becomes."""
-
-
-def converts(*targets: str) -> Callable[[AtenFunction], AtenFunction]:
-    """Enter a function as that for these calls of `aten`."""
-
-    def enter(function: AtenFunction) -> AtenFunction:
-        ATEN.update((f"aten.{target}", function) for target in targets)
-        return function
-
-    return enter
+converts = entered_in(ATEN, "aten.")
 
 
 class TorchReader:
@@ -208,7 +199,7 @@ def _unknown(call: AtenCall) -> None:
         if isinstance(value, TensorName):
             inputs.append(call.tensor(name))
         elif isinstance(value, list):
-            inputs += [each for each in call.tensors(name) if each]
+            inputs += [tensor for tensor in call.tensors(name) if tensor]
     call.several(call.call.target, inputs)
 
 

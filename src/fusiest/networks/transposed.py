@@ -160,8 +160,8 @@ def _part_of_kernel(w: View, taps: Sequence[range]) -> View:
             slices[leaf.axis] = (part.start, len(part), part.step)
             new[leaf.axis] = [Axis(Extent(len(part)), leaf.axis.role)] if len(part) > 1 else []
             axes[i] = tuple(Factor(axis.extent, axis) for axis in new[leaf.axis])
-    own = [axis for whole in w.tensor.ranks() for axis in new.get(whole, [whole])]
-    return View(NetTensor(own, "constant", w.tensor.source, None, w.tensor, slices), tuple(axes), w.constants)
+    kernel_axes = [axis for whole in w.tensor.ranks() for axis in new.get(whole, [whole])]
+    return View(NetTensor(kernel_axes, "constant", w.tensor.source, None, w.tensor, slices), tuple(axes), w.constants)
 
 
 def _interleaved(result: View, strides: Sequence[int]) -> View:
@@ -173,8 +173,8 @@ def _interleaved(result: View, strides: Sequence[int]) -> View:
     step = phase.size
     for i in stepped:
         step //= strides[i]
-        own = phase if len(stepped) == 1 else Factor(Extent(strides[i]), phase.axis, step)
-        image[i] = (*image[i], own)
+        place = phase if len(stepped) == 1 else Factor(Extent(strides[i]), phase.axis, step)
+        image[i] = (*image[i], place)
     if len(stepped) > 1:
         phase.axis.extent.root().rigid = True
     return View(result.tensor, (*axes[:2], *image))

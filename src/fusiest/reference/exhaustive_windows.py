@@ -92,10 +92,12 @@ class ExhaustiveWindows:
                 for tiles in itertools.product(*sizes):
                     for levels in itertools.product(range(count + 1), repeat=len(self.exchanged)):
                         where = dict(zip(self.exchanged, levels, strict=True))
-                        made = [self._made(v, t, i, where) for i, (v, t) in enumerate(zip(chosen, tiles, strict=True))]
-                        found = [one for one in made if one is not None]
-                        if len(found) == count:
-                            yield CommonLoops(tuple(v for v, _ in found), tuple(t for _, t in found), where)
+                        derived = [
+                            self._made(v, t, i, where) for i, (v, t) in enumerate(zip(chosen, tiles, strict=True))
+                        ]
+                        possible = [one for one in derived if one is not None]
+                        if len(possible) == count:
+                            yield CommonLoops(tuple(v for v, _ in possible), tuple(t for _, t in possible), where)
 
     def _made(
         self, variable: str, tile: int, number: int, levels: Mapping[str, int]
@@ -119,13 +121,13 @@ class ExhaustiveWindows:
                 needs.append((rank, begin, a * (end - 1) + affine.constant + reach + 1, a * step))
             if len({(rank, step) for rank, _, _, step in needs}) != 1:
                 return None
-            (own,) = self.infos[name].accesses[output].ranks[needs[0][0]].variables
+            (output_variable,) = self.infos[name].accesses[output].ranks[needs[0][0]].variables
             begin, end, step = min(n[1] for n in needs), max(n[2] for n in needs), needs[0][3]
             if levels[output] <= number and end - begin > step:
                 begin = end - step
             elif levels[output] <= number and end - begin < step:
                 return None  # left out, which needs a holder below
-            variables[name], tiles[name] = own, (begin, end, step)
+            variables[name], tiles[name] = output_variable, (begin, end, step)
         return variables, tiles
 
     def _loop(self, common: CommonLoops, number: int) -> Temporal:
@@ -150,14 +152,14 @@ class ExhaustiveWindows:
         for name in self.infos:
             ways: dict[tuple[float, ...], OwnWay] = {}
             for way in self._ways(common, name):
-                if (found := self._evaluated(common, {**plain, name: way}, name)) is not None:
-                    ways.setdefault(found.costs, found)
+                if (costed := self._evaluated(common, {**plain, name: way}, name)) is not None:
+                    ways.setdefault(costed.costs, costed)
             best = _least([(costs, (way,)) for costs, way in ways.items()])
             states = _least(
                 [
-                    (tuple(x + y for x, y in zip(a, b, strict=True)), (*before, *own))
+                    (tuple(x + y for x, y in zip(a, b, strict=True)), (*before, *added))
                     for a, before in states
-                    for b, own in best
+                    for b, added in best
                 ]
             )
         for (energy, *bits), together in states:
@@ -191,9 +193,9 @@ class ExhaustiveWindows:
         self, levels: Mapping[str, int], count: int
     ) -> Iterator[tuple[tuple[tuple[Node, ...], ...], list[str]]]:
         """All orders of holders above each common loop, and those that are below all of them."""
-        own = [[t for t, level in levels.items() if level == i] for i in range(count + 1)]
-        for orders in itertools.product(*(itertools.permutations(tensors) for tensors in own[:count])):
-            yield tuple(tuple(self._held(t) for t in order) for order in orders), own[count]
+        tensors_at = [[t for t, level in levels.items() if level == i] for i in range(count + 1)]
+        for orders in itertools.product(*(itertools.permutations(tensors) for tensors in tensors_at[:count])):
+            yield tuple(tuple(self._held(t) for t in order) for order in orders), tensors_at[count]
 
     def _held(self, tensor: str) -> Storage:
         return Storage(tensors=(tensor,), component=self.inner)
@@ -221,9 +223,9 @@ class ExhaustiveWindows:
         if parts.warnings:
             return None
         at = list(self.infos).index(name)
-        own = self.infos[name].accesses.keys() - set(self.exchanged)
+        private = self.infos[name].accesses.keys() - set(self.exchanged)
         bits = [
-            sum(b for (m, t), b in held.items() if m == self.inner and (i == at or t in own))
+            sum(b for (m, t), b in held.items() if m == self.inner and (i == at or t in private))
             for i, held in enumerate(parts.held.per_einsum)
         ]
         energy = evaluate_einsum(self.roomy, parts.nests[at], parts.bound[name]).energy

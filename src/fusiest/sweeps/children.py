@@ -33,19 +33,20 @@ class Child:
     """One process, and the task that it is at."""
 
     def __init__(self, memory: int | None, function: str = CALLED) -> None:
-        mine, its, life = os.pipe(), os.pipe(), os.pipe()
+        answer_pipe, task_pipe, life_pipe = os.pipe(), os.pipe(), os.pipe()
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
         environment = {**os.environ, "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}
         code = "import sys; from fusiest.sweeps.children import serve; serve(*sys.argv[1:])"
-        arguments = [sys.executable, "-c", code, str(its[0]), str(mine[1]), str(life[0]), str(memory or 0), function]
+        ends = (task_pipe[0], answer_pipe[1], life_pipe[0])
+        arguments = [sys.executable, "-c", code, *map(str, ends), str(memory or 0), function]
         self.process = subprocess.Popen(
-            arguments, pass_fds=(its[0], mine[1], life[0]), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            arguments, pass_fds=ends, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=self.stderr, env=environment, start_new_session=True,
         )  # fmt: skip
-        for descriptor in (its[0], mine[1], life[0]):
+        for descriptor in ends:
             os.close(descriptor)
-        self.life = life[1]
-        self.answers, self.tasks = Connection(mine[0], writable=False), Connection(its[1], readable=False)
+        self.life = life_pipe[1]
+        self.answers, self.tasks = Connection(answer_pipe[0], writable=False), Connection(task_pipe[1], readable=False)
         self.key: str | None = None
         self.family = ""
         self.begin = 0.0
