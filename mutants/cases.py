@@ -25,6 +25,7 @@ _TRACE = ("tests/joining/test_trace.py",)
 _JOINTS = ("tests/joining/test_joints.py",)
 _LOWERS = ("tests/pmapping/test_exhaustive.py::test_a_loop_that_only_lowers_a_reservation_stays",)
 _WINDOW = ("tests/pmapping/test_exhaustive.py::test_a_loop_over_a_part_of_a_window_stands_above_it",)
+_PIECES = ("tests/pmapping/test_pieces.py",)
 _EXCHANGED = ("tests/pmapping/test_exhaustive.py::test_what_einsums_exchange_does_not_sink",)
 
 MUTANTS = (
@@ -46,6 +47,11 @@ MUTANTS = (
     Mutant("pmapping/nest.py", "variable in self.relevant[above]", "variable in self.partial[above]", _LOWERS),
     Mutant("pmapping/general_tiles.py", "self.persistent[self.search.memories.index(holder.memory)] +=", "_ =",
            ("tests/pmapping/test_by_hand.py::test_a_persistent_source_of_a_copy_takes_its_space_throughout",)),
+    Mutant("pmapping/fused_tiles.py", "if d > tile and d % tile == 0)", "if d >= tile and d % tile == 0)", _PIECES),
+    Mutant("pmapping/gathered.py", "keep = pareto_rows(groups,", "keep = pareto_rows(0 * groups,", _PIECES),
+    Mutant("pmapping/fused_kernels.py", "latency = max(latency, cost[c])", "latency = cost[c]", _PIECES),
+    Mutant("pmapping/layers.py", "(p.variables[v].radix - 1 - p.digits[v][shape])", "(p.variables[v].radix - 1)", _PIECES),
+    Mutant("pmapping/plain.py", "if sum(bits) > memory.size:", "if sum(bits) >= memory.size:", _PIECES),
     # --- joining
     Mutant("joining/fits.py", "elif step is None or step == APART or not keeps_behind(", "elif step is None or not keeps_behind(", _JOINTS),
     Mutant("joining/fits.py", " or not keeps_behind(self.view.info, tensor, v.variable, step)", "", _JOINTS),
