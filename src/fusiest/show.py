@@ -160,7 +160,7 @@ def _architecture(
 def _every_scope(spec: Spec) -> list[Mapping[str, object]]:
     """What expressions of the architecture may name, for each Einsum; without a workload, the variables."""
     if spec.workload is None:
-        return [spec.variable_values[0]]
+        return [spec.variable_values.values]
     return [architecture_names(spec, info).figures() for info in spec.info.einsums.values()]
 
 

@@ -56,20 +56,20 @@ def log_line(x: float, xs: Sequence[float], ys: Sequence[float]) -> float:
     return math.exp(line(math.log(x), [math.log(v) for v in xs], [math.log(v) for v in ys]))
 
 
-def energy_scale(node: float, reference: float, supply: float = NOMINAL_SUPPLY) -> float:
+def energy_scale(node: float, reference: float) -> float:
     """How many times the energy of the reference node an action takes; leakage scales alike.
 
     >>> round(energy_scale(7e-9, 45e-9), 4)
     0.0943
     """
-    return _energy(node, supply) / _energy(reference, supply)
+    return _energy(node) / _energy(reference)
 
 
-def _energy(node: float, supply: float) -> float:
+def _energy(node: float) -> float:
     nanometres = node * 1e9
     inside = min(max(nanometres, _NODES[0]), _NODES[-1])
     a, b, c = (line(inside, _NODES, [row[i] for row in _ENERGY]) for i in range(3))
-    return (a * supply**2 + b * supply + c) * math.sqrt(nanometres / inside)
+    return (a * NOMINAL_SUPPLY**2 + b * NOMINAL_SUPPLY + c) * math.sqrt(nanometres / inside)
 
 
 def area_scale(node: float, reference: float) -> float:

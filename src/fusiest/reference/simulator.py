@@ -45,10 +45,10 @@ class Simulation:
     """Tensors whose values differ from those of the Einsums computed directly: empty if the LoopTree is right."""
 
 
-def simulate(spec: Spec, tree: LoopTree, seed: int = 0) -> Simulation:
+def simulate(spec: Spec, tree: LoopTree) -> Simulation:
     """Execute a valid LoopTree. It is not checked against capacities, fanouts or constraints."""
     laid_out = lay_out(spec, tree)
-    world = Backings(laid_out, seed)
+    world = Backings(laid_out)
     expected = computed_directly(laid_out, world.start)
     machines = [(CopyMachine if n.info.is_copy_operation else EinsumMachine)(n, world) for n in laid_out]
     for event in schedule(laid_out):

@@ -28,7 +28,7 @@ from fusiest.spec.names import check_name, repeated
 from fusiest.spec.origin import SpecOrigin
 from fusiest.spec.placement import placement_sets
 from fusiest.spec.scope import EinsumNames
-from fusiest.spec.variables import SpecVariable, VariableValue, split
+from fusiest.spec.variables import SpecVariable, VariableSplit, split
 from fusiest.spec.workload import EinsumRenames, Workload, read_rename_section
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Spec:
         self.__dict__["_placed"] = placed
 
     @functools.cached_property
-    def variable_values(self) -> tuple[dict[str, object], dict[str, VariableValue]]:
+    def variable_values(self) -> VariableSplit:
         """Values of variables that have one for all Einsums, and the texts of the others."""
         return split({**self.variables, **(self.arch.variables if self.arch is not None else {})})
 
@@ -142,7 +142,7 @@ class Spec:
         """What estimates the components whose figures are not given."""
         attributes = self.arch.attributes if self.arch is not None else {}
         every_einsum = functools.partial(_every_einsum, self)
-        return ComponentModels(compiled(self.component_classes), attributes, self.variable_values[0], every_einsum)
+        return ComponentModels(compiled(self.component_classes), attributes, self.variable_values.values, every_einsum)
 
     def costs(self) -> tuple[ComponentCosts, ...]:
         """What every component costs, how many there are, and where each figure comes from."""
@@ -275,7 +275,7 @@ def _check_classes(spec: Spec) -> None:
 def _check_variables(spec: Spec) -> None:
     """Each variable has a value in at least one Einsum, also if nothing uses it."""
     errors: dict[str, SpecError] = {}
-    unresolved = set(spec.variable_values[1])
+    unresolved = set(spec.variable_values.texts)
     for info in spec.info.einsums.values():
         names = architecture_names(spec, info) if spec.arch else info.names
         for name in sorted(unresolved):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 from fusiest.errors import Located, SpecError
 from fusiest.spec.expressions import (
@@ -141,8 +141,15 @@ def is_expression(text: str) -> bool:
     return True
 
 
-def split(variables: Mapping[str, VariableValue]) -> tuple[dict[str, object], dict[str, VariableValue]]:
-    """(values of those that follow from each other alone, texts of those that name something else)."""
+class VariableSplit(NamedTuple):
+    """Variables that follow from each other alone, with their values, and the texts of those that name something else."""
+
+    values: dict[str, object]
+    texts: dict[str, VariableValue]
+
+
+def split(variables: Mapping[str, VariableValue]) -> VariableSplit:
+    """Which have one value for all Einsums."""
     outside: dict[str, bool] = {}
     named = {name: uses(value) for name, value in variables.items()}
     todo = list(variables)
@@ -156,7 +163,8 @@ def split(variables: Mapping[str, VariableValue]) -> tuple[dict[str, object], di
             if not outside[name] and any(outside.get(used, False) for used in named[name]):
                 outside[name] = changed = True
     constants = Variables({name: variables[name] for name in todo if not outside[name]}, {})
-    return {name: constants[name] for name in constants}, {name: variables[name] for name in todo if outside[name]}
+    texts = {name: variables[name] for name in todo if outside[name]}
+    return VariableSplit({name: constants[name] for name in constants}, texts)
 
 
 def uses(value: VariableValue) -> frozenset[str]:

@@ -90,14 +90,12 @@ def _times(value: Any, factor: float) -> Any:
     return int(product) if product == int(product) else product
 
 
-def advise(
-    result: Result, hands: Hands, most: int | None = None, every: Sequence[Change] | None = None
-) -> Iterator[Advice]:
-    """What each change does, as it is known. `result` is that of the design as it is; `every`: its changes, if they are made."""
+def advise(result: Result, hands: Hands, every: Sequence[Change]) -> Iterator[Advice]:
+    """What each change does, as it is known. `result` is that of the design as it is."""
     options = dataclasses.replace(result.options, objective=(result.aim,), jobs=1, time_limit=None)
     base, form, document = result.best(result.aim), run_form(result.spec, options), result_json(result)
     # What is larger first: its tables serve what is smaller.
-    waiting = sorted(every or changes(result.spec), key=lambda change: -change.factor)[:most]
+    waiting = sorted(every, key=lambda change: -change.factor)
     going: dict[str, Change] = {}
     families: dict[str, str] = {}
     covering: set[str] = set()
@@ -223,7 +221,7 @@ def whole_advice(
 ) -> WholeAdvice:
     """Map again with every change. `watch` hears of each, and how many there are."""
     every, advice = list(changes(result.spec)), []
-    for entry in advise(result, hands, every=every):
+    for entry in advise(result, hands, every):
         advice.append(entry)
         watch(entry.what, len(every))
     steps = waterfall(unfused, result) if isinstance(unfused, Result) else []

@@ -246,7 +246,7 @@ def _known_placement(spec: Spec, node: arch.Container, info: EinsumInfo) -> str 
         names = architecture_names(spec, info)
         return _sha({f.name: _texts(getattr(tensors, f.name), names) for f in dataclasses.fields(tensors)})
 
-    if spec.variable_values[1]:  # what these come to may depend on components
+    if spec.variable_values.texts:  # what these come to may depend on components
         return make()
     # Names that depend neither on choices nor on components are the Einsum's and the variables.
     variables = [some for some in (spec.variables, spec.require_arch().variables) if some]
