@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from fusiest.errors import FusiestError
 from fusiest.mapper.options import Options
 from fusiest.sweeps import RunRow, Store
 from fusiest.sweeps.canonical import run_form
-from fusiest.sweeps.store import packed
+from fusiest.sweeps.store import packed, write_object
 from fusiest.sweeps.upkeep import check_store, collect_garbage, export_store, merge_stores
 from tests.command_line import run
 
@@ -92,9 +93,36 @@ def test_damage_is_found_and_removed(tmp_path: Path) -> None:
         store._path(row.object).write_bytes(b"garbage")
         assert store.document(row) is None
         assert any("missing or damaged" in line for line in check_store(store))
-        assert collect_garbage(store) == (1, 1)
-        assert collect_garbage(store)[0] == 1, "what it covered"
+        assert collect_garbage(store) == (2, 1), "with what it covered"
         assert (len(store), list(store.objects())) == (0, [])
+
+
+def test_results_that_are_gone_are_put_again(tmp_path: Path) -> None:
+    """A store heals: a run is done again, or taken from another store, and known from then on."""
+    with Store(tmp_path / "runs") as store, Store(tmp_path / "other") as other:
+        first = store.put(ROW, packed({"mappings": [1]}))
+        covered = store.put(replace(ROW, hash="b" * 64, status="covered", source=first.hash))
+        store._path(first.object).unlink()
+        assert (store.lost(first), store.lost(covered)) == (True, True)
+        other.put(ROW, packed({"mappings": [2]}))
+        assert merge_stores(store, other) == 1
+        for row in store.rows():
+            assert store.document(row) == {"mappings": [2]}
+        store.put(ROW, packed({"mappings": [3]}))
+        assert [store.document(row) for row in store.rows()] == [{"mappings": [2]}] * 2, (
+            "the first answer is the answer"
+        )
+
+
+def test_garbage_is_collected_while_a_sweep_runs(tmp_path: Path) -> None:
+    """A result whose row is still to come stays."""
+    with Store(tmp_path / "runs") as store:
+        name = write_object(store.folder, packed({"mappings": []}))
+        store.say("a sweep", {"running": 1, "time": time.time()})
+        assert collect_garbage(store) == (0, 0)
+        store.say("a sweep", {"running": 1, "time": time.time() - 3600})
+        assert collect_garbage(store) == (0, 1)
+        assert not store.holds(name)
 
 
 def test_merge_and_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

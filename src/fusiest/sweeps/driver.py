@@ -133,17 +133,12 @@ class Driver:
 
     def _counts_as_known(self, row: RunRow) -> bool:
         if row.status in (DONE, COVERED):
-            return not self.missing(row)
+            return not self.store.lost(row)
         if self.retry:
             return False
         if row.status == "time limit":
             return self.options.time_limit is not None and (row.time_limit or 0) >= self.options.time_limit
         return True
-
-    def missing(self, row: RunRow) -> bool:
-        """Whether a run's result has been lost."""
-        searched = self.store.get(row.source) if row.source else row
-        return searched is None or not self.store.holds(searched.object)
 
     def _answer(self, design: Design, workload: SweptWorkload, row: RunRow, how: str) -> Answer:
         return Answer(design, workload, row, how if row.found or how == PRUNED else "failed")
@@ -190,7 +185,7 @@ class Driver:
     def _recall(self, family: str) -> None:
         """Proofs of earlier sweeps."""
         for row in self.store.rows(family):
-            if row.proven and row.object and not self.missing(row):
+            if row.proven and row.object and not self.store.lost(row):
                 self._prove(RunForm(row.hash, family, unpacked_figures(row.figures)), row)
 
     def _prove(self, form: RunForm, row: RunRow) -> None:
@@ -206,6 +201,10 @@ class Driver:
             pruned = list(self._pruned(key))
             if pruned:
                 yield from pruned
+                continue
+            row = self.store.get(key) if self.reuse.known else None
+            if row is not None and self._counts_as_known(row):  # another process has done it meanwhile
+                yield from self._told(key, row, "known")
                 continue
             form = self.plan.forms[key]
             between = self.proofs.between(form) if self.reuse.covered else None
@@ -329,8 +328,10 @@ class Driver:
                 return
 
     def _answered(self, key: str, outcome: Outcome, source: str) -> Iterator[Answer]:
-        row = self._kept_row(key, outcome, source)
-        how = "covered" if source else "searched"
+        yield from self._told(key, self._kept_row(key, outcome, source), "covered" if source else "searched")
+
+    def _told(self, key: str, row: RunRow, how: str) -> Iterator[Answer]:
+        """A run's answer, to all who asked for it."""
         for i, (number, workload) in enumerate(self.plan.askers.pop(key)):
             answer = self._answer(self.designs.design(number), workload, row, how if i == 0 else "known")
             self._count(answer)

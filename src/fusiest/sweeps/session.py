@@ -248,9 +248,9 @@ class Sweep:
             raise FusiestError(f"there is no answer for {work.label} on {on_design}")
         document = self.store.document(answer.row) if answer.row.found else None
         if document is None:
-            raise FusiestError(
-                f"there is no result for {work.label} on {on_design}: {answer.row.status} {answer.row.reason}"
-            )
+            damaged = f"it is damaged; 'fusiest store gc {self.store.folder}' removes it, and the same command goes on"
+            why = damaged if answer.row.found else f"{answer.row.status} {answer.row.reason}"
+            raise FusiestError(f"there is no result for {work.label} on {on_design}: {why}")
         spec = self.driver.chips.spec(on_design, work)
         return result_on(spec, document, made_now(spec))
 

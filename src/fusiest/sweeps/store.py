@@ -178,16 +178,13 @@ class Store:
             self._since = self._since if self._unsettled else time.monotonic()
             self._unsettled.append(row.object)
         values = [getattr(row, name) for name in _COLUMNS]
-        places = ", ".join("?" * len(values))
-        # A run that another process has finished meanwhile stays: the first answer is the answer.
-        better = f"runs.status NOT IN ('{DONE}', '{COVERED}')"
-        update = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])
         with self._explained(), self.transaction():
             if document is not None:
                 self.database.execute("INSERT OR IGNORE INTO unsettled VALUES (?)", (row.object,))
-            self.database.execute(
-                f"INSERT INTO runs VALUES ({places}) ON CONFLICT (hash) DO UPDATE SET {update} WHERE {better}", values
-            )
+            present = self.get(row.hash)
+            # A run that another process has finished meanwhile stays: the first answer is the answer.
+            if present is None or present.status not in (DONE, COVERED) or self.lost(present):
+                self.database.execute(f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * len(values))})", values)
         return row
 
     def settle(self, later: bool = False) -> None:
@@ -274,6 +271,11 @@ class Store:
     def holds(self, name: str) -> bool:
         """Whether there is a result's file of this name."""
         return os.path.isfile(f"{self._objects}/{name[:2]}/{name[2:]}.json.z")  # a Path takes five times as long
+
+    def lost(self, row: RunRow) -> bool:
+        """Whether the result of a run that has one, or of the run that covers it, is gone."""
+        searched = self.get(row.source) if row.source else row
+        return searched is None or not self.holds(searched.object)
 
     def _path(self, name: str) -> Path:
         return object_path(self.folder, name)

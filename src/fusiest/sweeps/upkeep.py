@@ -17,7 +17,9 @@ from fusiest.frames import DataTable
 from fusiest.sweeps.store import COVERED, DONE, OBJECTS, Store
 
 _OLD_SECONDS = 3600.0
-"""A file that is half written is garbage after so long."""
+"""A file that is half written, or whose row should have come, is garbage after so long."""
+_SILENT_SECONDS = 60.0
+"""A sweep that has said nothing for so long has ended."""
 
 
 def check_store(store: Store) -> list[str]:
@@ -37,19 +39,16 @@ def check_store(store: Store) -> list[str]:
 
 def collect_garbage(store: Store) -> tuple[int, int]:
     """Remove runs without their results, files that no run refers to, and failures. (runs, files) that are gone."""
-    removed = []
-    for row in store.rows():
-        lost = (row.object and store.read(row.object) is None) or (row.source and store.get(row.source) is None)
-        if lost or row.status not in (DONE, COVERED):
-            removed.append((row.hash,))
+    bad = [row for row in store.rows() if row.status not in (DONE, COVERED) or _is_damaged(store, row.object)]
+    damaged, freed = {row.hash for row in bad}, {row.object for row in bad}
+    removed = [r.hash for r in store.rows() if r.hash in damaged or (r.source and _is_gone(store, r.source, damaged))]
     with store._explained(), store.transaction():
-        store.database.executemany("DELETE FROM runs WHERE hash = ?", removed)
+        store.database.executemany("DELETE FROM runs WHERE hash = ?", [(run,) for run in removed])
         store.database.execute("DELETE FROM requests WHERE hash NOT IN (SELECT hash FROM runs)")
-    used = {row.object for row in store.rows()}
-    files = [store._path(name) for name in store.objects() if name not in used]
-    for path in (store.folder / OBJECTS).glob("??/.fusiest-*.tmp"):
-        if time.time() - path.stat().st_mtime > _OLD_SECONDS:
-            files.append(path)
+    names, under_way = list(store.objects()), _is_under_way(store)
+    unused = set(names) - {row.object for row in store.rows()}
+    files = [store._path(n) for n in names if n in unused and (n in freed or not under_way or _is_old(store._path(n)))]
+    files += [path for path in (store.folder / OBJECTS).glob("??/.fusiest-*.tmp") if _is_old(path)]
     for path in files:
         with contextlib.suppress(OSError):
             path.unlink()
@@ -58,13 +57,36 @@ def collect_garbage(store: Store) -> tuple[int, int]:
     return len(removed), len(files)
 
 
+def _is_damaged(store: Store, name: str) -> bool:
+    return bool(name) and store.read(name) is None
+
+
+def _is_gone(store: Store, source: str, damaged: set[str]) -> bool:
+    return source in damaged or store.get(source) is None
+
+
+def _is_under_way(store: Store) -> bool:
+    """Whether a sweep uses the store: it may have written results whose rows are still to come."""
+    with store._explained():
+        states = [json.loads(row[0]) for row in store.database.execute("SELECT state FROM sweeps")]
+    return any(state.get("running") and time.time() - state.get("time", 0) < _SILENT_SECONDS for state in states)
+
+
+def _is_old(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime > _OLD_SECONDS
+    except OSError:  # gone meanwhile
+        return False
+
+
 def merge_stores(target: Store, other: Store) -> int:
     """Take over what another store has and this one has not; how many runs that is."""
     count = 0
     # Runs that cover others come before those that they cover.
     for row in sorted(other.rows(), key=lambda row: bool(row.source)):
         present = target.get(row.hash)
-        if present is not None and (present.status in (DONE, COVERED) or row.status not in (DONE, COVERED)):
+        kept = present is not None and present.status in (DONE, COVERED) and not target.lost(present)
+        if kept or (present is not None and row.status not in (DONE, COVERED)):
             continue
         data = other.read(row.object) if row.object else None
         if (row.object and data is None) or (row.source and target.get(row.source) is None):
