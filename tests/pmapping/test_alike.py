@@ -51,6 +51,28 @@ def test_a_shared_tensor_tells_einsums_apart(tmp_path: Path) -> None:
     assert first != second
 
 
+@pytest.mark.parametrize(
+    ("seconds", "same"),
+    [("len(weight)", False), ("Slow", False), ("len(B)", False), ("operation == 'unary'", False), ("Steady", True),
+     ("PE.fanout", True), ("n_parallel_instances", True)],
+)  # fmt: skip
+def test_what_a_latency_is_made_of_tells_einsums_apart(tmp_path: Path, seconds: str, same: bool) -> None:
+    """Each Einsum has its own weight; sets, and variables made of them, are not the same in both."""
+    array = "  - !Container {name: PE, spatial: [{name: X, fanout: 2}]}\n"
+    compute = f'  - !Compute {{name: MAC, component_class: Dummy, total_latency: "sum(a.n_calls for a in actions) * ({seconds})"}}\n'
+    text = TEXT.replace("KEPT", "All").replace("PERSISTENT", "Nothing")
+    text = text.replace("  - !Compute {name: MAC, component_class: Dummy}\n", array + compute)
+    text += (
+        '  - {einsum: "Z[m] = A[m]", renames: {weight: A}}\n  - {einsum: "Y[m] = B[m]", renames: {weight: Nothing}}\n'
+    )
+    file = tmp_path / "spec.yaml"
+    file.write_text(f"variables: {{Slow: 3 if len(weight) > 0 else 1, Steady: 2}}\n{text}")
+    spec = fusiest.load(str(file))
+    first, second = keys(spec)
+    assert (first == second) == same
+    fusiest.map(spec, "latency", jobs=1)
+
+
 def test_loops_that_others_need_tell_einsums_apart(tmp_path: Path) -> None:
     """A is read below a loop over k by another Einsum, and may have to be held above it; B is not."""
     spec = spec_of(tmp_path, "Z[m] = A[m]", "Y[m] = B[m]", "X[m, k] = A[m] * C[k]", "V[m] = B[m] * D[m]")

@@ -56,6 +56,19 @@ def test_what_changes_the_answer_matters(tmp_path: Path) -> None:
         assert other.family != first.family
 
 
+def test_a_latency_that_depends_on_another_component(tmp_path: Path) -> None:
+    latency = "total_latency: sum(a.n_calls for a in actions) / PE.fanout"
+    text = f"""
+arch:
+  nodes:
+  - !Memory {{name: DRAM, component_class: Dummy, size: inf, {latency}}}
+  - !Container {{name: PE, spatial: [{{name: X, fanout: 4}}]}}
+  - !Compute {{name: MAC, component_class: Dummy}}
+"""
+    assert form(text, tmp=tmp_path) == form(text + "# a comment", tmp=tmp_path)
+    assert form(text, tmp=tmp_path) != form(text.replace("fanout: 4", "fanout: 2"), tmp=tmp_path)
+
+
 def test_hashes_are_the_same_in_every_process(tmp_path: Path) -> None:
     code = (
         "import fusiest\nfrom fusiest.mapper.options import Options\nfrom fusiest.sweeps.canonical import run_form\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -83,13 +82,15 @@ def _renamed_placements(originals: Iterable[Placement], number: Mapping[str, str
 
 
 def _latency_names(spec: Spec, einsum: str, number: Mapping[str, str]) -> object:
-    """Names that a `total_latency` expression mentions: such Einsums are kept apart."""
+    """What names in a `total_latency` expression stand for. Where that is no number, but a set, Einsums are kept apart."""
+    meanings = []
     for compute in computes(spec.require_arch()):
         for component in bind(spec, einsum, compute).components:
-            words = set(re.findall(r"\w+", component.total_latency or ""))
-            if not words.isdisjoint([*number, *_OF_EINSUMS]):
+            names = component.latency_names
+            if not all(isinstance(value, (int, float)) for value in names.values()):
                 return einsum, *number
-    return None
+            meanings.append(tuple(names.items()))
+    return tuple(meanings)
 
 
 def _renamed(value: Any, number: Mapping[str, str]) -> Any:
@@ -115,8 +116,6 @@ def _fields(kind: Any) -> tuple[str, ...] | None:
 
 
 H = TypeVar("H", bound=Storage | Toll)
-_OF_EINSUMS = ("All", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent", "operation")
-"""Names that mean something else in each Einsum."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.spec.analysis import EinsumInfo
 from fusiest.spec.expressions import Record, evaluate_expression
+from fusiest.spec.namesets import Attributed, NameSet
 from fusiest.spec.placement import BoundComparison
 
 ComponentKind: TypeAlias = Literal["memory", "toll", "compute", "container"]
@@ -63,6 +64,16 @@ class BoundComponent:
     direction: FrozenDict[str, str] = field(default_factory=FrozenDict)
     total_latency: str | None = None
     attributes: FrozenDict[str, object] = field(default_factory=FrozenDict)
+
+    @property
+    def latency_names(self) -> dict[str, object]:
+        """What names in `total_latency` stand for: numbers, words and sets; of a component, its fanout."""
+        return {
+            name: value
+            if isinstance(value, NameSet) or not isinstance(value, Attributed)
+            else value.attribute("fanout")
+            for name, value in self.attributes.items()
+        }
 
     def values_per_action(self, action: str, tensor: str) -> float:
         return self.actions[action].values_per_action[tensor]

@@ -184,6 +184,7 @@ def _split(component: BoundComponent) -> tuple[tuple[float, ...], object]:
     graded: list[float] = []
     remainder: dict[str, object] = {f.name: getattr(component, f.name) for f in dataclasses.fields(component)}
     del remainder["area"]
+    remainder["attributes"] = component.latency_names
     actions: list[object] = []
     for name, action in sorted(component.actions.items()):
         fields = {f.name: getattr(action, f.name) for f in dataclasses.fields(action) if f.name != "energy"}
