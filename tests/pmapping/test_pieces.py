@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from fusiest.pmapping.copy import copy_placements
 from fusiest.pmapping.crossing import multiples
 from fusiest.pmapping.fused_kernels import assemble
 from fusiest.pmapping.fused_tiles import TileClass, split_members, with_chains
@@ -13,6 +16,7 @@ from fusiest.pmapping.layers import Layer, grow, union
 from fusiest.pmapping.placement import placements
 from fusiest.pmapping.plain import are_apart, constrained_variables, is_plain, top_fits
 from fusiest.pmapping.problem import Problem, make_problem
+from fusiest.pmapping.steps import memory_groups
 from fusiest.pmapping.table import Compatibility, FusedLoop
 from fusiest.spec import Path, Spec, bind
 from tests.load_text import load_text
@@ -184,6 +188,31 @@ def test_variables_that_constraints_name() -> None:
     comparisons = "[{expression: b | m, operator: 'product<=', value: 4}, {expression: k, operator: '<=', value: 2}]"
     loaded, path = spec(tensors=f", tile_shape: {comparisons}")
     assert constrained_variables(loaded, path) == (frozenset([frozenset("bm")]), frozenset("k"))
+
+
+def test_memories_whose_holders_may_change_places_go_together() -> None:
+    """From the inside out, without the outermost; what lies between two of them goes with them."""
+    four = SimpleNamespace(path=SimpleNamespace(memories=(0, 1, 2, 3)))
+    assert memory_groups(four, []) == [range(3, 4), range(2, 3), range(1, 2)]
+    assert memory_groups(four, [(1, 2)]) == [range(3, 4), range(1, 3)]
+    assert memory_groups(four, [(1, 3)]) == [range(1, 4)]
+
+
+def test_a_copy_has_a_placement_for_each_pair_of_backing_memories() -> None:
+    """X, of nobody else, is kept in DRAM; Y in either. Whether X is in GLB, too, makes no other copy."""
+    accesses = "[{name: X, projection: [m]}, {name: Y, projection: [m], output: true}]"
+    copy = f"{{name: Y, is_copy_operation: true, tensor_accesses: {accesses}}}"
+    arch = (ARCH % ("inf", "", "")).replace("keep: All", "keep: ~Intermediates, may_keep: All", 1)
+    loaded = load_text(
+        arch, f"workload: {{rank_sizes: {{M: 4}}, bits_per_value: {{All: 1}}, einsums: [{copy}, 'Z[m] = Y[m]']}}"
+    )
+    path = bind(loaded, "Y", "MAC")
+    ways = copy_placements(path, placements(loaded, path))
+    assert {way.held[:2] for way in ways} == {
+        (frozenset("XY"), frozenset()),
+        (frozenset("X"), frozenset("Y")),
+    }
+    assert len(ways) == 2 < len(placements(loaded, path))
 
 
 def test_multiples_of_divisors() -> None:

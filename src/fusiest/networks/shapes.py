@@ -84,15 +84,7 @@ def shape_text(shape: Sequence[int]) -> str:
 def broadcast(*shapes: ShapeOf) -> ShapeOf:
     """As NumPy does."""
     try:
-        rank = max(map(len, shapes), default=0)
-        padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-        result = []
-        for sizes in zip(*padded, strict=True):
-            wide = {size for size in sizes if size != 1}
-            if len(wide) > 1:
-                raise ValueError
-            result.append(wide.pop() if wide else 1)
-        return tuple(result)
+        return np.broadcast_shapes(*shapes)
     except ValueError:
         raise SpecError(f"the shapes {' and '.join(map(shape_text, shapes))} do not fit together") from None
 
