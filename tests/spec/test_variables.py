@@ -99,3 +99,11 @@ def test_variables_are_a_mapping() -> None:
     found = Variables({"a": 1, "b": "a + c"}, {"c": 4})
     assert dict(found) == {"a": 1, "b": 5}
     assert len(found) == 2
+
+
+def test_many_variables_that_follow_from_each_other() -> None:
+    """Each uses the next; only the last names something else. Rounds over all of them would take minutes."""
+    count = 50_000
+    texts = {f"v{i}": f"v{i + 1}" for i in range(count)}
+    assert len(split({**texts, f"v{count}": "weight.bits_per_value"}).texts) == count + 1
+    assert split({**dict(list(texts.items())[:50]), "v50": 8}).values["v0"] == 8

@@ -150,20 +150,20 @@ class VariableSplit(NamedTuple):
 
 def split(variables: Mapping[str, VariableValue]) -> VariableSplit:
     """Which have one value for all Einsums."""
-    outside: dict[str, bool] = {}
-    named = {name: uses(value) for name, value in variables.items()}
-    todo = list(variables)
-    # A variable that uses one that names something else does so itself; each round finds at least one more.
-    for name in todo:
-        outside[name] = any(used not in variables and used not in CONSTANTS for used in named[name])
-    changed = True
-    while changed:
-        changed = False
-        for name in todo:
-            if not outside[name] and any(outside.get(used, False) for used in named[name]):
-                outside[name] = changed = True
-    constants = Variables({name: variables[name] for name in todo if not outside[name]}, {})
-    texts = {name: variables[name] for name in todo if outside[name]}
+    users: dict[str, list[str]] = {}
+    for name, value in variables.items():
+        for used in uses(value):
+            users.setdefault(used, []).append(name)
+    # A variable that uses one that names something else does so itself.
+    outside: set[str] = set()
+    waiting = [used for used in users if used not in variables and used not in CONSTANTS]
+    while waiting:
+        name = waiting.pop()
+        if name not in outside:
+            outside.add(name)
+            waiting += users.get(name, ())
+    constants = Variables({name: value for name, value in variables.items() if name not in outside}, {})
+    texts = {name: value for name, value in variables.items() if name in outside}
     return VariableSplit({name: constants[name] for name in constants}, texts)
 
 
