@@ -36,6 +36,8 @@ MUTANTS = (
     Mutant("model/occupancy.py", "        bits *= nest.einsum.n_instances\n", "        pass\n", _MODEL),
     Mutant("model/exchange.py", "return max(rest, ahead * (user.bounds[variable] - 1) + rest) <= 0", "return rest <= 0",
            ("tests/model/test_exchange.py::test_indices_that_are_shifted_mirrored_or_strided",)),
+    Mutant("model/leakage.py", "gated = gated or (node.non_forked_power_gateable and runs_here)", "pass",
+           ("tests/model/test_costs.py::test_all_scales_and_gates_at_once",)),
     # --- one Einsum
     Mutant("pmapping/meeting.py", "if t in spec.info.shared or t in info.persistent]", "if t in spec.info.shared]", _ALIKE),
     Mutant("pmapping/identical.py", "        agreed_loops(spec, einsum, finished),\n", "", _ALIKE),
