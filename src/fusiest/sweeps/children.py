@@ -204,14 +204,16 @@ class Children:
     def _died(self, child: Child, key: str) -> Iterator[tuple[str, Outcome]]:
         """A process that ends in the middle of a task. If a signal ended it, the task may be innocent."""
         status = child.process.wait()
-        cause = _cause(status) + child.last_words()
+        words = child.last_words()
+        cause = _cause(status) + words
         self._replace(child)
         self.tried[key] = self.tried.get(key, 0) + 1
         task = self.tasks.pop(key)
         if status < 0 and self.tried[key] < TRIES:
             self.submit(key, task)
             return
-        yield key, Outcome("killed", cause, wall_seconds=time.monotonic() - child.begin)
+        kind = "out of memory" if "MemoryError" in words else "killed"
+        yield key, Outcome(kind, cause, wall_seconds=time.monotonic() - child.begin)
 
     def _replace(self, child: Child) -> None:
         child.end()
