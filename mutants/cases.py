@@ -90,6 +90,6 @@ MUTANTS = (
     Mutant("mapper/window_turns.py", "depth[number] = reserved.shape[1] - 1", "pass",
            ("tests/mapper/test_turns.py",)),
     # --- limits
-    Mutant("pmapping/least.py", "energy.append(float(joules.min())", "energy.append(2 * float(joules.min())",
+    Mutant("pmapping/least.py", "return float(energy[0]) +", "return 2 * float(energy[0]) +",
            ("tests/pmapping/test_least.py",)),
 )  # fmt: skip

@@ -11,7 +11,8 @@ from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.identical import common_key
 from fusiest.pmapping.meeting import can_fuse
-from fusiest.pmapping.placement import _KNOWN, _placements, placements
+from fusiest.pmapping.placement import _KNOWN, listed, placements
+from fusiest.pmapping.placement_graph import placement_graph
 from fusiest.spec import bind, computes
 from fusiest.spec.spec import Spec
 
@@ -118,7 +119,7 @@ def renamed_placements(spec: Spec) -> int:
     """How many Einsums have another's placements under their own names; all are as if found by themselves."""
     paths = [bind(spec, name, compute) for name in spec.info.einsums for compute in computes(spec.require_arch())]
     for path in paths:
-        assert placements(spec, path) == _placements(spec, path)
+        assert placements(spec, path) == tuple(listed(placement_graph(spec, path)))
     return len(paths) - len(_KNOWN[spec].first)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fusiest.errors import SpecError
-from fusiest.pmapping import placement, spatial
+from fusiest.pmapping import placement_graph, spatial
 from tests.load_text import load_text
 from tests.pmapping.fronts import pmappings
 
@@ -37,7 +37,7 @@ INPUTS = "B[m] = " + " * ".join(f"A{i}[m]" for i in range(250))
     ],
 )
 def test_too_much(text: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "MOST_HELD", 10_000)
+    monkeypatch.setattr(placement_graph, "MOST_HELD", 10_000)
     monkeypatch.setattr(spatial, "MOST_CHOICES", 100)
     with pytest.raises(SpecError, match=words):
         pmappings(load_text(text), "B")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from fusiest.pmapping.placement import fact_of_placements, first_alike, placements
+from fusiest.pmapping.placement import fact_of_placements, first_alike, graph_of
+from fusiest.pmapping.placement_graph import HeldChoice
 from fusiest.spec import Affine, Path, Spec, bind, computes
 
 
@@ -84,11 +85,21 @@ def _is_above_others(spec: Spec, einsum: str, tensor: str) -> bool:
 
 
 def _stands_above(spec: Spec, path: Path, tensor: str, shared: frozenset[str]) -> bool:
-    for placement in placements(spec, path):
-        innermost = max(placement.holders(t, path)[0] for t in shared)
-        for memory in placement.holders(tensor, path)[1:]:
-            sets = placement.sets[memory]
-            fixed = sets is not None and bool(sets.tensor_order_options or sets.tile_shape)
-            if memory < innermost or (fixed and memory == innermost):
-                return True
-    return False
+    """Whether some placement holds the tensor once more, further out than it holds one of these outermost."""
+    found = False
+
+    def step(value: tuple[frozenset[str], bool], i: int, choice: HeldChoice) -> tuple[frozenset[str], bool]:
+        """What is held so far, and whether the tensor is once more."""
+        nonlocal found
+        held, more = value
+        if path.components[i].kind != "memory":
+            return value
+        again = tensor in held and tensor in choice.held
+        fixed = choice.sets is not None and bool(choice.sets.tensor_order_options or choice.sets.tile_shape)
+        found = found or ((more or (again and fixed)) and not held.issuperset(choice.held & shared))
+        return held | (choice.held & (shared | {tensor})), more or again
+
+    graph = graph_of(spec, path)
+    if graph is not None:
+        graph.ends((frozenset[str](), False), step)
+    return found

@@ -12,7 +12,7 @@ from fusiest.errors import FusiestError
 from fusiest.model import footprint
 from fusiest.pmapping.explore import Asked, explore_path
 from fusiest.pmapping.general_limits import can_spread
-from fusiest.pmapping.placement import placements
+from fusiest.pmapping.placement import graph_of
 from fusiest.pmapping.plain import constrained_variables
 from fusiest.pmapping.problem import make_problem
 from fusiest.pmapping.sizes import bind_sized
@@ -52,7 +52,7 @@ class _Diagnosis:
 
     def reason(self) -> str:
         path = self.path
-        if not placements(self.spec, path):
+        if graph_of(self.spec, path) is None:
             tensors = ", ".join(path.einsum.accesses)
             return (
                 f"keep, may_keep and back leave no way to hold {tensors}: each needs a memory, and none above where it is "
@@ -140,9 +140,10 @@ class _Diagnosis:
 
     def _constrained(self) -> list[str]:
         """Memories that constrain tiles or loops."""
-        memories: dict[str, None] = {}
-        for placement in placements(self.spec, self.path):
-            for component, sets in zip(self.path.components, placement.sets, strict=True):
-                if sets is not None and (sets.tile_shape or sets.no_refetch_from_above or sets.no_resend_to_below):
-                    memories[component.name] = None
-        return list(memories)
+        graph = graph_of(self.spec, self.path)
+        constrained = {
+            i
+            for i, sets in (graph.all_sets() if graph is not None else ())
+            if sets.tile_shape or sets.no_refetch_from_above or sets.no_resend_to_below
+        }
+        return [self.path.components[i].name for i in sorted(constrained)]

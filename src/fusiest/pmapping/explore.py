@@ -20,14 +20,13 @@ from fusiest.pmapping.lattice import Lattice, LatticeSpace, TooHard
 from fusiest.pmapping.meeting import can_fuse, meeting_memories
 from fusiest.pmapping.nest import HeldTensor, Nest, Rules
 from fusiest.pmapping.outlook import Cutoff
-from fusiest.pmapping.placement import Placement, placements
+from fusiest.pmapping.placement import Placement, graph_of, listed, placements
 from fusiest.pmapping.plain import (
     beside,
     constrained_variables,
     free_pairs,
     is_plain,
     near_pairs,
-    shares_outermost,
     top_fits,
 )
 from fusiest.pmapping.problem import Problem, coarsened, make_problem
@@ -40,6 +39,10 @@ from fusiest.spec import Path, Spec, computes
 
 NOT_ON_PATH = -1
 _FIRST_LOOK = 2_000
+_ROWS_OF_A_PLACEMENT = 3
+"""Of a state, in a quick look: as many placements are looked at as there is room for."""
+_SHAPES_OF_A_ROW, _USUAL_PLACEMENTS = 64, 64
+"""In a quick look, for each row of a state so many tile shapes; with more placements than usual as many times fewer."""
 _WORTH_PARTS = 4
 """Rows of a search, for each tile shape and placement, after which it is worth to search by parts, which share nothing."""
 
@@ -132,7 +135,8 @@ def paths(spec: Spec, einsum: str, ample: frozenset[str] = frozenset()) -> list[
 def weight(spec: Spec, einsum: str) -> int:
     """How much there is to explore, compared with other Einsums: placements times tile shapes."""
     shapes = math.prod(len(divisors(bound)) for bound in spec.info.einsums[einsum].bounds.values())
-    return shapes * sum(len(placements(spec, path)) for path in paths(spec, einsum))
+    graphs = (graph_of(spec, path) for path in paths(spec, einsum))
+    return shapes * sum(graph.count for graph in graphs if graph is not None)
 
 
 def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
@@ -153,9 +157,7 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
         yield from _general(copies, copy_placements(path, placements(spec, path)))
         return
     agreed = agreed_loops(spec, path.einsum.name, asked.finished)
-    possible = [placement for placement in placements(spec, path) if top_fits(path, placement)]
-    if asked.apart:
-        possible = [placement for placement in possible if shares_outermost(path, placement, shared)]
+    possible = [placement for placement in _looked_at(spec, path, asked) if top_fits(path, placement)]
     chains = (asked.imperfect and asked.beam is None) or asked.general
     free = frozenset(pair for placement in possible for pair in free_pairs(path, placement, together))
     plain = [placement for placement in possible if not chains and is_plain(problem, placement, free)]
@@ -174,8 +176,11 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
                 yield piece
         yield from _general(fallback, [p for p in possible if p not in plain])
     if plain:
-        quick = asked.beam is not None and asked.apart  # no fused loops, which are split by all divisors
-        nest = replace(nest, problem=coarsened(problem)) if quick else nest
+        if asked.beam is not None and (
+            asked.apart or not can_fuse(spec)
+        ):  # no fused loops, which are split by all divisors
+            most = _SHAPES_OF_A_ROW * asked.beam * _USUAL_PLACEMENTS // max(len(plain), _USUAL_PLACEMENTS)
+            nest = replace(nest, problem=coarsened(problem, most))
         if asked.needed and not asked.is_roomy(spec):
             nest = replace(nest, common=common_loops(spec, path.einsum.name))
         space = replace(lattice_space(nest, plain, frozenset(tracked), leaks), rates=asked.rates)
@@ -183,6 +188,16 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
             space = replace(space, lifted=_lifted(asked.roomy(spec), nest))
         for search in _runs(space, asked, not asked.usage and not can_fuse(spec), not tracked and asked.is_roomy(spec)):
             yield from searched(search, tracked, asked.limits, asked.counted)
+
+
+def _looked_at(spec: Spec, path: Path, asked: Asked) -> Iterable[Placement]:
+    """The placements to search: all, or in a quick look few."""
+    graph = graph_of(spec, path)
+    if asked.apart and graph is not None:
+        graph = graph.where(path.memories[0], frozenset(t for t in path.einsum.accesses if t in spec.info.shared))
+    if asked.beam is not None and graph is not None:
+        return listed(graph.few(asked.beam // _ROWS_OF_A_PLACEMENT))
+    return placements(spec, path) if not asked.apart else listed(graph)
 
 
 def _first_look(search: GeneralSearch, possible: list[Placement], plain: list[Placement]) -> Iterator[TablePiece]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.agreed import agreed_loops, common_loops
-from fusiest.pmapping.placement import Placement, fact_of_placements, first_alike, placements
+from fusiest.pmapping.placement import fact_of_placements, first_alike, graph_of
+from fusiest.pmapping.placement_graph import PlacementNode
 from fusiest.pmapping.table import Backing, Branch, FusedLoop, Holding, Origin, Table, make_compatibility
 from fusiest.spec import BoundComponent, EinsumInfo, Path, Spec, bind, computes
 
@@ -59,26 +60,40 @@ def _numbers(info: EinsumInfo) -> dict[str, str]:
     return {**number, **{name: f"\1{i}" for i, name in enumerate(info.bounds)}}
 
 
-def _numbered_placements(spec: Spec, first: Path) -> frozenset[object]:
-    """A set: the order in which placements are listed follows the names of tensors."""
+def _numbered_placements(spec: Spec, first: Path) -> object:
+    """Level by level the nodes of the graph, in an order that does not follow the names of tensors."""
 
-    def find() -> frozenset[object]:
-        return frozenset(_renamed_placements(placements(spec, first), _numbers(first.einsum)))
+    def find() -> object:
+        graph = graph_of(spec, first)
+        return () if graph is None else _numbered_graph(graph, _numbers(first.einsum))
 
     return fact_of_placements(spec, first, "numbered", find)
 
 
-def _renamed_placements(originals: Iterable[Placement], number: Mapping[str, str]) -> Iterator[object]:
-    """Placements have most of their sets in common: each is renamed once."""
-    known: dict[object, object] = {}
+def _numbered_graph(graph: PlacementNode, number: Mapping[str, str]) -> object:
+    """Equal for graphs of the same placements: nodes that leave the same to choose are one."""
+    position: dict[PlacementNode, int] = {}
+    levels = []
 
-    def renamed(value: object, key: object) -> object:
-        if key not in known:
-            known[key] = _renamed(value, number)
-        return known[key]
+    @functools.cache
+    def renamed(value: object) -> object:
+        return _ordered(_renamed(value, number))
 
-    for p in originals:
-        yield tuple(renamed(held, held) for held in p.held), tuple(renamed(sets, id(sets)) for sets in p.sets)
+    for nodes in reversed(graph.levels()):
+        contents = {
+            node: _ordered(frozenset((renamed(c.held), renamed(c.sets), position[c.after]) for c in node.choices))
+            for node in nodes
+        }
+        levels.append(tuple(sorted(set(contents.values()), key=repr)))
+        position.update({node: levels[-1].index(content) for node, content in contents.items()})
+    return tuple(levels)
+
+
+def _ordered(value: Any) -> Any:
+    """With lists in place of sets."""
+    if isinstance(value, frozenset):
+        return tuple(sorted(map(_ordered, value), key=repr))
+    return tuple(map(_ordered, value)) if isinstance(value, tuple) else value
 
 
 def _latency_names(spec: Spec, einsum: str, number: Mapping[str, str]) -> object:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -17,10 +18,12 @@ from fusiest.pmapping.lattice import Lattice, LatticeSpace
 from fusiest.pmapping.nest import Nest, Rules
 from fusiest.pmapping.outlook import Prospect
 from fusiest.pmapping.pareto import Floats
-from fusiest.pmapping.placement import placements
-from fusiest.pmapping.plain import beside, constrained_variables, free_pairs, is_plain, near_pairs
+from fusiest.pmapping.placement import Placement, graph_of
+from fusiest.pmapping.placement_graph import PlacementNode
+from fusiest.pmapping.plain import all_free_pairs, all_plain, beside, constrained_variables, near_pairs
 from fusiest.pmapping.problem import Problem, coarsened, make_problem
 from fusiest.pmapping.spatial import Fanout, spread_over
+from fusiest.pmapping.steps import Outers
 from fusiest.spec import Path, Spec
 
 MOST_LOOKED_AT = 20_000
@@ -62,25 +65,67 @@ def _of_moving(spec: Spec, path: Path, imperfect: bool) -> tuple[float, float]:
     so it is least where each variable has one tile or tiles of 1, which divide.
     """
     problem, together = make_problem(path, *constrained_variables(spec, path)), beside(spec, path)
-    possible = placements(spec, path)
-    free = frozenset(pair for placement in possible for pair in free_pairs(path, placement, together))
-    if path.einsum.is_copy_operation or not all(is_plain(problem, placement, free) for placement in possible):
+    graph = graph_of(spec, path)
+    if path.einsum.is_copy_operation or graph is None:
+        return 0.0, 0.0
+    free = all_free_pairs(path, graph, together)
+    if not all_plain(problem, graph, free):
         return 0.0, 0.0
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
     fanouts = {i: _relaxed(problem, i, imperfect) for i, c in enumerate(path.components) if c.dimensions}
     # The least traffic is that of the whole, which is a shape of the coarse problem, too.
     nest = Nest(coarsened(problem), shared, {}, Rules(), near_pairs(path, free), together)
-    search = Lattice(LatticeSpace(nest, possible, fanouts, None, frozenset(), leakage(spec, problem)))
-    watts, energy, latency = search.watts(()), [], []
-    for key, state in search.begin().items():
-        layer, outlook = search.layers[state], search.outlook
-        prospect = Prospect(key.outers, len(path.components) - 1, outlook.levels, 0.0)
-        joules, seconds = outlook.bounds(layer.shape, layer.criteria, prospect)
-        spread = layer.criteria / outlook.most_units(outlook.levels)
-        seconds = np.maximum(seconds, finish(nest.problem, search.columns, _computing(search, spread), 0.0)[1])
-        latency.append(float(seconds.min()))
-        energy.append(float(joules.min()) + watts * latency[-1])
-    return min(energy, default=0.0), min(latency, default=0.0)
+    chains = _chains(graph, path)
+    search = Lattice(LatticeSpace(nest, _one_by_one(chains), fanouts, None, frozenset(), leakage(spec, problem)))
+    begun = {key.outers: search.layers[state].criteria for key, state in search.begin().items()}
+    spread = np.min([*begun.values()], axis=0) / search.outlook.most_units(search.outlook.levels)
+    computing = finish(nest.problem, search.columns, _computing(search, spread), 0.0)[1]
+    energy, moving = finish(nest.problem, search.columns, _added_up(search, begun, chains), 0.0)
+    latency = max(float(moving[0]), float(computing[0]))
+    return float(energy[0]) + search.watts(()) * latency, latency
+
+
+HolderChain = tuple[bool, ...]
+"""Whether each component holds a tensor, or lets it through."""
+
+
+def _chains(graph: PlacementNode, path: Path) -> dict[str, list[HolderChain]]:
+    """Of each tensor, all that placements do with it."""
+
+    def held(tensor: str) -> list[HolderChain]:
+        nothing: HolderChain = ()
+        return sorted(graph.ends(nothing, lambda chain, i, choice: (*chain, tensor in choice.held)))
+
+    return {tensor: held(tensor) for tensor in path.einsum.accesses}
+
+
+def _one_by_one(chains: Mapping[str, list[HolderChain]]) -> list[Placement]:
+    """Each chain of each tensor, with the first ones of the other tensors."""
+    placements = []
+    firsts = {tensor: ways[0] for tensor, ways in chains.items()}
+    for tensor, ways in chains.items():
+        for chosen in ({**firsts, tensor: chain} for chain in ways):
+            held = [frozenset(t for t in chosen if chosen[t][i]) for i in range(len(ways[0]))]
+            placements.append(Placement(tuple(held), (None,) * len(held)))
+    return placements
+
+
+def _added_up(search: Lattice, begun: Mapping[Outers, Floats], chains: Mapping[str, list[HolderChain]]) -> Floats:
+    """The least of each criterion with the best chain of each tensor, each for itself.
+
+    A criterion is a sum over tensors, and of computing. With the first chains of all others, the best chain of a tensor
+    saves as much of it as with any.
+    """
+    outlook, compute, rows = search.outlook, len(search.problem.path.components) - 1, dict[int, Floats]()
+    for outer, criteria in ((outer, criteria) for outers, criteria in begun.items() for outer in outers):
+        prospect = Prospect(frozenset([outer]), compute, outlook.levels, 0.0)
+        crossed = outlook.least_crossed(np.zeros(1, np.int64), criteria, prospect)
+        rows[outer] = crossed + outlook.least(prospect)
+    numbers, least = iter(range(len(search.space.placements))), rows[0].copy()
+    for ways in chains.values():
+        same = (search.steps.outside([number], compute) for number in itertools.islice(numbers, len(ways)))
+        least += np.min([rows[number] for outers in same for number in outers], axis=0) - rows[0]
+    return np.maximum(least, 0.0)
 
 
 def _computing(search: Lattice, criteria: Floats) -> Floats:

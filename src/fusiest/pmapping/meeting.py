@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 
-from fusiest.pmapping.placement import fact_of_placements, first_alike, placements
+from fusiest.pmapping.placement import fact_of_placements, first_alike, graph_of
 from fusiest.pmapping.sizes import bind_sized
 from fusiest.spec import Path, Spec, computes
 
@@ -53,12 +53,12 @@ def meet_below_fanouts(spec: Spec) -> bool:
 
 def _hold_below(spec: Spec, path: Path, shared: frozenset[str], below: frozenset[int]) -> bool:
     """Whether some placement holds one of these tensors there outermost, or lets memories stand in any order."""
-    for placement in placements(spec, path):
-        if any(sets is not None and not sets.force_memory_hierarchy_order for sets in placement.sets):
-            return True
-        if any(placement.holders(t, path)[0] in below for t in shared):
-            return True
-    return False
+    graph = graph_of(spec, path)
+    if graph is None:
+        return False
+    if any(not sets.force_memory_hierarchy_order for _, sets in graph.all_sets()):
+        return True
+    return any(memory in below and tensor in shared for memory, tensor, _ in graph.backings(path.memories))
 
 
 @functools.lru_cache(maxsize=4)
@@ -69,8 +69,9 @@ def can_fuse(spec: Spec) -> bool:
         tensors = [t for t in info.accesses if t in spec.info.shared or t in info.persistent]
         for compute in computes(spec.require_arch()) if tensors else ():
             path = bind_sized(spec, einsum, compute)
-            for placement in placements(spec, path):
-                backing = [path.components[placement.holders(t, path)[0]] for t in tensors]
-                if any(c is not path.components[0] or math.isfinite(c.size) for c in backing):
-                    return True
+            graph = graph_of(spec, path)
+            backings = () if graph is None else graph.backings(path.memories)
+            memories = (path.components[memory] for memory, tensor, _ in backings if tensor in tensors)
+            if any(c is not path.components[0] or math.isfinite(c.size) for c in memories):
+                return True
     return False

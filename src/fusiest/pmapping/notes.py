@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fusiest.errors import SpecError
 from fusiest.pmapping.factors import primes
-from fusiest.pmapping.placement import placements
+from fusiest.pmapping.placement import graph_of
 from fusiest.pmapping.plain import are_apart, beside, constrained_variables
 from fusiest.pmapping.problem import make_problem
 from fusiest.pmapping.sizes import bind_sized
@@ -76,13 +76,13 @@ def _neighbours(spec: Spec, path: Path) -> Iterator[tuple[tuple[str, str], bool]
     for outer, inner in zip(memories, memories[1:], strict=False):
         if (outer, inner) in together or are_apart(path, outer, inner):
             continue
-        holding = [p for p in placements(spec, path) if p.held[outer] and p.held[inner]]
-        loose = any(
-            not sets.force_memory_hierarchy_order for p in holding for i in (outer, inner) if (sets := p.sets[i])
-        )
+        graph = graph_of(spec, path)
+        pairs = graph.pairs(outer, inner) if graph is not None else set()
+        holding = [(a, b) for a, b in pairs if a.held and b.held]
+        loose = any(c.sets is not None and not c.sets.force_memory_hierarchy_order for pair in holding for c in pair)
         if holding and not loose:
             names = path.components[outer].name, path.components[inner].name
-            yield names, not any(p.held[outer] & p.held[inner] for p in holding)
+            yield names, not any(a.held & b.held for a, b in holding)
 
 
 def _imperfect_notes(spec: Spec) -> Iterator[str]:

@@ -178,20 +178,21 @@ class Outlook:
 
     def bounds(self, shape: Ints, criteria: Floats, prospect: Prospect) -> tuple[Floats, Floats]:
         """The least energy and latency that rows can come to."""
-        crossing = [self.fanouts[level] for level in prospect.levels]
-        if crossing:
-            criteria = self._crossed(shape, criteria, prospect, crossing)
         if prospect.togo is None:
-            return finish(self.problem, self.columns, criteria + self.least(prospect), prospect.watts)
+            least = self.least_crossed(shape, criteria, prospect) + self.least(prospect)
+            return finish(self.problem, self.columns, least, prospect.watts)
         togo = prospect.togo[:, shape].T
-        least = criteria.copy()
+        least = self.least_crossed(shape, criteria, prospect).copy()
         least[:, : self.columns.time] += np.where(np.isfinite(togo), togo, 0)
         energy, latency = finish(self.problem, self.columns, least, prospect.watts)
         return np.where(np.isfinite(togo[:, ENERGY]), energy, np.inf), latency
 
-    def _crossed(self, shape: Ints, criteria: Floats, prospect: Prospect, crossing: list[Fanout]) -> Floats:
-        """The least that criteria can be after some fanouts: traffic shared, and work spread, as far as possible."""
+    def least_crossed(self, shape: Ints, criteria: Floats, prospect: Prospect) -> Floats:
+        """The least that criteria can be after the fanouts: traffic shared, and work spread, as far as possible."""
         columns, p = self.columns, self.problem
+        crossing = [self.fanouts[level] for level in prospect.levels]
+        if not crossing:
+            return criteria
         result = np.zeros_like(criteria)
         result[:, columns.time] = criteria[:, columns.time] / self.most_units(prospect.levels)
         result[:, ENERGY] = criteria[:, ENERGY]

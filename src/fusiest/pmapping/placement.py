@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from fusiest.errors import SpecError
 from fusiest.interrupt import check
-from fusiest.spec import (
-    EinsumNames,
-    NameSet,
-    Path,
-    PlacementSets,
-    Spec,
-    architecture_names,
-    bind,
-    path_nodes,
-    placement_sets,
-)
-from fusiest.spec import architecture as arch
+from fusiest.pmapping.placement_graph import HeldChoice, HeldSets, PlacementNode, placement_graph
+from fusiest.spec import NameSet, Path, PlacementSets, Spec, bind
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +31,14 @@ class Placement:
 
 
 F = TypeVar("F")
-_Held = tuple[frozenset[str], ...]
 _Sets = tuple[PlacementSets | None, ...]
-_Begun = tuple[EinsumNames, _Held, _Sets]
-MOST_HELD = 1_000_000
-"""Tensors of an Einsum, in all its placements."""
 
 
 @dataclass(frozen=True)
 class _Known:
     """Placements of a spec's Einsums that have been asked for, by Einsum and compute."""
 
+    graphs: dict[tuple[str, str], PlacementNode | None] = field(default_factory=dict)
     placements: dict[tuple[str, str], tuple[Placement, ...]] = field(default_factory=dict)
     first: dict[object, Path] = field(default_factory=dict)
     """Of Einsums that differ only by names, the first."""
@@ -71,13 +56,34 @@ def placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
     known = _KNOWN.setdefault(spec, _Known())
     key = path.einsum.name, path.compute.name
     if key not in known.placements:
+        known.placements[key] = tuple(listed(graph_of(spec, path)))
+    return known.placements[key]
+
+
+def graph_of(spec: Spec, path: Path) -> PlacementNode | None:
+    """All placements as a graph, made once for Einsums that differ only by names."""
+    known = _KNOWN.setdefault(spec, _Known())
+    key = path.einsum.name, path.compute.name
+    if key not in known.graphs:
         first = first_alike(spec, path)
         if first.einsum.name == path.einsum.name:
-            known.placements[key] = _placements(spec, path)
+            known.graphs[key] = placement_graph(spec, path)
         else:
             new = dict(zip(_names(first), _names(path), strict=True))
-            known.placements[key] = _renamed(placements(spec, first), new)
-    return known.placements[key]
+            original = graph_of(spec, first)
+            known.graphs[key] = original and _renamed_graph(original, new)
+    return known.graphs[key]
+
+
+def listed(graph: PlacementNode | None) -> Iterator[Placement]:
+    """The placements of a graph."""
+    begun: list[tuple[HeldSets, _Sets, PlacementNode]] = [((), (), graph)] if graph is not None else []
+    while begun:
+        held, sets, node = begun.pop()
+        check()
+        if not node.choices:
+            yield Placement(held, sets)
+        begun += [((*held, c.held), (*sets, c.sets), c.after) for c in reversed(node.choices)]
 
 
 def first_alike(spec: Spec, path: Path) -> Path:
@@ -136,8 +142,8 @@ def _words(spec: Spec) -> tuple[str, ...]:
     return tuple(sorted(set(re.findall(r"\w+", written)) - {"Above"}))
 
 
-def _renamed(originals: tuple[Placement, ...], new: Mapping[str, str]) -> tuple[Placement, ...]:
-    """Placements of another Einsum, under other names. They have their sets in common: each is renamed once."""
+def _renamed_graph(original: PlacementNode, new: Mapping[str, str]) -> PlacementNode:
+    """That of another Einsum, under other names. Nodes have their sets in common: each is renamed once."""
     known: dict[int, Any] = {}
 
     def renamed(value: Any) -> Any:
@@ -145,9 +151,12 @@ def _renamed(originals: tuple[Placement, ...], new: Mapping[str, str]) -> tuple[
             known[id(value)] = _renamed_value(value, renamed, new)
         return known[id(value)]
 
-    return tuple(
-        Placement(tuple(map(renamed, placement.held)), tuple(map(renamed, placement.sets))) for placement in originals
-    )
+    @functools.cache
+    def renamed_node(node: PlacementNode) -> PlacementNode:
+        choices = [HeldChoice(renamed(held), renamed(sets), renamed_node(after)) for held, sets, after in node.choices]
+        return PlacementNode(tuple(choices), node.count)
+
+    return renamed_node(original)
 
 
 def _renamed_value(value: Any, renamed: Callable[[Any], Any], new: Mapping[str, str]) -> Any:
@@ -161,91 +170,9 @@ def _renamed_value(value: Any, renamed: Callable[[Any], Any], new: Mapping[str, 
     return value
 
 
-def _placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
-    nodes = path_nodes(spec.require_arch().nodes, path.compute.name)
-    assert nodes is not None
-    choices = _PathChoices(nodes, path, arch.beside(spec.require_arch().nodes))
-    tensors, memories = frozenset(path.einsum.accesses), path.memories
-    complete: dict[tuple[frozenset[str], ...], Placement] = {}
-    for held, sets in choices.placements(architecture_names(spec, path.einsum)):
-        if frozenset[str]().union(*[held[i] for i in memories]) >= tensors:  # each is held in a memory
-            complete.setdefault(held, Placement(held, sets))
-    return tuple(complete.values())
-
-
 def allowed_placement(spec: Spec, einsum: str, compute: str, held: Mapping[str, frozenset[str]]) -> bool:
     """Whether memories may hold just these tensors for an Einsum; for a copy anything goes."""
     path = bind(spec, einsum, compute)
     memories = [(i, held.get(path.components[i].name, frozenset())) for i in path.memories]
     matches = (all(placement.held[i] == tensors for i, tensors in memories) for placement in placements(spec, path))
     return path.einsum.is_copy_operation or any(matches)
-
-
-@dataclass(frozen=True)
-class _PathChoices:
-    """The memories and Tolls of a path, and which memories stand beside which."""
-
-    nodes: list[arch.Container]
-    path: Path
-    beside: Mapping[str, frozenset[str]]
-    same: dict[Any, Any] = field(default_factory=dict)
-    """Most sets are equal: of these, one is kept."""
-
-    def placements(self, names: EinsumNames) -> Iterator[tuple[_Held, _Sets]]:
-        """Each node in turn takes its `keep` and any of its `may_keep`, given what those before it hold."""
-        begun: list[_Begun] = [(names, (), ())]
-        most = MOST_HELD // len(self.path.einsum.accesses)
-        for i, node in enumerate(self.nodes):
-            if not isinstance(node, (arch.Memory, arch.TollStation)) or not self.path.components[i].enabled:
-                begun = [(known, (*held, frozenset()), (*sets, None)) for known, held, sets in begun]
-                continue
-            further: list[_Begun] = []
-            for prefix in begun:
-                check()
-                further += itertools.islice(self._with_node(i, *prefix), most + 1)
-                if len(further) > most:
-                    raise self._too_many(most)
-            begun = further
-        return ((held, sets) for _, held, sets in begun)
-
-    def _with_node(self, i: int, names: EinsumNames, held: _Held, sets: _Sets) -> Iterator[_Begun]:
-        """What those before it hold, and all that a node may hold then."""
-        node, component = self.nodes[i], self.path.components[i]
-        assert isinstance(node, (arch.Memory, arch.TollStation))
-        beside = self.beside.get(component.name, frozenset())
-        memories = [(c.name, h) for h, c in zip(held, self.path.components, strict=False) if c.kind == "memory"]
-        above = frozenset[str]().union(*(h for name, h in memories if name not in beside))
-        elsewhere = frozenset[str]().union(*(h for name, h in memories if name in beside))
-        node_sets = self._single(placement_sets(node, names, above))
-        if node_sets.back & above or node_sets.keep & elsewhere:
-            return
-        all_sets = (*sets, node_sets)
-        is_seen = isinstance(node, arch.Memory) and i < self._last
-        for extra in _subsets(node_sets.may_keep - elsewhere):
-            chosen = self._single(node_sets.keep.union(extra))
-            yield names.choose(component.name, chosen) if is_seen else names, (*held, chosen), all_sets
-
-    def _too_many(self, most: int) -> SpecError:
-        einsum = self.path.einsum
-        return SpecError(
-            f"there are more than {most:,} ways to hold the {len(einsum.accesses)} tensors of Einsum "
-            f"{einsum.name} in the {len(self.path.memories)} memories above {self.path.compute.name}, too many to search; "
-            "leave fewer to choose with keep and may_keep",
-            einsum.name,
-        )
-
-    def _single(self, entry: F) -> F:
-        single: F = self.same.setdefault(entry, entry)
-        return single
-
-    @functools.cached_property
-    def _last(self) -> int:
-        """The last node that chooses: nobody asks what it has chosen."""
-        choosing = (i for i, node in enumerate(self.nodes) if isinstance(node, (arch.Memory, arch.TollStation)))
-        return max(choosing, default=0)
-
-
-def _subsets(names: frozenset[str]) -> Iterator[tuple[str, ...]]:
-    """The smallest first."""
-    optional = sorted(names)
-    return itertools.chain.from_iterable(itertools.combinations(optional, n) for n in range(len(optional) + 1))

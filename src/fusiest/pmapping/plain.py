@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 from fusiest.model import footprint
-from fusiest.pmapping.placement import Placement, placements
+from fusiest.pmapping.placement import Placement, graph_of
+from fusiest.pmapping.placement_graph import PlacementNode
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.spatial import satisfies
 from fusiest.spec import Path, Spec
@@ -46,6 +49,28 @@ def is_plain(problem: Problem, placement: Placement, free: frozenset[tuple[int, 
     return not any(placement.held[i] and placement.held[j] and are_apart(problem.path, i, j) for i, j in free)
 
 
+def all_free_pairs(
+    path: Path, graph: PlacementNode, together: frozenset[tuple[int, int]]
+) -> frozenset[tuple[int, int]]:
+    """Those of any placement."""
+    loose = {i for i, sets in graph.all_sets() if not sets.force_memory_hierarchy_order}
+    pairs = itertools.combinations(path.memories[1:], 2)
+    return together | frozenset((i, j) for i, j in pairs if i in loose or j in loose)
+
+
+def all_plain(problem: Problem, graph: PlacementNode, free: frozenset[tuple[int, int]]) -> bool:
+    """Whether the fast search applies to all placements."""
+    path = problem.path
+    fanout = next((i for i, c in enumerate(path.components) if c.dimensions), len(path.components))
+    kept = (c.sets.no_refetch_from_above & c.held for i, c in graph.all_choices() if i >= fanout and c.sets is not None)
+    if any(memory >= fanout for memory, _, _ in graph.backings(path.memories)) or any(kept):
+        return False
+    if fanout < len(path.components) and any(t.output and t.ranks for t in problem.tensors):
+        return False
+    apart = (graph.pairs(i, j) for i, j in free if are_apart(path, i, j))
+    return not any(outer.held and inner.held for pairs in apart for outer, inner in pairs)
+
+
 def are_apart(path: Path, outer: int, inner: int) -> bool:
     """Whether a fanout or a Toll lies between two memories."""
     between = path.components[outer + 1 : inner + 1]
@@ -76,19 +101,15 @@ def top_fits(path: Path, placement: Placement) -> bool:
     return True
 
 
-def shares_outermost(path: Path, placement: Placement, shared: frozenset[str]) -> bool:
-    """Whether all that Einsums share is in the outermost memory."""
-    return all(placement.holders(tensor, path)[0] == path.memories[0] for tensor in shared)
-
-
 def constrained_variables(spec: Spec, path: Path) -> tuple[frozenset[frozenset[str]], frozenset[str]]:
     """Sets of variables that a constraint names as a whole, and variables that one names singly."""
     wholes: set[frozenset[str]] = set()
     single: set[str] = set()
     comparisons = [c for component in path.components for d in component.dimensions for c in d.loop_bounds]
-    for placement in placements(spec, path):
-        comparisons += [c for sets in placement.sets if sets is not None for c in sets.tile_shape]
-        wholes |= {sets.no_fused_loops for sets in placement.sets if sets is not None and sets.no_fused_loops}
+    graph = graph_of(spec, path)
+    for _, sets in graph.all_sets() if graph is not None else ():
+        comparisons += sets.tile_shape
+        wholes |= {sets.no_fused_loops} if sets.no_fused_loops else set()
     for comparison in comparisons:
         is_one = comparison.operator in ("==", "<=") and comparison.value == 1
         if comparison.operator.startswith("product") or is_one:

@@ -13,9 +13,9 @@ import functools
 import math
 
 from fusiest.model import footprint
-from fusiest.pmapping.placement import Placement, fact_of_placements, first_alike, placements
+from fusiest.pmapping.placement import fact_of_placements, first_alike, graph_of
 from fusiest.pmapping.sizes import all_paths
-from fusiest.spec import Path, Spec, bind, computes
+from fusiest.spec import Path, PlacementSets, Spec, bind, computes
 
 
 @functools.lru_cache(maxsize=4)
@@ -51,18 +51,16 @@ def exchange_memories(spec: Spec) -> dict[str, float] | None:
 
 def _backings(spec: Spec, path: Path, shared: frozenset[str]) -> frozenset[int] | None:
     """Memories that may hold one of these tensors outermost; None if one of them cannot stand above all loops."""
-    backings: set[int] = set()
-    for placement in placements(spec, path):
-        backing = {placement.holders(t, path)[0] for t in shared}
-        if any(not _can_be_on_top(path, placement, memory) for memory in backing):
-            return None
-        backings |= backing
-    return frozenset(backings)
+    graph = graph_of(spec, path)
+    found = [] if graph is None else [backing for backing in graph.backings(path.memories) if backing[1] in shared]
+    if not all(_can_be_on_top(path, memory, sets) for memory, _, sets in found):
+        return None
+    return frozenset(memory for memory, _, _ in found)
 
 
-def _can_be_on_top(path: Path, placement: Placement, memory: int) -> bool:
+def _can_be_on_top(path: Path, memory: int, sets: PlacementSets | None) -> bool:
     """Whether holders of a memory may stand above all loops: it is the outermost, or the next, and nothing says otherwise."""
-    memories, sets = path.memories, placement.sets[memory]
+    memories = path.memories
     if memory == memories[0]:
         return True
     if memory != memories[1] or any(c.dimensions for c in path.components[: memory + 1]):
