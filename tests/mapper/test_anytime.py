@@ -23,6 +23,7 @@ from fusiest.mapper.result import Stats
 from fusiest.mapper.search import Search
 from fusiest.mapper.tables import Explorer, make_explorer
 from fusiest.pmapping.explore import Asked
+from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.table import Table
 from fusiest.spec.spec import Spec
 from tests.load_text import load_text
@@ -46,7 +47,13 @@ def _no_exact_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time is always up when Einsums are explored exactly."""
     explore = Explorer.explore
 
-    def out_of_time(self: Explorer, found: dict[str, Table], asked: Asked, deadline: float | None = None) -> None:
+    def out_of_time(
+        self: Explorer,
+        found: dict[str, Table],
+        asked: Asked,
+        deadline: float | None = None,
+        cutoffs: Mapping[str, Cutoff] | None = None,
+    ) -> None:
         if asked.beam is None:
             raise OutOfTime
         explore(self, found, asked)
@@ -83,6 +90,18 @@ def test_coarse_tables_are_worth_having() -> None:
     )
     assert (limited.optimal, limited.gap, limited.stopped) == (True, 0.0, "time limit")
     assert limited.mappings[0].energy < 0.9 * best_energy(unfused)
+
+
+@pytest.mark.usefixtures("_no_exact_tables")
+def test_what_a_coarse_look_finds_is_known_before_exploring_goes_on() -> None:
+    """So whatever comes later, and however long it takes to join that, more time leaves no worse mappings."""
+    spec = fusiest.load("simple", "matmuls", **CHAIN)
+    explorer = explorer_of(spec, objective=("energy",))
+    alone, unfused = look_quickly(explorer)
+    explored = explore_in_time(explorer, Clock(time.perf_counter(), LONG), alone, {}, False)
+    assert explored is not None
+    assert (explored.exact, explored.stopped) == (frozenset(), "time limit")
+    assert min(known.costs.energy for known in explored.candidates) < 0.9 * min(m.costs.energy for m in unfused)
 
 
 def best_energy(spec: Spec) -> float:

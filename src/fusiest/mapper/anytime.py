@@ -18,6 +18,7 @@ from fusiest.joining import JoinProblem
 from fusiest.mapper.candidates import Candidate
 from fusiest.mapper.cutoffs import least_of_each, make_cutoffs
 from fusiest.mapper.progress import Step
+from fusiest.mapper.resources import rss_bytes
 from fusiest.mapper.result import Stats, Stop
 from fusiest.mapper.search import Search
 from fusiest.mapper.tables import Explorer, asked_of, grouped
@@ -31,8 +32,9 @@ PATIENCE = 100_000
 that takes the longer, the more Einsums there are."""
 _FEW_ROWS = 20_000
 """Larger tables are given up where memory does not suffice for all: coarse ones take their place."""
-_EXPLORING, _COARSELY = 0.6, 0.8
-"""Shares of the time after which exploring goes on only coarsely, and ends."""
+_AT_FIRST, _COARSELY, _EXPLORING = 0.3, 0.7, 0.8
+"""Shares of the time: until the first, Einsums are explored exactly; until the second coarsely those that are missing. Then all are
+joined for mappings to beat, and until the last the missing ones are explored exactly after all."""
 LEAST_SECONDS = 1.2
 """A time limit below this counts as this: so much is left after two seconds that no limit can do without."""
 
@@ -92,17 +94,21 @@ def explore_in_time(
     `whole`: tables must have all pmappings, not only those that can be part of a better mapping than is known by then.
     None if there is no table of some Einsum.
     """
-    asked, candidates = asked_of(explorer.options), list[Candidate]()
+    asked, candidates, rough = asked_of(explorer.options), list[Candidate](), dict[str, Table]()
+    needed = not whole and explorer.options.usage is None
     stopped: Stop
     try:
-        if clock.is_past(_EXPLORING):
+        if clock.is_past(_AT_FIRST):
             raise OutOfTime
-        if not whole and explorer.options.usage is None:
-            patience = PATIENCE * len(explorer.representative)
-            explorer.explore(exact, replace(asked, patience=patience), clock.at(_EXPLORING))
-            if len(exact) < len(explorer.distinct):
-                candidates += _explore_hard(explorer, clock, exact)
-        explorer.explore(exact, asked, clock.at(_EXPLORING))
+        with contextlib.suppress(OutOfTime):
+            if needed:
+                patience = PATIENCE * len(explorer.representative)
+                explorer.explore(exact, replace(asked, patience=patience), clock.at(_AT_FIRST))
+            else:
+                explorer.explore(exact, asked, clock.at(_AT_FIRST))
+        if len(exact) < len(explorer.distinct):
+            candidates += _look_coarsely(explorer, clock, alone, exact, rough)
+            _explore_rest(explorer, clock.at(_EXPLORING), exact, {**alone, **rough}, candidates if needed else [])
         return Exploration(exact, frozenset(explorer.representative), candidates=candidates)
     except OutOfTime:
         stopped = "time limit"
@@ -116,11 +122,11 @@ def explore_in_time(
         for name in [name for name, table in exact.items() if len(table) > _FEW_ROWS]:
             del exact[name]
         gc.collect()  # what a search had in hand when it was stopped may be in cycles
-    tables = dict(exact)
-    if stopped != "interrupt" and not clock.is_past(_COARSELY):
+    tables = {**rough, **exact}
+    if stopped != "interrupt" and not clock.is_past(_EXPLORING):
         explorer.say(Step("exploring", "coarsely", len(tables), len(explorer.distinct)))
         with contextlib.suppress(OutOfTime, MemoryError):
-            explorer.explore(tables, replace(asked, beam=COARSE_LOOK), clock.at(_COARSELY))
+            explorer.explore(tables, replace(asked, beam=COARSE_LOOK), clock.at(_EXPLORING))
     if stopped == "memory":
         gc.collect()
     fused = bool(tables)
@@ -161,21 +167,33 @@ def begun(
     return make(unfused[0].problem, 0.0), exploration
 
 
-def _explore_hard(explorer: Explorer, clock: Clock, exact: dict[str, Table]) -> list[Candidate]:
-    """Explore what is missing, with cutoffs: a quick look finds mappings, and only what can be part of a better one matters.
-
-    Returns these mappings. If there are none, nothing is explored.
-    """
-    asked, rough = asked_of(explorer.options), dict(exact)
+def _look_coarsely(
+    explorer: Explorer, clock: Clock, alone: Mapping[str, Table], exact: Mapping[str, Table], rough: dict[str, Table]
+) -> list[Candidate]:
+    """Mappings of what is exact and a coarse look at what is missing, which is added to `rough`; or what is known of it alone."""
     explorer.say(Step("exploring", "hard Einsums coarsely", len(exact), len(explorer.distinct)))
-    explorer.explore(rough, replace(asked, beam=COARSE_LOOK), clock.at(_EXPLORING))
-    candidates = looked_at(explorer, rough)
-    if candidates:
-        cutoffs = make_cutoffs(explorer, exact, [candidate.costs for candidate in candidates])
-        explorer.explore(exact, asked, clock.at(_EXPLORING), cutoffs)
-        for name in explorer.distinct:
-            exact.setdefault(name, rough[name])  # nothing of it can be better
-    return candidates
+    tables = dict(exact)
+    with contextlib.suppress(OutOfTime):
+        explorer.explore(tables, replace(asked_of(explorer.options), beam=COARSE_LOOK), clock.at(_COARSELY))
+    rough.update({name: table for name, table in tables.items() if name not in exact})
+    with contextlib.suppress(OutOfTime), interrupt.limited(clock.at(1.0), explorer.options.most_memory, rss_bytes):
+        return looked_at(explorer, {**alone, **tables}) if tables else []
+    return []
+
+
+def _explore_rest(
+    explorer: Explorer,
+    deadline: float | None,
+    exact: dict[str, Table],
+    rough: Mapping[str, Table],
+    candidates: Sequence[Candidate],
+) -> None:
+    """Explore what is missing exactly. If mappings are known, only what can be part of a better one matters."""
+    cutoffs = make_cutoffs(explorer, exact, [candidate.costs for candidate in candidates]) if candidates else {}
+    explorer.explore(exact, asked_of(explorer.options), deadline, cutoffs)
+    for name in explorer.distinct if candidates else ():
+        if name not in exact:
+            exact[name] = rough[name]  # nothing of it can be better
 
 
 def quick_tables(explorer: Explorer) -> Iterator[dict[str, Table]]:
@@ -213,6 +231,7 @@ def looked_at(explorer: Explorer, tables: Mapping[str, Table]) -> list[Candidate
     options = explorer.options
     problem = grouped(explorer.spec, options, explorer.named(tables))
     search = Search(problem, options, False, lambda step: None, Stats())
-    search.look()
+    with contextlib.suppress(OutOfTime):  # what is found by then counts
+        search.look()
     explorer.say(Step("first look", search.best_words() or "there is no mapping"))
     return [candidate for candidate in search.candidates if isinstance(candidate, Candidate)]
