@@ -33,7 +33,8 @@ from fusiest.mapper.tables import Explorer, asked_of, grouped, make_explorer
 from fusiest.mapper.window_bounds import usual_windows
 from fusiest.mapper.window_parts import best_of
 from fusiest.mapper.window_plans import is_too_long
-from fusiest.mapper.windowed import WindowSearches, with_windows, worth_windows
+from fusiest.mapper.window_trials import WindowSearches
+from fusiest.mapper.windowed import with_windows, worth_windows
 from fusiest.model import evaluate, fused_sets
 from fusiest.pmapping import NoMapping, Table, compile_ahead, large_enough, shared_memories
 from fusiest.spec import Spec

@@ -185,6 +185,24 @@ def _window(user: EinsumInfo, maker: EinsumInfo, variable: str, line: WindowLine
     return None
 
 
+def touched_rows(spec: Spec, plan: WindowPlan, maker: EinsumInfo) -> int:
+    """How many rows of what an Einsum makes are needed at least in some iteration: of its first, one in the middle and its last.
+    Padding is left out."""
+    most, bound = 0, maker.bounds[plan.variables[maker.name]]
+    for turn in {0, plan.times // 2, plan.times - 1}:
+        starts, ends = [bound], [0]
+        for name in spec.info.users[maker.output]:
+            info, variable = spec.info.einsums[name], plan.variables[name]
+            first, end = plan.tiling(name).range(turn, info.bounds[variable])
+            if name != maker.name and end > first:
+                need = _window(info, maker, variable, WindowLine(first, end, 0))
+                assert need is not None
+                starts.append(max(0, need[1].start))
+                ends.append(min(bound, need[1].end))
+        most = max(most, max(ends) - min(starts))
+    return most
+
+
 def plan_bits(spec: Spec, plan: WindowPlan) -> float:
     """About how much an iteration needs: while an Einsum runs, the windows that it uses, and all that is kept."""
     bits = _window_bits(spec, plan)

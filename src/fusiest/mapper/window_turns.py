@@ -22,9 +22,9 @@ from fusiest.mapper.candidates import best_rows
 from fusiest.mapper.options import Options
 from fusiest.mapper.window_forms import WindowForms
 from fusiest.mapper.window_parts import PartMapping, evaluated_mapping, off_chip, part_mapping
-from fusiest.mapper.window_plans import WindowPlan, window_plan
+from fusiest.mapper.window_plans import WindowPlan, touched_rows, window_plan
 from fusiest.mapper.window_specs import window_loop
-from fusiest.model import take_apart
+from fusiest.model import footprint, take_apart
 from fusiest.pmapping import (
     Floats,
     Ints,
@@ -42,6 +42,8 @@ from fusiest.spec import EinsumInfo, Spec, computes, part_of
 MOST_LOOPS = 3
 MOST_DEEP_PLANS = 2_000
 """With three loops over variables of a run; where there are more, there are no more than two loops."""
+MOST_WAYS = 10_000
+"""Plans over the same ranks in one order; where there are more, none of these are looked at."""
 MOST_CANDIDATES = 200_000
 """Of one Einsum below given loops; more are left to plans as specs."""
 MOST_IN_ALL = 4_000_000
@@ -75,6 +77,25 @@ class TurnPlan:
         for i, j in itertools.combinations(range(count), 2):
             common[i, j] = common[j, i] = cuts[i:j].min()
         return common
+
+    def least_bits(self, spec: Spec) -> float:
+        """What exchanged tensors take at least while some Einsum runs: the windows of those that it uses, and of those that are
+        kept in a loop in which it takes turns. Below the first loop that makes windows of a kept tensor, it is there whole.
+        """
+        common, bits = self.common_loops(spec), np.zeros(len(self.einsums))
+        for i, name in enumerate(self.einsums[:-1]):
+            info = spec.info.einsums[name]
+            extents, level = dict(info.bounds), self.levels[info.output]
+            kept = next((k for k in range(level, len(self.loops)) if self.loops[k].tiling(name).windowed), None)
+            for k, plan in enumerate(self.loops):
+                v = plan.variables[name]
+                made = plan.tiling(name).range(plan.times - 1, info.bounds[v])[1]  # what lies behind is not
+                extents[v] = min(made, touched_rows(spec, plan, info)) if kept is None or k <= kept else made
+            seen = np.array([info.output in spec.info.einsums[e].accesses for e in self.einsums])
+            if kept == level:
+                seen |= common[i] > level
+            bits[seen] += footprint(info.accesses[info.output], extents) * info.bits_per_value[info.output]
+        return float(bits.max())
 
     def rows(self, einsum: EinsumInfo) -> float:
         """How often all rows and columns of an Einsum are made, on average."""
@@ -111,24 +132,28 @@ def turn_variables(spec: Spec, run: Sequence[str], forms: WindowForms) -> Iterat
                 yield chosen
 
 
-def turn_plans(spec: Spec, run: Sequence[str], options: Options, forms: WindowForms) -> Iterator[TurnPlan]:
-    """All plans of a run with one or two loops, and with three where there are few."""
+def turn_plans(spec: Spec, run: Sequence[str], imperfect: bool, forms: WindowForms) -> Iterator[TurnPlan]:
+    """All plans of a run with one or two loops, and with three where there are few. Raises TooManyCandidates at the end if there
+    were too many over some ranks."""
+    too_many = False
     leader = spec.info.einsums[run[-1]]
     inner = [spec.info.einsums[name].output for name in run[:-1]]
     for chosen in turn_variables(spec, run, forms):
         count = len(chosen)
-        sizes = [
-            [t for t in range(1, leader.bounds[v]) if options.imperfect or leader.bounds[v] % t == 0] for v in chosen
-        ]
-        if count > 2 and math.prod(map(len, sizes)) * (count + 1) ** len(inner) > MOST_DEEP_PLANS:
+        sizes = [[t for t in range(1, leader.bounds[v]) if imperfect or leader.bounds[v] % t == 0] for v in chosen]
+        ways = math.prod(map(len, sizes)) * (count + 1) ** len(inner)
+        if ways > (MOST_DEEP_PLANS if count > 2 else MOST_WAYS):
+            too_many = too_many or count <= 2
             continue
         for tiles in itertools.product(*sizes):
             for levels in itertools.product(range(count + 1), repeat=len(inner)):
                 plan = _turn_plan(
                     spec, run, list(zip(chosen, tiles, strict=True)), dict(zip(inner, levels, strict=True))
                 )
-                if plan is not None and (options.windows == "all" or not _makes_again(plan)):
+                if plan is not None:
                     yield plan
+    if too_many:
+        raise TooManyCandidates
 
 
 def _turn_plan(
@@ -174,6 +199,8 @@ class TurnSearches:
     spec: Spec
     options: Options
     forms: WindowForms
+    kept_only: bool
+    """Plans that make nothing again, or all others."""
     tables: TurnTables = field(default_factory=TurnTables)
 
     def best(self, run: Sequence[str], promises: Callable[[TurnPlan], bool]) -> Iterator[list[PartMapping]]:
@@ -183,9 +210,11 @@ class TurnSearches:
             raise TooManyCandidates
         ((memory, size),) = memories.items()
         part = part_of(self.spec, run)
-        for plan in turn_plans(self.spec, run, self.options, self.forms):
+        for plan in turn_plans(self.spec, run, self.options.imperfect, self.forms):
             check()
-            if not promises(plan):
+            if _makes_again(plan) == self.kept_only or not promises(plan):
+                continue
+            if plan.least_bits(part) > size:
                 continue
             self.tables.plans += 1
             if self.tables.plans > MOST_PLANS:

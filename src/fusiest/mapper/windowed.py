@@ -10,21 +10,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 
 from fusiest import interrupt
 from fusiest.errors import Interrupted, OutOfMemory, SpecError
 from fusiest.interrupt import OutOfTime
-from fusiest.looptree import LoopTree
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import cpu_seconds
 from fusiest.mapper.result import Mapping, Result, Stop
 from fusiest.mapper.window_bounds import (
-    Relaxation,
     WindowAttempt,
     WindowBounds,
     gap_above,
@@ -39,56 +36,24 @@ from fusiest.mapper.window_parts import (
     PartMapping,
     best_of,
     best_parts,
-    evaluated_mapping,
     in_a_row,
     joined_parts,
-    objective_of_parts,
-    part_mapping,
 )
-from fusiest.mapper.window_plans import (
-    WindowPlan,
-    has_halos,
-    kept_bits,
-    plan_bits,
-    window_plans,
-    window_runs,
-)
-from fusiest.mapper.window_specs import FirstCut, rolled, unrolled
-from fusiest.mapper.window_tables import WindowTables
+from fusiest.mapper.window_plans import WindowPlan, has_halos, kept_bits, plan_bits, window_plans, window_runs
+from fusiest.mapper.window_trials import PlanTrials, WindowSearches
 from fusiest.mapper.window_turns import TurnPlan, TurnSearches, TurnTables, other_common_variables
 from fusiest.objective import NOTHING, Least
-from fusiest.pmapping import (
-    NoMapping,
-    Table,
-    TooManyCandidates,
-    exchange_memories,
-    large_enough,
-    shared_memories,
-)
-from fusiest.spec import Spec, part_of
+from fusiest.pmapping import TooManyCandidates, exchange_memories
+from fusiest.spec import Spec
 
 MOST_ATTEMPTS = 48
 """Runs with one number of iterations that are tried; the most promising ones."""
-MOST_FUSED_LOOPS = 2
-"""Of an Einsum in a run: the one that makes windows, and another."""
-_ALIKE = 1.01
-"""A mapping with windows that costs no more than this times what its search said is what was looked for."""
 MOST_WORSE = 2
 """After so many numbers of iterations in a row that are no better, no more are tried of a run over a rank."""
 MOST_FRUITLESS = 12
 """After so many plans that fit, and with which no mapping gets better, no more are tried."""
 MOST_SEARCHED = 6
 """Einsums of a workload in which all that is before and after each run is searched."""
-TableSearch: TypeAlias = Callable[[Spec, Options, dict[str, Table]], list[Mapping]]
-"""What is best of a spec. Tables that are known are given, and those that are explored are added."""
-
-
-class WindowSearches(NamedTuple):
-    """Searches of specs without windows."""
-
-    exact: TableSearch
-    quick: TableSearch
-    relaxed: Relaxation
 
 
 def worth_windows(spec: Spec, options: Options) -> bool:
@@ -109,7 +74,7 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress, begin:
         bounds = window_bounds(spec, options, searches.relaxed)
         search = _WindowSearch(spec, options, searches, say, begin, bounds, list(result.mappings))
         try:
-            search.search()
+            search.search_all()
         finally:
             result.mappings = search.mappings
         stopped = search.stopped or stopped
@@ -139,19 +104,28 @@ class _WindowSearch:
     mappings: list[Mapping]
     """The best so far."""
     stopped: Stop | None = None
+    kept_only: bool = True
+    """Whether no windows are made again."""
 
     def __post_init__(self) -> None:
         self.names = list(self.spec.info.einsums)
-        self.tables, self.forms = WindowTables(), WindowForms(self.spec)
+        self.trials, self.forms = PlanTrials(self.spec, self.options, self.searches, self.begin), WindowForms(self.spec)
         self.room = min((exchange_memories(self.spec) or {}).values(), default=np.inf)
         self.least: dict[tuple[str, ...], Least] = {}
         known = mappings_to_cut(self.mappings) if len(self.names) > MOST_SEARCHED else []
-        self.plain = PlainParts(
-            self.spec, known, lambda part: self._find(part, self._inner(False), self.searches.exact)
-        )
+        self.plain = PlainParts(self.spec, known, self.trials.plain)
         self.windowed: dict[tuple[int, int], list[PartMapping]] = {}
+        self.too_large: set[tuple[str, ...]] = set()
+        """Runs of which not all turns were looked at."""
 
-    def search(self) -> None:
+    def search_all(self) -> None:
+        """First windows that are kept, then those that are made again: so nothing that is found for the former alone is missed."""
+        self._search()
+        if self.options.windows == "all" and not self._over() and not self._is_best():
+            self.kept_only = False
+            self._search()
+
+    def _search(self) -> None:
         """Try plans; then put runs together, as far as that takes no search if time is up."""
         try:
             self._try_plans()
@@ -187,8 +161,8 @@ class _WindowSearch:
             found = self._tried(attempt)
             better = self._add(run, found)
             fruitless = 0 if self.mappings is not known else fruitless + bool(found)
-            if better or kind in worse:  # as long as nothing fits, more iterations may
-                worse[kind] = 0 if better else worse[kind] + 1
+            if found:  # as long as nothing fits, more iterations may
+                worse[kind] = 0 if better else worse.get(kind, 0) + 1
 
     def _search_turns(self) -> set[tuple[str, ...]]:
         """Search short runs exactly; those for which no plan could add anything."""
@@ -200,16 +174,16 @@ class _WindowSearch:
             if not self._promises(self.least[run]):
                 continue
             self.say(Step("windows", f"{run[0]} to {run[-1]}, exactly"))
-            options = dataclasses.replace(self._inner(len(run) == len(self.names)), windows=self.options.windows)
-            searches, least = TurnSearches(self.spec, options, self.forms, tables), self.least[run]
+            options = self.trials.inner(len(run) == len(self.names))
+            searches, least = TurnSearches(self.spec, options, self.forms, self.kept_only, tables), self.least[run]
             try:
                 for parts in searches.best(run, lambda plan, least=least: self._promises_turns(least, plan)):  # type: ignore[misc]
                     self._add(run, parts)
                     if self._over() or self._is_best():
                         return searched
             except TooManyCandidates:
-                continue
-            if not other_common_variables(self.spec, run):
+                self.too_large.add(run)
+            if run not in self.too_large and not other_common_variables(self.spec, run):
                 searched.add(run)
         return searched
 
@@ -220,8 +194,12 @@ class _WindowSearch:
         return self._promises(self.bounds.of_rows(least, {info.name: plan.rows(info) for info in infos}))
 
     def _tried(self, attempt: WindowAttempt) -> list[PartMapping]:
+        """What is found for plans that keep all that overlaps, or for all."""
+        plans = attempt.plans
+        wanted = [plan for plan in (plans[:1] if self.kept_only else plans) if self._is_worth(plan)]
+        searched = (*plans[:1], *plans[-1:]) if self.kept_only else wanted
         try:
-            return list(self._planned(attempt))
+            return list(self.trials.best(dict.fromkeys(searched), wanted))
         except SpecError:  # a name in the architecture means nothing in the part
             return []
 
@@ -237,6 +215,8 @@ class _WindowSearch:
             plans = window_plans(self.spec, run)
             for _, alike in itertools.groupby(plans, lambda p: (p.variables[p.einsums[-1]], p.times)):
                 same_loop = tuple(alike)
+                if len(same_loop) == 1 and not self.kept_only:  # nothing can be made again
+                    continue
                 if (form := self.forms.plan_form(same_loop[-1])) in forms:  # columns like rows
                     continue
                 forms.add(form)
@@ -298,89 +278,11 @@ class _WindowSearch:
                 best[end] = best_parts(joined)
         return best.get(len(self.names), [])
 
-    def _planned(self, attempt: WindowAttempt) -> Iterable[PartMapping]:
-        """Mappings that were found for one plan, written as those of each that is wanted.
-
-        What keeps tensors is searched as if its first window were like the others; what makes them again has windows that are
-        all as long as the first. So either may have what is best for the other.
-        """
-        part, plans = part_of(self.spec, attempt.run), attempt.plans
-        wanted = [p for p in (plans[:1] if self.options.windows == "retained" else plans) if self._is_worth(p)]
-        searched = (*plans[:1], *plans[-1:]) if self.options.windows == "retained" else wanted
-        options = self._inner(len(attempt.run) == len(self.names))
-        seen: set[LoopTree] = set()
-        for plan in dict.fromkeys(searched) if wanted else ():
-            mappings = self._unrolled(plan, options)
-            written = list(self._written_all(mappings, wanted, part, options, seen))
-            yield from written
-            least, best = (min((m.energy for m in group), default=np.inf) for group in (mappings, written))
-            if plan.kept and best > least * _ALIKE:
-                yield from self._written_all(self._for_all_sizes(plan, options), wanted, part, options, seen)
-
-    def _written_all(
-        self, mappings: list[Mapping], plans: Sequence[WindowPlan], part: Spec, options: Options, seen: set[LoopTree]
-    ) -> Iterator[PartMapping]:
-        """Each mapping with the windows of each plan; if one is wanted, until what the search said is no better."""
-        objective, best = options.minimized, np.inf
-
-        def score(costed: Mapping | PartMapping) -> float:
-            return objective.score_of(costed.energy, costed.latency)
-
-        for mapping in sorted(mappings, key=score):
-            if not objective.is_front and score(mapping) >= best:
-                break
-            for written in self._written(mapping, plans, part, seen):
-                best = min(best, score(written))
-                yield written
-
     def _is_worth(self, plan: WindowPlan) -> bool:
         """Whether a plan may be better than what is known, and there is room for what it keeps."""
         if plan.kept and kept_bits(self.spec, plan) > self.room:
             return False
         return self.bounds is None or self._promises(self.bounds.of_plan(self.least[plan.einsums], plan))
-
-    def _written(
-        self, mapping: Mapping, plans: Sequence[WindowPlan], part: Spec, seen: set[LoopTree]
-    ) -> Iterator[PartMapping]:
-        """The mapping with the windows of each plan, if it is right, and new."""
-        cuts: tuple[FirstCut, ...] = ("outside", "inside", "not")
-        for plan, cut in itertools.product(plans, cuts):
-            tree = rolled(mapping.looptree, plan, cut)
-            if tree is None or tree in seen:
-                continue
-            seen.add(tree)
-            cost = evaluated_mapping(part, tree)
-            if cost is not None:
-                yield part_mapping(cost, windows=True)
-
-    def _unrolled(self, plan: WindowPlan, options: Options) -> list[Mapping]:
-        """What is found for a plan."""
-        loops = options.max_fused_loops
-        loops = MOST_FUSED_LOOPS if loops is None else min(loops, MOST_FUSED_LOOPS)
-        return self._find(
-            unrolled(self.spec, plan), dataclasses.replace(options, max_fused_loops=loops), self.searches.quick
-        )
-
-    def _for_all_sizes(self, plan: WindowPlan, options: Options) -> list[Mapping]:
-        """The same, for kept tensors, which need more space than the search knows."""
-        alone = unrolled(self.spec, plan, only_turns=True)
-        memories: list[str | None] = [m for m in shared_memories(alone) if m not in large_enough(alone)]
-        return self._find(alone, dataclasses.replace(options, usage=(memories or [None])[-1]), self.searches.quick)
-
-    def _find(self, spec: Spec, options: Options, search: TableSearch) -> list[Mapping]:
-        try:
-            tables = self.tables.remembered(spec, options, search is self.searches.exact)
-            mappings = search(spec, options, tables)
-            self.tables.keep(spec, options, tables, search is self.searches.exact)
-            return mappings
-        except (NoMapping, SpecError):  # nothing fits, or it is too large to search
-            return []
-
-    def _inner(self, whole: bool) -> Options:
-        objective = self.options.objective if whole else objective_of_parts(self.options)
-        limit = self.options.time_limit
-        seconds = None if limit is None else max(1.0, self.begin + limit - time.perf_counter())
-        return dataclasses.replace(self.options, objective=objective, windows="none", time_limit=seconds)
 
     def _over(self) -> bool:
         limit = self.options.time_limit
