@@ -57,9 +57,14 @@ class Chains:
     def above(self, slot: int) -> Ints:
         return self.tiles[:, slot - 1] if slot else np.full(len(self), self.bound)
 
+    @cached_property
+    def _iterations(self) -> dict[int, Ints]:
+        return {}
+
     def iterations(self, slot: int) -> Ints:
-        result: Ints = -(-self.above(slot) // self.tiles[:, slot])
-        return result
+        if slot not in self._iterations:
+            self._iterations[slot] = -(-self.above(slot) // self.tiles[:, slot])
+        return self._iterations[slot]
 
     def loop(self, slot: int) -> Ints:
         """The tile below a slot's loop, or the bound where it has none."""

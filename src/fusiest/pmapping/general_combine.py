@@ -16,10 +16,9 @@ import numpy as np
 
 from fusiest.interrupt import check
 from fusiest.pmapping.general_bounds import CostBound
-from fusiest.pmapping.general_branch import BoxForest, Branching, TreeChains, node_rules
 from fusiest.pmapping.general_limits import Limit
-from fusiest.pmapping.general_singles import SingleChains
-from fusiest.pmapping.general_terms import Terms
+from fusiest.pmapping.general_singles import Signs, SingleChains
+from fusiest.pmapping.general_terms import TermFactor, Terms
 from fusiest.pmapping.pareto import Floats, Ints, nearly_pareto, pareto_rows, similar
 from fusiest.pmapping.table import group_numbers
 
@@ -28,8 +27,6 @@ _CHUNK = 1 << 18
 _SMALL = 1 << 16
 _ROUNDING = 1e-12
 _FEW = 1000
-_LITTLE = 256
-"""Chains that need less than this part of a memory, the others being as small as can be, need little: how little makes no difference."""
 _BLOCK = 64
 """Chains that are looked at together."""
 
@@ -109,35 +106,60 @@ class Combiner:
 
     def __post_init__(self) -> None:
         self.numbers = self.terms.factor_numbers()
-        self.chosen = {v: self._undominated(i, v) for i, v in enumerate(self.terms.variables)}
         self.order = list(self.terms.variables)
-        self.values = {v: self._values(i, v) for i, v in enumerate(self.terms.variables)}
-        self.least = {v: v_values.min(axis=0, initial=np.inf) for v, v_values in self.values.items()}
-        self.greatest = {v: v_values.max(axis=0, initial=0.0) for v, v_values in self.values.items()}
+        self.chosen: dict[str, Ints] = {}
+        """Chains that matter."""
+        self.values: dict[str, Floats] = {}
+        """Chains that matter × terms."""
+        self.least: dict[str, Floats] = {}
+        self.greatest: dict[str, Floats] = {}
         self.codes = {v: group_numbers(single.chains.fused_tiles) for v, single in self.singles.items()}
         self.scales: dict[tuple[str, ...], Rest] = {}
         self.ended = True
         """Whether all combinations were looked at."""
 
-    def _undominated(self, i: int, v: str) -> Ints:
-        """Chains of a variable that matter, whatever the others do."""
+    def _choose(self, v: str, chosen: Ints) -> bool:
+        """Some chains of a variable matter; whether any do."""
+        self.chosen[v] = chosen
+        factors, which = self._factors(v)
+        values = np.column_stack([self.singles[v].values(factor)[chosen] for factor in factors])
+        self.values[v] = np.ascontiguousarray(values[:, which])
+        self.least[v] = self.values[v].min(axis=0, initial=np.inf)
+        self.greatest[v] = self.values[v].max(axis=0, initial=0.0)
+        self.scales.clear()
+        return len(chosen) > 0
+
+    def _factors(self, v: str) -> tuple[list[TermFactor], Ints]:
+        """The factors of a variable, and which of them each term has."""
+        i = self.terms.variables.index(v)
+        factors: dict[int, TermFactor] = {}
+        for key, number in zip(self.terms.weights, self.numbers[:, i].tolist(), strict=True):
+            factors.setdefault(number, key[i])
+        return [factors[number] for number in range(len(factors))], self.numbers[:, i]
+
+    def _signs(self, v: str) -> Signs:
+        """Which of a variable's factors add to something, which are subtracted."""
+        i = self.terms.variables.index(v)
         weights = np.concatenate([self.compared, self.capped], axis=1)
         signed = ((False, (weights > 0).any(axis=1)), (True, (weights < 0).any(axis=1)))
         keys = list(self.terms.weights)
         signs = {(keys[t][i], minus) for minus, has in signed for t in np.flatnonzero(has)}
-        best = self.singles[v].undominated(tuple(sorted(signs, key=repr)), self.limits)
-        others = [w for w in self.terms.variables if w != v]
-        limited = (limit.can_be_met(limit.factors[v][best], others) for limit in self.limits)
-        fits = np.logical_and.reduce([np.ones(len(best), np.bool_), *limited])
-        return best[fits]
+        return tuple(sorted(signs, key=repr))
 
-    def _values(self, i: int, v: str) -> Floats:
-        """Chains that matter × terms."""
-        columns = {key[i]: self.singles[v].values(key[i])[self.chosen[v]] for key in self.terms.weights}
-        return np.column_stack([columns[key[i]] for key in self.terms.weights])
+    def _undominated(self, v: str) -> Ints:
+        """Chains of a variable that matter, whatever the others do."""
+        return self._limited(v, self.singles[v].undominated(self._signs(v), self.limits))
+
+    def _limited(self, v: str, chains: Ints) -> Ints:
+        """Of chains, those whose limits other variables can meet."""
+        others = self._remaining([v])
+        limited = (limit.can_be_met(limit.factors[v][chains], others) for limit in self.limits)
+        return chains[np.logical_and.reduce([np.ones(len(chains), np.bool_), *limited])]
 
     def run(self) -> Partial:
         """All combinations that nothing dominates."""
+        if not all(self._choose(v, self._undominated(v)) for v in self.terms.variables):
+            return self._start().take(np.empty(0, np.int64))
         few = math.prod(len(chosen) for chosen in self.chosen.values()) * len(self.numbers) <= _SMALL
         if few or not self._hopeful():
             return self._at_once() if few else self._start().take(np.empty(0, np.int64))
@@ -151,54 +173,8 @@ class Combiner:
         assert state is not None
         return state if len(state.choice) else state.take(np.empty(0, np.int64))
 
-    def branch(self, batches: float = math.inf, first: bool = False, mirrors: tuple[int, int] | None = None) -> Partial:
-        """All combinations that beat what is known and each other; or after so many batches, or the `first` one, those found so far.
-
-        `mirrors`: variables whose chains may change places, if others then do.
-        """
-        assert self.bound is not None
-        variables = self.terms.variables
-        if not self._hopeful():
-            return self._start().take(np.empty(0, np.int64))
-        singles = [self._possible_chains(v) for v in variables]
-        if not all(len(single) for single in singles):
-            return self._start().take(np.empty(0, np.int64))
-        rows: list[Partial] = [self._start().take(np.empty(0, np.int64))]
-
-        def found(chains: Sequence[Ints]) -> bool:
-            state = singles[0].take(chains[0])
-            for single, chosen in zip(singles[1:], chains[1:], strict=True):
-                state = state.times(single, np.arange(len(chosen)), chosen)
-            rows.append(self._pruned(state, variables))
-            return not (first and len(rows[-1]))
-
-        trees = [self._tree(v, single) for v, single in zip(variables, singles, strict=True)]
-        if mirrors is not None and not np.array_equal(*(singles[v].choice.max(axis=1) for v in mirrors)):
-            mirrors = None
-        forest = BoxForest(trees, self.bound, mirrors)
-        rules = node_rules(self.capped, self.caps, self.limits, self.bound)._replace(order=forest.order)
-        roots = forest.root_nodes(lambda n, done: self._within(n, variables[done:]))
-        self.ended = Branching(forest, self.bound, rules, found).run(roots, batches)
-        return self._best(Partial.whole(rows), variables)
-
-    def _possible_chains(self, v: str) -> Partial:
-        self.count(len(self.singles[v].chains))
-        whole, others = self._whole(v), self._remaining([v])
-        return whole.take(self._possible(whole.products, whole.limited, self._rest(others), others))
-
-    def _tree(self, v: str, single: Partial) -> TreeChains:
-        """A variable's chains, those that use dimensions alike in a box each."""
-        rest = self._rest(self._remaining([v]))
-        space = np.maximum(single.products @ rest.capped, self.caps / _LITTLE)
-        features = np.column_stack([space, single.products @ rest.bounded])
-        return TreeChains(
-            single.products, np.log(np.maximum(features, 1e-300)), single.limited, list(self._alike(single))
-        )
-
     def _hopeful(self) -> bool:
         """Whether any combination can beat what is known."""
-        if not all(len(chosen) for chosen in self.chosen.values()):
-            return False
         if self.bound is None:
             return True
         return len(self.bound.keeps(np.ones((1, len(self.numbers))), self._rest(self.terms.variables).bounded)) > 0
@@ -248,11 +224,11 @@ class Combiner:
         """Rows cut into pieces of similar ones that use dimensions alike."""
         features = np.column_stack([state.products @ rest.capped, state.products @ rest.bounded])
         logs = np.log(np.maximum(features, 1e-300))
-        return [piece for rows in self._alike(state) for piece in similar(logs, rows, _BLOCK)]
+        return [piece for rows in self._alike(state.limited) for piece in similar(logs, rows, _BLOCK)]
 
-    def _alike(self, state: Partial) -> list[Ints]:
+    def _alike(self, limited: Ints) -> list[Ints]:
         """Rows that use dimensions alike, where that counts."""
-        alike = group_numbers(np.column_stack([np.zeros(len(state), np.int64), *self._keys(state)]))
+        alike = group_numbers(np.column_stack([np.zeros(len(limited), np.int64), *self._keys(limited)]))
         order = np.argsort(alike, kind="stable")
         return np.split(order, np.flatnonzero(np.diff(alike[order])) + 1) if len(order) else []
 
@@ -263,8 +239,8 @@ class Combiner:
         energy, latency = self.bound.costs(Pieces(single, blocks, self.bound).least, others.bounded)
         return [blocks[i] for i in np.argsort(energy * latency, kind="stable")]
 
-    def _keys(self, state: Partial) -> list[Ints]:
-        return [column for column, limit in zip(state.limited.T, self.limits, strict=True) if limit.is_key]
+    def _keys(self, limited: Ints) -> list[Ints]:
+        return [column for column, limit in zip(limited.T, self.limits, strict=True) if limit.is_key]
 
     def _pairs(
         self, pieces: Pieces, single: Partial, block: Ints, remaining: Sequence[str]
@@ -340,7 +316,7 @@ class Combiner:
             return state.take(allowed[best])
         if self.bound is not None and len(remaining) == 1 and len(state) > _FEW:
             return state  # to combine them with the last variable takes less time than to compare them
-        keys += self._keys(state)
+        keys += self._keys(state.limited)
         free = [column for column, limit in zip(state.limited.T, self.limits, strict=True) if not limit.is_key]
         features = np.column_stack([state.products @ self._features(remaining), *free])
         return state.take(nearly_pareto(group_numbers(np.column_stack(keys)), features))

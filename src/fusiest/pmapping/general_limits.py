@@ -40,7 +40,7 @@ class Limit:
     @cached_property
     def _options(self) -> dict[str, list[int]]:
         """Per variable, the factors that its chains have."""
-        return {v: np.unique(v_factors).tolist() for v, v_factors in self.factors.items()}
+        return {v: np.flatnonzero(np.bincount(v_factors)).tolist() for v, v_factors in self.factors.items()}
 
     def can_be_met(self, values: Ints, remaining: Sequence[str]) -> np.ndarray:
         """Where the product so far can become an allowed one with some chains of the remaining variables."""

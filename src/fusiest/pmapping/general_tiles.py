@@ -12,8 +12,9 @@ import numpy as np
 
 from fusiest.pmapping.costs import BUSY, ENERGY, Columns, finish
 from fusiest.pmapping.general_bounds import CostBound, Goal
+from fusiest.pmapping.general_branched import BranchedCombiner
 from fusiest.pmapping.general_chains import Chains, make_chains, tile_shapes
-from fusiest.pmapping.general_combine import Combiner, Partial
+from fusiest.pmapping.general_combine import Partial
 from fusiest.pmapping.general_limits import Limit, limits
 from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.general_origin import GeneralOrigin, fused_loops
@@ -77,11 +78,9 @@ class GeneralNests:
         if any(not len(v_chains) for v_chains in chains.values()):
             return None
         combiner = self._combiner(terms, self.singles, self.limited)
-        if any(not len(chosen) for chosen in combiner.chosen.values()):  # by the limits of one variable alone
-            return None
         if chains and combiner.bound is not None and (self.trial or combiner.bound.goal.grows):
-            mirrors = next(images(terms, terms, self.swappings), None)
-            state = combiner.branch(batches, self.trial, mirrors[0] if mirrors else None)
+            swapping = next(images(terms, terms, self.swappings), None)
+            state = combiner.branch(batches, self.trial, swapping)
             self.ended = combiner.ended
         else:
             state = combiner.run()
@@ -128,15 +127,16 @@ class GeneralNests:
         Charges(self.skeleton, self.slots, self.search.busy, terms, self.search.footprints).add_all()
 
     def _chains(self, variable: str) -> SingleChains:
-        skeleton, slots = self.skeleton, self.slots[variable]
-        count = len(skeleton.dimensions)
-        swaps = tuple((gap, i) for gap in skeleton.gaps for i in range(count) if skeleton.swaps(variable, gap, i))
-        key = variable, slots, self.last, self.forced[variable], tuple(tile_shapes(skeleton)), count, swaps
+        skeleton, slots, forced = self.skeleton, self.slots[variable], self.forced[variable]
+        kinds = tuple((slot.dimension, slot.gap <= self.last, slot.gap in forced) for slot in slots)
+        spatial = [(i, slot.dimension) for i, slot in enumerate(slots) if slot.dimension is not None]
+        temporal = [(i, slot.gap) for i, slot in enumerate(slots) if slot.dimension is None]
+        swaps = tuple((i, j) for i, gap in temporal for j, d in spatial if skeleton.swaps(variable, gap, d))
+        shapes = tuple(tile_shapes(skeleton))
+        key = variable, kinds, swaps, len(skeleton.dimensions), shapes and (shapes, slots)
         if key not in self.search.chains:
             most = self.search.limits.per_variable
-            chains = make_chains(
-                skeleton, variable, slots, self.forced[variable], most, self.search.imperfect, self.search.spreads
-            )
+            chains = make_chains(skeleton, variable, slots, forced, most, self.search.imperfect, self.search.spreads)
             self.search.chains[key] = SingleChains(chains)
         return self.search.chains[key]
 
@@ -172,7 +172,7 @@ class GeneralNests:
 
     # --- combining ----------------------------------------------------------------------------------------------------
 
-    def _combiner(self, terms: Terms, singles: Mapping[str, SingleChains], limited: list[Limit]) -> Combiner:
+    def _combiner(self, terms: Terms, singles: Mapping[str, SingleChains], limited: list[Limit]) -> BranchedCombiner:
         chains = {v: single.chains for v, single in singles.items()}
         weights = terms.matrix()
         components = self.search.path.components
@@ -191,9 +191,25 @@ class GeneralNests:
             return allowed, np.column_stack([*self._energy_latency(terms, values, state), values @ running])
 
         bound = self._bound(terms)
-        return Combiner(
-            terms, singles, limited, np.column_stack(compared), capped, caps, self.search.count, complete, bound
+        return BranchedCombiner(
+            terms,
+            singles,
+            limited,
+            np.column_stack(compared),
+            capped,
+            caps,
+            self.search.count,
+            complete,
+            bound,
+            self._meeting,
         )
+
+    @property
+    def _meeting(self) -> list[tuple[int, ...]]:
+        """Variables that meet in a rank of a tensor, by number."""
+        accesses = self.search.path.einsum.accesses.values()
+        ranks = {tuple(rank.coefficients): None for access in accesses for rank in access.ranks.values()}
+        return [tuple(self.variables.index(v) for v in rank) for rank in ranks if len(rank) > 1]
 
     def _goal(self) -> Goal | None:
         """What is to be beaten, if anything is."""
