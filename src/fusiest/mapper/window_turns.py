@@ -214,11 +214,11 @@ class TurnSearches:
             check()
             if _makes_again(plan) == self.kept_only or not promises(plan):
                 continue
-            if plan.least_bits(part) > size:
-                continue
             self.tables.plans += 1
             if self.tables.plans > MOST_PLANS:
                 raise TooManyCandidates
+            if plan.least_bits(part) > size:
+                continue
             bits = self._exchanged_bits(part, plan, memory)
             if bits is not None and max(bits) <= size:
                 yield list(self._planned(part, plan, memory, size, bits))

@@ -49,7 +49,7 @@ from fusiest.spec import Spec
 MOST_ATTEMPTS = 48
 """Runs with one number of iterations that are tried; the most promising ones."""
 MOST_WORSE = 2
-"""After so many numbers of iterations in a row that are no better, no more are tried of a run over a rank."""
+"""After so many numbers of iterations in a row that are no better than the others of a run over a rank, no more of it are tried."""
 MOST_FRUITLESS = 12
 """After so many plans that fit, and with which no mapping gets better, no more are tried."""
 MOST_SEARCHED = 6
@@ -141,7 +141,7 @@ class _WindowSearch:
         """The most promising first, until none can be better."""
         attempts, tried = self._attempts(), 0
         searched = self._search_turns()
-        worse: dict[object, int] = {}
+        worse, best = dict[object, int](), dict[object, list[PartMapping]]()
         fruitless = 0
         if len(attempts) > MOST_ATTEMPTS:
             words = f"of {len(attempts)} plans up to {MOST_ATTEMPTS} are tried, the most promising first"
@@ -159,10 +159,13 @@ class _WindowSearch:
             self.say(Step("windows", words, tried, min(len(attempts), MOST_ATTEMPTS), "plans"))
             tried, known = tried + 1, self.mappings
             found = self._tried(attempt)
-            better = self._add(run, found)
+            self._add(run, found)
             fruitless = 0 if self.mappings is not known else fruitless + bool(found)
             if found:  # as long as nothing fits, more iterations may
-                worse[kind] = 0 if better else worse.get(kind, 0) + 1
+                others = best.get(kind, [])
+                best[kind] = best_parts([*others, *found])
+                is_better = any(part not in others for part in best[kind])
+                worse[kind] = 0 if is_better else worse.get(kind, 0) + 1
 
     def _search_turns(self) -> set[tuple[str, ...]]:
         """Search short runs exactly; those for which no plan could add anything."""
@@ -237,8 +240,8 @@ class _WindowSearch:
     def _is_best(self) -> bool:
         return self.bounds is not None and self.bounds.is_met(self.mappings)
 
-    def _add(self, run: Sequence[str], parts: Sequence[PartMapping]) -> bool:
-        """Note what was found for a run, alone and between what is before and after it; whether it is better than before."""
+    def _add(self, run: Sequence[str], parts: Sequence[PartMapping]) -> None:
+        """Note what was found for a run, alone and between what is before and after it."""
         first = self.names.index(run[0])
         span = first, first + len(run)
         old = self.windowed.get(span, [])
@@ -247,7 +250,6 @@ class _WindowSearch:
         if new:
             before, after = self.plain.between(0, span[0]), self.plain.between(span[1], len(self.names))
             self._note([in_a_row(in_a_row(a, b), c) for a in before for b in new for c in after])
-        return bool(new)
 
     def _note(self, parts: Sequence[PartMapping]) -> None:
         """Whole mappings that are better than known ones."""
