@@ -260,6 +260,44 @@ workload:
     assert keeps_behind(load_text(text).info.einsums["U"], "T", "q", made) == right
 
 
+@pytest.mark.parametrize(("index", "right"), [("q", True), ("q + 1", False), ("q - 1", False)])
+def test_a_tile_of_an_input_goes_on_where_the_range_of_its_first_user_ends(index: str, right: bool) -> None:
+    """T uses C[0..2], U more of it: the second tile is C[2] for T, C[2..3] for U if it steps C alike."""
+    memory = "component_class: Dummy, size: inf"
+    spec = load_text(f"""
+arch:
+  nodes:
+  - !Memory {{name: DRAM, {memory}}}
+  - !Memory {{name: GLB, {memory}}}
+  - !Compute {{name: MAC, component_class: Dummy}}
+workload:
+  bits_per_value: {{All: 8}}
+  iteration_space_shape: {{n: 0 <= n < 3, q: 0 <= q < 4}}
+  einsums:
+  - {{name: T, tensor_accesses: [{{name: C, projection: {{X: n}}}}, {{name: T, projection: {{N: n}}, output: true}}]}}
+  - name: U
+    tensor_accesses:
+    - {{name: T, projection: {{N: q - 1}}}}
+    - {{name: C, projection: {{X: {index}}}}}
+    - {{name: U, projection: {{Q: q}}, output: true}}
+mapping:
+  nodes:
+  - !Storage {{tensors: [T, U], component: DRAM}}
+  - !Temporal {{rank_variable: {{T: n, U: q}}, tile_shape: 2}}
+  - !Storage {{tensors: [C], component: GLB}}
+  - !Sequential
+    nodes:
+    - !Nested {{nodes: [!Temporal {{rank_variable: n, tile_shape: 1}}, !Compute {{einsum: T, component: MAC}}]}}
+    - !Nested
+      nodes:
+      - !Temporal {{rank_variable: q, tile_shape: 1}}
+      - !Compute {{einsum: U, component: MAC}}
+""")
+    tree = spec.mapping
+    assert tree is not None
+    assert (not fusiest.evaluate(spec, tree).warnings, not simulate(spec, tree).wrong_tensors) == (right, right)
+
+
 @st.composite
 def exchanges(draw: st.DrawFn, uneven: bool = False) -> Case:
     return draw_exchange(Dice(draw), uneven)

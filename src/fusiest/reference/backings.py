@@ -22,6 +22,8 @@ ValueArray: TypeAlias = NDArray[np.uint64]
 Prefix: TypeAlias = tuple[int, ...]
 """The iteration of each Temporal loop above a backing holder: in it, the holder keeps one tile."""
 Element: TypeAlias = tuple[int, ...]
+UsedTiles: TypeAlias = dict[Prefix, set[Element]]
+"""What an Einsum uses of a tensor in each iteration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,31 +149,58 @@ class Backings:
 
     def _pieces(self, tensor: str) -> dict[Prefix, list[Element]]:
         """The elements of each tile: of a tensor that is made, those made then, by whomever; of an input, all that lie, in
-        the ranks that the loops step, where those of the first Einsum that uses it then do."""
-        is_made = tensor in self.produced
-        makers = [nest for nest in self.nests if nest.info.output == tensor] if is_made else self.nests
+        the ranks that the loops step, where those of the first Einsum that uses it then do. Where its own range ends, the tile
+        goes on to what others use then, if they step it alike.
+        """
         pieces: dict[Prefix, list[Element]] = {}
-        for nest in (nest for nest in makers if tensor in nest.info.accesses):
-            tiles: dict[Prefix, set[Element]] = {}
-            for point in nest.points:
-                coordinates = element(nest.info.accesses[tensor], point.values)
-                tiles.setdefault(point.time[: self.times[tensor]], set()).add(coordinates)
-            for prefix, tile in tiles.items():
-                if is_made:
+        if tensor in self.produced:
+            for nest in (nest for nest in self.nests if nest.info.output == tensor):
+                for prefix, tile in self._tiles(tensor, nest).items():
                     pieces[prefix] = sorted({*pieces.get(prefix, ()), *tile})
-                elif prefix not in pieces:
-                    pieces[prefix] = self._slab(tensor, tile, tiles)
+            return pieces
+        users = [self._tiles(tensor, nest) for nest in self.nests if tensor in nest.info.accesses]
+        for i, tiles in enumerate(users):
+            alike = [others for others in users[i + 1 :] if _steps_alike(tiles, others)]
+            for prefix, tile in tiles.items():
+                if prefix not in pieces:
+                    beyond = tile.union(*(others.get(prefix, ()) for others in alike))
+                    pieces[prefix] = self._slab(tensor, beyond, _stepped_ranks(tile, tiles))
         return pieces
 
-    def _slab(self, tensor: str, tile: set[Element], tiles: dict[Prefix, set[Element]]) -> list[Element]:
-        by_rank = [set(coordinates) for coordinates in zip(*tile, strict=True)]
-        stepped = [
-            any({at[rank] for at in other_tile} != by_rank[rank] for other_tile in tiles.values())
-            for rank in range(len(by_rank))
-        ]
+    def _tiles(self, tensor: str, nest: SimulatedNest) -> UsedTiles:
+        tiles: UsedTiles = {}
+        for point in nest.points:
+            coordinates = element(nest.info.accesses[tensor], point.values)
+            tiles.setdefault(point.time[: self.times[tensor]], set()).add(coordinates)
+        return tiles
+
+    def _slab(self, tensor: str, tile: set[Element], stepped: Sequence[bool]) -> list[Element]:
+        by_rank = _by_rank(tile)
         box = self.now[tensor].box
         inside: list[Element] = [()]
         for rank, (low, high) in enumerate(box):
             coordinates = sorted(by_rank[rank]) if stepped[rank] else range(low, high + 1)
             inside = [(*start, coordinate) for start in inside for coordinate in coordinates]
         return inside
+
+
+def _by_rank(tile: Iterable[Element]) -> list[set[int]]:
+    return [set(coordinates) for coordinates in zip(*tile, strict=True)]
+
+
+def _stepped_ranks(tile: set[Element], tiles: UsedTiles) -> list[bool]:
+    """Whether a tile is another one than others, rank by rank."""
+    return [
+        any(_by_rank(other_tile)[rank] != coordinates for other_tile in tiles.values())
+        for rank, coordinates in enumerate(_by_rank(tile))
+    ]
+
+
+def _steps_alike(tiles: UsedTiles, others: UsedTiles) -> bool:
+    """Whether two Einsums mean the same elements by a tile, as far as there are elements that the first one uses at all."""
+    reach = _by_rank(set().union(*tiles.values()))
+    return all(
+        {at for at in other if min(own_reach) <= at <= max(own_reach)} == own
+        for prefix in tiles.keys() & others.keys()
+        for own, other, own_reach in zip(_by_rank(tiles[prefix]), _by_rank(others[prefix]), reach, strict=True)
+    )
