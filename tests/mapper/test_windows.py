@@ -93,6 +93,14 @@ def test_no_windows_where_there_is_room() -> None:
     assert result.best("energy").energy == fusiest.map(spec, "energy", windows="none", jobs=1).best("energy").energy
 
 
+def test_it_says_so_where_not_all_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_turns, "MOST_PLANS", 1)
+    spec, said = load_text(ARCH.replace("SIZE", "96"), PAIR), list[str]()
+    result = fusiest.map(spec, "energy", windows="all", jobs=1, progress=lambda step: said.append(str(step)))
+    assert any("not all ways are gone through" in words and "--windows retained or none" in words for words in said)
+    assert result.best("energy").energy < fusiest.map(spec, "energy", windows="none", jobs=1).best("energy").energy
+
+
 def _layers(count: int, rows: int) -> str:
     """Convolutions of three rows, one after the other."""
     einsums = [

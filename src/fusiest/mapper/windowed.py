@@ -186,6 +186,8 @@ class _WindowSearch:
                         return searched
             except TooManyCandidates:
                 self.too_large.add(run)
+                words = f"{run[0]} to {run[-1]}: not all ways are gone through, promising plans are tried"
+                self.say(Step("windows", f"{words}; --windows retained or none takes less time"))
             if run not in self.too_large and not other_common_variables(self.spec, run):
                 searched.add(run)
         return searched
