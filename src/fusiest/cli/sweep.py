@@ -134,6 +134,7 @@ def default_store(files: list[str]) -> str:
 
 
 def _sweep_file(files: list[str], define: list[str] | None, objective: str | None, best: str | None) -> SweepFile:
+    from fusiest.spec import repeated
     from fusiest.sweeps import load_sweep, make_sweep, wanted
 
     if len(files) == 1:
@@ -145,11 +146,10 @@ def _sweep_file(files: list[str], define: list[str] | None, objective: str | Non
         file = load_sweep(files[0])
     else:
         given = [_parameter(text) for text in define or []]
-        parameters = dict(given)
-        if twice := [name for i, (name, _) in enumerate(given) if name in dict(given[:i])]:
-            raise SpecError(f"-D {twice[0]} is given twice; its values go into one, with commas")
+        if twice := repeated(name for name, _ in given):
+            raise SpecError(f"-D {twice} is given twice; its values go into one, with commas")
         file = make_sweep(
-            {"arch": files[0], "workloads": files[1:], "parameters": parameters, "objective": objective or "edp"},
+            {"arch": files[0], "workloads": files[1:], "parameters": dict(given), "objective": objective or "edp"},
             _WITHOUT_FILE,
         )
     return dataclasses.replace(file, best=wanted(best)) if best is not None else file

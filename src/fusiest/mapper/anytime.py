@@ -101,11 +101,8 @@ def explore_in_time(
         if clock.is_past(_AT_FIRST):
             raise OutOfTime
         with contextlib.suppress(OutOfTime):
-            if needed:
-                patience = PATIENCE * len(explorer.representative)
-                explorer.explore(exact, replace(asked, patience=patience), clock.at(_AT_FIRST))
-            else:
-                explorer.explore(exact, asked, clock.at(_AT_FIRST))
+            patience = PATIENCE * len(explorer.representative) if needed else asked.patience
+            explorer.explore(exact, replace(asked, patience=patience), clock.at(_AT_FIRST))
         if len(exact) < len(explorer.distinct):
             candidates += _look_coarsely(explorer, clock, alone, exact, rough)
             _explore_rest(explorer, clock.at(_EXPLORING), exact, {**alone, **rough}, candidates if needed else [])

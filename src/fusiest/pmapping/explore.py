@@ -176,9 +176,8 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
                 yield piece
         yield from _general(fallback, [p for p in possible if p not in plain])
     if plain:
-        if asked.beam is not None and (
-            asked.apart or not can_fuse(spec)
-        ):  # no fused loops, which are split by all divisors
+        # Fused loops are split by all divisors; where there are none, a quick look does with fewer.
+        if asked.beam is not None and (asked.apart or not can_fuse(spec)):
             most = _SHAPES_OF_A_ROW * asked.beam * _USUAL_PLACEMENTS // max(len(plain), _USUAL_PLACEMENTS)
             nest = replace(nest, problem=coarsened(problem, most))
         if asked.needed and not asked.is_roomy(spec):

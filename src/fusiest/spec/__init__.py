@@ -33,7 +33,7 @@ from fusiest.spec.grammar import names_in, parse_expression
 from fusiest.spec.includes import Included, Includes, project_folder
 from fusiest.spec.library import library_classes, library_files, library_text
 from fusiest.spec.loading import NETWORKS, bundled, bundled_names, combined, defines_of, load, load_texts
-from fusiest.spec.names import NAME, RESERVED
+from fusiest.spec.names import NAME, RESERVED, repeated
 from fusiest.spec.namesets import Attributed, NameSet
 from fusiest.spec.origin import SpecOrigin
 from fusiest.spec.part import explicit_einsum, part_of
@@ -70,6 +70,6 @@ __all__ = [
     "library_files", "library_text", "list_of", "load", "load_nodes", "load_texts", "memory_names", "names_in",
     "no_tag", "number", "number_of", "parse_einsum", "parse_expression", "parse_nodes", "part_of", "path_nodes",
     "placement_sets", "plain_scalar", "project_folder", "read_bool", "read_document", "read_expression", "read_int",
-    "read_list", "read_text", "saved_objective", "tag_of", "text_of", "text_of_file", "undeclared", "with_nodes_of",
+    "read_list", "read_text", "repeated", "saved_objective", "tag_of", "text_of", "text_of_file", "undeclared", "with_nodes_of",
     "written_as_is",
 ]  # fmt: skip
