@@ -23,7 +23,7 @@ _FACTORS = (1.02, 1.1)
 """How much more mappings may cost that are looked for near one which does not fit."""
 _FRONT_FACTOR = 1.1
 """How much more than the best known one those may cost that need less of a memory."""
-_FRONT_LOOK = Coarse(most=1_000)
+_FRONT_LOOK = Coarse(most=300)
 _MOST_PARTIAL = 100_000
 """With more partial mappings than that, it takes much more time to keep what needs less."""
 

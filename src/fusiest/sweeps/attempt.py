@@ -159,7 +159,7 @@ def _refused(error: FusiestError) -> Outcome:
 
 
 def _search(task: SearchTask) -> Outcome:
-    from fusiest.mapper import SizeFront, result_json, run, worth_windows
+    from fusiest.mapper import result_json, run, worth_windows
     from fusiest.sweeps.shelf import Shelf, own_shelf
     from fusiest.sweeps.store import packed
 
@@ -169,7 +169,7 @@ def _search(task: SearchTask) -> Outcome:
     windows = worth_windows(task.spec, task.options)  # of what others have found, tables alone change no answer then
     result = shelf.result(task.spec, task.options) if not windows else None
     if result is None:
-        front = SizeFront(task.watch) if task.watch and not windows else None
+        front = shelf.front(task.spec, task.options, task.watch) if not windows else None
         try:
             tables = shelf.tables(task.spec, task.options) or shelf.open_tables(task.spec, task.options, task.rates)
             start = () if shelf.passed or windows else shelf.start(task.family)

@@ -75,6 +75,8 @@ class Shelf:
     """The best mappings of the latest searches of a family, by family: good ones to begin with on other designs of it."""
     fronts: OrderedDict[str, tuple[Spec, SizeFront]] = field(default_factory=OrderedDict)
     """What is best for smaller sizes of one memory, and the design that has the largest."""
+    too_wide: set[str | None] = field(default_factory=set)
+    """Of what designs have in common that `fronts` goes by: where it took too long to look for the best of smaller sizes."""
     not_open: set[str] = field(default_factory=set)
     """Specs whose tables cannot leave throughputs open, or are too large then."""
     passed: bool = False
@@ -140,10 +142,17 @@ class Shelf:
         self.passed = result is None
         return result
 
+    def front(self, spec: Spec, options: Options, memory: str) -> SizeFront | None:
+        """Where a search may leave what is best for smaller sizes of a memory; None if there is none, or it is of no use."""
+        return SizeFront(memory) if memory and self._key(spec, options) not in {None, *self.too_wide} else None
+
     def keep_front(self, spec: Spec, options: Options, front: SizeFront | None) -> None:
         """What a search has found for smaller sizes."""
         key = self._key(spec, options)
-        if key is None or front is None or not front.points:
+        if key is None or front is None:
+            return
+        if not front.points:
+            self.too_wide.add(key)
             return
         self.fronts[key] = spec, front
         self.fronts.move_to_end(key)
