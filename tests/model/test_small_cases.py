@@ -211,6 +211,38 @@ def test_total_latency(total_latency: str, seconds: float) -> None:
     assert (einsum.latency_per_component["DRAM"], einsum.latency) == (seconds, seconds)
 
 
+CALLS = "sum(a.n_calls for a in actions)"
+
+
+@pytest.mark.parametrize(
+    ("total_latency", "reason"),
+    [
+        ("10**400", "must be a number from 0 to 1e\\+100, but is 1000"),
+        ("1e308", "must be a number from 0 to 1e\\+100, but is 1e\\+308"),
+        ("Memory0", "but is memory Memory0"),
+        ("All", "but is a set of tensors"),
+        (f"exp({CALLS})", "is more than 1e\\+100 for some mappings"),
+        (f"1 / ({CALLS} - 1)", "division by zero|for some mappings"),
+        (f"log({CALLS})", "is negative, or no number, for some mappings"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_total_latency_that_is_no_time(total_latency: str, reason: str) -> None:
+    """Said in one line, whether at once or when it is searched with arrays of calls, without a word of NumPy."""
+    memory = """{component_class: Dummy, leak_power: 0, size: inf, name: Memory%s, tensors: {%s}, total_latency: "%s",
+                 actions: [{name: read, energy: %s}, {name: write, energy: %s}]}"""
+    arch = f"""
+    arch:
+      nodes:
+      - !Memory {memory % (0, "keep: All", 0, 9, 9)}
+      - !Memory {memory % (1, "may_keep: All", total_latency, 1, 1)}
+      - !Compute {{name: MAC, component_class: Dummy}}
+    """
+    workload = "workload: {rank_sizes: {M: 32, N: 32}, bits_per_value: 8, einsums: ['B[m] = A[m, n] * C[n]']}"
+    with pytest.raises(fusiest.SpecError, match=reason):
+        fusiest.map(load_text(arch, workload), jobs=1)
+
+
 def test_numbers_that_do_not_fit() -> None:
     arch = COPY_ARCH.replace("energy: 1, throughput: 8", "energy: 1e300, throughput: 1e-200")
     workload = "workload: {rank_sizes: {M: 4}, bits_per_value: 8, einsums: ['B[m] = A[m]']}"

@@ -20,7 +20,7 @@ import numpy as np
 from fusiest.errors import SpecError
 from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.problem import FIRST, FOOTPRINT, TRAFFIC, Problem
-from fusiest.spec import BoundComponent, parse_expression
+from fusiest.spec import LARGEST, BoundComponent, parse_expression
 
 
 class Busy(NamedTuple):
@@ -219,7 +219,9 @@ def finish(problem: Problem, columns: Columns, criteria: Floats, watts: float | 
 def expression_latency(component: BoundComponent, calls: Mapping[str, Floats]) -> Floats:
     """A component's `total_latency` over arrays of calls."""
     assert component.total_latency is not None
-    result: Floats = np.asarray(component.evaluate_latency(calls), np.float64)
-    if not (result >= 0).all():
-        raise SpecError(f"total_latency of {component.name} is negative for some mappings", component.total_latency)
+    with np.errstate(all="ignore"):  # what is no number is refused below
+        result: Floats = np.asarray(component.evaluate_latency(calls), np.float64)
+    if not ((result >= 0) & (result <= LARGEST)).all():
+        wrong = "negative, or no number," if (result < 0).any() or np.isnan(result).any() else f"more than {LARGEST:g}"
+        raise SpecError(f"total_latency of {component.name} is {wrong} for some mappings", component.total_latency)
     return result

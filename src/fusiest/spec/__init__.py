@@ -32,6 +32,7 @@ from fusiest.spec.fields import (
 from fusiest.spec.grammar import names_in, parse_expression
 from fusiest.spec.includes import Included, Includes, project_folder
 from fusiest.spec.library import library_classes, library_files, library_text
+from fusiest.spec.limits import LARGEST
 from fusiest.spec.loading import NETWORKS, bundled, bundled_names, combined, defines_of, load, load_texts
 from fusiest.spec.names import NAME, RESERVED, repeated
 from fusiest.spec.namesets import Attributed, NameSet
@@ -59,7 +60,7 @@ from fusiest.spec.textfile import check_regular, text_of_file
 from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes, parse_nodes, plain_scalar
 
 __all__ = [
-    "CONSTANTS", "EVALUATION", "KINDS", "NAME", "NETWORKS", "RESERVED", "RESULT", "WRITERS", "Access", "Action",
+    "CONSTANTS", "EVALUATION", "KINDS", "LARGEST", "NAME", "NETWORKS", "RESERVED", "RESULT", "WRITERS", "Access", "Action",
     "Affine", "Attributed", "BoundComparison", "BoundComponent", "BoundDimension", "ComponentCosts", "Dataflow",
     "DepthFirst", "EinsumInfo", "EinsumNames", "Included", "Includes", "ListNode", "MapNode", "Memory",
     "MemoryConstraints", "NameSet", "Path", "PlacementSets", "Record", "ScalarNode", "Spec", "SpecOrigin",

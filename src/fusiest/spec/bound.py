@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from fusiest.errors import SpecError
+from fusiest.errors import SpecError, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.analysis import EinsumInfo
 from fusiest.spec.expressions import Record, evaluate_expression
+from fusiest.spec.limits import LARGEST
 from fusiest.spec.namesets import Attributed, NameSet
+from fusiest.spec.operators import kind_of
 from fusiest.spec.placement import BoundComparison
 
 ComponentKind: TypeAlias = Literal["memory", "toll", "compute", "container"]
@@ -92,12 +94,15 @@ class BoundComponent:
         if self.total_latency is None:
             return sum(n / self.actions[name].throughput for name, n in calls.items() if n)
         seconds = self.evaluate_latency(calls)
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
-            raise SpecError(
-                f"total_latency of {self.name} must be a finite number of at least 0, but is {seconds}",
-                self.total_latency,
-            )
-        return seconds
+        if isinstance(seconds, (int, float)) and not isinstance(seconds, bool):
+            if 0 <= seconds <= LARGEST:
+                return seconds
+            written = shown(seconds)
+        else:
+            written = kind_of(seconds)
+        raise SpecError(
+            f"total_latency of {self.name} must be a number from 0 to {LARGEST:g}, but is {written}", self.total_latency
+        )
 
 
 @dataclass(frozen=True, slots=True)
