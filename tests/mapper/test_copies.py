@@ -51,6 +51,20 @@ def test_two_tensors_share_the_space_of_a_copy() -> None:
     assert result.mappings[0].evaluation.peak_occupancy_bits == {"DRAM": 56}
 
 
+def test_an_einsum_uses_a_tensor_and_its_copy_in_one_space() -> None:
+    """T1 and its copy take 4 × 8 bits together, and a value of T2 8. Per bit: T0 and W1 are read in DRAM for 20, T3 is written for 1; in
+    GLB (2) 4 values are written by E1; 2 × 8 operands read, 8 sums written and 4 read by E2; 4 read by E3; 16 operations take 5 each."""
+    spec = load(FOUND / "copy_beside_its_source.yaml")
+    (mapping,) = map(spec, "energy", jobs=1).mappings
+    assert mapping.evaluation.peak_occupancy_bits["GLB"] == 40
+    assert mapping.energy == 8 * (20 * 8 + 1 * 4 + 2 * (4 + 16 + 8 + 4 + 4)) + 5 * 16
+    assert map(spec.with_component("GLB", size=39), "energy", jobs=1).mappings[0].energy > mapping.energy
+    curve = [
+        (m.evaluation.peak_occupancy_bits.get("GLB", 0), m.energy) for m in map(spec, "energy", usage="GLB").mappings
+    ]
+    assert max(curve) == (40, mapping.energy)
+
+
 def test_a_copy_is_spread_where_it_does_not_fit_at_once() -> None:
     """6 values of 8 bits in two memories of 24: three each, so that writing takes 3 × 8 / 1 s, all in one go."""
     copy = best("copy_below_a_fanout.yaml").evaluation.einsums["E0"]

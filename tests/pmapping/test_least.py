@@ -91,3 +91,11 @@ def test_a_fanout_that_cannot_be_filled_counts_as_far_as_it_can_be() -> None:
     spec = fusiest.load("tpu_v4i", "matmuls", N_EINSUMS=1, M=7, KN=7)
     _, latency = least_costs(spec, "Matmul0", Asked())
     assert latency > 0.99 * least_of(explore(spec, "Matmul0", Asked()))[1]
+
+
+def test_an_einsum_without_variables_on_an_array() -> None:
+    """It uses one unit of it: A is read, Z is written, 8 bits each, and one operation is done."""
+    spec = load_text(SUMMED_ACROSS_A_FANOUT.replace("Z[m, n] = A[m, k] * B[k, n]", "Z[] = A[]"))
+    for imperfect in (False, True):
+        least, _ = least_costs(spec, "Z", Asked(imperfect=imperfect))
+        assert 8 + 8 < least <= 1 + 4 * 8 == least_of(explore(spec, "Z", Asked(imperfect=imperfect)))[0]

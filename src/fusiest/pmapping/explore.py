@@ -32,7 +32,7 @@ from fusiest.pmapping.plain import (
 from fusiest.pmapping.problem import Problem, coarsened, make_problem
 from fusiest.pmapping.roomy import exchange_memories, roomy_memories
 from fusiest.pmapping.searched import TablePiece, searched
-from fusiest.pmapping.sizes import ample_memories, bind_limited
+from fusiest.pmapping.sizes import ample_memories, bind_limited, with_room_for_copies
 from fusiest.pmapping.spatial import best_usages, fanouts
 from fusiest.pmapping.table import Compatibility, FusedLimits, Origin, Rows, Table, group_sizes, merge_rows
 from fusiest.spec import Path, Spec, computes
@@ -129,7 +129,8 @@ def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
 def paths(spec: Spec, einsum: str, ample: frozenset[str] = frozenset()) -> list[Path]:
     """The computes that can run an Einsum, each with what lies above it, of which these memories are ample."""
     bound_paths = [bind_limited(spec, einsum, compute, ample) for compute in computes(spec.require_arch())]
-    return [path for path in bound_paths if path.runs]
+    met = meeting_memories(spec, False, ample)
+    return [with_room_for_copies(spec, path, met) for path in bound_paths if path.runs]
 
 
 def weight(spec: Spec, einsum: str) -> int:

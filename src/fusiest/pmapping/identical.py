@@ -12,6 +12,7 @@ from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.placement import fact_of_placements, first_alike, graph_of
 from fusiest.pmapping.placement_graph import PlacementNode
+from fusiest.pmapping.sizes import copies_used
 from fusiest.pmapping.table import Backing, Branch, FusedLoop, Holding, Origin, Table, make_compatibility
 from fusiest.spec import BoundComponent, EinsumInfo, Path, Spec, bind, computes
 
@@ -35,6 +36,7 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
         accesses,
         agreed_loops(spec, einsum, finished),
         common_loops(spec, einsum),
+        copies_used(spec, einsum),
         info.bounds,
         info.bits_per_value,
         info.persistent,

@@ -154,7 +154,7 @@ def _relaxed(problem: Problem, level: int, imperfect: bool) -> Fanout:
             spread = np.array(choices, np.int64)
             units = int(spread.prod(axis=1).max())
             alike = [int(spread[:, variables].prod(axis=1).max()) for variables in irrelevant]
-        factors[0, n, 0] = units
+        factors[0, n, :1] = units  # of no variable: one unit
         apart[0] *= alike
         shared[0] *= [n if t.name in d.may_reuse else 1 for t, n in zip(problem.tensors, alike, strict=True)]
     return Fanout(level, dimensions, factors, shared, apart, np.zeros(1, np.int64))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from fusiest.model import footprint
-from fusiest.spec import Path, Spec, bind, computes
+from fusiest.spec import BoundComponent, EinsumInfo, Path, Spec, bind, computes
 
 
 def bind_sized(spec: Spec, einsum: str, compute: str) -> Path:
@@ -27,6 +27,42 @@ def bind_limited(spec: Spec, einsum: str, compute: str, ample: frozenset[str]) -
     path = bind_sized(spec, einsum, compute)
     components = (replace(c, size=math.inf) if c.name in ample else c for c in path.components)
     return replace(path, components=tuple(components)) if ample else path
+
+
+def with_room_for_copies(spec: Spec, path: Path, memories: Collection[str]) -> Path:
+    """The same, with more room in memories where tensors of the Einsum that are copies of each other may lie in one space.
+
+    Exploring counts each for itself. What it counts too much is at most what all but the largest of them take whole: of the
+    tiles of a group the largest counts, which is no smaller than that of any one of them. Joining counts exactly.
+    """
+    info = path.einsum
+    groups = copies_used(spec, info.name)
+
+    def doubled(c: BoundComponent) -> float:
+        bits = [[_whole(info, t) * c.bits_per_value[t] for t in group] for group in groups]
+        return sum(sum(own) - max(own) for own in bits)
+
+    components = (replace(c, size=c.size + doubled(c)) if c.name in memories else c for c in path.components)
+    return replace(path, components=tuple(components)) if groups and not info.is_copy_operation else path
+
+
+def copies_used(spec: Spec, einsum: str) -> frozenset[frozenset[str]]:
+    """Tensors of an Einsum that are copies of each other, or of the same."""
+    used = frozenset(spec.info.einsums[einsum].accesses)
+    return frozenset(group & used for group in _copies(spec) if len(group & used) > 1)
+
+
+@functools.lru_cache(maxsize=4)
+def _copies(spec: Spec) -> tuple[frozenset[str], ...]:
+    groups: list[frozenset[str]] = []
+    for copy in (info for info in spec.info.einsums.values() if info.is_copy_operation):
+        alike = frozenset(copy.accesses).union(*(group for group in groups if group & copy.accesses.keys()))
+        groups = [*(group for group in groups if not group & alike), alike]
+    return tuple(groups)
+
+
+def _whole(info: EinsumInfo, tensor: str) -> int:
+    return footprint(info.accesses[tensor], info.bounds) * (info.n_instances if tensor in info.persistent else 1)
 
 
 @functools.lru_cache(maxsize=4)

@@ -20,6 +20,22 @@ CopyChain = Mapping[CopySlot, tuple[int, int]]
 """Of one variable: iterations and tile of its loop in each slot that has one."""
 
 
+def copied_from(spec: Spec) -> dict[str, str]:
+    """Every tensor's source, through all copies."""
+    sources: dict[str, str] = {}
+    for info in spec.info.einsums.values():
+        if info.is_copy_operation:
+            (source,) = (t for t in info.accesses if t != info.output)
+            sources[info.output] = source
+    roots = {}
+    for tensor in sources:
+        root = tensor
+        while root in sources:
+            root = sources[root]
+        roots[tensor] = root
+    return roots
+
+
 def copy_nests(
     spec: Spec, einsum: str, imperfect: bool = False, fused_loops_per_variable: int = 1
 ) -> Iterator[tuple[Node, ...]]:

@@ -29,6 +29,7 @@ from fusiest.model import (
     reservations,
 )
 from fusiest.reference.choices import HolderAt, holder_orders, obeys, placements, spatial_choices
+from fusiest.reference.copies import copied_from
 from fusiest.reference.skeletons import Chain, LoopSkeleton, ReferenceLimits, chains, seen_by, tail
 from fusiest.spec import Path, Spec
 
@@ -94,6 +95,7 @@ class Mapper:
     def __post_init__(self) -> None:
         info = self.path.einsum
         self.shared = frozenset(t for t in info.accesses if t in self.spec.info.shared)
+        self.roots = copied_from(self.spec)
         self.tensors = list(info.accesses)
         self.variables = [v for v, bound in info.bounds.items() if bound > 1]
         self.bound = bind_all(self.spec, info)
@@ -351,17 +353,20 @@ class _Tilings:
         """None if a memory overflows."""
         loops = self._fused_loops(tiling, chosen)
         components = self.path.components
-        held: dict[int, float] = {}
+        held: dict[tuple[int, str, bool], float] = {}
         bits: dict[tuple[str, int], float] = {}
         for i, holder in enumerate(self.skeleton.holders):
             reserved = chosen[i + 1][1]
             assert reserved is not None
-            held[holder.level] = held.get(holder.level, 0) + reserved.bits
+            one = holder.level, self.mapper.roots.get(holder.tensor, holder.tensor) if holder.backing else holder.tensor
+            held[*one, holder.backing] = max(
+                held.get((*one, holder.backing), 0), reserved.bits
+            )  # copies share their space
             if not (holder.backing and holder.tensor in self.skeleton.shared):
                 level = -1 if reserved.passed is None else min(self._level(tiling, i) + reserved.passed, len(loops))
                 key = components[holder.level].name, level
                 bits[key] = bits.get(key, 0) + reserved.bits
-        if any(total > components[level].size for level, total in held.items()):
+        if any(sum(b for (at, *_), b in held.items() if at == i) > c.size for i, c in enumerate(components)):
             return None
         compatibility = PlainCompatibility(tuple(loop for loop, _, _ in loops), self._backings(loops))
         nodes = self._nodes(tiling, [order for order, _ in chosen])
