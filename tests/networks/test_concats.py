@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from fusiest.errors import SpecError
 from tests.networks.builders import Numbers, model_of, node
 from tests.networks.imports import check_values, imported
 
@@ -77,3 +78,38 @@ def test_a_dense_block() -> None:
     moves = [name for name in found.spec.info.einsums if name.startswith("cat")]
     assert len(found.spec.info.einsums) - len(moves) == 6
     assert len(moves) <= 5
+
+
+EMPTY = {"zero": np.array([0]), "whole": np.array([8]), "end": np.array([2**63 - 1]), "axis": np.array([2]), "minus": np.array([-1]),
+         "sizes": np.array([5, 0, 3])}  # fmt: skip
+REST = [
+    node("Slice", ["x", "zero", "whole", "axis"], ["turned"]),
+    node("Slice", ["x", "whole", "end", "axis"], ["rest"]),
+    node("Cast", ["rest"], ["rest64"], to=onnx.TensorProto.DOUBLE),
+]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [*REST, node("Concat", ["turned", "rest64"], ["y"], axis=-1)],
+        [node("Split", ["x", "sizes"], ["a", "none", "b"], axis=2), node("Concat", ["b", "none", "a"], ["y"], axis=2)],
+        [node("Shape", ["x"], ["s"]), node("Slice", ["s", "zero", "zero", "zero"], ["before"]),
+         node("Concat", ["before", "minus"], ["flat"], axis=0), node("Reshape", ["x", "flat"], ["r"]),
+         node("Reshape", ["r", "s"], ["y"])],
+    ],
+    ids=["rotary embedding of whole heads", "split", "shape"],
+)  # fmt: skip
+def test_parts_without_elements_vanish(nodes: list[onnx.NodeProto]) -> None:
+    """What is left of heads that are rotated whole; a part of size 0; the dimensions before the first."""
+    numbers = Numbers(4)
+    product = node("MatMul", ["y", "w"], ["z"])
+    model = model_of([*nodes, product], {"x": [2, 4, 8]}, {**EMPTY, "w": numbers(8, 3)}, ["z"])
+    found = check_values(model, {"x": numbers(2, 4, 8)})
+    assert not any(einsum.operation == "cut" for einsum in found.spec.require_workload().einsums)
+
+
+def test_what_else_is_made_of_nothing_is_refused() -> None:
+    model = model_of([*REST, node("ReduceSum", ["rest64"], ["y"])], {"x": [2, 4, 8]}, EMPTY, ["y"])
+    with pytest.raises(SpecError, match="ReduceSum_3: its input rest64 is empty"):
+        imported(model)

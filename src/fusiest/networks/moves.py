@@ -123,8 +123,10 @@ def split(lowering: Lowering, node: GraphNode) -> None:
     axis = int(node.get("axis", 0)) % len(lowering.shape(node.inputs[0]))
     functions, start = [], 0
     for name in node.outputs:
-        count = lowering.shape(name)[axis] if name else 0
-        functions.append(lambda view, start=start, count=count: views.cut_out(view, axis, start, count))
+        count = lowering.shape(name)[axis] if name else 0  # what has no name has no elements
+        functions.append(
+            lambda view, start=start, count=count: views.cut_out(view, axis, start, count) if count else view
+        )
         start += count
     _viewed(lowering, node, *functions)
 

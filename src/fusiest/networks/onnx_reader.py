@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,6 +93,7 @@ class _ModelReader:
         self.versions = {entry.domain or "ai.onnx": int(entry.version) for entry in model.opset_import}
         self.open: set[str] = set()
         self.shares: dict[str, int] = {}
+        self.empty: set[str] = set()
         """Which experts tokens chose, and what is made of that: how many tokens each expert has."""
 
     def read(self) -> None:
@@ -198,26 +199,47 @@ class _ModelReader:
             inner = [value_name for value_name in captured if value_name in self.graph.values]
             op = Operator(kind, inputs, attributes, len(node.output), self.versions.get(node.domain or "ai.onnx", 1))
             shapes = self._shapes(op, node)
+            self._check_not_empty(op, shapes)
         except SpecError as error:
             raise SpecError(f"{shown(node.op_type)} node {shown(name)}: {error.message}") from None
         except SENSELESS as error:
             raise SpecError(f"{shown(node.op_type)} node {shown(name)}: it makes no sense: {shown(error)}") from None
         constant = all(value is None or value.constant for value in inputs) and not inner and kind not in _RANDOM
+        outputs = tuple(node.output)
+        if not constant or not self.empty.isdisjoint(node.input):
+            outputs = self._without_empty(node, shapes)
+            if not any(outputs):
+                self.graph.nodes.append(GraphNode(name, "Constant", (), tuple(node.output)))
+                return
         shaped = kind in ("Shape", "Size")
         data = values_of(op, shapes[0]) if constant or shaped else None
         is_constant = constant or (shaped and data is not None)
         derived = constant and any(value is not None and value.floating for value in inputs)
         weights = kind == "ConstantOfShape" and _fills_with_floats(attributes) and math.prod(shapes[0]) > 1
-        for output, shape in zip(node.output, shapes, strict=True):
+        for output, shape in zip(outputs, shapes, strict=True):
             if output:
                 floating = derived or not constant or weights
                 self._define(GraphValue(output, shape, is_constant, data, floating=floating, parameter=weights))
         names = tuple(
-            value_name if value is not None else "" for value_name, value in zip(node.input, inputs, strict=False)
+            value_name if value is not None else ""
+            for value_name, value in zip(node.input, inputs, strict=False)
+            if value_name not in self.empty
         )
-        self.graph.nodes.append(
-            GraphNode(name, kind, names + tuple(inner), tuple(node.output), attributes, _path(node), original)
-        )
+        self.graph.nodes.append(GraphNode(name, kind, names + tuple(inner), outputs, attributes, _path(node), original))
+
+    def _without_empty(self, node: onnx.NodeProto, shapes: Sequence[ShapeOf]) -> tuple[str, ...]:
+        """The outputs, those left out that have no elements: what is cut off where nothing is left, and made of that."""
+        for output, shape in zip(node.output, shapes, strict=True):
+            if output and 0 in shape:
+                self.empty.add(output)
+                self._define(GraphValue(output, shape, constant=True, data=np.zeros(shape), floating=True))
+        return tuple("" if output in self.empty else output for output in node.output)
+
+    def _check_not_empty(self, op: Operator, shapes: Sequence[ShapeOf]) -> None:
+        """What has no elements may be put beside others; what else makes something of it is not known."""
+        empty = next((value.name for value in op.inputs if value is not None and value.name in self.empty), None)
+        if empty is not None and op.kind != "Concat" and not all(0 in shape for shape in shapes):
+            raise SpecError(f"its input {shown(empty)} is empty")
 
     def _input(self, name: str) -> GraphValue | None:
         if not name:

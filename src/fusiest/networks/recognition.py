@@ -355,6 +355,6 @@ def _halves(search: _Recognition, names: tuple[str, str], members: list[GraphNod
         if node.operator == "Split":
             if int(node.get("axis", 0)) % rank == rank - 1:
                 before = node.outputs[: node.outputs.index(search.source(name))]
-                yield node.inputs[0], sum(search.graph.shape(output)[-1] for output in before)
+                yield node.inputs[0], sum(search.graph.shape(output)[-1] for output in before if output)
         elif all(s == 1 for s in node.get("steps")) and not any(node.get("starts")[:-1]):
             yield node.inputs[0], node.get("starts")[-1]

@@ -68,9 +68,9 @@ class Operator:
         return axis % rank if rank else 0
 
 
-def checked(shape: Sequence[int]) -> ShapeOf:
-    """A shape that makes sense."""
-    if any(size < 1 for size in shape):
+def checked(shape: Sequence[int], least: int = 1) -> ShapeOf:
+    """A shape that makes sense: of parts of a tensor, nothing may be left (at least 0)."""
+    if any(size < least for size in shape):
         raise SpecError(f"the shape {shape_text(shape)} is empty")
     if math.prod(shape) > MAX_ELEMENTS:
         raise SpecError(f"the shape {shape_text(shape)} is too large")

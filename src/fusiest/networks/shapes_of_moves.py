@@ -119,7 +119,7 @@ def _slice(op: Operator) -> list[ShapeOf]:
         )
         first[axis], step_of[axis], sizes[axis] = indices.start, step, len(indices)
     op.attributes |= {"starts": first, "steps": step_of}
-    return [checked(sizes)]
+    return [checked(sizes, 0)]
 
 
 @infers("Split")
@@ -132,7 +132,7 @@ def _split(op: Operator) -> list[ShapeOf]:
         sizes = [min(part_size, shape[axis] - i * part_size) for i in range(op.outputs)]
     if sum(sizes) != shape[axis] or len(sizes) != op.outputs:
         raise SpecError(f"a split of {shape[axis]} into {shape_text(sizes)}")
-    return [checked((*shape[:axis], size, *shape[axis + 1 :])) for size in sizes]
+    return [checked((*shape[:axis], size, *shape[axis + 1 :]), 0) for size in sizes]
 
 
 @infers("Gather")
@@ -150,7 +150,7 @@ def _concat(op: Operator) -> list[ShapeOf]:
     other_axes = {(len(s), s[:axis], s[axis + 1 :]) for s in shapes}
     if len(other_axes) > 1:
         raise SpecError(f"the shapes {' and '.join(map(shape_text, shapes))} do not fit together")
-    return [checked((*shapes[0][:axis], sum(s[axis] for s in shapes), *shapes[0][axis + 1 :]))]
+    return [checked((*shapes[0][:axis], sum(s[axis] for s in shapes), *shapes[0][axis + 1 :]), 0)]
 
 
 @infers("Pad")
@@ -264,7 +264,7 @@ def _size(op: Operator) -> list[ShapeOf]:
 
 @infers("ConstantOfShape")
 def _filled(op: Operator) -> list[ShapeOf]:
-    return [checked(op.numbers("shape", 0) or [])]
+    return [checked(op.numbers("shape", 0) or [], 0)]
 
 
 @infers("Range")
