@@ -68,3 +68,10 @@ def test_front_of_energy_latency_and_usage() -> None:
 def test_a_memory_without_limit_cannot_be_watched() -> None:
     with pytest.raises(SpecError, match="usage of DRAM"):
         fusiest.map(machine(CHAIN, 4096), usage="DRAM")
+
+
+def test_a_memory_whose_size_depends_on_the_einsum_cannot_be_watched() -> None:
+    """A mapping that is best for some size of it: there is no such size. The curve had points that others were better than."""
+    spec = machine(CHAIN, 4096).with_component("GLB", size="4096 if A else 2048")
+    with pytest.raises(SpecError, match="its size is not the same for all Einsums"):
+        fusiest.map(spec, usage="GLB")

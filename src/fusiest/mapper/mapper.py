@@ -36,7 +36,7 @@ from fusiest.mapper.window_plans import is_too_long
 from fusiest.mapper.window_trials import WindowSearches
 from fusiest.mapper.windowed import with_windows, worth_windows
 from fusiest.model import evaluate, fused_sets
-from fusiest.pmapping import NoMapping, Table, compile_ahead, large_enough, shared_memories
+from fusiest.pmapping import NoMapping, Table, compile_ahead, shared_memories, sizes_by_einsum
 from fusiest.spec import Spec
 
 MOST_DOWN_SETS = 10_000
@@ -381,8 +381,8 @@ def check_usage(spec: Spec, memory: str) -> None:
             f"the usage of {memory} cannot be an objective: it is below a fanout, unlimited, or no memory"
             f"{did_you_mean(memory, memories)}"
         )
-    if memory in large_enough(spec):
-        raise SpecError(f"the usage of {memory} cannot be an objective: it is unlimited for some Einsums")
+    if len(set(sizes_by_einsum(spec)[memory])) > 1:
+        raise SpecError(f"the usage of {memory} cannot be an objective: its size is not the same for all Einsums")
 
 
 def count_down_sets(spec: Spec, most: int) -> int:

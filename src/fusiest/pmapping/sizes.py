@@ -68,7 +68,7 @@ def _whole(info: EinsumInfo, tensor: str) -> int:
 @functools.lru_cache(maxsize=4)
 def large_enough(spec: Spec) -> dict[str, float]:
     """Memories that have a size for some Einsums and none for others, each with more bits than it could ever hold."""
-    sizes = _sizes(spec)
+    sizes = sizes_by_einsum(spec)
     mixed = {m: per_einsum for m, per_einsum in sizes.items() if math.inf in per_einsum and min(per_einsum) < math.inf}
     return {
         m: max(most_bits(spec)[m], *(size for size in per_einsum if size < math.inf)) for m, per_einsum in mixed.items()
@@ -79,7 +79,7 @@ def large_enough(spec: Spec) -> dict[str, float]:
 def ample_memories(spec: Spec) -> frozenset[str]:
     """Memories of limited size into which everything fits that they could ever hold: space in them is no concern."""
     most = most_bits(spec)
-    return frozenset(m for m, sizes in _sizes(spec).items() if most[m] <= min(sizes) < math.inf)
+    return frozenset(m for m, sizes in sizes_by_einsum(spec).items() if most[m] <= min(sizes) < math.inf)
 
 
 def all_paths(spec: Spec) -> Iterator[Path]:
@@ -89,7 +89,8 @@ def all_paths(spec: Spec) -> Iterator[Path]:
             yield bind(spec, einsum, compute)
 
 
-def _sizes(spec: Spec) -> dict[str, list[float]]:
+def sizes_by_einsum(spec: Spec) -> dict[str, list[float]]:
+    """Per memory its size for each Einsum, on each compute."""
     sizes: dict[str, list[float]] = {}
     for path in all_paths(spec):
         for i in path.memories:
