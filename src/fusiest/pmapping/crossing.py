@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from fusiest.pmapping import kernels
-from fusiest.pmapping.costs import BUSY, ENERGY, finish
+from fusiest.pmapping import kernels, pair_kernels
+from fusiest.pmapping.costs import BUSY, finish
 from fusiest.pmapping.layers import Layer
 from fusiest.pmapping.nest import HeldTensor, HolderSource
 from fusiest.pmapping.outlook import Cutoff, Outlook, Prospect
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.problem import FIRST, TRAFFIC
 from fusiest.pmapping.spatial import Fanout
+
+_FEW_PAIRS, _LEAF = 200_000, 12
+"""Of rows and choices: more are compared with what is known by boxes, the smallest of them with at most so many of each."""
 
 
 @dataclass(frozen=True)
@@ -33,22 +37,42 @@ class Crossing:
     @cached_property
     def pairs(self) -> Pairs:
         """All pairs of a shape below and a choice whose product still divides the bounds; most parallelism first."""
-        problem = self.outlook.problem
         below, first = np.unique(self.layer.shape, return_index=True)
-        totals = self.fanout.totals
-        steps, factor_numbers = [np.zeros((0, len(below)), np.int64)], [np.zeros((len(totals), 0), np.int64)]
+        steps, numbers = self._steps(below)
+        shapes, start, below, choice = kernels.pair(steps, numbers, self.outlook.problem.shapes)
+        return Pairs(shapes, start, below, choice, np.append(first, len(self.layer.shape)).astype(np.int64))
+
+    def _steps(self, below: Ints) -> tuple[Ints, Ints]:
+        """What each factor of a variable adds to the number of each shape, or -1; per choice and variable, which factor it has."""
+        problem, totals = self.outlook.problem, self.fanout.totals
+        steps, numbers = [np.zeros((0, len(below)), np.int64)], [np.zeros((len(totals), 0), np.int64)]
         end = 0
         for v, variable in enumerate(problem.variables):
             factors, number = np.unique(totals[:, v], return_inverse=True)
             digits = np.array([multiples(variable.divisors, int(f)) for f in factors])[:, problem.digits[v][below]]
             steps.append(np.where(digits >= 0, digits * problem.strides[v], -1))
-            factor_numbers.append(number.reshape(-1, 1) + end)
+            numbers.append(number.reshape(-1, 1) + end)
             end += len(factors)
-        table, rows = np.concatenate(steps), np.concatenate(factor_numbers, axis=1)
-        shapes, start, numbers, choice = kernels.pair(
-            np.ascontiguousarray(table), np.ascontiguousarray(rows), problem.shapes
-        )
-        return Pairs(shapes, start, numbers, choice, np.append(first, len(self.layer.shape)).astype(np.int64))
+        return np.ascontiguousarray(np.concatenate(steps)), np.ascontiguousarray(np.concatenate(numbers, axis=1))
+
+    def _hopeful(self, inputs: Floats, matrix: Floats, beaten: Beaten) -> Pairs:
+        """Pairs of a row and a choice that can beat what is known, in the same order. `matrix`: what rows come to at least.
+
+        A box of rows and one of choices, with the least of both, cost no more than any pair of theirs: if that is beaten, all are.
+        """
+        features = np.column_stack([self.fanout.units, self.fanout.shared, self.fanout.apart])
+        rows, row_boxes = halved(inputs, inputs)
+        choices, choice_boxes = halved(features, matrix.reshape(len(matrix), -1))
+        steps, numbers = self._steps(self.layer.shape)
+        togo = np.ascontiguousarray(beaten.togo)
+        least = np.where(np.isfinite(togo), togo, np.inf).min(axis=1)
+        found = pair_kernels.hopeful(
+            rows, choices, row_boxes, choice_boxes, inputs, matrix, steps, numbers, togo, least, beaten.scale, beaten.known
+        )  # fmt: skip
+        found = found[np.lexsort((found[:, 0], found[:, 1], found[:, 2]))]
+        shapes, start = np.unique(found[:, 2], return_index=True)
+        below, choice = np.ascontiguousarray(found[:, 0]), np.ascontiguousarray(found[:, 1])
+        return Pairs(shapes, np.append(start, len(found)).astype(np.int64), below, choice, np.arange(len(inputs) + 1))
 
     def take(self, rows: Ints, choices: Ints) -> Crossing:
         """A part of it."""
@@ -64,24 +88,32 @@ class Crossing:
             return rows, rows
         ideal = self.layer.criteria[rows].min(axis=0)
         least = np.zeros((len(self.fanout), columns.count))
-        least[:, columns.time] = ideal[columns.time] / self.fanout.units / outlook.most_units(prospect.levels[:-1])
-        least[:, ENERGY] = outlook.least_energy(ideal, self.fanout, prospect)
+        least[:, : columns.time + 1] = ideal @ outlook.least_matrix(self.fanout, prospect)
         energy, latency = finish(outlook.problem, columns, least + outlook.least(prospect), prospect.watts)
         return rows, np.flatnonzero(cutoff.keeps(energy, latency))
 
-    def layer_above(self, sources: Mapping[int, HolderSource], beaten: Beaten | None) -> Layer:
+    def layer_above(
+        self, sources: Mapping[int, HolderSource], beaten: Beaten | None, relaxed: Beaten | None = None
+    ) -> Layer:
         """The rows above the fanout, Pareto-pruned. `sources`: where traffic goes that was carried so far."""
-        columns, pairs = self.outlook.columns, self.pairs
+        columns = self.outlook.columns
         inputs = np.flatnonzero(self.layer.criteria.any(axis=0))
+        below = np.ascontiguousarray(self.layer.criteria[:, inputs])
         matrix = _matrix(self.outlook, self.fanout, sources)[:, inputs]
         paid = np.arange(columns.count) <= columns.time
         outputs = np.flatnonzero(paid | matrix.any(axis=(0, 1)))
+        bound = beaten or relaxed
+        if bound is None or len(self.layer.shape) * len(self.fanout) <= _FEW_PAIRS:
+            pairs = self.pairs
+        else:
+            least = matrix if bound.matrix is None else bound.matrix(self.fanout)[:, inputs]
+            pairs = self._hopeful(below, np.ascontiguousarray(least[:, :, : columns.time + 1]), bound)
         togo, scale, known = np.zeros((columns.time, len(pairs.shapes))), np.ones(2), np.empty((0, 2))
         if beaten is not None:
             # in the order of the arrays above: the kernel would be compiled once more for another
             togo, scale, known = np.ascontiguousarray(beaten.togo[:, pairs.shapes]), beaten.scale, beaten.known
         lengths, rows, choice, values = kernels.cross(
-            pairs.start, pairs.below, pairs.choice, pairs.first, np.ascontiguousarray(self.layer.criteria[:, inputs]),
+            pairs.start, pairs.below, pairs.choice, pairs.first, below,
             np.ascontiguousarray(matrix[:, :, outputs]), togo, scale, known,
         )  # fmt: skip
         criteria = np.zeros((len(rows), columns.count))
@@ -101,7 +133,7 @@ class Pairs(NamedTuple):
     start: Ints
     """Per shape above, its first pair."""
     below: Ints
-    """Per pair, which shape below."""
+    """Per pair, which shape below; or which row, as if each had a shape of its own."""
     choice: Ints
     first: Ints
     """Per shape below, its first row."""
@@ -126,6 +158,29 @@ class Beaten:
     togo: Floats
     scale: Floats
     known: Floats
+    matrix: Callable[[Fanout], Floats] | None = None
+    """How criteria change at least, per choice, once all fanouts are crossed; None: as they do. `togo` is the same for all shapes then."""
+
+
+def halved(features: Floats, values: Floats) -> tuple[tuple[Ints, Ints], Floats]:
+    """Rows cut into halves of similar ones, by one feature after the other: where each part begins, and all in order; and the least and
+    the most of each value, 2 × nodes × values, as `pair_kernels` has them."""
+    count = len(features)
+    order = np.arange(count)
+    varying = [np.ascontiguousarray(column) for column in features.T if (column != column[0]).any()]
+    depth = max(0, math.ceil(math.log2(count / _LEAF))) if varying else 0
+    starts = np.array([0, count])
+    for level in range(depth):
+        feature = varying[level % len(varying)]
+        order = order[np.lexsort((feature[order], np.repeat(np.arange(len(starts) - 1), np.diff(starts))))]
+        starts = (np.arange(2 ** (level + 1) + 1) * count) >> (level + 1)
+    boxes = np.empty((2, 2 << depth, values.shape[1]))
+    for box, least in zip(boxes, (np.minimum, np.maximum), strict=True):
+        box[1 << depth :] = least.reduceat(values[order], starts[:-1])
+        for level in range(depth, 0, -1):
+            nodes = box[1 << level : 2 << level]
+            box[1 << level - 1 : 1 << level] = least(nodes[::2], nodes[1::2])
+    return (starts, order), boxes
 
 
 def _matrix(outlook: Outlook, fanout: Fanout, sources: Mapping[int, HolderSource]) -> Floats:

@@ -289,7 +289,7 @@ def cross(out_start, below, choices, start, inputs, matrix, togo, scale, known):
                     for k in range(inputs.shape[1]):
                         value += inputs[row, k] * matrix[j, k, c]
                     out[new, c] = value
-                if len(known) and _beaten(out[new], togo[:, o], scale, known):
+                if len(known) and beaten(out[new], togo[:, o], scale, known):
                     continue
                 dominated = False
                 for f in range(base, new):
@@ -330,7 +330,7 @@ def _twice(out, origin, choice):
 
 
 @compiled()
-def _beaten(criteria, togo, scale, known):
+def beaten(criteria, togo, scale, known):
     """Whether a known pmapping is no worse than the least that a row can come to."""
     last = len(togo)
     latency = criteria[last]

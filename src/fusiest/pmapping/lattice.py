@@ -284,15 +284,16 @@ class Lattice:
 
     def _crossed(self, crossing: Crossing, sources: dict[int, HolderSource], level: int, after: Key) -> Layer | None:
         """Rows above a fanout, given where traffic goes that was carried so far."""
-        cutoff = self.pruning.cutoff
+        cutoff, relaxed = self.pruning.cutoff, None
         if cutoff is not None:
             levels = tuple(outer for outer in self.levels if outer <= level)
             watts = self.watts(after.used) if level == self.levels[0] else 0.0
-            rows, choices = crossing.promising(cutoff, Prospect(after.outers, level, levels, watts))
+            prospect = Prospect(after.outers, level, levels, watts)
+            rows, choices = crossing.promising(cutoff, prospect)
             if not len(rows) or not len(choices):
                 return None
-            crossing = crossing.take(rows, choices)
-        return crossing.layer_above(sources, self.pruning.beaten(level, after))
+            crossing, relaxed = crossing.take(rows, choices), self.pruning.relaxed(prospect)
+        return crossing.layer_above(sources, self.pruning.beaten(level, after), relaxed)
 
     def _carried(self, key: Key, level: int) -> list[int]:
         """Tensors whose traffic is still to be paid: those whose next holder is outside of the fanout."""

@@ -214,18 +214,20 @@ class Outlook:
         """The most units that work in parallel across fanouts."""
         return math.prod(float(self.fanouts[level].units.max(initial=1.0)) for level in levels)
 
-    def least_energy(self, criteria: Floats, fanout: Fanout, prospect: Prospect) -> Floats:
-        """Per choice at a fanout, the least energy of a row once all fanouts are crossed; `criteria`: at least those."""
+    def least_matrix(self, fanout: Fanout, prospect: Prospect) -> Floats:
+        """Choices at a fanout × criteria below × energy, busy times and time at least, once all fanouts are crossed."""
         columns = self.columns
         other_fanouts = [self.fanouts[level] for level in prospect.levels if level != fanout.level]
-        energy = np.full(len(fanout), criteria[ENERGY])
+        matrix = np.zeros((len(fanout), columns.count, columns.time + 1))
+        matrix[:, columns.time, columns.time] = 1 / fanout.units / self.most_units(f.level for f in other_fanouts)
+        matrix[:, ENERGY, ENERGY] = 1
         for t, tensor in enumerate(self.problem.tensors):
             if tensor.output:
                 apart = fanout.apart[:, t] * math.prod(f.apart[:, t].max(initial=1.0) for f in other_fanouts)
-                energy += criteria[columns.credit] * apart
+                matrix[:, columns.credit, ENERGY] += apart
             shared = fanout.shared[:, t] * math.prod(f.shared[:, t].max(initial=1.0) for f in other_fanouts)
-            energy += criteria[columns.traffic + t] / shared * self._price(prospect, t)
-        return energy
+            matrix[:, columns.traffic + t, ENERGY] = self._price(prospect, t) / shared
+        return matrix
 
     def _price(self, prospect: Prospect, tensor: int) -> float:
         """The least energy for a value that is carried across fanouts to the next holder.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -61,8 +62,21 @@ class Pruning:
         prospect = self.after_crossing(level, key)
         if self.cutoff is None or prospect.togo is None or any(busy.counts for busy in self.outlook.columns.busy):
             return None
-        scale = np.array([prospect.watts, self.outlook.problem.info.n_instances], np.float64)
-        return Beaten(prospect.togo, scale, self.cutoff.beaten())
+        return Beaten(prospect.togo, self._scale(prospect), self.cutoff.beaten())
+
+    def relaxed(self, prospect: Prospect) -> Beaten | None:
+        """What need not be looked at, given the least that criteria can be after all fanouts, whatever the shape."""
+        if self.cutoff is None:
+            return None
+        least = self.outlook.least(prospect)[: self.outlook.columns.time, None].copy()
+        for column, busy in enumerate(self.outlook.columns.busy, start=BUSY):
+            if busy.counts:
+                least[column] = 0  # calls are no time
+        matrix = partial(self.outlook.least_matrix, prospect=prospect)
+        return Beaten(least, self._scale(prospect), self.cutoff.beaten(), matrix)
+
+    def _scale(self, prospect: Prospect) -> Floats:
+        return np.array([prospect.watts, self.outlook.problem.info.n_instances], np.float64)
 
     @property
     def _looks_ahead(self) -> bool:
