@@ -30,6 +30,7 @@ from fusiest.pmapping.plain import (
     top_fits,
 )
 from fusiest.pmapping.problem import Problem, coarsened, make_problem
+from fusiest.pmapping.rates import with_throughputs
 from fusiest.pmapping.roomy import exchange_memories, roomy_memories
 from fusiest.pmapping.searched import TablePiece, searched
 from fusiest.pmapping.sizes import ample_memories, bind_limited, with_room_for_copies
@@ -130,7 +131,7 @@ def paths(spec: Spec, einsum: str, ample: frozenset[str] = frozenset()) -> list[
     """The computes that can run an Einsum, each with what lies above it, of which these memories are ample."""
     bound_paths = [bind_limited(spec, einsum, compute, ample) for compute in computes(spec.require_arch())]
     met = meeting_memories(spec, False, ample)
-    return [with_room_for_copies(spec, path, met) for path in bound_paths if path.runs]
+    return [with_throughputs(with_room_for_copies(spec, path, met)) for path in bound_paths if path.runs]
 
 
 def weight(spec: Spec, einsum: str) -> int:
