@@ -10,7 +10,7 @@ import fusiest
 from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.identical import common_key
-from fusiest.pmapping.meeting import can_fuse
+from fusiest.pmapping.meeting import can_fuse, shared_memories
 from fusiest.pmapping.placement import _KNOWN, listed, placements
 from fusiest.pmapping.placement_graph import placement_graph
 from fusiest.spec import bind, computes
@@ -141,3 +141,10 @@ def test_placements_under_other_names(tmp_path: Path, einsums: tuple[str, ...], 
 @pytest.mark.parametrize("arch", ["tpu_v4i", "eyeriss", "simple"])
 def test_placements_of_bundled_networks_under_other_names(arch: str) -> None:
     assert renamed_placements(fusiest.load(arch, "resnet18")) > 20
+
+
+def test_einsums_do_not_meet_where_none_can_run() -> None:
+    """The vector unit alone does the additions of a block: that elements would hold one of its tensors below their fanout, whose bits
+    would then have to be told apart in all their memories, is of no concern."""
+    for workload in ("resnet18_block", "mobilenet_28"):
+        assert shared_memories(fusiest.load("simba", workload)) == ("GlobalBuffer",)

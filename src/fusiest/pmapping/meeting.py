@@ -40,7 +40,7 @@ def meet_below_fanouts(spec: Spec) -> bool:
         for compute in computes(spec.require_arch()) if shared else ():
             path = bind_sized(spec, einsum, compute)
             below = [i for i, c in enumerate(path.components) if any(o.dimensions for o in path.components[: i + 1])]
-            if not any(path.components[i].kind == "memory" for i in below):
+            if not path.runs or not any(path.components[i].kind == "memory" for i in below):
                 continue
             first = first_alike(spec, path)
             old = dict(zip(info.accesses, first.einsum.accesses, strict=True))
@@ -69,7 +69,7 @@ def can_fuse(spec: Spec) -> bool:
         tensors = [t for t in info.accesses if t in spec.info.shared or t in info.persistent]
         for compute in computes(spec.require_arch()) if tensors else ():
             path = bind_sized(spec, einsum, compute)
-            graph = graph_of(spec, path)
+            graph = graph_of(spec, path) if path.runs else None
             backings = () if graph is None else graph.backings(path.memories)
             memories = (path.components[memory] for memory, tensor, _ in backings if tensor in tensors)
             if any(c is not path.components[0] or math.isfinite(c.size) for c in memories):
