@@ -37,6 +37,26 @@ class WindowAttempt(NamedTuple):
     """The score of the whole, if the run is as good as it could be, and all else as it is known."""
 
 
+class EinsumFloor(NamedTuple):
+    """What an Einsum costs at least, and what bounds for all Einsums have of it at most."""
+
+    least: float
+    """Energy, whatever is done with it."""
+    computing: float
+    seconds: float
+    """Energy and time of its operations."""
+    most: float
+    most_seconds: float
+
+    def above(self, rows: float, joules: float, seconds: float) -> Least:
+        """How much more than those bounds it costs if it makes its rows so many times, and reads again for so much energy, and for
+        so long in all: each is below what it costs, and so is what the bounds have."""
+        again = max(0.0, rows - 1)
+        energy = again * self.computing
+        longest = max(seconds, (1 + again) * self.seconds)
+        return Least(max(energy, self.least + energy + joules - self.most), max(0.0, longest - self.most_seconds), 0.0)
+
+
 @functools.lru_cache(maxsize=4)
 def windows_save_nothing(spec: Spec) -> bool:
     """Whether all that Einsums exchange has room on chip, and all of it is needed."""
@@ -144,6 +164,26 @@ class WindowBounds:
                 energy += again * joules
                 latency += max(0.0, (1 + again) * seconds - slowest)
         return least.plus(Least(energy, latency, 0.0))
+
+    def floors(self, run: Sequence[str]) -> dict[str, EinsumFloor]:
+        """Of each Einsum of a run that exchanges what it makes on chip."""
+        inner = {self.spec.info.einsums[name].output for name in run[:-1]}
+        outer, options = _outermost(self.spec), self._cut_off(run).options
+        floors = {}
+        for name in run:
+            on_chip = [
+                least
+                for key, least in options[name].items()
+                if not any(t in inner and c.memory in outer for t, c in key)
+            ]
+            most = on_chip or list(options[name].values())
+            floors[name] = EinsumFloor(
+                least_costs(self.spec, name, asked_of(self.options))[0],
+                *least_of_computing(self.spec, name),
+                max((least.energy for least in most), default=0.0),
+                max((least.latency for least in most), default=0.0),
+            )
+        return floors
 
     def is_met(self, mappings: Sequence[Mapping]) -> bool:
         """Whether what is known is as good as all could be, also in what decides between equals."""

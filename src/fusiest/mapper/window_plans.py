@@ -111,7 +111,7 @@ def window_plans(spec: Spec, run: Sequence[str]) -> Iterator[WindowPlan]:
             seen: set[tuple[frozenset[str], ...]] = set()
             for kept in _choices(inner):
                 plan = window_plan(spec, run, variable, bound // times, kept)
-                if plan is not None and not _is_too_wide(spec, plan) and any(_is_window(plan, t) for t in inner):
+                if plan is not None and not _is_too_wide(spec, plan) and any(is_window(plan, t) for t in inner):
                     overlapping = frozenset(t for t in inner if _overlaps(plan, t))
                     if (key := (kept & overlapping, overlapping)) not in seen:
                         seen.add(key)
@@ -124,7 +124,8 @@ def _choices(inner: Sequence[str]) -> Iterator[frozenset[str]]:
         yield from map(frozenset, itertools.combinations(inner, count))
 
 
-def _is_window(plan: WindowPlan, tensor: str) -> bool:
+def is_window(plan: WindowPlan, tensor: str) -> bool:
+    """Whether a tensor's tiles are others than those of the run's result: without windows, all have the same."""
     line = plan.windows[tensor]
     return (line.start, line.length) != (0, line.step) or line.step != plan.tiles[plan.einsums[-1]].step
 

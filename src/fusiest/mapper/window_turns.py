@@ -7,6 +7,7 @@ combined one by one, and what is worse in everything goes.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -22,9 +23,10 @@ from fusiest.mapper.candidates import best_rows
 from fusiest.mapper.options import Options
 from fusiest.mapper.window_forms import WindowForms
 from fusiest.mapper.window_parts import PartMapping, evaluated_mapping, off_chip, part_mapping
-from fusiest.mapper.window_plans import WindowPlan, touched_rows, window_plan
+from fusiest.mapper.window_plans import WindowPlan, is_window, touched_rows, window_plan
 from fusiest.mapper.window_specs import window_loop
 from fusiest.model import footprint, take_apart
+from fusiest.objective import Least
 from fusiest.pmapping import (
     Floats,
     Ints,
@@ -49,7 +51,9 @@ MOST_CANDIDATES = 200_000
 MOST_IN_ALL = 4_000_000
 """Of all that are looked at."""
 MOST_PLANS = 400
-"""The same."""
+"""The same, of those for which there is room."""
+MOST_LOOKED_AT = 10_000
+"""Plans of which it is asked whether there is."""
 MOST_ROWS = 2_000_000
 """Combinations of two tables."""
 
@@ -78,8 +82,8 @@ class TurnPlan:
             common[i, j] = common[j, i] = cuts[i:j].min()
         return common
 
-    def least_bits(self, spec: Spec) -> float:
-        """What exchanged tensors take at least while some Einsum runs: the windows of those that it uses, and of those that are
+    def held_bits(self, spec: Spec) -> Floats:
+        """What exchanged tensors take at least while each Einsum runs: the windows of those that it uses, and of those that are
         kept in a loop in which it takes turns. Below the first loop that makes windows of a kept tensor, it is there whole.
         """
         common, bits = self.common_loops(spec), np.zeros(len(self.einsums))
@@ -95,7 +99,11 @@ class TurnPlan:
             if kept == level:
                 seen |= common[i] > level
             bits[seen] += footprint(info.accesses[info.output], extents) * info.bits_per_value[info.output]
-        return float(bits.max())
+        return bits
+
+    def least_bits(self, spec: Spec) -> float:
+        """The most of that."""
+        return float(self.held_bits(spec).max())
 
     def rows(self, einsum: EinsumInfo) -> float:
         """How often all rows and columns of an Einsum are made, on average."""
@@ -133,9 +141,10 @@ def turn_variables(spec: Spec, run: Sequence[str], forms: WindowForms) -> Iterat
 
 
 def turn_plans(spec: Spec, run: Sequence[str], imperfect: bool, forms: WindowForms) -> Iterator[TurnPlan]:
-    """All plans of a run with one or two loops, and with three where there are few. Raises TooManyCandidates at the end if there
+    """All plans of a run with one or two loops, and with three where there are few, in which some loop makes windows: the search
+    without them has all others. Raises TooManyCandidates at the end if there
     were too many over some ranks."""
-    too_many = False
+    too_many, planned = False, functools.cache(functools.partial(window_plan, spec, run))
     leader = spec.info.einsums[run[-1]]
     inner = [spec.info.einsums[name].output for name in run[:-1]]
     for chosen in turn_variables(spec, run, forms):
@@ -148,28 +157,26 @@ def turn_plans(spec: Spec, run: Sequence[str], imperfect: bool, forms: WindowFor
         for tiles in itertools.product(*sizes):
             for levels in itertools.product(range(count + 1), repeat=len(inner)):
                 plan = _turn_plan(
-                    spec, run, list(zip(chosen, tiles, strict=True)), dict(zip(inner, levels, strict=True))
+                    planned, run, tuple(zip(chosen, tiles, strict=True)), dict(zip(inner, levels, strict=True))
                 )
-                if plan is not None:
+                if plan is not None and any(is_window(loop, t) for loop in plan.loops for t in inner):
                     yield plan
     if too_many:
         raise TooManyCandidates
 
 
 def _turn_plan(
-    spec: Spec, run: Sequence[str], chosen: Sequence[tuple[str, int]], levels: dict[str, int]
+    planned: Callable[[str, int, frozenset[str]], WindowPlan | None],
+    run: Sequence[str],
+    chosen: Sequence[tuple[str, int]],
+    levels: dict[str, int],
 ) -> TurnPlan | None:
     loops = []
     for k, (variable, tile) in enumerate(chosen):
         kept = frozenset(t for t, level in levels.items() if level <= k)
-        loop = window_plan(spec, run, variable, tile, kept)
-        if loop is None:
-            return None
-        for name in run[:-1]:
-            tensor = spec.info.einsums[name].output
-            window = loop.windows[tensor]
-            if tensor in kept and window.length < window.step:
-                return None  # above a loop nothing can be left out
+        loop = planned(variable, tile, kept)
+        if loop is None or any(window.length < window.step and t in kept for t, window in loop.windows.items()):
+            return None  # above a loop nothing can be left out
         loops.append(loop)
     return TurnPlan(tuple(run), tuple(loops), FrozenDict(levels))
 
@@ -189,7 +196,8 @@ class TurnTables:
     rows: dict[object, TurnRows] = field(default_factory=dict)
     candidates_left: int = MOST_IN_ALL
     plans: int = 0
-    """How many were looked at."""
+    """How many were searched."""
+    looked_at: int = 0
 
 
 @dataclass
@@ -203,25 +211,42 @@ class TurnSearches:
     """Plans that make nothing again, or all others."""
     tables: TurnTables = field(default_factory=TurnTables)
 
-    def best(self, run: Sequence[str], promises: Callable[[TurnPlan], bool]) -> Iterator[list[PartMapping]]:
-        """The best mappings of a run for each plan that promises something. Raises TooManyCandidates."""
+    def best(
+        self, run: Sequence[str], bound: Callable[[TurnPlan], Least], promises: Callable[[Least], bool]
+    ) -> Iterator[list[PartMapping]]:
+        """The best mappings of a run for each plan whose bound promises something, the least bound first. Raises TooManyCandidates."""
         memories = exchange_memories(self.spec)
         if memories is None or len(memories) != 1:
             raise TooManyCandidates
         ((memory, size),) = memories.items()
         part = part_of(self.spec, run)
-        for plan in turn_plans(self.spec, run, self.options.imperfect, self.forms):
+        fitting, all_seen = self._fitting(part, run, size)
+        bounded = [(least, plan) for plan in fitting if promises(least := bound(plan))]
+        for least, plan in sorted(bounded, key=lambda pair: self.options.minimized.score_of(*pair[0][:2])):
             check()
-            if _makes_again(plan) == self.kept_only or not promises(plan):
-                continue
-            self.tables.plans += 1
-            if self.tables.plans > MOST_PLANS:
-                raise TooManyCandidates
-            if plan.least_bits(part) > size:
-                continue
-            bits = self._exchanged_bits(part, plan, memory)
+            bits = self._exchanged_bits(part, plan, memory) if promises(least) else None
             if bits is not None and max(bits) <= size:
+                self.tables.plans += 1
+                if self.tables.plans > MOST_PLANS:
+                    raise TooManyCandidates
                 yield list(self._planned(part, plan, memory, size, bits))
+        if not all_seen:
+            raise TooManyCandidates
+
+    def _fitting(self, part: Spec, run: Sequence[str], size: float) -> tuple[list[TurnPlan], bool]:
+        """Plans of a run for which there may be room; whether these are all."""
+        fitting = []
+        try:
+            for plan in turn_plans(self.spec, run, self.options.imperfect, self.forms):
+                check()
+                self.tables.looked_at += 1
+                if self.tables.looked_at > MOST_LOOKED_AT:
+                    raise TooManyCandidates
+                if _makes_again(plan) != self.kept_only and plan.least_bits(part) <= size:
+                    fitting.append(plan)
+        except TooManyCandidates:
+            return fitting, False
+        return fitting, True
 
     def _exchanged_bits(self, part: Spec, plan: TurnPlan, memory: str) -> list[float] | None:
         """While each Einsum runs, what exchanged tensors take. None if the model says that the plan is wrong."""

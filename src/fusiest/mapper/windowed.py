@@ -8,6 +8,7 @@ without windows, and valid. What no plan can beat ends the search; whether other
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import time
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import cpu_seconds
 from fusiest.mapper.result import Mapping, Result, Stop
 from fusiest.mapper.window_bounds import (
+    EinsumFloor,
     WindowAttempt,
     WindowBounds,
     gap_above,
@@ -40,6 +42,7 @@ from fusiest.mapper.window_parts import (
     joined_parts,
 )
 from fusiest.mapper.window_plans import WindowPlan, has_halos, kept_bits, plan_bits, window_plans, window_runs
+from fusiest.mapper.window_traffic import least_reading
 from fusiest.mapper.window_trials import PlanTrials, WindowSearches
 from fusiest.mapper.window_turns import TurnPlan, TurnSearches, TurnTables, other_common_variables
 from fusiest.objective import NOTHING, Least
@@ -112,6 +115,7 @@ class _WindowSearch:
         self.trials, self.forms = PlanTrials(self.spec, self.options, self.searches, self.begin), WindowForms(self.spec)
         self.room = min((exchange_memories(self.spec) or {}).values(), default=np.inf)
         self.least: dict[tuple[str, ...], Least] = {}
+        self.floors: dict[tuple[str, ...], dict[str, EinsumFloor]] = {}
         known = mappings_to_cut(self.mappings) if len(self.names) > MOST_SEARCHED else []
         self.plain = PlainParts(self.spec, known, self.trials.plain)
         self.windowed: dict[tuple[int, int], list[PartMapping]] = {}
@@ -178,9 +182,9 @@ class _WindowSearch:
                 continue
             self.say(Step("windows", f"{run[0]} to {run[-1]}, exactly"))
             options = self.trials.inner(len(run) == len(self.names))
-            searches, least = TurnSearches(self.spec, options, self.forms, self.kept_only, tables), self.least[run]
+            searches = TurnSearches(self.spec, options, self.forms, self.kept_only, tables)
             try:
-                for parts in searches.best(run, lambda plan, least=least: self._promises_turns(least, plan)):  # type: ignore[misc]
+                for parts in searches.best(run, functools.partial(self._least_of_turns, run), self._promises):
                     self._add(run, parts)
                     if self._over() or self._is_best():
                         return searched
@@ -192,11 +196,16 @@ class _WindowSearch:
                 searched.add(run)
         return searched
 
-    def _promises_turns(self, least: Least, plan: TurnPlan) -> bool:
+    def _least_of_turns(self, run: tuple[str, ...], plan: TurnPlan) -> Least:
+        """What all Einsums cost at least with a plan of a run."""
         if self.bounds is None:
-            return True
-        infos = (self.spec.info.einsums[name] for name in plan.einsums)
-        return self._promises(self.bounds.of_rows(least, {info.name: plan.rows(info) for info in infos}))
+            return NOTHING
+        if run not in self.floors:
+            self.floors[run] = self.bounds.floors(run)
+        part, least = self.trials.part_of(run), self.least[run]
+        for name, reading in least_reading(part, plan, self.room).items():
+            least = least.plus(self.floors[run][name].above(plan.rows(part.info.einsums[name]), *reading))
+        return least
 
     def _tried(self, attempt: WindowAttempt) -> list[PartMapping]:
         """What is found for plans that keep all that overlaps, or for all."""

@@ -10,7 +10,7 @@ from fusiest.pmapping.diagnose import NoMapping, why_none
 from fusiest.pmapping.explore import Asked, explore, paths, weight
 from fusiest.pmapping.identical import common_key, constraints_key, renamed_table
 from fusiest.pmapping.lattice import TooHard
-from fusiest.pmapping.least import least_costs, least_of_computing
+from fusiest.pmapping.least import least_costs, least_of_computing, least_of_reading
 from fusiest.pmapping.meeting import meet_below_fanouts, meeting_memories, shared_memories
 from fusiest.pmapping.notes import search_notes, spatial_notes
 from fusiest.pmapping.openrates import can_be_open, with_rates
@@ -40,7 +40,7 @@ __all__ = [
     "NoMapping", "Origin", "Rows", "Table", "TooHard", "TooManyCandidates", "TurnLoop", "TurnNest", "TurnRows",
     "TurnsAsked", "allowed_placement", "bind_sized", "can_be_open", "common_key", "compile_ahead", "constraints_key",
     "exchange_memories", "explore", "group_numbers", "large_enough", "least_costs", "least_of_computing",
-    "meet_below_fanouts", "meeting_memories", "merge_rows", "pareto_rows", "paths", "pmappings", "renamed_table",
-    "roomy_memories", "search_notes", "shared_memories", "sizes_by_einsum", "spatial_notes", "turn_rows", "weight", "why_none",
-    "with_rates",
+    "least_of_reading", "meet_below_fanouts", "meeting_memories", "merge_rows", "pareto_rows", "paths", "pmappings",
+    "renamed_table", "roomy_memories", "search_notes", "shared_memories", "sizes_by_einsum", "spatial_notes", "turn_rows",
+    "weight", "why_none", "with_rates",
 ]  # fmt: skip

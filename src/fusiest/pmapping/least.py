@@ -46,6 +46,20 @@ def least_of_computing(spec: Spec, einsum: str) -> tuple[float, float]:
     return min(energy for energy, _ in costs), min(seconds for _, seconds in costs)
 
 
+def least_of_reading(spec: Spec, einsum: str, tensor: str) -> tuple[float, float]:
+    """Energy and latency of reading one value from the outermost memory; nothing where there are several of it."""
+    costs = []
+    for path in paths(spec, einsum):
+        outermost = path.memories[0]
+        memory = path.components[outermost]
+        read = memory.actions["read"]
+        calls = read.actions_scale / read.values_per_action[tensor] * path.einsum.n_instances
+        if any(c.dimensions for c in path.components[: outermost + 1]):
+            calls = 0.0
+        costs.append((calls * read.energy, calls / read.throughput if memory.total_latency is None else 0.0))
+    return min(energy for energy, _ in costs), min(seconds for _, seconds in costs)
+
+
 def _of_computing(path: Path) -> tuple[float, float]:
     """Energy and latency of an Einsum's operations, on as many computes as there are."""
     info, compute = path.einsum, path.compute
