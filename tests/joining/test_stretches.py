@@ -94,7 +94,7 @@ def relisted(draw: st.DrawFn) -> WorkloadCase:
     info, workload = case.spec.info, case.spec.require_workload()
     left, listed = list(info.einsums), list[str]()
     while left:
-        ready = [e for e in left if info.needs(e) <= set(listed)]
+        ready = [e for e in left if info.needs[e] <= set(listed)]
         listed.append(draw(st.sampled_from(ready[::-1])))
         left.remove(listed[-1])
     einsums = tuple(sorted(workload.einsums, key=lambda e: listed.index(e.name)))

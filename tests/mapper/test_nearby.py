@@ -8,14 +8,13 @@ import pytest
 
 from fusiest.joining import KnownCosts
 from fusiest.mapper.candidates import KnownMapping
-from fusiest.mapper.nearby import FrontPoint, SizeFront
+from fusiest.mapper.nearby import SizeFront
 from fusiest.objective import objective_of
 
 
 def test_the_best_that_needs_no_more() -> None:
-    best, smaller, smallest = (KnownMapping(KnownCosts(1.0, 1.0), None, ()) for _ in range(3))
-    entries: list[Any] = [(1.0, 100.0, best), (1.5, 64.0, smaller), (2.0, 40.0, smallest)]
-    front = SizeFront("GLB", [FrontPoint(*entry) for entry in entries])
+    points: list[Any] = [KnownMapping(KnownCosts(1.0, 1.0, bits), None, ()) for bits in (100.0, 64.0, 40.0)]
+    front, (best, smaller, smallest) = SizeFront("GLB", points), points
     for bits, expected in ((1000.0, best), (100.0, best), (99.0, smaller), (64.0, smaller), (40.0, smallest)):
         assert front.best_within(bits) is expected
     assert front.best_within(39.0) is None

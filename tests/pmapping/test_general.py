@@ -12,7 +12,6 @@ from hypothesis import event, given
 
 from fusiest.errors import SpecError
 from fusiest.model.evaluate import evaluate_einsum
-from fusiest.model.leakage import bind_all
 from fusiest.model.nest import TreeNode, build_nest
 from fusiest.pmapping import general
 from fusiest.pmapping.general_chains import tile_options
@@ -20,7 +19,7 @@ from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.table import Table
 from fusiest.reference.exhaustive import TooManyTrees, counted_mappers, exhaustive
 from fusiest.reference.skeletons import ReferenceLimits
-from fusiest.spec.binding import bind
+from fusiest.spec.binding import bind, bind_all
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases

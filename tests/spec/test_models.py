@@ -50,7 +50,7 @@ def costs(found: Spec) -> dict[str, ComponentCosts]:
 
 
 def bound(found: Spec, einsum: str = "B") -> dict[str, BoundComponent]:
-    from fusiest.model.leakage import bind_all
+    from fusiest.spec.binding import bind_all
 
     return bind_all(found, found.info.einsums[einsum])
 

@@ -35,7 +35,7 @@ READER = '"Y[m, n] = T[m, c] * W3[c, n]"'
 def test_all_producers_come_before_a_reader() -> None:
     info = spec_of(FIRST, SECOND, READER).info
     assert info.producers["T"] == ("A", "B")
-    assert info.needs("Y") == {"A", "B"}
+    assert info.needs["Y"] == {"A", "B"}
     assert info.einsums["A"].shared_out["T"] == info.einsums["Y"].shared_out["T"] == ("C", 6)
     assert info.einsums["Y"].shared_out.keys() == {"T"}
     assert info.einsums["A"].names["Intermediates"].members == {"T"}

@@ -9,7 +9,6 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -119,13 +118,9 @@ class JoinProblem:
             self._live[after] = self._unfinished(before | tensors, after)
         return LiveTensors(before & tensors, self._live[after])
 
-    @cached_property
-    def _needs(self) -> list[tuple[str, frozenset[str]]]:
-        return [(e, self.workload.needs(e)) for e in self.order]
-
     def ready(self, finished: frozenset[str]) -> Iterator[str]:
         """Einsums that can run next."""
-        return (e for e, needs in self._needs if e not in finished and needs <= finished)
+        return (e for e, needs in self.workload.needs.items() if e not in finished and needs <= finished)
 
     def has_several_orders(self) -> bool:
         """Whether at some moment an Einsum other than the listed one can be next."""

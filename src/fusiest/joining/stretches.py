@@ -157,7 +157,7 @@ def _all_needs(problem: JoinProblem) -> dict[str, frozenset[str]]:
     """What each Einsum needs, one through the other."""
     needs: dict[str, frozenset[str]] = {}
     for einsum in problem.order:
-        direct = problem.workload.needs(einsum)
+        direct = problem.workload.needs[einsum]
         needs[einsum] = direct.union(*(needs[e] for e in direct))
     return needs
 

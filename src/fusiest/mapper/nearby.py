@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,27 +27,19 @@ _MOST_PARTIAL = 100_000
 """With more partial mappings than that, it takes much more time to keep what needs less."""
 
 
-class FrontPoint(NamedTuple):
-    """A mapping that needs less of a memory than all that score less."""
-
-    score: float
-    bits: float
-    candidate: Candidate
-
-
 @dataclass
 class SizeFront:
     """What is best for each smaller size of a memory, down to a size from which on all score more than those looked at."""
 
     memory: str
-    points: list[FrontPoint] = field(default_factory=list)
-    """From the best down."""
+    points: list[Candidate] = field(default_factory=list)
+    """From the best down, each needs less of the memory, its usage, than all before it."""
     stats: Stats | None = None
     """Of the search that found them."""
 
     def best_within(self, bits: float) -> Candidate | None:
         """The best mapping that needs no more; None if none was looked at."""
-        return next((point.candidate for point in self.points if point.bits <= bits * (1 + 1e-12)), None)
+        return next((point for point in self.points if point.costs.usage <= bits * (1 + 1e-12)), None)
 
 
 def search_near(search: Search, guesses: Sequence[KnownMapping]) -> Proof | None:
@@ -100,7 +91,7 @@ def search_front(search: Search, front: SizeFront) -> Proof | None:
         return None
     energy, latency, bits = np.array([candidate.costs for candidate in candidates]).T
     score = options.minimized.score(energy, latency)
-    front.points = [FrontPoint(float(score[i]), float(bits[i]), candidates[i]) for i in least_by_usage(score, bits)]
+    front.points = [candidates[i] for i in least_by_usage(score, bits)]
     search.candidates = [*candidates]
     return Proof(True, 0.0)
 

@@ -93,7 +93,8 @@ class LayerNests:
         (written,) = (e for e in self.spec.require_workload().einsums if e.name == einsum)
         bounds = {**self.spec.info.einsums[einsum].bounds, **extents}
         layer = dataclasses.replace(explicit_einsum(self.spec, written, bounds, {}), n_instances=1)
-        layer = dataclasses.replace(layer, tensor_accesses=tuple(_not_persistent(a) for a in layer.tensor_accesses))
+        accesses = tuple(dataclasses.replace(access, persistent=False) for access in layer.tensor_accesses)
+        layer = dataclasses.replace(layer, tensor_accesses=accesses)
         workload = dataclasses.replace(part.require_workload(), einsums=(layer,))
         machine = _with_places(part.require_arch(), places, away)
         options = dataclasses.replace(
@@ -109,22 +110,13 @@ class LayerNests:
         }
 
 
-def _not_persistent(access: Any) -> Any:
-    return dataclasses.replace(access, persistent=False)
-
-
 def _with_places(
     architecture: arch.Architecture, places: Mapping[str, str], away: Mapping[str, Sequence[str]]
 ) -> arch.Architecture:
     """The architecture, in which these tensors begin in these memories, and some are kept away from others."""
     order = memory_names(architecture)
 
-    def changed(nodes: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(changed_node(node) for node in nodes)
-
-    def changed_node(node: Any) -> Any:
-        if isinstance(node, arch.Fork | arch.Parallel):
-            return dataclasses.replace(node, nodes=changed(node.nodes))
+    def changed(node: arch.Container) -> arch.Container:
         if not isinstance(node, arch.Memory):
             return node
         name = str(node.name)
@@ -132,7 +124,7 @@ def _with_places(
         backed = [t for t, m in places.items() if m == name]
         return dataclasses.replace(node, tensors=_sets(node.tensors, out, backed))
 
-    return dataclasses.replace(architecture, nodes=changed(architecture.nodes))
+    return dataclasses.replace(architecture, nodes=arch.rewritten(architecture.nodes, changed))
 
 
 def _sets(tensors: Any, out: Sequence[str], backed: Sequence[str]) -> Any:

@@ -10,7 +10,7 @@ from fusiest.model.evaluate import Anatomy, action_counts, check_size, check_tre
 from fusiest.model.evaluation import EinsumEvaluation, Evaluation
 from fusiest.model.exchange import check_backings, keeps_behind, out_of_turn
 from fusiest.model.fusion import FusedSet, SharedLoops, backing_memories, fused_sets, shared_loops
-from fusiest.model.leakage import bind_all, instances, leak_power
+from fusiest.model.leakage import leak_power
 from fusiest.model.nest import EinsumNest, Holder, TreeNode, build_nest, leaf_paths
 from fusiest.model.occupancy import CopiesApart, occupancy, reservations, sharing
 from fusiest.model.operations import CONVENTION, operations, operations_per_point
@@ -18,8 +18,8 @@ from fusiest.model.visits import elements, footprint
 
 __all__ = [
     "CONVENTION", "Anatomy", "CopiesApart", "EinsumEvaluation", "EinsumNest", "Evaluation", "FusedSet", "Holder", "SharedLoops",
-    "TreeNode", "action_counts", "area_by_component", "backing_memories", "bind_all", "build_nest", "check_backings",
+    "TreeNode", "action_counts", "area_by_component", "backing_memories", "build_nest", "check_backings",
     "check_size", "check_tree", "count_accesses", "efficiency", "elements", "evaluate", "evaluate_einsum", "footprint",
-    "fused_sets", "instances", "keeps_behind", "leaf_paths", "leak_power", "leak_power_by_component", "occupancy",
+    "fused_sets", "keeps_behind", "leaf_paths", "leak_power", "leak_power_by_component", "occupancy",
     "operations", "operations_per_point", "out_of_turn", "reservations", "shared_loops", "sharing", "take_apart",
 ]  # fmt: skip

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from fusiest.model.evaluation import Evaluation
-from fusiest.model.leakage import bind_all, instances
 from fusiest.model.operations import operations
-from fusiest.spec import Spec
+from fusiest.spec import Spec, bind_all, instances
 
 
 def area_by_component(spec: Spec) -> dict[str, float]:
@@ -32,11 +29,11 @@ def _by_component(spec: Spec, figure: str) -> dict[str, float]:
     if spec.arch is None or spec.workload is None:
         return totals
     for info in spec.info.einsums.values():
-        for component, dimensions in instances(spec, bind_all(spec, info)):
+        for placed in instances(spec.arch.nodes, bind_all(spec, info)):
+            component = placed.component
             value = getattr(component, figure)
             if value and component.kind != "container":
-                whole = value * math.prod(d.fanout for d in dimensions)
-                totals[component.name] = max(totals.get(component.name, 0.0), whole)
+                totals[component.name] = max(totals.get(component.name, 0.0), value * placed.number)
     return totals
 
 

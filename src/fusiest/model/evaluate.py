@@ -11,11 +11,11 @@ from fusiest.looptree import Compute, Loop, LoopTree, Node, Sequential, Spatial,
 from fusiest.model.accesses import AccessKey, count_accesses
 from fusiest.model.evaluation import EinsumEvaluation, Evaluation
 from fusiest.model.exchange import check_backings, out_of_turn
-from fusiest.model.leakage import bind_all, leak_power
+from fusiest.model.leakage import leak_power
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest, even_iterations, leaf_paths
 from fusiest.model.occupancy import Occupancy, occupancy, reservations, sharing
 from fusiest.model.windows import keep_windows
-from fusiest.spec import BoundComponent, Path, Spec, computes, flatten, path_nodes
+from fusiest.spec import BoundComponent, Path, Spec, bind_all, computes, flatten, path_nodes
 from fusiest.spec import architecture as arch
 
 __all__ = ["EinsumEvaluation", "Evaluation", "evaluate"]

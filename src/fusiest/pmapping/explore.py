@@ -10,7 +10,7 @@ import numpy as np
 
 from fusiest.collector import collector_paused
 from fusiest.interrupt import check, deferred
-from fusiest.model import bind_all, leak_power
+from fusiest.model import leak_power
 from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.copy import CopySearch, copy_placements
 from fusiest.pmapping.costs import Leakage, finish
@@ -36,7 +36,7 @@ from fusiest.pmapping.searched import TablePiece, searched
 from fusiest.pmapping.sizes import ample_memories, bind_limited, with_room_for_copies
 from fusiest.pmapping.spatial import best_usages, fanouts
 from fusiest.pmapping.table import Compatibility, FusedLimits, Origin, Rows, Table, group_sizes, merge_rows
-from fusiest.spec import Path, Spec, computes
+from fusiest.spec import Path, Spec, bind_all, computes
 
 NOT_ON_PATH = -1
 _FIRST_LOOK = 2_000

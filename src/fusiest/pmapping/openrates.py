@@ -13,12 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from fusiest.model import bind_all
 from fusiest.pmapping.costs import BUSY, finish
 from fusiest.pmapping.lattice import Lattice
 from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.table import Rows, Table, merge_rows
-from fusiest.spec import Memory, Spec, flatten
+from fusiest.spec import Memory, Spec, bind_all, flatten
 
 
 def can_be_open(spec: Spec, names: Iterable[str]) -> frozenset[str]:

@@ -80,7 +80,7 @@ def alive_bits(spec: Spec, memory: str) -> float:
     before = dict.fromkeys(info.einsums, 0)
     after = dict.fromkeys(info.einsums, 0)
     for einsum in info.einsums:  # as listed, producers come first
-        for producer in info.needs(einsum):
+        for producer in info.needs[einsum]:
             before[einsum] |= before[producer] | number[producer]
     for einsum, earlier in before.items():
         for other in info.einsums:

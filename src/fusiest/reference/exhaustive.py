@@ -9,10 +9,9 @@ import math
 from collections.abc import Sequence
 
 from fusiest.errors import SpecError
-from fusiest.model import bind_all
 from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.reference.tilings import Mapper, PlainCompatibility, Pmapping
-from fusiest.spec import Spec, bind, computes
+from fusiest.spec import Spec, bind, bind_all, computes
 
 
 class TooManyTrees(Exception):

@@ -23,7 +23,6 @@ from fusiest.model import (
     CopiesApart,
     EinsumNest,
     TreeNode,
-    bind_all,
     build_nest,
     check_backings,
     evaluate,
@@ -39,7 +38,7 @@ from fusiest.reference.exhaustive import counted_mappers
 from fusiest.reference.joined_tree import NoTree, joined_tree
 from fusiest.reference.shape_chains import ExchangeShape, ShapeChains, einsum_orders
 from fusiest.reference.skeletons import ReferenceLimits
-from fusiest.spec import Path, Spec, bind
+from fusiest.spec import Path, Spec, bind, bind_all
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 

@@ -18,20 +18,11 @@ from typing import TypeAlias
 from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
-from fusiest.model import (
-    EinsumNest,
-    TreeNode,
-    action_counts,
-    bind_all,
-    build_nest,
-    count_accesses,
-    leak_power,
-    reservations,
-)
+from fusiest.model import EinsumNest, TreeNode, action_counts, build_nest, count_accesses, leak_power, reservations
 from fusiest.reference.choices import HolderAt, holder_orders, obeys, placements, spatial_choices
 from fusiest.reference.copies import copied_from
 from fusiest.reference.skeletons import Chain, LoopSkeleton, ReferenceLimits, chains, seen_by, tail
-from fusiest.spec import Path, Spec
+from fusiest.spec import Path, Spec, bind_all
 
 LoopAbove: TypeAlias = tuple[str, int, tuple[str, str] | None]
 """Rank variable, tile shape, and the fanout dimension (component, name) of a Spatial loop."""

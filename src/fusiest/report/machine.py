@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 
-from fusiest.model import bind_all, operations_per_point
-from fusiest.spec import BoundComponent, Spec
+from fusiest.model import operations_per_point
+from fusiest.spec import BoundComponent, Spec, bind_all, instances
 from fusiest.spec import architecture as arch
 
 Bound = Mapping[str, BoundComponent]
@@ -34,8 +34,9 @@ class Machine:
         """Of each component, in the whole chip."""
         counts: dict[str, int] = {}
         for bound in self.bound.values():
-            for name, count in _instances(self.nodes, bound, 1):
-                counts[name] = max(counts.get(name, 1), count)
+            for placed in instances(self.nodes, bound):
+                name = placed.component.name
+                counts[name] = max(counts.get(name, 1), placed.number)
         return counts
 
     @cached_property
@@ -67,17 +68,6 @@ class Machine:
             name: self.instances[name] * max(_bits_per_second(bound[name]) for bound in self.bound.values()) / 8
             for name in memories
         }
-
-
-def _instances(nodes: tuple[arch.ArchitectureNode, ...], bound: Bound, above: int) -> Iterator[tuple[str, int]]:
-    for node in nodes:
-        if isinstance(node, (arch.Fork, arch.Parallel)):
-            yield from _instances(node.nodes, bound, above)
-            continue
-        count = above * math.prod(d.fanout for d in bound[str(node.name)].dimensions)
-        yield str(node.name), count
-        if not isinstance(node, arch.ComputeUnit):
-            above = count
 
 
 def _bits_per_second(memory: BoundComponent) -> float:

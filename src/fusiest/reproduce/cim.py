@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.mapper import Options, Step
-from fusiest.model import area_by_component, bind_all, instances
+from fusiest.model import area_by_component
 from fusiest.reproduce.cim_chips import CHIPS, EXCEPTIONS, Chip
 from fusiest.reproduce.cim_published import ChipCondition, Published, bundled_values
 from fusiest.reproduce.output import Output, table
 from fusiest.reproduce.pieces import Study
 from fusiest.reproduce.searching import searched
-from fusiest.spec import Spec, find_file, library_text, load_texts, undeclared
+from fusiest.spec import Spec, bind_all, find_file, instances, library_text, load_texts, undeclared
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -136,7 +136,8 @@ def peak_spec(name: str, defines: dict[str, ChipCondition]) -> Spec:
     bits |= {key: count for key, count in defines.items() if key in bits}  # type: ignore[misc]
     sizes = {"g": 1, "m": VECTORS, "k": 1, "n": 1}
     small = _with_work(name, chip, sizes | bits, defines)
-    for _, dimensions in instances(small, bind_all(small, small.info.einsums["Layer"])):
+    bound = bind_all(small, small.info.einsums["Layer"])
+    for _, dimensions, _ in instances(small.require_arch().nodes, bound):
         sizes |= {"g": 1, "k": 1, "n": 1}
         for d in dimensions:
             sizes["k" if "output" in d.reuse else "n" if "input" in d.reuse else "g"] *= d.fanout

@@ -10,8 +10,8 @@ from fusiest.spec.actions import Action
 from fusiest.spec.affine import Affine
 from fusiest.spec.analysis import Access, EinsumInfo, Stepping, WorkloadInfo
 from fusiest.spec.architecture import Memory, beside, computes, flatten, memory_names, path_nodes
-from fusiest.spec.binding import architecture_names, bind, bind_node
-from fusiest.spec.bound import BoundComponent, BoundDimension, Path
+from fusiest.spec.binding import architecture_names, bind, bind_all, bind_node
+from fusiest.spec.bound import BoundComponent, BoundDimension, Path, instances
 from fusiest.spec.costs import ComponentCosts, filled
 from fusiest.spec.dataflow import Dataflow, DepthFirst, MemoryConstraints, constrained
 from fusiest.spec.dumping import dump, dump_mapping
@@ -65,9 +65,9 @@ __all__ = [
     "DepthFirst", "EinsumInfo", "EinsumNames", "Included", "Includes", "ListNode", "MapNode", "Memory",
     "MemoryConstraints", "NameSet", "Path", "PlacementSets", "Record", "ScalarNode", "Spec", "SpecOrigin",
     "Stepping", "Value", "WorkloadInfo", "YamlNode", "architecture", "architecture_names", "beside", "best_mapping",
-    "bind", "bind_everything", "bind_node", "boolean", "bundled", "bundled_names", "check_regular", "combined",
+    "bind", "bind_all", "bind_everything", "bind_node", "boolean", "bundled", "bundled_names", "check_regular", "combined",
     "computes", "constrained", "defines_of", "describe", "dump", "dump_mapping", "evaluate_expression",
-    "explicit_einsum", "filled", "find_file", "flatten", "known_fields", "known_objective", "library_classes",
+    "explicit_einsum", "filled", "find_file", "flatten", "instances", "known_fields", "known_objective", "library_classes",
     "library_files", "library_text", "list_of", "load", "load_nodes", "load_texts", "memory_names", "names_in",
     "no_tag", "number", "number_of", "parse_einsum", "parse_expression", "parse_nodes", "part_of", "path_nodes",
     "placement_sets", "plain_scalar", "project_folder", "read_bool", "read_document", "read_expression", "read_int",

@@ -103,12 +103,9 @@ class WorkloadInfo:
     def shared(self) -> frozenset[str]:
         return frozenset(t for t, users in self.users.items() if len(users) > 1)
 
-    def needs(self, einsum: str) -> frozenset[str]:
-        """Einsums whose results it reads."""
-        return self._needs[einsum]
-
     @functools.cached_property
-    def _needs(self) -> dict[str, frozenset[str]]:
+    def needs(self) -> dict[str, frozenset[str]]:
+        """Of each Einsum, those whose results it reads."""
         read = {
             name: [t for t, access in info.accesses.items() if not access.output] for name, info in self.einsums.items()
         }
@@ -132,17 +129,17 @@ class WorkloadInfo:
         missing = [name for name in self.einsums if name not in finished]
         begun = (name for name in missing if not self.connected[name].isdisjoint(finished))
         together = self.connected[next(begun, missing[0])] if missing else frozenset[str]()
-        return [name for name in missing if name in together and self._needs[name] <= finished]
+        return [name for name in missing if name in together and self.needs[name] <= finished]
 
 
 def analyze(
-    workload: Workload, renames: tuple[EinsumRenames, ...] = (), variables: Mapping[str, VariableValue] | None = None
+    workload: Workload, renames: tuple[EinsumRenames, ...], variables: Mapping[str, VariableValue]
 ) -> WorkloadInfo:
     check_einsums(workload)
     users, producers = check_dependencies(workload)
     check_names(workload, renames)
     tables = rename_tables(workload, renames)
-    values, texts = split(variables or {})
+    values, texts = split(variables)
     spaces = Spaces(workload, values)
     elsewhere = _elsewhere(workload, users, tables)
     infos: dict[str, EinsumInfo] = {}

@@ -17,7 +17,7 @@ from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
 from fusiest.spec.actions import Action
 from fusiest.spec.analysis import EinsumInfo
-from fusiest.spec.architecture import computes, path_nodes
+from fusiest.spec.architecture import computes, flatten, path_nodes
 from fusiest.spec.bound import BoundAction, BoundComponent, BoundDimension, ComponentKind, Path
 from fusiest.spec.expressions import boolean, by_set, evaluate_expression, names_in, number
 from fusiest.spec.fields import PerTensor, Value, fields_of
@@ -53,10 +53,21 @@ def _bind(spec: Spec, einsum: str, compute: str) -> Path:
             f"the architecture has no compute {compute}{did_you_mean(compute, computes(architecture))}", compute
         )
     info = spec.info.einsums[einsum]
-    known = spec.bound.get(einsum, {})  # what checking the spec has evaluated
-    names = None if all(str(node.name) in known for node in nodes) else architecture_names(spec, info)
-    bound = (known[str(node.name)] if names is None else bind_node(node, info, names) for node in nodes)
-    return Path(info, tuple(bound))
+    bound = bind_all(spec, info)
+    return Path(info, tuple(bound[str(node.name)] for node in nodes))
+
+
+def bind_all(spec: Spec, info: EinsumInfo) -> dict[str, BoundComponent]:
+    """Every node of the architecture, evaluated for an Einsum. Of the spec's own Einsums, what is known is not evaluated again."""
+    nodes = list(flatten(spec.require_arch().nodes))
+    is_own = spec.info.einsums.get(info.name) is info
+    bound = spec.bound.get(info.name, {}) if is_own else {}
+    if len(bound) < len(nodes):
+        names = architecture_names(spec, info)
+        bound = {str(node.name): bound.get(str(node.name)) or bind_node(node, info, names) for node in nodes}
+        if is_own:
+            spec.bound[info.name] = bound
+    return dict(bound)
 
 
 def architecture_names(spec: Spec, info: EinsumInfo) -> EinsumNames:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from fusiest.errors import SpecError, shown
 from fusiest.frozen import FrozenDict
+from fusiest.spec import architecture as arch
 from fusiest.spec.analysis import EinsumInfo
 from fusiest.spec.expressions import Record, evaluate_expression
 from fusiest.spec.limits import LARGEST
@@ -131,3 +132,48 @@ class Path:
 
     def index(self, name: str) -> int:
         return next(i for i, c in enumerate(self.components) if c.name == name)
+
+
+class Instances(NamedTuple):
+    """A component, the fanout dimensions at or above it, and whether a Fork gates it off."""
+
+    component: BoundComponent
+    dimensions: tuple[BoundDimension, ...]
+    gated: bool
+
+    @property
+    def number(self) -> int:
+        """How many there are of it in the whole chip."""
+        return math.prod(d.fanout for d in self.dimensions)
+
+
+def instances(
+    nodes: tuple[arch.ArchitectureNode, ...],
+    bound: Mapping[str, BoundComponent],
+    compute: str = "",
+    above: tuple[BoundDimension, ...] = (),
+    gated: bool = False,
+) -> Iterator[Instances]:
+    """Of each component, while this compute runs. `bound` is what `bind_all` gives."""
+    for node in nodes:
+        if isinstance(node, arch.Fork):
+            runs_here = _contains(node.nodes, compute)
+            yield from instances(
+                node.nodes, bound, compute, above, gated or (node.forked_power_gateable and not runs_here)
+            )
+            gated = gated or (node.non_forked_power_gateable and runs_here)
+            continue
+        if isinstance(node, arch.Parallel):
+            yield from instances(node.nodes, bound, compute, above, gated)
+            continue
+        component = bound[str(node.name)]
+        dimensions = above + component.dimensions
+        yield Instances(component, dimensions, gated)
+        if not isinstance(node, arch.ComputeUnit):
+            above = dimensions
+
+
+def _contains(nodes: tuple[arch.ArchitectureNode, ...], compute: str) -> bool:
+    return any(
+        _contains(node.nodes, compute) if isinstance(node, arch.Fork) else node.name == compute for node in nodes
+    )

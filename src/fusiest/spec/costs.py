@@ -16,7 +16,7 @@ from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
 from fusiest.spec.analysis import EinsumInfo
 from fusiest.spec.binding import architecture_names, bind_node, raw_figures
-from fusiest.spec.bound import BoundComponent
+from fusiest.spec.bound import BoundComponent, instances
 from fusiest.spec.expressions import CONSTANTS, NameSet, Universe, names_in
 from fusiest.spec.models import DUMMY
 from fusiest.spec.scope import EinsumNames
@@ -112,12 +112,11 @@ class ComponentCosts:
 
 def component_costs(spec: Spec) -> tuple[ComponentCosts, ...]:
     """All components of the architecture, outermost first."""
-    contexts = _contexts(spec)
-    return tuple(
-        _costs(node, count, contexts)
-        for node, count in _counted(spec.require_arch().nodes, 1, contexts[0])
-        if isinstance(node, arch.Component)
-    )
+    contexts, architecture = _contexts(spec), spec.require_arch()
+    nodes = list(arch.flatten(architecture.nodes))
+    bound = {str(node.name): contexts[0].bound(node) for node in nodes}
+    counts = {placed.component.name: placed.number for placed in instances(architecture.nodes, bound)}
+    return tuple(_costs(node, counts[node.name], contexts) for node in nodes if isinstance(node, arch.Component))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,20 +173,6 @@ def _texts(value: object) -> Iterator[str]:
                 yield from (text for text in _texts(tuple(content.values())) if not is_word(text))
             elif name not in ("name", "component_class", "direction", "operator"):
                 yield from _texts(content)
-
-
-def _counted(
-    nodes: tuple[arch.ArchitectureNode, ...], above: int, context: _Context
-) -> Iterator[tuple[arch.Container, int]]:
-    """Each node with the number of its instances."""
-    for node in nodes:
-        if isinstance(node, (arch.Fork, arch.Parallel)):
-            yield from _counted(node.nodes, above, context)
-            continue
-        count = above * math.prod(d.fanout for d in context.bound(node).dimensions)
-        yield node, count
-        if not isinstance(node, arch.ComputeUnit):
-            above = count
 
 
 def _costs(node: arch.Component, count: int, contexts: list[_Context]) -> ComponentCosts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,7 +11,7 @@ from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
 from fusiest.spec.affine import Constraint
 from fusiest.spec.fields import FieldError, Value, fields_of
-from fusiest.spec.workload import Workload, read_einsum
+from fusiest.spec.workload import read_einsum
 from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
 
 if TYPE_CHECKING:
@@ -54,7 +54,11 @@ def with_rank_size(spec: Spec, rank: str, size: Value) -> Spec:
     workload = spec.require_workload()
     tables = [workload.rank_sizes, *(einsum.rank_sizes for einsum in workload.einsums)]
     if any(rank in table for table in tables):
-        return replace(spec, workload=_everywhere(workload, _other_size(rank, size), lambda shape: shape))
+
+        def resized(sizes: FrozenDict[str, Value]) -> FrozenDict[str, Value]:
+            return FrozenDict({**sizes, rank: size}) if rank in sizes else sizes
+
+        return _everywhere(spec, "rank_sizes", resized)
     least = {v: info.least[v] for info in spec.info.einsums.values() for v in info.bounds}
     ranks = {
         str(name): next(iter(index.variables))
@@ -78,26 +82,22 @@ def with_rank_size(spec: Spec, rank: str, size: Value) -> Spec:
         others = tuple(constraint for constraint in shape if constraint.variables != {variable})
         return shape if len(others) == len(shape) else (*others, bounds)
 
-    return replace(spec, workload=_everywhere(workload, lambda sizes: sizes, bounded))
+    return _everywhere(spec, "iteration_space_shape", bounded)
 
 
-def _other_size(rank: str, size: Value) -> Any:
-    return lambda sizes: FrozenDict({**sizes, rank: size}) if rank in sizes else sizes
-
-
-def _everywhere(workload: Workload, sizes: Any, shape: Any) -> Workload:
-    """Sizes and bounds changed in the workload and in each of its Einsums."""
+def _everywhere(spec: Spec, field: str, change: Callable[[Any], Any]) -> Spec:
+    """A field changed in the workload and in each of its Einsums."""
+    workload = spec.require_workload()
 
     def changed(owner: Any) -> Any:
-        return replace(
-            owner, rank_sizes=sizes(owner.rank_sizes), iteration_space_shape=shape(owner.iteration_space_shape)
-        )
+        return replace(owner, **{field: change(getattr(owner, field))})
 
     try:
-        edited: Workload = replace(changed(workload), einsums=tuple(changed(einsum) for einsum in workload.einsums))
+        return replace(
+            spec, workload=replace(changed(workload), einsums=tuple(changed(einsum) for einsum in workload.einsums))
+        )
     except FieldError as error:
         raise SpecError(error.message) from None
-    return edited
 
 
 def with_defines(spec: Spec, defines: Mapping[str, object]) -> Spec:

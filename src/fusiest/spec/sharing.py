@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from fusiest.spec import architecture as arch
-from fusiest.spec.binding import architecture_names, bind_node
+from fusiest.spec.binding import bind_all
 from fusiest.spec.spec import Spec
 
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -61,16 +61,8 @@ def _with_parts_of(node: arch.Container, other: arch.Container | None) -> arch.C
 
 def bind_everything(spec: Spec) -> None:
     """Evaluate what was not taken over, so that the next spec can take it over."""
-    nodes = list(arch.flatten(spec.require_arch().nodes))
     for info in spec.info.einsums.values():
-        shared, names = spec.bound.get(info.name, {}), None
-        bound = spec.bound[info.name] = {}
-        for node in nodes:
-            if str(node.name) not in shared:
-                names = names or architecture_names(spec, info)
-                bound[str(node.name)] = bind_node(node, info, names)
-            else:
-                bound[str(node.name)] = shared[str(node.name)]
+        bind_all(spec, info)
 
 
 def _around(spec: Spec) -> tuple[object, ...]:

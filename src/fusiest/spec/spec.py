@@ -124,7 +124,7 @@ class Spec:
 
     @functools.cached_property
     def bound(self) -> dict[str, dict[str, BoundComponent]]:
-        """Every node evaluated for each Einsum, as far as that was asked for (`model.bind_all`)."""
+        """Every node evaluated for each Einsum, as far as that was asked for (`bind_all`)."""
         return {}
 
     def take_bound(self, bound: dict[str, dict[str, BoundComponent]], placed: bool) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 from fusiest.errors import SpecError
 from fusiest.mapper import Mapping, Result, result_json
-from fusiest.model import bind_all, fused_sets
-from fusiest.spec import ComponentCosts, Spec
+from fusiest.model import fused_sets
+from fusiest.spec import ComponentCosts, Spec, bind_all
 from fusiest.spec import architecture as arch
 from fusiest.sweeps.attempt import CoverTask, Hands, Outcome, SearchTask
 from fusiest.sweeps.canonical import run_form

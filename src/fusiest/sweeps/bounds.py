@@ -9,9 +9,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fusiest.model import bind_all
 from fusiest.objective import aim_of
-from fusiest.spec import Access, BoundComponent, BoundDimension, EinsumInfo, Spec, architecture_names, placement_sets
+from fusiest.spec import (
+    Access,
+    BoundComponent,
+    BoundDimension,
+    EinsumInfo,
+    Spec,
+    architecture_names,
+    bind_all,
+    placement_sets,
+)
 from fusiest.spec import architecture as arch
 
 

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusiest.mapper import Options, has_halos
-from fusiest.model import bind_all
 from fusiest.spec import (
     CONSTANTS,
     Affine,
@@ -32,6 +31,7 @@ from fusiest.spec import (
     NameSet,
     Spec,
     architecture_names,
+    bind_all,
     names_in,
     parse_expression,
 )

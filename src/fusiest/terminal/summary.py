@@ -13,14 +13,13 @@ from fusiest.model import (
     Evaluation,
     SharedLoops,
     area_by_component,
-    bind_all,
     efficiency,
     fused_sets,
     leak_power_by_component,
     shared_loops,
 )
 from fusiest.show import bits, si
-from fusiest.spec import Spec
+from fusiest.spec import Spec, bind_all
 from fusiest.terminal.components import area
 from fusiest.terminal.grid import Grid, Part, grid
 
