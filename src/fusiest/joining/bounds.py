@@ -8,6 +8,8 @@ are live at once, what some of them need to agree on is relaxed, too.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fusiest import interrupt
+from fusiest.frozen import FrozenDict
 from fusiest.joining.compatibility import Relaxed, TensorCompatibility, only
 from fusiest.objective import IMPOSSIBLE, NOTHING, Least
 from fusiest.pmapping import Floats, Ints
@@ -22,6 +25,8 @@ from fusiest.pmapping import Floats, Ints
 RelaxedLeast = Mapping[Relaxed, Least]
 """The least cost by the relaxed compatibility of the tensors that matter."""
 
+NOTHING_AFTER: RelaxedLeast = FrozenDict([((), NOTHING)])
+"""At the end of a workload no tensor is live, and nothing is needed any more."""
 _MOST_ALTERNATIVES = 300_000
 """Of an Einsum's options and what is to come: with more of them, a tensor of what is to come is forgotten."""
 
@@ -34,7 +39,7 @@ class LowerBounds:
     """Of each Einsum that is still to come, by its shared tensors."""
     users: Mapping[str, Sequence[str]]
     order: Sequence[str]
-    end: RelaxedLeast = field(default_factory=lambda: {(): NOTHING})
+    end: RelaxedLeast = NOTHING_AFTER
     """What comes after the last Einsum of `order`, by the tensors that are live then."""
     _tables: dict[frozenset[str], RelaxedLeast] = field(default_factory=dict, repr=False)
     """What has been worked out so far."""
@@ -51,10 +56,7 @@ class LowerBounds:
 
     def least_of_all(self, finished: frozenset[str]) -> Least:
         """The same, whatever the live tensors' compatibility."""
-        lowest = IMPOSSIBLE
-        for least in self.table(finished).values():
-            lowest |= least
-        return lowest
+        return functools.reduce(operator.or_, self.table(finished).values(), IMPOSSIBLE)
 
     def table(self, finished: frozenset[str]) -> RelaxedLeast:
         """The same, by the live tensors' compatibility."""
@@ -229,11 +231,10 @@ def _least(alternatives: Sequence[_Alternatives], hidden: Mapping[Relaxed, int])
     visible_keys, hidden_keys = list(visible), list(hidden)
     return {
         tuple(
-            sorted((*visible_keys[key // len(hidden_keys)], *hidden_keys[key % len(hidden_keys)]), key=_tensor)
+            sorted(
+                (*visible_keys[key // len(hidden_keys)], *hidden_keys[key % len(hidden_keys)]),
+                key=operator.itemgetter(0),
+            )
         ): Least(*cost)
         for key, cost in zip(keys[order][starts].tolist(), least.tolist(), strict=True)
     }
-
-
-def _tensor(item: tuple[str, TensorCompatibility]) -> str:
-    return item[0]

@@ -51,10 +51,6 @@ class Incumbents:
             return self
         return replace(self, points=(*(other for other in self.points if not _covers(point, other)), point))
 
-    def without_points(self) -> Incumbents:
-        """As if nothing was known."""
-        return replace(self, points=())
-
     def least_score(self, energy: Floats, latency: Floats, more: Least) -> Floats:
         """The least score of any completion."""
         return self.objective.least_score(energy, latency, more, self.weights)

@@ -180,11 +180,6 @@ class Meeting:
     def open_holdings(self) -> list[OpenHolding]:
         return [OpenHolding(moved(h, self.fit.open_boundaries), user) for h, user in self.before.holdings]
 
-    @cached_property
-    def inside(self) -> dict[str, int]:
-        """Tensors that an Einsum inside open loops has used, each with the number of those zones."""
-        return {t: self.fit.open_boundaries[zones] for t, zones in self.before.inside}
-
     def _users(self) -> dict[tuple[HolderPlace, int], tuple[HolderUser, ...]]:
         """Einsums in the open loops that hold a tensor, by place and depth, with the tiles above that depth."""
         users: dict[tuple[HolderPlace, int], tuple[HolderUser, ...]] = {}
@@ -235,7 +230,7 @@ class Meeting:
         return OpenLoop(ranks, info.bounds[v.variable], frozenset(produced), frozenset(names), v.place)
 
     def _joined(self, zones: list[list[OpenLoop]], holdings: tuple[OpenHolding, ...]) -> OpenCompatibility:
-        inside = dict(self.inside)
+        inside = {t: self.fit.open_boundaries[zones] for t, zones in self.before.inside}
         if not self.fit.view.info.is_copy_operation:
             inside |= dict.fromkeys(self.fit.view.info.accesses, self.open_zones)
         copies = {group & frozenset(self.alive) for group in self.copies}

@@ -133,11 +133,11 @@ class JoinProblem:
 
     def stand_in(self, finished: frozenset[str], einsum: str) -> StandIn:
         """In whose stead an Einsum is joined to these: an equal one that was joined in the same way before, or itself."""
-        known = self.stand_ins.known.get((finished, einsum))
-        if known is not None:
-            return known
-        own = StandIn(einsum, self.live_around(finished, einsum))
-        return self.stand_ins.of(finished, self.live(finished), own, self.kinds[einsum])
+        known = self.stand_ins.known
+        if (finished, einsum) not in known:
+            itself = StandIn(einsum, self.live_around(finished, einsum))
+            known[finished, einsum] = self.stand_ins.find(finished, self.live(finished), itself, self.kinds[einsum])
+        return known[finished, einsum]
 
     def outline(self, before: OpenCompatibility, einsum: str, live: LiveTensors) -> int:
         """A number for all that an Einsum sees of a partial mapping."""

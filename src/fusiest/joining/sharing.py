@@ -6,6 +6,7 @@ Many parts have few rows, so that an array for each of their columns would cost 
 from __future__ import annotations
 
 import itertools
+import math
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -196,9 +197,7 @@ def _unpacked(shapes: Ints, columns: Sequence[bytes]) -> Iterator[PartialRows]:
         )  # fmt: skip
         arrays: list[Any] = []
         for k, shape in enumerate(inner):
-            count = n
-            for width in shape:
-                count *= width
+            count = n * math.prod(shape)
             arrays.append(flat[k][at[k] : at[k] + count].reshape(n, *shape))
             at[k] += count
         arrays[9:] = [Trail(np.zeros(n, np.int32), *arrays[9:])]

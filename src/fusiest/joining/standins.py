@@ -101,31 +101,26 @@ class StandIns:
     _tensors: dict[str, int] = field(default_factory=dict)
     _einsums: dict[str, int] = field(default_factory=dict)
 
-    def of(self, finished: frozenset[str], before: frozenset[str], own: StandIn, kind: int) -> StandIn:
-        """Who stands in for an Einsum (which could stand for itself: `own`) that is joined to these.
+    def find(self, finished: frozenset[str], before: frozenset[str], itself: StandIn, kind: int) -> StandIn:
+        """Who stands in for an Einsum (which could stand for `itself`) that is joined to these.
 
         `before`: tensors that were live; `kind`: equal for Einsums that have their rows in common.
         """
-        found = self._find(finished, before, own, kind)
-        self.known[finished, own.einsum] = found
-        return found
-
-    def _find(self, finished: frozenset[str], before: frozenset[str], own: StandIn, kind: int) -> StandIn:
         if self.rules.uneven_copies:  # of some tensors that are not live any more something is known, too
-            return own
+            return itself
         infos, users = self.workload.einsums, self.workload.users
-        tensors = sorted(before.union(infos[own.einsum].accesses))
-        einsums = sorted({own.einsum, *(user for t in before for user in users[t] if user in finished)})
+        tensors = sorted(before.union(infos[itself.einsum].accesses))
+        einsums = sorted({itself.einsum, *(user for t in before for user in users[t] if user in finished)})
         number = {t: i for i, t in enumerate(tensors)}
         described = (
             kind,
-            einsums.index(own.einsum),
-            tuple((self._tensor(t), t in before, t in own.live.after) for t in tensors),
+            einsums.index(itself.einsum),
+            tuple((self._tensor(t), t in before, t in itself.live.after) for t in tensors),
             tuple((self._einsum(e), *(number.get(t) for t in infos[e].accesses)) for e in einsums),
         )
         roles = self._roles(tensors, einsums)
-        first, names = self._first.setdefault(described, (own, roles))
-        return own if first is own else first._replace(to=Renaming(roles, names), back=Renaming(names, roles))
+        first, names = self._first.setdefault(described, (itself, roles))
+        return itself if first is itself else first._replace(to=Renaming(roles, names), back=Renaming(names, roles))
 
     def _roles(self, tensors: list[str], einsums: list[str]) -> Roles:
         infos = self.workload.einsums

@@ -15,11 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusiest.joining.bounds import LowerBounds
+from fusiest.joining.bounds import NOTHING_AFTER, LowerBounds, RelaxedLeast
 from fusiest.joining.compatibility import (
     OpenCompatibility,
     OpenLoop,
-    Relaxed,
     TensorCompatibility,
     TensorCrossing,
     crossing,
@@ -108,7 +107,7 @@ def seam_bounds(
     stretches: list[SeamStretch] = []
     after: Seam | None = None
     for span in reversed(_ranges(problem, all_orders, unfused)):
-        bounds = _span_bounds(problem, costs, span, after.by_tensors() if after is not None else None)
+        bounds = _span_bounds(problem, costs, span, after.by_tensors() if after is not None else NOTHING_AFTER)
         seam = None
         if span.finished:
             (tensor,) = problem.live(span.finished)
@@ -162,14 +161,10 @@ def _all_needs(problem: JoinProblem) -> dict[str, frozenset[str]]:
     return needs
 
 
-def _span_bounds(
-    problem: JoinProblem, costs: Potential, span: _Range, end: Mapping[Relaxed, Least] | None
-) -> LowerBounds:
+def _span_bounds(problem: JoinProblem, costs: Potential, span: _Range, end: RelaxedLeast) -> LowerBounds:
     """Relaxed bounds on a stretch, and on all that comes after it."""
-    options, users = {e: costs.options[e] for e in span.einsums}, problem.workload.users
-    return (
-        LowerBounds(options, users, span.einsums, end) if end is not None else LowerBounds(options, users, span.einsums)
-    )
+    options = {e: costs.options[e] for e in span.einsums}
+    return LowerBounds(options, problem.workload.users, span.einsums, end)
 
 
 def _improved(seam: Seam, transitions: _Transitions | None, after: Seam | None, name: str) -> Seam:
@@ -235,7 +230,7 @@ class _StretchSearch:
         costs = potential(problem)
         usual = _SLACK * sum(min(least.energy for least in costs.options[e].values()) for e in self.span.einsums)
         potentials = self._potentials(usual)
-        end: dict[Relaxed, Least] | None = None
+        end = NOTHING_AFTER
         if self.after is not None:
             end = {((self.after.tensor, how),): Least(cost, 0.0, 0.0) for how, cost in potentials.items()}
         bounds = _span_bounds(problem, costs, self.span, end)

@@ -196,7 +196,7 @@ class Search:
         return None
 
     def _pass(self, coarse: Coarse | None = None, all_orders: bool = False) -> JoinPass:
-        incumbents = self.incumbents if self.options.bounds else self.incumbents.without_points()
+        incumbents = self.incumbents if self.options.bounds else replace(self.incumbents, points=())
         return JoinPass(self.costs, self.bounds, incumbents, coarse, all_orders)
 
     def _join(self, problem: JoinProblem, how: JoinPass, begun: PassedLevels | None = None) -> bool:
