@@ -88,8 +88,8 @@ def import_command(
     _deliver(imported.yaml, summary, imported.report.text(), imported.report.to_json(), (output, report, json_file))
     cuts = imported.report.cuts
     if strict and cuts:
-        more = f" and at {len(cuts) - 1} more" if len(cuts) > 1 else ""
-        raise SpecError(f"--strict: {network} is cut at {cuts[0].operator} {cuts[0].name}{more}: {cuts[0].detail}")
+        others = f" and at {len(cuts) - 1} more" if len(cuts) > 1 else ""
+        raise SpecError(f"--strict: {network} is cut at {cuts[0].operator} {cuts[0].name}{others}: {cuts[0].detail}")
 
 
 def _import_timeloop(files: list[str], outputs: ImportOutputs, strict: bool) -> None:

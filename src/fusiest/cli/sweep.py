@@ -145,11 +145,11 @@ def _sweep_file(files: list[str], define: list[str] | None, objective: str | Non
                 )
         file = load_sweep(files[0])
     else:
-        given = [_parameter(text) for text in define or []]
-        if twice := repeated(name for name, _ in given):
+        parameters = [_parameter(text) for text in define or []]
+        if twice := repeated(name for name, _ in parameters):
             raise SpecError(f"-D {twice} is given twice; its values go into one, with commas")
         file = make_sweep(
-            {"arch": files[0], "workloads": files[1:], "parameters": dict(given), "objective": objective or "edp"},
+            {"arch": files[0], "workloads": files[1:], "parameters": dict(parameters), "objective": objective or "edp"},
             _WITHOUT_FILE,
         )
     return dataclasses.replace(file, best=wanted(best)) if best is not None else file

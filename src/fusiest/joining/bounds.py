@@ -78,26 +78,26 @@ class LowerBounds:
 
         The same elimination, forwards: what comes before an Einsum and what comes after it meet at the tensors that pass by.
         """
-        finished, gone = begin, self._forgotten.get(begin, frozenset())
+        finished, unknown = begin, self._forgotten.get(begin, frozenset())
         ahead: RelaxedLeast = dict.fromkeys(self.table(begin), NOTHING)
         for einsum in (e for e in self.order if e not in begin):
             after, before, later = self._around(finished, einsum)
-            rest, forgotten = self.table(after), self._forgotten.get(after, frozenset())
-            gone |= forgotten - later
-            met = _meet(self.options[einsum], _forget(ahead, gone), _Sides(before, later), gone)
-            behind, gone = met.others, met.forgotten
-            following = _by_shared(_forget(rest, gone - later), later - forgotten)
+            following_table, forgotten = self.table(after), self._forgotten.get(after, frozenset())
+            unknown |= forgotten - later
+            met = _meet(self.options[einsum], _forget(ahead, unknown), _Sides(before, later), unknown)
+            behind, unknown = met.others, met.forgotten
+            following = _by_shared(_forget(following_table, unknown - later), later - forgotten)
             leasts: dict[Relaxed, Least] = {}
             coming = {
                 shared: _spread(costs, following.numbers, behind.numbers) for shared, costs in following.costs.items()
             }
             for relaxed in self.options[einsum]:
-                lasting, passing = only(relaxed, later - forgotten), behind.costs.get(only(relaxed, before - gone))
+                lasting, passing = only(relaxed, later - forgotten), behind.costs.get(only(relaxed, before - unknown))
                 leasts[relaxed] = IMPOSSIBLE
                 if passing is not None and lasting in coming:
                     leasts[relaxed] = Least(*(passing.costs + coming[lasting][passing.numbers]).min(axis=0).tolist())
             yield einsum, leasts
-            finished, ahead, gone = after, _least(met.alternatives, behind.numbers), gone - later
+            finished, ahead, unknown = after, _least(met.alternatives, behind.numbers), unknown - later
 
     def _around(self, finished: frozenset[str], einsum: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """What is finished with the Einsum, and which of its tensors were used before and will be used after it."""
@@ -106,10 +106,10 @@ class LowerBounds:
         before = frozenset(t for t in tensors if any(u in finished for u in self.users.get(t, ())))
         return after, before, frozenset(t for t in tensors if any(u not in after for u in self.users.get(t, ())))
 
-    def _eliminate(self, finished: frozenset[str], einsum: str, rest: RelaxedLeast) -> dict[Relaxed, Least]:
+    def _eliminate(self, finished: frozenset[str], einsum: str, following: RelaxedLeast) -> dict[Relaxed, Least]:
         """Join the first remaining Einsum's options to the table of the rest."""
         after, before, later = self._around(finished, einsum)
-        met = _meet(self.options[einsum], rest, _Sides(later, before), self._forgotten.get(after, frozenset()))
+        met = _meet(self.options[einsum], following, _Sides(later, before), self._forgotten.get(after, frozenset()))
         self._forgotten[finished] = met.forgotten - before
         return _least(met.alternatives, met.others.numbers)
 
@@ -136,12 +136,12 @@ def _meet(options: RelaxedLeast, table: RelaxedLeast, sides: _Sides, forgotten: 
         others = _by_shared(table, known)
         partners = ((relaxed, cost, others.costs.get(only(relaxed, known))) for relaxed, cost in options.items())
         alternatives = [
-            _Alternatives(only(relaxed, sides.visible), cost, found)
-            for relaxed, cost, found in partners
-            if found is not None
+            _Alternatives(only(relaxed, sides.visible), cost, matching)
+            for relaxed, cost, matching in partners
+            if matching is not None
         ]
-        many = sum(len(option.partners.numbers) for option in alternatives) > _MOST_ALTERNATIVES
-        tensor = _most_varied(table, known) if many else None
+        is_too_many = sum(len(option.partners.numbers) for option in alternatives) > _MOST_ALTERNATIVES
+        tensor = _most_varied(table, known) if is_too_many else None
         if tensor is None:
             return _Met(alternatives, others, forgotten)
         table, forgotten = _forget(table, {tensor}), forgotten | {tensor}
@@ -149,11 +149,11 @@ def _meet(options: RelaxedLeast, table: RelaxedLeast, sides: _Sides, forgotten: 
 
 def _most_varied(table: RelaxedLeast, used: Container[str]) -> str | None:
     """Of tensors of which the table says most, one that the next Einsum does not use, if there is one."""
-    said: dict[str, set[TensorCompatibility]] = {}
+    kinds: dict[str, set[TensorCompatibility]] = {}
     for relaxed in table:
         for tensor, how in relaxed:
-            said.setdefault(tensor, set()).add(how)
-    return max(said, key=lambda tensor: (tensor not in used, len(said[tensor]), tensor), default=None)
+            kinds.setdefault(tensor, set()).add(how)
+    return max(kinds, key=lambda tensor: (tensor not in used, len(kinds[tensor]), tensor), default=None)
 
 
 def _forget(table: RelaxedLeast, tensors: Collection[str]) -> RelaxedLeast:

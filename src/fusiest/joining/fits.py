@@ -45,8 +45,8 @@ def matches(
         tied = {view.variable_of(t, stepping) for t, stepping in loop.ranks if t in shared}
         if len(tied) > 1:
             return
-        same = [v for v in einsum.loops if view.info.bounds[v.variable] == loop.bound and v.place == loop.place]
-        candidates.append([v for v in same if not tied or v.variable in tied])
+        alike_loops = [v for v in einsum.loops if view.info.bounds[v.variable] == loop.bound and v.place == loop.place]
+        candidates.append([v for v in alike_loops if not tied or v.variable in tied])
     outer = [_outer(before, i) for i in range(len(before.loops))]
     for chosen in itertools.product(*candidates):
         follows = (

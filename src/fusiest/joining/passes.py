@@ -279,9 +279,9 @@ class _Join:
         if groups is None:
             return None
         least, finished = self.how.bounds.least, self.state.finished | {self.einsum}
-        mine = groups.numbers % cut.of == cut.number
-        after: Floats = np.array([least(finished, merged(lasting, way)) for way in groups.ways])[groups.way[mine]]
-        numbers = groups.numbers[mine]
+        in_cut = groups.numbers % cut.of == cut.number
+        after: Floats = np.array([least(finished, merged(lasting, way)) for way in groups.ways])[groups.way[in_cut]]
+        numbers = groups.numbers[in_cut]
         return _Ways(numbers, after, after + self._group_leasts[numbers])
 
     def _lookup(self, agreeing: Mapping[Relaxed, AgreeingGroups], shared: Relaxed) -> AgreeingGroups | None:

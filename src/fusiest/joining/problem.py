@@ -152,8 +152,8 @@ class JoinProblem:
         if key not in self._joints:
             if len(self._joints) >= _MOST_JOINTS:
                 self._joints.clear()
-            seen = outline if outline is not None else self.outline(before, einsum, live)
-            ways = self.fits(before, seen, einsum, number, live)
+            outline_number = outline if outline is not None else self.outline(before, einsum, live)
+            ways = self.fits(before, outline_number, einsum, number, live)
             self._joints[key] = tuple(Meeting(fit, before, live.after).joint() for fit in ways)
         return self._joints[key]
 
@@ -179,10 +179,10 @@ class JoinProblem:
         """What an Einsum's groups say of all tensors that it shares, each once; and of each group, which of these."""
         if einsum not in self._distinct:
             numbers: dict[Relaxed, int] = {}
-            which: Ints = np.array(
+            number_of_group: Ints = np.array(
                 [numbers.setdefault(relaxed, len(numbers)) for relaxed in self.relaxed(einsum)], np.int64
             )
-            self._distinct[einsum] = tuple(numbers), which
+            self._distinct[einsum] = tuple(numbers), number_of_group
         return self._distinct[einsum]
 
     def agreeing(self, einsum: str, live: LiveTensors) -> Mapping[Relaxed, AgreeingGroups]:
@@ -334,9 +334,9 @@ def potential(problem: JoinProblem, weights: Weights = NO_WEIGHTS) -> Potential:
 
 def _options(problem: JoinProblem, einsum: str, costs: Floats) -> dict[Relaxed, Least]:
     """The least by relaxed compatibility. `costs`: those of the Einsum's groups."""
-    distinct, which = problem.distinct_relaxed(einsum)
+    distinct, number_of_group = problem.distinct_relaxed(einsum)
     leasts = np.full((len(distinct), 3), np.inf)
-    np.minimum.at(leasts, which, costs)
+    np.minimum.at(leasts, number_of_group, costs)
     return {relaxed: Least(*cost) for relaxed, cost in zip(distinct, leasts.tolist(), strict=True)}
 
 

@@ -125,20 +125,20 @@ def _pieces(joins: Sequence[LevelJoin], total: int, processes: int) -> list[_Joi
     ]
 
 
-def shared_kept(sizes: Sequence[int], kept: Callable[[int], Ints], check: Check) -> list[Ints]:
+def shared_kept(sizes: Sequence[int], choose: Callable[[int], Ints], check: Check) -> list[Ints]:
     """Which rows are kept of each of many sets, worked out by all processes at work. `sizes`: of the sets, in rows."""
     crew, count = current(), len(sizes)
     if crew is None or crew.size == 1 or sum(sizes) + _ROWS_OF_A_SET * count < _WORTH_SHARING_ROWS:
-        return [kept(number) for number in range(count)]
+        return [choose(number) for number in range(count)]
     load, owners = [0] * crew.size, [0] * count
     for number in sorted(range(count), key=lambda number: -sizes[number]):
         owners[number] = load.index(min(load))
         load[owners[number]] += sizes[number] + _ROWS_OF_A_SET
-    kept_rows = {number: kept(number) for number in crew.share_out(owners)}
+    kept_rows = {number: choose(number) for number in crew.share_out(owners)}
     message = pickle.dumps((list(kept_rows), list(kept_rows.values())), protocol=5)
     for received in crew.exchange(sum(sizes).to_bytes(8, "little"), message, check):
         kept_rows.update(zip(*pickle.loads(received), strict=True))
-    return [kept_rows[number] if number in kept_rows else kept(number) for number in range(count)]
+    return [kept_rows[number] if number in kept_rows else choose(number) for number in range(count)]
 
 
 class Parcel(NamedTuple):
@@ -155,20 +155,20 @@ class Parcel(NamedTuple):
         """All of it, for other processes."""
         parts = [part for join_parts in self.parts for part in join_parts]
         number: dict[OpenCompatibility, int] = {}
-        which = [number.setdefault(part.compatibility, len(number)) for part in parts]
+        indices = [number.setdefault(part.compatibility, len(number)) for part in parts]
         numbers: Ints = np.array([(*part.pairing, *_shape(part.rows)) for part in parts], np.int64).reshape(-1, 9)
         arrays = zip(*(_arrays(part.rows) for part in parts), strict=True)
         columns = [b"".join(array.tobytes() for array in column) for column in arrays]
         lengths = [len(join_parts) for join_parts in self.parts]
-        return pickle.dumps((self.pieces, self.counts, lengths, list(number), which, numbers, columns), protocol=5)
+        return pickle.dumps((self.pieces, self.counts, lengths, list(number), indices, numbers, columns), protocol=5)
 
 
 def opened(parcel: bytes) -> Parcel:
     """What another process has joined: a fork of this one, or this one is a fork of it."""
-    pieces, counts, lengths, compatibilities, which, numbers, columns = pickle.loads(parcel)
+    pieces, counts, lengths, compatibilities, indices, numbers, columns = pickle.loads(parcel)
     unpacked = _unpacked(numbers[:, 4:], columns)
     pairings = (Pairing(*row) for row in numbers[:, :4].tolist())
-    parts = (JoinedPart(p, compatibilities[c], rows) for p, c, rows in zip(pairings, which, unpacked, strict=True))
+    parts = (JoinedPart(p, compatibilities[c], rows) for p, c, rows in zip(pairings, indices, unpacked, strict=True))
     return Parcel(pieces, counts, [list(itertools.islice(parts, length)) for length in lengths])
 
 

@@ -36,23 +36,23 @@ def make_charges(spec: Spec, memories: tuple[str, ...]) -> TensorCharges:
                 if component.name in memories:
                     bits.update({(component.name, t): n for t, n in component.bits_per_value.items()})
     extents = {t: tuple(_extents(spec, user, t) for user in users) for t, users in spec.info.users.items()}
-    return TensorCharges(spec.info, memories, bits, extents, _kept(spec, bits))
+    return TensorCharges(spec.info, memories, bits, extents, _lasting_bits(spec, bits))
 
 
-def _kept(spec: Spec, bits: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+def _lasting_bits(spec: Spec, bits: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
     """Of persistent tensors that only one copy Einsum uses, which are in the outermost memory: the copy's other tensor, if it is
     there, lies in the same space."""
-    kept: dict[tuple[str, str], float] = {}
+    lasting: dict[tuple[str, str], float] = {}
     outermost = bind(spec, next(iter(spec.info.einsums)), computes(spec.require_arch())[0]).components[0].name
     for info in (info for info in spec.info.einsums.values() if info.is_copy_operation):
         for alone in info.persistent - spec.info.shared:
             if (outermost, alone) in bits:
                 elements = math.prod(_extents(spec, info.name, alone).values()) * info.n_instances
                 (other,) = info.accesses.keys() - {alone}
-                if (outermost, other) in kept:
+                if (outermost, other) in lasting:
                     raise _several_copies(other)
-                kept[outermost, other] = elements * bits[outermost, alone]
-    return kept
+                lasting[outermost, other] = elements * bits[outermost, alone]
+    return lasting
 
 
 def _several_copies(tensor: str) -> SpecError:
@@ -82,7 +82,7 @@ class TensorCharges:
     """Per value, by (memory, tensor)."""
     extents: Mapping[str, tuple[Mapping[str, int], ...]]
     """Of a tensor, for each of its users: how many elements it touches per rank."""
-    kept: Mapping[tuple[str, str], float]
+    lasting_bits: Mapping[tuple[str, str], float]
     """By memory and tensor, bits that are taken throughout in which it can lie: those of a persistent copy or source of it."""
     _known: dict[tuple[str, tuple[str, ...], bool], int] = field(default_factory=dict, repr=False, compare=False)
     """Elements in ranks that are not stepped."""
@@ -121,13 +121,17 @@ class TensorCharges:
                 groups.setdefault(group, []).append(e)
         for members in groups.values():
             new = min((e for e in members if not e.charged), key=lambda e: e.zones)  # a persistent one stays longest
-            kept = [(self.kept[e.memory, e.tensor], e.tensor) for e in members if (e.memory, e.tensor) in self.kept]
-            if not kept and len(members) == 1:
+            lasting = [
+                (self.lasting_bits[e.memory, e.tensor], e.tensor)
+                for e in members
+                if (e.memory, e.tensor) in self.lasting_bits
+            ]
+            if not lasting and len(members) == 1:
                 yield Charge(accounts.of(new.memory), new.zones, self._exchanged_bits(new, rows))
                 continue
-            if kept and len(members) > 1:
-                raise _several_copies(kept[0][1])
-            before = np.full(len(rows), kept[0][0] if kept else 0.0)
+            if lasting and len(members) > 1:
+                raise _several_copies(lasting[0][1])
+            before = np.full(len(rows), lasting[0][0] if lasting else 0.0)
             for e in members:
                 before = np.maximum(before, self._exchanged_bits(e, rows)) if e.charged else before
             bits = np.max([before, *(self._exchanged_bits(e, rows) for e in members)], axis=0)
@@ -159,8 +163,8 @@ class TensorCharges:
         for h in joint.shared_holders:
             if h.place.memory in self.memories:
                 before = self._largest(h.before, h.place, rows)
-                more = np.maximum(self._largest((h.user,), h.place, rows) - before, 0.0)
-                yield Charge(accounts.counting(h.place, h.depth), h.depth, more)
+                extra_bits = np.maximum(self._largest((h.user,), h.place, rows) - before, 0.0)
+                yield Charge(accounts.counting(h.place, h.depth), h.depth, extra_bits)
         for s in accounts.spread:
             yield Charge(accounts.opened(s), s.place.zones, -self._largest(s.unsunk, s.place, rows))
 

@@ -141,7 +141,7 @@ class StandIns:
                 for user, extents in zip(users, self.charges.extents[tensor], strict=True)
             )
             places = [(memory, tensor) for memory in self.charges.memories]
-            bits = tuple((self.charges.bits.get(place), self.charges.kept.get(place)) for place in places)
+            bits = tuple((self.charges.bits.get(place), self.charges.lasting_bits.get(place)) for place in places)
             facts = touched, bits, tensor in self.rules.persistent
             self._tensors[tensor] = self._numbers.setdefault(facts, len(self._numbers))
         return self._tensors[tensor]

@@ -77,10 +77,10 @@ class _Transitions:
             ]
         for transition, cost in self.costs.items():
             if transition.first == first and transition.taken >= taken:
-                last, more = transition.last, 0.0
+                last, following_cost = transition.last, 0.0
                 if after is not None and last is not None:
-                    more = getattr(after.after(last, transition.bucket), name)
-                totals.append(cost + more)
+                    following_cost = getattr(after.after(last, transition.bucket), name)
+                totals.append(cost + following_cost)
         return min(totals, default=np.inf)
 
 
@@ -131,11 +131,11 @@ def _ranges(problem: JoinProblem, all_orders: bool, unfused: Container[frozenset
     for einsum in problem.order:
         einsums.append(einsum)
         finished = finished | {einsum}
-        few = len(einsums) < (_LEAST_EINSUMS if finished in unfused else _LEAST_FUSED_EINSUMS)
+        is_short = len(einsums) < (_LEAST_EINSUMS if finished in unfused else _LEAST_FUSED_EINSUMS)
         alone = len(problem.live(finished)) == 1 and not problem.views[einsum].info.is_copy_operation
         goes_on = not begin or any(problem.live(begin) & problem.views[e].tensors for e in einsums)
         if (
-            not few
+            not is_short
             and alone
             and goes_on
             and (needs is None or all(finished <= needs[e] for e in problem.order if e not in finished))
@@ -147,8 +147,8 @@ def _ranges(problem: JoinProblem, all_orders: bool, unfused: Container[frozenset
 
 def _relaxed_leasts(bounds: LowerBounds, span: _Range, tensor: str) -> dict[TensorCompatibility, Least]:
     """What comes after a seam needs at least, by all that users of its tensor say of it."""
-    said = (how for e in span.einsums for relaxed in bounds.options[e] for t, how in relaxed if t == tensor)
-    leasts = {how: bounds.least(span.finished, ((tensor, how),)) for how in dict.fromkeys(said)}
+    ways = (how for e in span.einsums for relaxed in bounds.options[e] for t, how in relaxed if t == tensor)
+    leasts = {how: bounds.least(span.finished, ((tensor, how),)) for how in dict.fromkeys(ways)}
     return {how: least for how, least in leasts.items() if least != IMPOSSIBLE}
 
 
@@ -243,12 +243,12 @@ class _StretchSearch:
         transitions: dict[_Transition, float] = {}
         most = least
         stretch = frozenset(self.span.einsums)
-        for more in _STEPS:
+        for share in _STEPS:
             totals = (cost + (potentials[t.last.relaxed] if t.last else 0.0) for t, cost in transitions.items())
             best = min(totals, default=np.inf)
             if best * (1 + _SLACK) <= most:
                 break
-            most = min(least * (1 + more), best * (1 + _SLACK))
+            most = min(least * (1 + share), best * (1 + _SLACK))
             incumbents = Incumbents(ENERGY, (KnownCosts(most, 0.0),))
             how = JoinPass(costs, bounds, incumbents, all_orders=self.all_orders, stretch=stretch)
             reduced_problem = reduced(problem, bounds, incumbents, self.span.finished)
@@ -305,11 +305,11 @@ def _transitions(problem: JoinProblem, end: State | None, beginnings: list[Tenso
         last, last_buckets = None, np.zeros(len(rows), np.int64)
         for tensor in live:
             last, last_buckets = crossing(compatibility, tensor), buckets(compatibility, rows, problem.room)
-        kinds, which = np.unique(
+        kinds, kind_of_row = np.unique(
             np.column_stack([rows.crossing, rows.taken, last_buckets]), axis=0, return_inverse=True
         )
         least = np.full(len(kinds), np.inf)
-        np.minimum.at(least, which.reshape(-1), rows.energy)
+        np.minimum.at(least, kind_of_row.reshape(-1), rows.energy)
         for (first, taken, bucket), cost in zip(kinds.tolist(), least.tolist(), strict=True):
             key = _Transition(beginnings[first], taken, last, bucket)
             costs[key] = min(costs.get(key, np.inf), cost)

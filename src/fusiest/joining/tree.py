@@ -50,8 +50,8 @@ class _TreeLoop:
     def node(self, einsums: Sequence[str]) -> Temporal | Spatial:
         """As it stands above these Einsums."""
         names = {einsum: self.names[einsum] for einsum in einsums}
-        same = len(set(names.values())) == 1
-        variable = next(iter(names.values())) if same else FrozenDict(names)
+        is_common = len(set(names.values())) == 1
+        variable = next(iter(names.values())) if is_common else FrozenDict(names)
         if self.place is None:
             return Temporal(rank_variable=variable, tile_shape=self.tile)
         return Spatial(rank_variable=variable, tile_shape=self.tile, component=self.place[0], name=self.place[1])

@@ -215,9 +215,9 @@ def explore_alone(explorer: Explorer) -> dict[str, Table]:
 def look_quickly(explorer: Explorer) -> tuple[dict[str, Table], list[Candidate]]:
     """Mappings that are known at once, and the tables from which they are made; none if no quick look finds any."""
     for tables in quick_tables(explorer):
-        found = looked_at(explorer, tables)
-        if found:
-            return tables, found
+        candidates = looked_at(explorer, tables)
+        if candidates:
+            return tables, candidates
     return {}, []
 
 

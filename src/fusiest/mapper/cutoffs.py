@@ -27,9 +27,9 @@ _MARGIN = 1e-6
 def make_cutoffs(explorer: Explorer, exact: Mapping[str, Table], known: Sequence[KnownCosts]) -> dict[str, Cutoff]:
     """One for each distinct Einsum without an exact table."""
     least = least_of_each(explorer, exact)
-    whole = np.sum([least[first] for first in explorer.representative.values()], axis=0)
-    points = _points(explorer.options.minimized, known, whole) * (1 + _MARGIN)
-    return {name: Cutoff(points - (whole - least[name])) for name in explorer.distinct if name not in exact}
+    total_least = np.sum([least[first] for first in explorer.representative.values()], axis=0)
+    points = _points(explorer.options.minimized, known, total_least) * (1 + _MARGIN)
+    return {name: Cutoff(points - (total_least - least[name])) for name in explorer.distinct if name not in exact}
 
 
 def least_of_each(explorer: Explorer, exact: Mapping[str, Table]) -> dict[str, tuple[float, float]]:

@@ -57,8 +57,8 @@ def _least_usage(spec: Spec) -> Iterator[str]:
 
 
 def _fused_loops(options: Options) -> Iterator[str]:
-    each = options.max_fused_loops_per_variable
-    yield f"at most {'one fused loop' if each == 1 else f'{each} fused loops'} per rank variable"
+    most_per_variable = options.max_fused_loops_per_variable
+    yield f"at most {'one fused loop' if most_per_variable == 1 else f'{most_per_variable} fused loops'} per rank variable"
     if options.max_fused_loops is not None:
         yield f"at most {options.max_fused_loops} per Einsum"
 

@@ -19,7 +19,7 @@ def cpu_seconds() -> float:
     """Of this process and those it has waited for; where the system does not tell, of this one alone."""
     if resource is None:
         return time.process_time()
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    usages = (resource.getrusage(kind) for kind in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
@@ -29,7 +29,7 @@ def peak_rss_bytes() -> int:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     whos = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return max(resource.getrusage(who).ru_maxrss for who in whos) * unit
+    return max(resource.getrusage(kind).ru_maxrss for kind in whos) * unit
 
 
 def rss_bytes() -> float:

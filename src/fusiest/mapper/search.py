@@ -361,8 +361,8 @@ class Search:
 
     def _gap_above(self, least: Least) -> float:
         """The same, if all that is known of mappings is what they cost at least."""
-        costs, nothing = self._compared(*self._candidate_costs()), np.zeros(1)
-        bound = self._compared(nothing, nothing, nothing, least)[0]
+        costs, zero = self._compared(*self._candidate_costs()), np.zeros(1)
+        bound = self._compared(zero, zero, zero, least)[0]
         return 1 - 1 / max(1.0, float(_ratio(costs, bound).max(axis=1).min()))
 
     def _can_prune(self) -> bool:

@@ -136,8 +136,8 @@ class Explorer:
         def begin(name: str) -> None:
             self.say(Step("exploring", name, len(tables), len(self.distinct)))
 
-        many = self.options.time_limit is not None and len(names) > _WORTH_A_PROCESS_EINSUMS * processes
-        at_once = limited or (many and processes > 1)
+        has_many = self.options.time_limit is not None and len(names) > _WORTH_A_PROCESS_EINSUMS * processes
+        at_once = limited or (has_many and processes > 1)
         hardest_first = sorted(names, key=lambda name: -weight(self.spec, name))
         return _explore(work, hardest_first, processes, self.executor, begin, at_once)
 

@@ -379,8 +379,8 @@ def _check_moves(access: Access, loops: list[NestLoop], gap_of: list[int], path:
             inner = loops[j]
             if gap_of[i] <= gap_of[j] or not (outer.is_spatial or inner.is_spatial):
                 continue
-            same = outer.variable == inner.variable and outer.variable in access.variables
-            if same or (outer.is_spatial and inner.is_spatial):
+            is_same_variable = outer.variable == inner.variable and outer.variable in access.variables
+            if is_same_variable or (outer.is_spatial and inner.is_spatial):
                 raise SpecError(
                     f"Einsum {path.einsum.name}: for tensor {access.tensor}, the {outer} and the {inner} would change "
                     "places; write the Spatial loop next to the holders of its component",

@@ -35,9 +35,9 @@ def patches_in_a_row(
     if len({len(shape) for shape in shapes}) > 1 or len(shapes[0]) < 3:
         return None
     (batch, _, *space), (_, _, *kernel), (_, channels, *places) = shapes
-    whole = [p * r for p, r in zip(places, kernel, strict=True)] == space and kernel == list(conv.get("strides", [1]))
+    covers = [p * r for p, r in zip(places, kernel, strict=True)] == space and kernel == list(conv.get("strides", [1]))
     plain = conv.get("group", 1) == 1 and not any(conv.get("pads", [])) and graph.values[weight].constant
-    if not (whole and plain and graph.shape(after[0].outputs[0]) == (batch, channels, math.prod(places))):
+    if not (covers and plain and graph.shape(after[0].outputs[0]) == (batch, channels, math.prod(places))):
         return None
     return GraphNode(conv.name, "Patches", conv.inputs, after[0].outputs, {}, conv.path, parts=(conv, after[0]))
 

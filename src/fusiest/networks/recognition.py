@@ -208,8 +208,8 @@ def _divided(
     numerator = search.other_operand(end, name)
     if numerator is None or (not inverse and search.source(end.inputs[1]) != search.source(name)):
         return None
-    same = search.source(numerator) == squared or _same_difference(search, search.source(numerator), squared)
-    return (end, epsilon, numerator) if same else None
+    is_same_square = search.source(numerator) == squared or _same_difference(search, search.source(numerator), squared)
+    return (end, epsilon, numerator) if is_same_square else None
 
 
 def _same_difference(search: _Recognition, left: str, right: str) -> bool:

@@ -185,8 +185,8 @@ def _resize(op: Operator) -> list[ShapeOf]:
     """`times` is set where every element becomes a block of equal ones."""
     shape = op.shape()
     at = 2 if op.kind == "Resize" and op.version > 10 else 1
-    scales, given = op.attributes.get("scales"), op.inputs[at] if len(op.inputs) > at else None
-    if scales is None and given is not None and given.size:
+    scales, scales_input = op.attributes.get("scales"), op.inputs[at] if len(op.inputs) > at else None
+    if scales is None and scales_input is not None and scales_input.size:
         scales = op.data(at)
     sizes = op.data(3) if op.kind == "Resize" and len(op.inputs) > 3 and op.inputs[3] is not None else None
     axes = [_axis(int(a), len(shape)) for a in op.attributes.get("axes") or range(len(shape))]
@@ -196,14 +196,14 @@ def _resize(op: Operator) -> list[ShapeOf]:
     for axis, number in zip(axes, np.asarray(sizes if sizes is not None else scales).reshape(-1), strict=False):
         new_shape[axis] = int(number) if sizes is not None else math.floor(shape[axis] * float(number) + 1e-6)
     mode = _word(op.attributes.get("mode", "nearest"))
-    whole = all(new % old == 0 for new, old in zip(new_shape, shape, strict=True))
+    is_integral = all(new % old == 0 for new, old in zip(new_shape, shape, strict=True))
     transform = _word(op.attributes.get("coordinate_transformation_mode", "half_pixel"))
     nearest = _word(op.attributes.get("nearest_mode", "round_prefer_floor"))
     plain = op.kind == "Upsample" or op.version < 11
     floors = (transform, nearest) in _BLOCKS
     stretched = _word(op.attributes.get("keep_aspect_ratio_policy", "stretch")) == "stretch"
     op.attributes["mode"] = mode
-    if mode == "nearest" and whole and (plain or floors) and stretched:
+    if mode == "nearest" and is_integral and (plain or floors) and stretched:
         op.attributes["times"] = [new // old for new, old in zip(new_shape, shape, strict=True)]
     return [checked(new_shape)]
 

@@ -161,8 +161,8 @@ class NetAccess:
     def is_whole(self, variables: Iterable[Axis]) -> bool:
         """Whether an Einsum of these variables meets every element of the tensor, each once."""
         alone = [position.alone for position in self.index.values()]
-        same = all(v is not None and v.size == rank.size for v, rank in zip(alone, self.index, strict=True))
-        return same and set(alone) == set(variables) and self.padded is None
+        is_in_order = all(v is not None and v.size == rank.size for v, rank in zip(alone, self.index, strict=True))
+        return is_in_order and set(alone) == set(variables) and self.padded is None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

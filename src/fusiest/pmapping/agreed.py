@@ -86,20 +86,20 @@ def _is_above_others(spec: Spec, einsum: str, tensor: str) -> bool:
 
 def _stands_above(spec: Spec, path: Path, tensor: str, shared: frozenset[str]) -> bool:
     """Whether some placement holds the tensor once more, further out than it holds one of these outermost."""
-    found = False
+    stands_above = False
 
     def step(value: tuple[frozenset[str], bool], i: int, choice: HeldChoice) -> tuple[frozenset[str], bool]:
         """What is held so far, and whether the tensor is once more."""
-        nonlocal found
-        held, more = value
+        nonlocal stands_above
+        held, held_again = value
         if path.components[i].kind != "memory":
             return value
         again = tensor in held and tensor in choice.held
         fixed = choice.sets is not None and bool(choice.sets.tensor_order_options or choice.sets.tile_shape)
-        found = found or ((more or (again and fixed)) and not held.issuperset(choice.held & shared))
-        return held | (choice.held & (shared | {tensor})), more or again
+        stands_above = stands_above or ((held_again or (again and fixed)) and not held.issuperset(choice.held & shared))
+        return held | (choice.held & (shared | {tensor})), held_again or again
 
     graph = graph_of(spec, path)
     if graph is not None:
         graph.ends((frozenset[str](), False), step)
-    return found
+    return stands_above

@@ -61,22 +61,22 @@ class _Diagnosis:
         if not path.einsum.is_copy_operation and not self._can_spread():
             names = ", ".join(f"{d.component}.{d.name}" for c in path.components for d in c.dimensions if d.loop_bounds)
             return f"the loop_bounds of {names} cannot all be met"
-        more = f"; or it needs more fused loops than {self._allowed()}" if self._any({}, FusedLimits()) else ""
+        note = f"; or it needs more fused loops than {self._allowed()}" if self._any({}, FusedLimits()) else ""
         memories = [i for i in path.memories if math.isfinite(path.components[i].size)]
         for index in memories:
             need, component = self._least_need(index), path.components[index]
             if need is not None:
-                return f"{component.name} would have to hold {need} than its size of {component.size:,.0f}{more}"
+                return f"{component.name} would have to hold {need} than its size of {component.size:,.0f}{note}"
         if self._any(dict.fromkeys(memories, self._everything())):
             names = ", ".join(path.components[i].name for i in memories)
-            return f"{names} are all too small: no tiling fits any one of them alone{more}"
-        if more:
+            return f"{names} are all too small: no tiling fits any one of them alone{note}"
+        if note:
             return f"it needs more fused loops than {self._allowed()}"
         tiles, fanouts = ", ".join(self._constrained()), ", ".join(self._demanding())
-        asked = [f"{fanouts} (min_usage, loop_bounds)"] if fanouts else []
+        demands = [f"{fanouts} (min_usage, loop_bounds)"] if fanouts else []
         if tiles or not fanouts:
-            asked.append(f"{tiles or 'the memories'} (tile_shape, no_refetch_from_above, no_resend_to_below)")
-        return f"the constraints of {' and of '.join(asked)} cannot all be met"
+            demands.append(f"{tiles or 'the memories'} (tile_shape, no_refetch_from_above, no_resend_to_below)")
+        return f"the constraints of {' and of '.join(demands)} cannot all be met"
 
     def _can_spread(self) -> bool:
         """Whether some Spatial loops meet the fanouts' constraints."""

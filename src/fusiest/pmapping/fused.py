@@ -71,9 +71,9 @@ class FusedPart:
         self.exchanged_on_top = tuple(sorted(h for h in self.on_top if nest.is_shared(h.tensor)))
         columns = search.columns
         self.columns = [ENERGY, *range(BUSY, columns.time), columns.time]
-        nothing = np.zeros((2, len(self.columns) - 1))
+        zeros = np.zeros((2, len(self.columns) - 1))
         weights = (search.outlook.holder_weights(stretch, h)[:2, self.columns[:-1]] for h in remaining)
-        self.prices = np.array([nothing, *weights])
+        self.prices = np.array([zeros, *weights])
         """Per value of traffic and of first pass: the seed, whose costs are known, then the remaining holders."""
         alone, shared = (persistent_bits(search, memories, self.on_top, shared=flag) for flag in (False, True))
         self.fixed = np.column_stack([alone, top_bits(search, memories, self.on_top)]).reshape(-1, 2)

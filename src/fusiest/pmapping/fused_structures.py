@@ -101,7 +101,7 @@ class Structures:
 
     def __iter__(self) -> Iterator[tuple[Above, ...]]:
         """Each structure once, its holders from the innermost out."""
-        seen: set[object] = set()
+        structures_seen: set[object] = set()
         for order in self.situation.orders:
             for cuts in self._cuts(order, self.everything):
                 if self._resends(order, cuts):
@@ -109,8 +109,8 @@ class Structures:
                 for lowered in self._lowerings(order, cuts):
                     structure = tuple(Above(h, c, c | low) for h, c, low in zip(order, cuts, lowered, strict=True))
                     key = frozenset(structure)
-                    if key not in seen:
-                        seen.add(key)
+                    if key not in structures_seen:
+                        structures_seen.add(key)
                         yield structure
 
     # --- loops above holders ------------------------------------------------------------------------------------------

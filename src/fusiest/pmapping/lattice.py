@@ -160,8 +160,8 @@ class Lattice:
         for key, state in states.items():
             outers = self.steps.outside(key.outers, memories.stop)
             for stretch, still_open in self.steps.stretches(outers, memories, region):
-                kept = {t for m, t in stretch.on_top if self.nest.keeps(HeldTensor(m, t), stretch)}
-                after = Key(still_open, None, key.used, key.on_top | stretch.on_top, key.kept | kept)
+                lasting = {t for m, t in stretch.on_top if self.nest.keeps(HeldTensor(m, t), stretch)}
+                after = Key(still_open, None, key.used, key.on_top | stretch.on_top, key.kept | lasting)
                 begun.setdefault((stretch, after), []).append((key.last, state))
         for (stretch, after), starts in begun.items():
             for last, state in self._orders(stretch, after, starts):

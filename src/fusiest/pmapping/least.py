@@ -107,8 +107,8 @@ def _chains(graph: PlacementNode, path: Path) -> dict[str, list[HolderChain]]:
     """Of each tensor, all that placements do with it."""
 
     def held(tensor: str) -> list[HolderChain]:
-        nothing: HolderChain = ()
-        return sorted(graph.ends(nothing, lambda chain, i, choice: (*chain, tensor in choice.held)))
+        no_chain: HolderChain = ()
+        return sorted(graph.ends(no_chain, lambda chain, i, choice: (*chain, tensor in choice.held)))
 
     return {tensor: held(tensor) for tensor in path.einsum.accesses}
 
@@ -137,8 +137,8 @@ def _added_up(search: Lattice, begun: Mapping[Outers, Floats], chains: Mapping[s
         rows[outer] = crossed + outlook.least(prospect)
     numbers, least = iter(range(len(search.space.placements))), rows[0].copy()
     for ways in chains.values():
-        same = (search.steps.outside([number], compute) for number in itertools.islice(numbers, len(ways)))
-        least += np.min([rows[number] for outers in same for number in outers], axis=0) - rows[0]
+        outer_sets = (search.steps.outside([number], compute) for number in itertools.islice(numbers, len(ways)))
+        least += np.min([rows[number] for outers in outer_sets for number in outers], axis=0) - rows[0]
     return np.maximum(least, 0.0)
 
 

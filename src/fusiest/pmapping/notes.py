@@ -94,29 +94,29 @@ def _imperfect_notes(spec: Spec) -> Iterator[str]:
                 examples.setdefault(bound, v)
     if examples:
         listed = ", ".join(f"{v} = {bound}" for bound, v in list(examples.items())[:3])
-        more = ", …" if len(examples) > 3 else ""
-        yield f"few tiles divide {listed}{more}; --imperfect also searches tiles that do not divide, and may find better"
+        ellipsis = ", …" if len(examples) > 3 else ""
+        yield f"few tiles divide {listed}{ellipsis}; --imperfect also searches tiles that do not divide, and may find better"
 
 
 def spatial_notes(spec: Spec) -> tuple[str, ...]:
     """Fanouts with very many choices of Spatial loops, where `min_usage` would leave few; the worst Einsum of each."""
     worst: dict[str, tuple[int, int, str]] = {}
-    seen = set()
+    shapes_seen = set()
     for einsum, info in spec.info.einsums.items():
         alike = tuple(info.bounds.values()), tuple(len(a.ranks) for a in info.accesses.values())
-        if alike in seen or info.is_copy_operation:
+        if alike in shapes_seen or info.is_copy_operation:
             continue
-        seen.add(alike)
+        shapes_seen.add(alike)
         for compute in computes(spec.require_arch()):
             path = bind_sized(spec, einsum, compute)
             if path.compute.enabled:
                 with contextlib.suppress(SpecError):  # too many to count
-                    for component, count, left in _choices(spec, path):
-                        worst[component] = max(worst.get(component, (0, 0, "")), (count, left, einsum))
+                    for component, count, count_left in _choices(spec, path):
+                        worst[component] = max(worst.get(component, (0, 0, "")), (count, count_left, einsum))
     return tuple(
-        f"{einsum} on {component}: {count:,} choices of Spatial loops, which take time; min_usage: 1 leaves {left:,}"
-        for component, (count, left, einsum) in worst.items()
-        if left * _FEWER <= count
+        f"{einsum} on {component}: {count:,} choices of Spatial loops, which take time; min_usage: 1 leaves {count_left:,}"
+        for component, (count, count_left, einsum) in worst.items()
+        if count_left * _FEWER <= count
     )
 
 
@@ -127,13 +127,13 @@ def _choices(spec: Spec, path: Path) -> Iterator[tuple[str, int, int]]:
     constraints = constrained_variables(spec, path)
     problem = make_problem(path, *constraints)
     counts = {level: len(fanout) for level, fanout in fanouts(problem, best_usages(problem)).items()}
-    many = {level: count for level, count in counts.items() if count >= _MANY_CHOICES}
-    if not many:
+    large_counts = {level: count for level, count in counts.items() if count >= _MANY_CHOICES}
+    if not large_counts:
         return
     full = replace(path, components=tuple(
         replace(c, dimensions=tuple(replace(d, min_usage=1) for d in c.dimensions)) for c in path.components
     ))  # fmt: skip
     most = make_problem(full, *constraints)
     used = fanouts(most, best_usages(most))
-    for level, count in many.items():
+    for level, count in large_counts.items():
         yield path.components[level].name, count, len(used[level])

@@ -43,8 +43,8 @@ def open_costs(search: Lattice, criteria: Floats, watts: float) -> Floats:
     if not columns.rates:
         return np.empty((len(criteria), 0))
     places = {(components[b.component].name, b.action): i for i, b in enumerate(columns.busy, start=BUSY) if b.counts}
-    kept = sorted((name, str(action)) for name, action in places if name in columns.rates)
-    calls = [criteria[:, places[key]] * search.problem.info.n_instances for key in kept]
+    rated_actions = sorted((name, str(action)) for name, action in places if name in columns.rates)
+    calls = [criteria[:, places[key]] * search.problem.info.n_instances for key in rated_actions]
     return np.column_stack([*calls, np.full(len(criteria), watts)])
 
 

@@ -32,9 +32,9 @@ def nearly_pareto(groups: Ints, criteria: Floats) -> Ints:
     rows = np.arange(len(groups))
     groups = np.unique(groups, return_inverse=True)[1]
     for turn in range(_TURNS):
-        own = np.log1p(np.abs(criteria[rows]))
+        logs = np.log1p(np.abs(criteria[rows]))
         pieces = np.empty(len(rows), np.int64)
-        for number, piece in enumerate(similar(own[:, turn::_TURNS], np.arange(len(rows)), _MANY // 4)):
+        for number, piece in enumerate(similar(logs[:, turn::_TURNS], np.arange(len(rows)), _MANY // 4)):
             pieces[piece] = number
         rows = rows[pareto_rows(groups[rows] * (int(pieces.max()) + 1) + pieces, criteria[rows])]
     return rows
@@ -44,7 +44,7 @@ def similar(features: Floats, rows: Ints, most: int) -> list[Ints]:
     """Rows in pieces of similar ones: halved by the feature in which they differ most, until none has more than so many."""
     if len(rows) <= most:
         return [rows]
-    own = features[rows]
-    order = rows[np.argsort(own[:, np.argmax(np.ptp(own, axis=0))], kind="stable")]
+    values = features[rows]
+    order = rows[np.argsort(values[:, np.argmax(np.ptp(values, axis=0))], kind="stable")]
     half = len(order) // 2
     return similar(features, order[:half], most) + similar(features, order[half:], most)

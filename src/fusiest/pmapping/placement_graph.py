@@ -71,16 +71,16 @@ class PlacementNode:
 
     def backings(self, memories: Sequence[int]) -> set[tuple[int, str, PlacementSets | None]]:
         """Memories that may hold a tensor outermost, each with the tensor and the constraints that then apply."""
-        found: set[tuple[int, str, PlacementSets | None]] = set()
+        backings: set[tuple[int, str, PlacementSets | None]] = set()
 
         def step(held: frozenset[str], i: int, choice: HeldChoice) -> frozenset[str]:
             if i not in memories:
                 return held
-            found.update((i, tensor, choice.sets) for tensor in choice.held - held)
+            backings.update((i, tensor, choice.sets) for tensor in choice.held - held)
             return held | choice.held
 
         self.ends(frozenset[str](), step)
-        return found
+        return backings
 
     def pairs(self, outer: int, inner: int) -> set[tuple[HeldChoice, HeldChoice]]:
         """What two components may choose at once."""
@@ -88,16 +88,16 @@ class PlacementNode:
         def step(chosen: tuple[HeldChoice, ...], i: int, choice: HeldChoice) -> tuple[HeldChoice, ...]:
             return (*chosen, choice) if i in (outer, inner) else chosen
 
-        nothing: tuple[HeldChoice, ...] = ()
-        return {(chosen[0], chosen[1]) for chosen in self.ends(nothing, step)}
+        no_choice: tuple[HeldChoice, ...] = ()
+        return {(chosen[0], chosen[1]) for chosen in self.ends(no_choice, step)}
 
     def where(self, component: int, holds: frozenset[str]) -> PlacementNode | None:
         """Placements in which a component holds all of these tensors; None if there are none."""
         if component == 0:
             choices = [choice for choice in self.choices if choice.held >= holds]
         else:
-            kept = ((choice, choice.after.where(component - 1, holds)) for choice in self.choices)
-            choices = [choice._replace(after=after) for choice, after in kept if after is not None]
+            narrowed = ((choice, choice.after.where(component - 1, holds)) for choice in self.choices)
+            choices = [choice._replace(after=after) for choice, after in narrowed if after is not None]
         return make_node(choices) if choices else None
 
     def few(self, most: int) -> PlacementNode:
@@ -105,8 +105,8 @@ class PlacementNode:
         if self.count <= most:
             return self
         widest = max(len(node.choices) for level in self.levels() for node in level)
-        kept = [self._narrowed(width) for width in range(1, widest)]
-        return max((graph for graph in kept if graph.count <= most), key=lambda graph: graph.count, default=kept[0])
+        graphs = [self._narrowed(width) for width in range(1, widest)]
+        return max((graph for graph in graphs if graph.count <= most), key=lambda graph: graph.count, default=graphs[0])
 
     def _narrowed(self, width: int) -> PlacementNode:
         @functools.cache

@@ -37,21 +37,21 @@ class Steps:
     def _same(self) -> list[list[int]]:
         """Per component and placement, the number of the first placement that is the same outside of the component."""
         firsts: list[dict[object, int]] = [{} for _ in range(len(self.path.components) + 1)]
-        same: list[list[int]] = [[] for _ in firsts]
+        firsts_outside: list[list[int]] = [[] for _ in firsts]
         numbers: dict[object, int] = {}
         for i, placement in enumerate(self.placements):
             prefix = -1
             for at in range(len(firsts)):
-                same[at].append(firsts[at].setdefault(prefix, i))
+                firsts_outside[at].append(firsts[at].setdefault(prefix, i))
                 if at < len(self.path.components):
                     longer = prefix, placement.held[at], placement.sets[at]
                     prefix = numbers.setdefault(longer, len(numbers))
-        return same
+        return firsts_outside
 
     def outside(self, placements: Iterable[int], component: int) -> Outers:
         """These placements, as far as they differ outside of a component."""
-        same = self._same[component]
-        return frozenset(same[i] for i in placements)
+        first_outside = self._same[component]
+        return frozenset(first_outside[i] for i in placements)
 
     def source(self, placement: int, tensor: int, child: int, region: int) -> HolderSource:
         """Where a tensor comes from that component `child` holds or uses. `region`: the outermost component that no fanout
@@ -67,8 +67,8 @@ class Steps:
         memory = max((i for i in range(child) if components[i].kind == "memory" and name in held[i]), default=NOWHERE)
         tolls = (i for i in range(max(memory + 1, region), child) if components[i].kind == "toll" and name in held[i])
         sets = self.placements[placement].sets[memory] if memory != NOWHERE else None
-        kept = sets is not None and name in sets.no_resend_to_below
-        return HolderSource(BEYOND if NOWHERE < memory < region else memory, tuple(tolls), kept)
+        never_resent = sets is not None and name in sets.no_resend_to_below
+        return HolderSource(BEYOND if NOWHERE < memory < region else memory, tuple(tolls), never_resent)
 
     def split(
         self, outers: Outers, tensors: Sequence[int], child: int, region: int

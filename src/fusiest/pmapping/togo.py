@@ -63,8 +63,8 @@ class ToGo:
                 togo[:, complete] = 0
             return togo
         for stretch, still_open in steps.stretches(steps.outside(outers, group.stop), group, 0):
-            more = kept | {h.tensor for h in stretch.on_top if self.nest.keeps(h, stretch)}
-            np.minimum(togo, self.within(stretch, still_open, frozenset(), last, more), out=togo)
+            kept_below = kept | {h.tensor for h in stretch.on_top if self.nest.keeps(h, stretch)}
+            np.minimum(togo, self.within(stretch, still_open, frozenset(), last, kept_below), out=togo)
         return togo
 
     def within(

@@ -39,10 +39,10 @@ def _shown(steps: Sequence[tuple[str, float, float]]) -> list[tuple[str, float, 
     if len(sets) <= MOST_SETS + 1:
         return list(steps)
     energy, latency = whole[1] or 1.0, whole[2] or 1.0
-    sizes = [max(abs(one[1] / energy), abs(one[2] / latency)) for one in sets]
+    sizes = [max(abs(bar[1] / energy), abs(bar[2] / latency)) for bar in sets]
     most = set(sorted(range(len(sets)), key=lambda i: -sizes[i])[:MOST_SETS])
-    others = [one for i, one in enumerate(sets) if i not in most]
-    rest = (f"{len(others)} others", sum(one[1] for one in others), sum(one[2] for one in others))
+    others = [bar for i, bar in enumerate(sets) if i not in most]
+    rest = (f"{len(others)} others", sum(bar[1] for bar in others), sum(bar[2] for bar in others))
     return [whole, *(sets[i] for i in sorted(most)), rest]
 
 
@@ -79,6 +79,6 @@ def _waterfall(what: str, unit: str, names: Sequence[str], after: Sequence[float
         axis=what.lower(),
         unit=unit,
         categories=[*names, "this mapping"],
-        series=[one for one in series if any(one.values)],
+        series=[bars for bars in series if any(bars.values)],
         starts=[0.0, *after[:-1], 0.0],
     )

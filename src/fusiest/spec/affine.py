@@ -75,8 +75,8 @@ class Affine:
         for a, n in steps:
             count = 1
             while count < n:
-                more = min(count, n - count)
-                used, count = used | used << a * more, count + more
+                chosen_count = min(count, n - count)
+                used, count = used | used << a * chosen_count, count + chosen_count
         return used.bit_count()
 
     def __str__(self) -> str:

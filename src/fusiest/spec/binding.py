@@ -243,15 +243,15 @@ def _bind_action(
         if not values[tensor] >= SMALLEST:
             raise SpecError(f"bits_per_action of {node.name} {name} is too small for {tensor}", action.name)
     moved = [values[tensor] * bits for tensor, bits in bits_per_value.items()]
-    same = None if per_value else _same_bits(node, action, names, moved)
+    moved_bits = None if per_value else _same_bits(node, action, names, moved)
     rates = (both_scales("throughput_scale"), _inverse(both_scales("latency_scale")), parallel)
     return BoundAction(
         name=name,
-        energy=_product(node, "energy", names, both_scales("energy_scale"), action=action, bits=same),
-        throughput=_product(node, "throughput", names, *rates, action=action, bits=same),
+        energy=_product(node, "energy", names, both_scales("energy_scale"), action=action, bits=moved_bits),
+        throughput=_product(node, "throughput", names, *rates, action=action, bits=moved_bits),
         actions_scale=both_scales("actions_scale"),
         values_per_action=FrozenDict({t: values[t] for t in bits_per_value}),
-        bits=same,
+        bits=moved_bits,
     )
 
 

@@ -112,8 +112,8 @@ class _Side:
         if match := self.match(_ACCESS):
             self.access(match.group(1), match.group(2))
             if self.side.startswith("[", self.position):
-                one = f"'{match.group(1)}[i, j]'"
-                raise SpecError(f"'{shown(self.text)}': indices stand in one pair of brackets, as in {one}", self.text)
+                hint = f"'{match.group(1)}[i, j]'"
+                raise SpecError(f"'{shown(self.text)}': indices stand in one pair of brackets, as in {hint}", self.text)
         elif match := self.match(_FUNCTION):
             operation = match.group(1)
             if operation:
@@ -159,8 +159,8 @@ class _Side:
         return match
 
     def expected(self, what: str) -> SpecError:
-        rest = self.side[self.position : self.position + 30].strip()
-        return SpecError(f"'{shown(self.text)}': expected {what} at '{rest}'", self.text)
+        remaining_text = self.side[self.position : self.position + 30].strip()
+        return SpecError(f"'{shown(self.text)}': expected {what} at '{remaining_text}'", self.text)
 
 
 def _index(item: str, text: str) -> tuple[str, Affine]:

@@ -24,7 +24,7 @@ class Limits:
     finite: bool = True
     whole: bool = False
     fraction: bool = False
-    one: bool = False
+    always_one: bool = False
     units: tuple[str, ...] = ()
     """Of what its quantities may be, as `units` calls them; none if it is a mere number."""
 
@@ -32,7 +32,7 @@ class Limits:
         """Why a field cannot have this value; None if it can."""
         if self.whole and not (1 <= value < math.inf and value == int(value)):
             return f"{name} must be a whole number of at least 1, but is {value}"
-        if self.one and value != 1:
+        if self.always_one and value != 1:
             return f"{name} must be 1, but is {value}: no other value has a meaning here"
         if self.fraction and not 0 <= value <= 1:
             return f"{name} must be a fraction, from 0 to 1, but is {value}"

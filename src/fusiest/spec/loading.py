@@ -92,13 +92,13 @@ def combined(machine: Spec, work: Spec, checked: bool = False, like: Spec | None
 
     `checked`: the same was made before, and nothing was wrong. `like`: one that was made of nodes which this one may share.
     """
-    same = machine.origin is not None and work.origin is not None and machine.origin.files == work.origin.files
+    same_files = machine.origin is not None and work.origin is not None and machine.origin.files == work.origin.files
     spec = Spec(
         arch=machine.arch,
         dataflow=machine.dataflow,
         workload=work.workload,
         component_classes=machine.component_classes,
-        renames=work.renames if same else machine.renames + work.renames,
+        renames=work.renames if same_files else machine.renames + work.renames,
         variables=_merged_variables([machine.variables, work.variables]),
     ).sharing_info(work)
     if like is not None:

@@ -64,8 +64,8 @@ def _plain_loop(node: YamlNode) -> YamlNode:
         return node
     fields = {str(key.value): (key, value) for key, value in node.items}
     variables, first = fields.get("rank_variable"), fields.get("initial_tile_shape")
-    whole = fields.get("tile_shape")
-    if first and read_scalar(first[1]) in (None, read_scalar(whole[1]) if whole else None):
+    tile = fields.get("tile_shape")
+    if first and read_scalar(first[1]) in (None, read_scalar(tile[1]) if tile else None):
         del fields["initial_tile_shape"]
     if variables and isinstance(variables[1], ListNode):
         names = read_list(variables[1], "rank_variable", read_text)

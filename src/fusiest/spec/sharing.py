@@ -26,12 +26,12 @@ def share_bound(spec: Spec, other: Spec) -> None:
     around = _around(spec)
     if spec.info is not other.info or around != _around(other) or not other.bound:
         return
-    nodes, other_nodes = (list(arch.flatten(each.require_arch().nodes)) for each in (spec, other))
+    nodes, other_nodes = (list(arch.flatten(side.require_arch().nodes)) for side in (spec, other))
     names = frozenset(str(node.name) for node in nodes)
     if any(names & set(_WORD.findall(text)) for text in _texts(around[:3])):
         return
-    same = {id(node) for node in other_nodes}
-    alike = [str(node.name) for node in nodes if id(node) in same and not names & _words(node)]
+    other_ids = {id(node) for node in other_nodes}
+    alike = [str(node.name) for node in nodes if id(node) in other_ids and not names & _words(node)]
     bound = {einsum: {name: by_name[name] for name in alike} for einsum, by_name in other.bound.items()}
     spec.take_bound(bound, len(nodes) == len(other_nodes) and all(map(_placed_alike, nodes, other_nodes)))
 
@@ -55,8 +55,8 @@ def with_nodes_of(spec: Spec, other: Spec) -> Spec:
 def _with_parts_of(node: arch.Container, other: arch.Container | None) -> arch.Container:
     if type(node) is not type(other):
         return node
-    same = {f: getattr(other, f) for f in _PLACED if hasattr(node, f) and getattr(node, f) == getattr(other, f)}
-    return dataclasses.replace(node, **same)
+    equal_parts = {f: getattr(other, f) for f in _PLACED if hasattr(node, f) and getattr(node, f) == getattr(other, f)}
+    return dataclasses.replace(node, **equal_parts)
 
 
 def bind_everything(spec: Spec) -> None:

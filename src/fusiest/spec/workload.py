@@ -62,7 +62,7 @@ class TensorAccess:
     persistent: Annotated[bool, "As if it were one of the workload's `persistent_tensors`; all users must agree."] = (
         False
     )
-    backing_storage_size_scale: Annotated[int, Limits(one=True), "Always 1."] = 1
+    backing_storage_size_scale: Annotated[int, Limits(always_one=True), "Always 1."] = 1
 
     def __post_init__(self) -> None:
         check_name(self.name, "tensor")
@@ -193,10 +193,10 @@ def read_einsum(node: YamlNode, what: str) -> Einsum:
         return result
     parsed = parse_einsum(f.read_text(nodes.pop("einsum"), what))
     values: dict[str, Any] = {"name": parsed.output.name, "operation": parsed.operation}
-    more = _read_more(nodes.pop("tensor_accesses"), parsed) if "tensor_accesses" in nodes else {}
+    other_fields = _read_more(nodes.pop("tensor_accesses"), parsed) if "tensor_accesses" in nodes else {}
     values["tensor_accesses"] = (
-        *(TensorAccess(**access._asdict(), **more.get(access.name, {})) for access in parsed.inputs),
-        TensorAccess(output=True, **parsed.output._asdict(), **more.get(parsed.output.name, {})),
+        *(TensorAccess(**access._asdict(), **other_fields.get(access.name, {})) for access in parsed.inputs),
+        TensorAccess(output=True, **parsed.output._asdict(), **other_fields.get(parsed.output.name, {})),
     )
     declared = f.fields_of(Einsum)
     values.update({name: declared[name].reader.read(value, name) for name, value in nodes.items()})

@@ -90,12 +90,12 @@ def _times(value: Any, factor: float) -> Any:
     return int(product) if product == int(product) else product
 
 
-def advise(result: Result, hands: Hands, every: Sequence[Change]) -> Iterator[Advice]:
+def advise(result: Result, hands: Hands, all_changes: Sequence[Change]) -> Iterator[Advice]:
     """What each change does, as it is known. `result` is that of the design as it is."""
     options = dataclasses.replace(result.options, objective=(result.aim,), jobs=1, time_limit=None)
     base, form, document = result.best(result.aim), run_form(result.spec, options), result_json(result)
     # What is larger first: its tables serve what is smaller.
-    waiting = sorted(every, key=lambda change: -change.factor)
+    waiting = sorted(all_changes, key=lambda change: -change.factor)
     going: dict[str, Change] = {}
     families: dict[str, str] = {}
     covering: set[str] = set()
@@ -186,10 +186,10 @@ def waterfall(unfused: Result, fused: Result) -> list[WaterfallStep]:
     before, after = unfused.best(fused.aim).evaluation, fused.best(fused.aim)
     steps = [WaterfallStep("unfused", before.energy, before.latency)]
     for fused_set in fused_sets(fused.spec, after.looptree):
-        now = [after.evaluation.einsums[name] for name in fused_set.einsums]
-        then = [before.einsums[name] for name in fused_set.einsums]
-        energy = sum(e.energy for e in now) - sum(e.energy for e in then)
-        latency = sum(e.latency for e in now) - sum(e.latency for e in then)
+        einsums_after = [after.evaluation.einsums[name] for name in fused_set.einsums]
+        einsums_before = [before.einsums[name] for name in fused_set.einsums]
+        energy = sum(e.energy for e in einsums_after) - sum(e.energy for e in einsums_before)
+        latency = sum(e.latency for e in einsums_after) - sum(e.latency for e in einsums_before)
         steps.append(WaterfallStep(" + ".join(fused_set.einsums), energy, latency))
     return steps
 
@@ -220,9 +220,9 @@ def whole_advice(
     result: Result, unfused: Result | str | None, hands: Hands, watch: Callable[[str, int], None]
 ) -> WholeAdvice:
     """Map again with every change. `watch` hears of each, and how many there are."""
-    every, advice = list(changes(result.spec)), []
-    for entry in advise(result, hands, every):
+    all_changes, advice = list(changes(result.spec)), []
+    for entry in advise(result, hands, all_changes):
         advice.append(entry)
-        watch(entry.what, len(every))
+        watch(entry.what, len(all_changes))
     steps = waterfall(unfused, result) if isinstance(unfused, Result) else []
     return WholeAdvice(result.aim, ranked(advice, result.aim), binding(result), steps)

@@ -87,16 +87,16 @@ class _LeastTraffic:
     """Of one tensor at the outermost memory: values that are moved at least, and what one costs at least."""
 
     values: int = 0
-    joules: float = math.inf
-    each: float = math.inf
+    value_joules: float = math.inf
+    value_seconds: float = math.inf
 
     @property
     def energy(self) -> float:
-        return self.values * self.joules if math.isfinite(self.joules) else 0.0
+        return self.values * self.value_joules if math.isfinite(self.value_joules) else 0.0
 
     @property
     def seconds(self) -> float:
-        return self.values * self.each if math.isfinite(self.each) else 0.0
+        return self.values * self.value_seconds if math.isfinite(self.value_seconds) else 0.0
 
 
 def _moving(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent], moved: dict[str, _LeastTraffic]) -> None:
@@ -124,8 +124,8 @@ def _moving(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent], m
         instances = math.prod(max(1, d.most) for d in _above(nodes, outer, bound))
         traffic = moved.setdefault(tensor, _LeastTraffic())
         traffic.values = max(traffic.values, _distinct(access, info.bounds)) if tensor in keep else traffic.values
-        traffic.joules = min(traffic.joules, actions * action.energy)
-        traffic.each = min(traffic.each, actions / action.throughput / instances)
+        traffic.value_joules = min(traffic.value_joules, actions * action.energy)
+        traffic.value_seconds = min(traffic.value_seconds, actions / action.throughput / instances)
 
 
 def _above(

@@ -97,15 +97,15 @@ class RunForm:
 
 def varied_rates(forms: Iterable[RunForm]) -> dict[str, frozenset[str]]:
     """By family, the components of which runs have many different throughputs."""
-    seen: dict[tuple[str, str], set[tuple[float, ...]]] = {}
+    rates_seen: dict[tuple[str, str], set[tuple[float, ...]]] = {}
     for form in forms:
         for name in dict.fromkeys(form.rates):
-            some = seen.setdefault((form.family, name), set())
-            if name and len(some) < FEWEST_RATES:
-                some.add(form.rates_of(name))
+            rates = rates_seen.setdefault((form.family, name), set())
+            if name and len(rates) < FEWEST_RATES:
+                rates.add(form.rates_of(name))
     varied: dict[str, frozenset[str]] = {}
-    for (family, name), some in seen.items():
-        if len(some) >= FEWEST_RATES:
+    for (family, name), rates in rates_seen.items():
+        if len(rates) >= FEWEST_RATES:
             varied[family] = varied.get(family, frozenset()) | {name}
     return varied
 
@@ -250,7 +250,7 @@ def _known_placement(spec: Spec, node: arch.Container, info: EinsumInfo) -> str 
     if spec.variable_values.texts:  # what these come to may depend on components
         return make()
     # Names that depend neither on choices nor on components are the Einsum's and the variables.
-    variables = [some for some in (spec.variables, spec.require_arch().variables) if some]
+    variables = [table for table in (spec.variables, spec.require_arch().variables) if table]
     return str(_FORMS.get((tensors, info, *variables), make))
 
 

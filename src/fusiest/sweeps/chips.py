@@ -136,8 +136,8 @@ class Chips:
     def _names(self, file: str) -> list[str]:
         """The parameters that a workload's specs are made from, in order."""
         if file not in self._named:
-            taken = self.takes[self.sweep.arch] | self.takes[file]
-            self._named[file] = sorted(n for n in self.first if n in taken or n in self.fields or n == DATAFLOW)
+            defines = self.takes[self.sweep.arch] | self.takes[file]
+            self._named[file] = sorted(n for n in self.first if n in defines or n in self.fields or n == DATAFLOW)
         return self._named[file]
 
     def _defines(self, file: str, values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -217,7 +217,7 @@ class Chips:
 
     def _check(self, names: list[str]) -> None:
         """Each parameter is known to something."""
-        taken = frozenset[str]().union(*self.takes.values())
+        all_defines = frozenset[str]().union(*self.takes.values())
         used = {n for p in self.sweep.parameters if isinstance(p, TiedParameter) for n in p.uses}
         used |= {n for text in self.sweep.where for n in names_in(text) - set(CONSTANTS)}
         for workload in self.sweep.workloads:
@@ -236,14 +236,14 @@ class Chips:
                 except SpecError as error:
                     raise SpecError(f"dataflow: {error.message}", next(n for n in names if n == DATAFLOW)) from None
         for name in names:
-            if name in defines and name in taken:
+            if name in defines and name in all_defines:
                 raise SpecError(f"parameter {name} is also a define of a workload; give one of them", name)
-            if "." in name or name == DATAFLOW or name in taken or name in used:
+            if "." in name or name == DATAFLOW or name in all_defines or name in used:
                 continue
             files = ", ".join(self.takes)
             raise SpecError(
                 f"parameter {name}: {files} take no such define, and no component is named so"
-                f"{did_you_mean(name, [*taken, DATAFLOW])}",
+                f"{did_you_mean(name, [*all_defines, DATAFLOW])}",
                 name,
             )
 

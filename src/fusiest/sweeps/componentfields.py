@@ -38,8 +38,8 @@ def _inner(owner: arch.Container, name: str) -> tuple[str, list[Any], int]:
     """
     inner = _words(name)[1]
     listed = list(getattr(owner, "actions", ()))
-    more = [item for item in getattr(owner, "ACTIONS", ()) if item not in {str(action.name) for action in listed}]
-    actions = listed + [Action(name=item) for item in more]
+    unlisted = [item for item in getattr(owner, "ACTIONS", ()) if item not in {str(action.name) for action in listed}]
+    actions = listed + [Action(name=item) for item in unlisted]
     places: dict[str, tuple[str, list[Any], int]] = {
         str(item.name): ("actions", actions, i) for i, item in enumerate(actions)
     }

@@ -159,8 +159,8 @@ class Driver:
             self.counts.running = hands.running
             fresh = self.counts.finished - before
             if fresh:
-                each = (time.monotonic() - self.begin) / fresh
-                self.counts.seconds_left = each * (self.counts.total - self.counts.finished)
+                seconds_each = (time.monotonic() - self.begin) / fresh
+                self.counts.seconds_left = seconds_each * (self.counts.total - self.counts.finished)
             self.tell()
             watch()
             for key, outcome in hands.finished(_LOOK_UP_SECONDS):
@@ -372,8 +372,8 @@ class Driver:
         """Leave word in the store."""
         if now or time.monotonic() - self.told_at > _SAY_SECONDS:
             self.told_at = time.monotonic()
-            here = {"host": socket.gethostname(), "pid": os.getpid(), "time": time.time()}
-            self.store.say(self.name, {**dataclasses.asdict(self.counts), **here})
+            process = {"host": socket.gethostname(), "pid": os.getpid(), "time": time.time()}
+            self.store.say(self.name, {**dataclasses.asdict(self.counts), **process})
 
 
 def run_all(

@@ -223,11 +223,11 @@ def _curve(ranked: Sequence[DesignFigures], name: str, want: Wanted, by: str) ->
     best = [min((d for d in ranked if d.design.values[name] == v), key=lambda d: _score(d, want)) for v in values]
     first = ranked[0].design.values
     free = _free(ranked, name)
-    same = [d for d in ranked if all(d.design.values[n] == first[n] for n in first if n not in free)]
-    same.sort(key=by_value)
+    alike_designs = [d for d in ranked if all(d.design.values[n] == first[n] for n in first if n not in free)]
+    alike_designs.sort(key=by_value)
     clouds = [
         _cloud("others at their best", "found", best, by_value, by_score, steps=False),
-        _cloud("others as in the best design", "bound", same, by_value, by_score, marker="diamond"),
+        _cloud("others as in the best design", "bound", alike_designs, by_value, by_score, marker="diamond"),
     ]
     spread = min(numbers) > 0 and max(numbers) / min(numbers) > 20
     return Points(

@@ -85,8 +85,8 @@ def merge_stores(target: Store, other: Store) -> int:
     # Runs that cover others come before those that they cover.
     for row in sorted(other.rows(), key=lambda row: bool(row.source)):
         present = target.get(row.hash)
-        kept = present is not None and present.status in (DONE, COVERED) and not target.lost(present)
-        if kept or (present is not None and row.status not in (DONE, COVERED)):
+        is_known = present is not None and present.status in (DONE, COVERED) and not target.lost(present)
+        if is_known or (present is not None and row.status not in (DONE, COVERED)):
             continue
         data = other.read(row.object) if row.object else None
         if (row.object and data is None) or (row.source and target.get(row.source) is None):
