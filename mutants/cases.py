@@ -36,7 +36,7 @@ MUTANTS = (
     Mutant("model/occupancy.py", "        bits *= nest.einsum.n_instances\n", "        pass\n", _MODEL),
     Mutant("model/exchange.py", "return max(rest, ahead * (user.bounds[variable] - 1) + rest) <= 0", "return rest <= 0",
            ("tests/model/test_exchange.py::test_indices_that_are_shifted_mirrored_or_strided",)),
-    Mutant("model/leakage.py", "gated = gated or (node.non_forked_power_gateable and runs_here)", "pass",
+    Mutant("spec/bound.py", "gated = gated or (node.non_forked_power_gateable and runs_here)", "pass",
            ("tests/model/test_costs.py::test_all_scales_and_gates_at_once",)),
     # --- one Einsum
     Mutant("pmapping/meeting.py", "if t in spec.info.shared or t in info.persistent]", "if t in spec.info.shared]", _ALIKE),
@@ -83,9 +83,9 @@ MUTANTS = (
     # --- what need not be looked at
     Mutant("pmapping/roomy.py", "by & ~early and by & ~late", "by & ~early",
            ("tests/pmapping/test_roomy.py::test_what_can_be_alive_must_fit",)),
-    Mutant("mapper/cutoffs.py", "Cutoff(points - (whole - least[name]))", "Cutoff(points - whole)",
+    Mutant("mapper/cutoffs.py", "Cutoff(points - (total_least - least[name]))", "Cutoff(points - total_least)",
            ("tests/mapper/test_cutoffs.py::test_tables_with_a_cutoff_have_less",)),
-    Mutant("mapper/nearby.py", "point.bits <= bits * (1 + 1e-12)", "point.bits < bits * (1 - 1e-12)",
+    Mutant("mapper/nearby.py", "usage <= bits * (1 + 1e-12)", "usage < bits * (1 - 1e-12)",
            ("tests/mapper/test_nearby.py",)),
     Mutant("mapper/window_turns.py", "depth[number] = reserved.shape[1] - 1", "pass",
            ("tests/mapper/test_turns.py",)),

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.meeting import meeting_memories
-from fusiest.pmapping.sizes import ample_memories, bind_limited, most_bits
+from fusiest.pmapping.sizes import ample_memories, most_bits, sized_paths
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import check_front
 from tests.proving import cases
@@ -45,8 +45,8 @@ def test_ample_is_what_holds_everything(size: float, ample: bool) -> None:
     assert ample_memories(spec) == ({"GLB"} if ample else set())
     assert Asked().ample(spec) == ample_memories(spec)
     assert not Asked(usage=True).ample(spec)
-    assert bind_limited(spec, "T", "MAC", Asked().ample(spec)).components[1].size == (math.inf if ample else size)
-    assert bind_limited(spec, "T", "MAC", frozenset()).components[1].size == size
+    assert sized_paths(spec, "T", Asked().ample(spec))[0].components[1].size == (math.inf if ample else size)
+    assert sized_paths(spec, "T")[0].components[1].size == size
     wanted = () if ample or math.isinf(size) else ("GLB",)
     assert meeting_memories(spec, usage=False, ample=Asked().ample(spec)) == wanted
 

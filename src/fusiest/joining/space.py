@@ -13,16 +13,15 @@ from fusiest.joining.compatibility import EinsumView
 from fusiest.joining.holders import HolderPlace, HolderUser, Ledger
 from fusiest.joining.joints import PERSISTENT, Exchanged, Joint
 from fusiest.joining.rows import Charge
-from fusiest.pmapping import Compatibility, Floats, Ints, Rows, bind_sized
-from fusiest.spec import Spec, WorkloadInfo, bind, computes
+from fusiest.pmapping import Compatibility, Floats, Ints, Rows, sized_paths
+from fusiest.spec import Spec, WorkloadInfo, paths_of
 
 
 def memory_sizes(spec: Spec, memories: tuple[str, ...]) -> dict[str, Floats]:
     """Per Einsum, the size of each memory while it runs."""
     sizes: dict[str, Floats] = {}
     for einsum in spec.info.einsums:
-        paths = (bind_sized(spec, einsum, compute) for compute in computes(spec.require_arch()))
-        components = {c.name: c for path in paths for c in path.components}
+        components = {c.name: c for path in sized_paths(spec, einsum) for c in path.components}
         sizes[einsum] = np.array([components[m].size for m in memories], np.float64)
     return sizes
 
@@ -31,8 +30,8 @@ def make_charges(spec: Spec, memories: tuple[str, ...]) -> TensorCharges:
     """What tensors take in these memories."""
     bits: dict[tuple[str, str], float] = {}
     for einsum in spec.info.einsums:
-        for compute in computes(spec.require_arch()):
-            for component in bind(spec, einsum, compute).components:
+        for path in paths_of(spec, einsum):
+            for component in path.components:
                 if component.name in memories:
                     bits.update({(component.name, t): n for t, n in component.bits_per_value.items()})
     extents = {t: tuple(_extents(spec, user, t) for user in users) for t, users in spec.info.users.items()}
@@ -43,7 +42,7 @@ def _lasting_bits(spec: Spec, bits: Mapping[tuple[str, str], float]) -> dict[tup
     """Of persistent tensors that only one copy Einsum uses, which are in the outermost memory: the copy's other tensor, if it is
     there, lies in the same space."""
     lasting: dict[tuple[str, str], float] = {}
-    outermost = bind(spec, next(iter(spec.info.einsums)), computes(spec.require_arch())[0]).components[0].name
+    outermost = paths_of(spec, next(iter(spec.info.einsums)))[0].components[0].name
     for info in (info for info in spec.info.einsums.values() if info.is_copy_operation):
         for alone in info.persistent - spec.info.shared:
             if (outermost, alone) in bits:

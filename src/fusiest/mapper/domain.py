@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fusiest.mapper.options import Options
 from fusiest.mapper.stack_plans import MOST_TILES
 from fusiest.mapper.window_plans import has_halos
-from fusiest.spec import Memory, Spec, beside, bind, computes, flatten
+from fusiest.spec import Memory, Spec, beside, flatten, paths_of
 
 _MOST_NAMES = 4
 
@@ -49,8 +49,8 @@ def _least_usage(spec: Spec) -> Iterator[str]:
     """Spatial dimensions that must be used at least so far."""
     dimensions: dict[str, None] = {}
     for name in spec.info.einsums:
-        for compute in computes(spec.require_arch()):
-            for component in bind(spec, name, compute).components:
+        for path in paths_of(spec, name):
+            for component in path.components:
                 dimensions.update({f"{d.component} {d.name}": None for d in component.dimensions if d.min_usage > 0})
     if dimensions:
         yield f"`min_usage` of {_names(list(dimensions))}"

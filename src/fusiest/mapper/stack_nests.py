@@ -16,7 +16,7 @@ from fusiest.mapper.stack_plans import ImageVariables, features
 from fusiest.model import footprint
 from fusiest.objective import OBJECTIVES
 from fusiest.pmapping import NoMapping, shared_memories
-from fusiest.spec import Spec, bind, computes, explicit_einsum, memory_names, part_of
+from fusiest.spec import Spec, explicit_einsum, memory_names, part_of, paths_of
 from fusiest.spec import architecture as arch
 
 Run = Callable[[Spec, Options], Result]
@@ -63,8 +63,8 @@ class LayerNests:
         """Whether a memory can hold these tensors of a layer in one tile together."""
         info = self.spec.info.einsums[einsum]
         bounds = {**info.bounds, **extents}
-        for compute in computes(self.spec.require_arch()):
-            for component in bind(self.spec, einsum, compute).components:
+        for path in paths_of(self.spec, einsum):
+            for component in path.components:
                 bits = (footprint(info.accesses[t], bounds) * component.bits_per_value[t] for t in tensors)
                 if component.name == memory and sum(bits) > component.size:
                     return False

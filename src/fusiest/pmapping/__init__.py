@@ -19,7 +19,7 @@ from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import allowed_placement
 from fusiest.pmapping.remembered import pmappings
 from fusiest.pmapping.roomy import exchange_memories, roomy_memories
-from fusiest.pmapping.sizes import bind_sized, large_enough, sizes_by_einsum
+from fusiest.pmapping.sizes import large_enough, sized_paths, sizes_by_einsum
 from fusiest.pmapping.table import (
     Backing,
     Branch,
@@ -38,9 +38,9 @@ from fusiest.pmapping.window_nests import TooManyCandidates, TurnLoop, TurnNest,
 __all__ = [
     "Asked", "Backing", "Branch", "Compatibility", "Cutoff", "Floats", "FusedLimits", "FusedLoop", "Holding", "Ints",
     "NoMapping", "Origin", "Rows", "Table", "TooHard", "TooManyCandidates", "TurnLoop", "TurnNest", "TurnRows",
-    "TurnsAsked", "allowed_placement", "bind_sized", "can_be_open", "common_key", "compile_ahead", "constraints_key",
+    "TurnsAsked", "allowed_placement", "can_be_open", "common_key", "compile_ahead", "constraints_key",
     "exchange_memories", "explore", "group_numbers", "large_enough", "least_costs", "least_of_computing",
     "least_of_reading", "meet_below_fanouts", "meeting_memories", "merge_rows", "pareto_rows", "paths", "pmappings",
-    "renamed_table", "roomy_memories", "search_notes", "shared_memories", "sizes_by_einsum", "spatial_notes", "turn_rows",
-    "weight", "why_none", "with_rates",
+    "renamed_table", "roomy_memories", "search_notes", "shared_memories", "sized_paths", "sizes_by_einsum", "spatial_notes",
+    "turn_rows", "weight", "why_none", "with_rates",
 ]  # fmt: skip

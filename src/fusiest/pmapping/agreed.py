@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from fusiest.pmapping.placement import fact_of_placements, first_alike, graph_of
 from fusiest.pmapping.placement_graph import HeldChoice
-from fusiest.spec import Affine, Path, Spec, bind, computes
+from fusiest.spec import Affine, Path, Spec, paths_of
 
 
 def agreed_loops(spec: Spec, einsum: str, finished: bool = True) -> dict[str, frozenset[str]]:
@@ -73,8 +73,7 @@ def _held_above(spec: Spec, einsum: str, tensor: str) -> set[int]:
 def _is_above_others(spec: Spec, einsum: str, tensor: str) -> bool:
     """Whether a further holder of the tensor may have to stand above another between fused loops: one of a memory
     further in, or of its own memory if constraints fix their places."""
-    for compute in computes(spec.require_arch()):
-        path = bind(spec, einsum, compute)
+    for path in paths_of(spec, einsum):
         first = first_alike(spec, path)
         old = dict(zip(path.einsum.accesses, first.einsum.accesses, strict=True))
         shared = frozenset(old[t] for t in path.einsum.accesses if t in spec.info.shared)

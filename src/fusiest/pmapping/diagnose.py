@@ -15,10 +15,10 @@ from fusiest.pmapping.general_limits import can_spread
 from fusiest.pmapping.placement import graph_of
 from fusiest.pmapping.plain import constrained_variables
 from fusiest.pmapping.problem import make_problem
-from fusiest.pmapping.sizes import bind_sized
+from fusiest.pmapping.sizes import sized_paths
 from fusiest.pmapping.spatial import can_spread as can_spread_evenly
 from fusiest.pmapping.table import FusedLimits
-from fusiest.spec import Path, Spec, computes
+from fusiest.spec import Path, Spec
 
 _SECONDS = 5.0
 """For the search of how large one memory would have to be."""
@@ -33,7 +33,7 @@ class NoMapping(FusiestError):
 def why_none(spec: Spec, einsum: str, asked: Asked) -> NoMapping:
     """One line that names what to change."""
     start = f"Einsum {einsum} cannot be mapped: "
-    paths = [bind_sized(spec, einsum, compute) for compute in computes(spec.require_arch())]
+    paths = sized_paths(spec, einsum)
     enabled = [path for path in paths if path.runs]
     if not enabled:
         names = ", ".join(path.compute.name for path in paths)

@@ -33,10 +33,10 @@ from fusiest.pmapping.problem import Problem, coarsened, make_problem
 from fusiest.pmapping.rates import with_throughputs
 from fusiest.pmapping.roomy import exchange_memories, roomy_memories
 from fusiest.pmapping.searched import TablePiece, searched
-from fusiest.pmapping.sizes import ample_memories, bind_limited, with_room_for_copies
+from fusiest.pmapping.sizes import ample_memories, sized_paths, with_room_for_copies
 from fusiest.pmapping.spatial import best_usages, fanouts
 from fusiest.pmapping.table import Compatibility, FusedLimits, Origin, Rows, Table, group_sizes, merge_rows
-from fusiest.spec import Path, Spec, bind_all, computes
+from fusiest.spec import Path, Spec, bind_all
 
 NOT_ON_PATH = -1
 _FIRST_LOOK = 2_000
@@ -129,9 +129,9 @@ def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
 
 def paths(spec: Spec, einsum: str, ample: frozenset[str] = frozenset()) -> list[Path]:
     """The computes that can run an Einsum, each with what lies above it, of which these memories are ample."""
-    bound_paths = [bind_limited(spec, einsum, compute, ample) for compute in computes(spec.require_arch())]
     met = meeting_memories(spec, False, ample)
-    return [with_throughputs(with_room_for_copies(spec, path, met)) for path in bound_paths if path.runs]
+    running = (path for path in sized_paths(spec, einsum, ample) if path.runs)
+    return [with_throughputs(with_room_for_copies(spec, path, met)) for path in running]
 
 
 def weight(spec: Spec, einsum: str) -> int:

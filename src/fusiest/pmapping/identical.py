@@ -14,7 +14,7 @@ from fusiest.pmapping.placement import fact_of_placements, first_alike, graph_of
 from fusiest.pmapping.placement_graph import PlacementNode
 from fusiest.pmapping.sizes import copies_used
 from fusiest.pmapping.table import Backing, Branch, FusedLoop, Holding, Origin, Table, make_compatibility
-from fusiest.spec import BoundComponent, EinsumInfo, Path, Spec, bind, computes
+from fusiest.spec import BoundComponent, EinsumInfo, Path, Spec, paths_of
 
 
 def names_of(spec: Spec, einsum: str) -> list[str]:
@@ -49,8 +49,7 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
 def constraints_key(spec: Spec, einsum: str, number: Mapping[str, str]) -> object:
     """All that the architecture says of an Einsum, on every compute, with other names for its tensors and variables."""
     paths, chosen = [], []
-    for compute in computes(spec.require_arch()):
-        path = bind(spec, einsum, compute)
+    for path in paths_of(spec, einsum):
         paths.append(path.components)
         chosen.append(_numbered_placements(spec, first_alike(spec, path)) if path.runs else frozenset())
     return _renamed(paths, number), tuple(chosen), _latency_names(spec, einsum, number)
@@ -101,8 +100,8 @@ def _ordered(value: Any) -> Any:
 def _latency_names(spec: Spec, einsum: str, number: Mapping[str, str]) -> object:
     """What names in a `total_latency` expression stand for. Where that is no number, but a set, Einsums are kept apart."""
     meanings = []
-    for compute in computes(spec.require_arch()):
-        for component in bind(spec, einsum, compute).components:
+    for path in paths_of(spec, einsum):
+        for component in path.components:
             names = component.latency_names
             if not all(isinstance(value, (int, float)) for value in names.values()):
                 return einsum, *number

@@ -6,8 +6,8 @@ import functools
 import math
 
 from fusiest.pmapping.placement import fact_of_placements, first_alike, graph_of
-from fusiest.pmapping.sizes import bind_sized
-from fusiest.spec import Path, Spec, computes
+from fusiest.pmapping.sizes import sized_paths
+from fusiest.spec import Path, Spec
 
 
 def meeting_memories(spec: Spec, usage: bool, ample: frozenset[str]) -> tuple[str, ...]:
@@ -23,8 +23,8 @@ def shared_memories(spec: Spec) -> tuple[str, ...]:
     memories: list[str] = []
     first = next(iter(spec.info.einsums))
     deep = meet_below_fanouts(spec)
-    for compute in computes(spec.require_arch()):
-        for component in bind_sized(spec, first, compute).components:
+    for path in sized_paths(spec, first):
+        for component in path.components:
             if component.dimensions and not deep:
                 break
             if component.kind == "memory" and math.isfinite(component.size) and component.name not in memories:
@@ -37,8 +37,7 @@ def meet_below_fanouts(spec: Spec) -> bool:
     memories need not stand in hierarchy order, any."""
     for einsum, info in spec.info.einsums.items():
         shared = [t for t in info.accesses if t in spec.info.shared]
-        for compute in computes(spec.require_arch()) if shared else ():
-            path = bind_sized(spec, einsum, compute)
+        for path in sized_paths(spec, einsum) if shared else ():
             below = [i for i, c in enumerate(path.components) if any(o.dimensions for o in path.components[: i + 1])]
             if not path.runs or not any(path.components[i].kind == "memory" for i in below):
                 continue
@@ -67,8 +66,7 @@ def can_fuse(spec: Spec) -> bool:
     memory: where not, Einsums do not meet on chip."""
     for einsum, info in spec.info.einsums.items():
         tensors = [t for t in info.accesses if t in spec.info.shared or t in info.persistent]
-        for compute in computes(spec.require_arch()) if tensors else ():
-            path = bind_sized(spec, einsum, compute)
+        for path in sized_paths(spec, einsum) if tensors else ():
             graph = graph_of(spec, path) if path.runs else None
             backings = () if graph is None else graph.backings(path.memories)
             memories = (path.components[memory] for memory, tensor, _ in backings if tensor in tensors)

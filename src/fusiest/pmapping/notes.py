@@ -11,7 +11,7 @@ from fusiest.pmapping.factors import primes
 from fusiest.pmapping.placement import graph_of
 from fusiest.pmapping.plain import are_apart, beside, constrained_variables
 from fusiest.pmapping.problem import make_problem
-from fusiest.pmapping.sizes import bind_sized
+from fusiest.pmapping.sizes import sized_paths
 from fusiest.pmapping.spatial import best_usages, fanouts
 from fusiest.spec import Path, Spec, computes, flatten, path_nodes
 
@@ -55,8 +55,7 @@ def ordered_by_chance(spec: Spec) -> list[tuple[str, ...]]:
     """
     pairs: dict[tuple[str, str], bool] = {}
     for einsum in spec.info.einsums:
-        for compute in computes(spec.require_arch()):
-            path = bind_sized(spec, einsum, compute)
+        for path in sized_paths(spec, einsum):
             if path.compute.enabled and not path.einsum.is_copy_operation:
                 for pair, disjoint in _neighbours(spec, path):
                     pairs[pair] = pairs.get(pair, True) and disjoint
@@ -107,8 +106,7 @@ def spatial_notes(spec: Spec) -> tuple[str, ...]:
         if alike in shapes_seen or info.is_copy_operation:
             continue
         shapes_seen.add(alike)
-        for compute in computes(spec.require_arch()):
-            path = bind_sized(spec, einsum, compute)
+        for path in sized_paths(spec, einsum):
             if path.compute.enabled:
                 with contextlib.suppress(SpecError):  # too many to count
                     for component, count, count_left in _choices(spec, path):

@@ -13,15 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fusiest.objective import CLOSE
 from fusiest.pmapping.costs import ENERGY, Columns, Costs, finish
 from fusiest.pmapping.nest import BEYOND, HeldTensor, HolderSource, Stretch
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.problem import FIRST, TRAFFIC, Problem
 from fusiest.pmapping.spatial import Fanout
 from fusiest.pmapping.steps import Outers, Steps
-
-CLOSE = 1e-9
-"""Costs that differ by less count as equal."""
 
 
 @dataclass(frozen=True)

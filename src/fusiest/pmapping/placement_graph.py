@@ -192,8 +192,9 @@ class _Choosing:
 
     def _chooser(self, i: int) -> arch.Memory | arch.TollStation | None:
         node = self.nodes[i]
-        chooses = isinstance(node, (arch.Memory, arch.TollStation)) and self.path.components[i].enabled
-        return node if isinstance(node, (arch.Memory, arch.TollStation)) and chooses else None
+        if isinstance(node, (arch.Memory, arch.TollStation)) and self.path.components[i].enabled:
+            return node
+        return None
 
     def _seen(self, held: HeldSets) -> object:
         """All that choices of the components still to come depend on."""

@@ -45,10 +45,6 @@ class Variable:
         return starts, np.array([i for smaller in self.before for i in smaller], np.int64)
 
 
-def make_variable(members: Sequence[str], bounds: Sequence[int]) -> Variable:
-    return variable_of(members, primes(math.prod(bounds)))
-
-
 def variable_of(members: Sequence[str], factors: Sequence[int]) -> Variable:
     """A variable whose tiles are products of these factors: the primes of its bound, or products of some of them."""
     products = {1}
@@ -192,7 +188,7 @@ def make_problem(path: Path, keep_apart: frozenset[frozenset[str]], single: froz
     groups: dict[object, list[str]] = {}
     for v in info.bounds:
         groups.setdefault(v if v in single else _signature(info, v, keep_apart), []).append(v)
-    variables = tuple(make_variable(members, [info.bounds[v] for v in members]) for members in groups.values())
+    variables = tuple(variable_of(names, primes(math.prod(info.bounds[v] for v in names))) for names in groups.values())
     index = {member: i for i, variable in enumerate(variables) for member in variable.members}
     tensors = tuple(_tensor(access, index) for access in info.accesses.values())
     return Problem(info, path, variables, tensors)

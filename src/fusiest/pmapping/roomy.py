@@ -15,7 +15,7 @@ import math
 from fusiest.model import footprint
 from fusiest.pmapping.placement import fact_of_placements, first_alike, graph_of
 from fusiest.pmapping.sizes import all_paths
-from fusiest.spec import Path, PlacementSets, Spec, bind, computes
+from fusiest.spec import Path, PlacementSets, Spec, paths_of
 
 
 @functools.lru_cache(maxsize=4)
@@ -123,11 +123,7 @@ def _tensor_bits(spec: Spec, memory: str, tensor: str) -> float:
     for einsum in spec.info.users[tensor]:
         info = spec.info.einsums[einsum]
         values = footprint(info.accesses[tensor], info.bounds) * info.n_instances
-        widths = [
-            c.bits_per_value[tensor]
-            for compute in computes(spec.require_arch())
-            for c in bind(spec, einsum, compute).components
-            if c.name == memory
-        ]
+        components = (c for path in paths_of(spec, einsum) for c in path.components)
+        widths = [c.bits_per_value[tensor] for c in components if c.name == memory]
         bits.append(values * max(widths, default=0.0))
     return max(bits) if len(spec.info.producers.get(tensor, ())) < 2 else sum(bits)

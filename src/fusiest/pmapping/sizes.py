@@ -8,25 +8,24 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from fusiest.model import footprint
-from fusiest.spec import BoundComponent, EinsumInfo, Path, Spec, bind, computes
+from fusiest.spec import BoundComponent, EinsumInfo, Path, Spec, paths_of
 
 
-def bind_sized(spec: Spec, einsum: str, compute: str) -> Path:
-    """The components that serve an Einsum. One that is unlimited for it, but not for another, is as large as all tensors.
+def sized_paths(spec: Spec, einsum: str, ample: frozenset[str] = frozenset()) -> list[Path]:
+    """An Einsum on every compute. A memory that is unlimited for it, but not for another, is as large as all tensors.
 
-    What such a memory holds has to be counted, as it may still be there when an Einsum runs for which it is limited.
+    What such a memory holds has to be counted, as it may still be there when an Einsum runs for which it is limited. Memories
+    that are `ample` are unlimited.
     """
-    path = bind(spec, einsum, compute)
-    large = large_enough(spec)
-    components = (replace(c, size=min(c.size, large[c.name])) if c.name in large else c for c in path.components)
-    return replace(path, components=tuple(components)) if large else path
+    paths, large = paths_of(spec, einsum), large_enough(spec)
+    if not large and not ample:
+        return paths
 
+    def sized(c: BoundComponent) -> BoundComponent:
+        size = math.inf if c.name in ample else min(c.size, large.get(c.name, math.inf))
+        return c if size == c.size else replace(c, size=size)
 
-def bind_limited(spec: Spec, einsum: str, compute: str, ample: frozenset[str]) -> Path:
-    """The same, with memories unlimited that are ample."""
-    path = bind_sized(spec, einsum, compute)
-    components = (replace(c, size=math.inf) if c.name in ample else c for c in path.components)
-    return replace(path, components=tuple(components)) if ample else path
+    return [replace(path, components=tuple(map(sized, path.components))) for path in paths]
 
 
 def with_room_for_copies(spec: Spec, path: Path, memories: Collection[str]) -> Path:
@@ -85,8 +84,7 @@ def ample_memories(spec: Spec) -> frozenset[str]:
 def all_paths(spec: Spec) -> Iterator[Path]:
     """Every Einsum on every compute, also on those that cannot run it."""
     for einsum in spec.info.einsums:
-        for compute in computes(spec.require_arch()):
-            yield bind(spec, einsum, compute)
+        yield from paths_of(spec, einsum)
 
 
 def sizes_by_einsum(spec: Spec) -> dict[str, list[float]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal
 from fusiest.reference.choices import HolderAt, obeys, placements
-from fusiest.spec import BoundDimension, Path, Spec, bind, computes
+from fusiest.spec import BoundDimension, Path, Spec, paths_of
 
 CopySlot = tuple[int, BoundDimension | None]
 """A place for a loop above the first holder (0) or between the two (1): Temporal, or on a fanout dimension."""
@@ -40,8 +40,7 @@ def copy_nests(
     spec: Spec, einsum: str, imperfect: bool = False, fused_loops_per_variable: int = 1
 ) -> Iterator[tuple[Node, ...]]:
     """Every nest, on every compute."""
-    for compute in computes(spec.require_arch()):
-        path = bind(spec, einsum, compute)
+    for path in paths_of(spec, einsum):
         seen: set[object] = set()
         for placement in placements(spec, path):
             backing = tuple(h for h in placement.holders if h.backing)

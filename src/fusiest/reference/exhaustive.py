@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fusiest.errors import SpecError
 from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.reference.tilings import Mapper, PlainCompatibility, Pmapping
-from fusiest.spec import Spec, bind, bind_all, computes
+from fusiest.spec import Spec, bind_all, paths_of
 
 
 class TooManyTrees(Exception):
@@ -38,7 +38,7 @@ def exhaustive(
 
 def counted_mappers(spec: Spec, einsum: str, limits: ReferenceLimits) -> list[Mapper]:
     """One for each compute that can run the Einsum; TooManyTrees if they have more tilings than the limit."""
-    paths = [bind(spec, einsum, compute) for compute in computes(spec.require_arch())]
+    paths = paths_of(spec, einsum)
     mappers = [Mapper(spec, path, limits) for path in paths if path.compute.enabled]
     if sum(mapper.count_tilings() for mapper in mappers) > limits.trees:
         raise TooManyTrees(einsum)

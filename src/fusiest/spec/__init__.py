@@ -10,7 +10,7 @@ from fusiest.spec.actions import Action
 from fusiest.spec.affine import Affine
 from fusiest.spec.analysis import Access, EinsumInfo, Stepping, WorkloadInfo
 from fusiest.spec.architecture import Memory, beside, computes, flatten, memory_names, path_nodes
-from fusiest.spec.binding import architecture_names, bind, bind_all, bind_node
+from fusiest.spec.binding import architecture_names, bind, bind_all, bind_node, paths_of
 from fusiest.spec.bound import BoundComponent, BoundDimension, Path, instances
 from fusiest.spec.costs import ComponentCosts, filled
 from fusiest.spec.dataflow import Dataflow, DepthFirst, MemoryConstraints, constrained
@@ -69,7 +69,7 @@ __all__ = [
     "computes", "constrained", "defines_of", "describe", "dump", "dump_mapping", "evaluate_expression",
     "explicit_einsum", "filled", "find_file", "flatten", "instances", "known_fields", "known_objective", "library_classes",
     "library_files", "library_text", "list_of", "load", "load_nodes", "load_texts", "memory_names", "names_in",
-    "no_tag", "number", "number_of", "parse_einsum", "parse_expression", "parse_nodes", "part_of", "path_nodes",
+    "no_tag", "number", "number_of", "parse_einsum", "parse_expression", "parse_nodes", "part_of", "path_nodes", "paths_of",
     "placement_sets", "plain_scalar", "project_folder", "read_bool", "read_document", "read_expression", "read_int",
     "read_list", "read_text", "repeated", "saved_objective", "tag_of", "text_of", "text_of_file", "undeclared", "with_nodes_of",
     "written_as_is",

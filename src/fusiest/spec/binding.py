@@ -45,6 +45,11 @@ def bind(spec: Spec, einsum: str, compute: str) -> Path:
     return paths[einsum, compute]
 
 
+def paths_of(spec: Spec, einsum: str) -> list[Path]:
+    """An Einsum on every compute, also on those that cannot run it."""
+    return [bind(spec, einsum, compute) for compute in computes(spec.require_arch())]
+
+
 def _bind(spec: Spec, einsum: str, compute: str) -> Path:
     architecture = spec.require_arch()
     nodes = path_nodes(architecture.nodes, compute)
