@@ -251,13 +251,9 @@ def _ems(character: str) -> float:
         return 1.02
     if not character.isascii():
         return 1.3
-    return (
-        0.65
-        if character.islower() or character.isdigit() or character == "_"
-        else 0.79
-        if character.isalpha()
-        else 0.84
-    )
+    if character.islower() or character.isdigit() or character == "_":
+        return 0.65
+    return 0.79 if character.isalpha() else 0.84
 
 
 def _even(width: float) -> int:

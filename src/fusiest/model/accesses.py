@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from fusiest.model.nest import EinsumNest, TensorNest
@@ -45,8 +45,8 @@ class _CountedNest(NamedTuple):
 
     def renamed(self, names: tuple[str, ...]) -> Accesses:
         new = dict(zip(self.tensors, names, strict=True))
-        total, per_unit, operations, steps = (getattr(self.accesses, field) for field in Accesses.__slots__)
-        return Accesses(_renamed(total, new), _renamed(per_unit, new), operations, steps)
+        total, per_unit = _renamed(self.accesses.total, new), _renamed(self.accesses.per_unit, new)
+        return replace(self.accesses, total=total, per_unit=per_unit)
 
 
 def _renamed(counts: Mapping[AccessKey, int], new: Mapping[str, str]) -> dict[AccessKey, int]:

@@ -15,7 +15,7 @@ from fusiest.model.leakage import leak_power
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest, even_iterations, leaf_paths
 from fusiest.model.occupancy import Occupancy, occupancy, reservations, sharing
 from fusiest.model.windows import keep_windows
-from fusiest.spec import BoundComponent, Path, Spec, bind_all, computes, flatten, path_nodes
+from fusiest.spec import BoundComponent, Spec, bind, bind_all, computes, flatten
 from fusiest.spec import architecture as arch
 
 __all__ = ["EinsumEvaluation", "Evaluation", "evaluate"]
@@ -62,7 +62,7 @@ def take_apart(spec: Spec, tree: LoopTree) -> Anatomy:
     names = [path[-1].node.einsum for path in paths if isinstance(path[-1].node, Compute)]
     bound = {name: bind_all(spec, spec.info.einsums[name]) for name in names}
     even = even_iterations(paths, {name: spec.info.einsums[name].bounds for name in names})
-    nests = keep_windows([_nest(spec, path, bound, even) for path in paths])
+    nests = keep_windows([_nest(spec, path, even) for path in paths])
     for nest in nests:
         _check_fanout(nest)
     order = {name: i for i, name in enumerate(names)}
@@ -152,14 +152,14 @@ def _place_of(node: object) -> str | None:
 
 def _check_components(spec: Spec, paths: list[tuple[TreeNode, ...]]) -> None:
     """Components exist, and every held tensor is used below its holder."""
+    names = computes(spec.require_arch())
     nodes = {str(node.name): node for node in flatten(spec.require_arch().nodes)}
     tensors_below: dict[int, set[str]] = {}
     holders: dict[int, Storage | Toll] = {}
     for path in paths:
         leaf = path[-1].node
         assert isinstance(leaf, Compute)
-        if leaf.component not in computes(spec.require_arch()):
-            names = computes(spec.require_arch())
+        if leaf.component not in names:
             raise SpecError(
                 f"the architecture has no compute {leaf.component}{did_you_mean(leaf.component, names)}", leaf.component
             )
@@ -193,19 +193,14 @@ def _check_einsums(spec: Spec, loop: Loop) -> None:
             raise SpecError(f"the workload has no Einsum {name}{did_you_mean(name, spec.info.einsums)}", name)
 
 
-def _nest(
-    spec: Spec, path: tuple[TreeNode, ...], bound: Mapping[str, Mapping[str, BoundComponent]], even: Mapping[int, int]
-) -> EinsumNest:
+def _nest(spec: Spec, path: tuple[TreeNode, ...], even: Mapping[int, int]) -> EinsumNest:
     leaf = path[-1].node
     assert isinstance(leaf, Compute)
-    nodes = path_nodes(spec.require_arch().nodes, leaf.component)
-    assert nodes is not None
-    components = tuple(bound[leaf.einsum][str(node.name)] for node in nodes)
-    info = spec.info.einsums[leaf.einsum]
-    if not components[-1].enabled and not info.is_copy_operation:
+    components = bind(spec, leaf.einsum, leaf.component)
+    if not components.runs:
         raise SpecError(f"{leaf.component} is not enabled for Einsum {leaf.einsum}", leaf.component)
     _check_parallel(spec, path)
-    return build_nest(path, Path(info, components), even)
+    return build_nest(path, components, even)
 
 
 def _check_parallel(spec: Spec, path: tuple[TreeNode, ...]) -> None:
