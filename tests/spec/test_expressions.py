@@ -231,7 +231,7 @@ def test_number_boolean_and_set_insist() -> None:
 
 def test_by_set() -> None:
     spread = by_set({"A | B": "x", "Other": "y"}, NAMES, UNIVERSE)
-    assert spread == {"A": ("x", "A | B"), "B": ("x", "A | B"), "Z": ("y", "Other")}
+    assert spread == {"A": "x", "B": "x", "Z": "y"}
     with pytest.raises(SpecError, match="keys 'A' and 'All - Z' both hold A"):
         by_set({"A": 1, "All - Z": 2}, NAMES, UNIVERSE)
     with pytest.raises(SpecError, match="'Other' appears twice"):

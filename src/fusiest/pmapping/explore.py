@@ -81,19 +81,16 @@ class Asked:
 
     def is_roomy(self, spec: Spec) -> bool:
         """Whether no fused loops are needed: they save space, and there is enough."""
-        return self._roomy(spec) is not None
+        return self.roomy(spec) is not None
 
     def ample(self, spec: Spec) -> frozenset[str]:
         """Memories in which space is no concern."""
         if self.usage:
             return frozenset()
-        return ample_memories(spec) | (self._roomy(spec) or frozenset())
+        return ample_memories(spec) | (self.roomy(spec) or frozenset())
 
-    def roomy(self, spec: Spec) -> frozenset[str]:
-        """Memories in which Einsums exchange whole tensors."""
-        return self._roomy(spec) or frozenset()
-
-    def _roomy(self, spec: Spec) -> frozenset[str] | None:
+    def roomy(self, spec: Spec) -> frozenset[str] | None:
+        """Memories in which Einsums exchange whole tensors; None if fused loops are needed."""
         if not self.needed or self.usage:
             return None
         if self.unlimited:
@@ -185,8 +182,8 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
         if asked.needed and not asked.is_roomy(spec):
             nest = replace(nest, common=common_loops(spec, path.einsum.name))
         space = replace(lattice_space(nest, plain, frozenset(tracked), leaks), rates=asked.rates)
-        if asked.is_roomy(spec):
-            space = replace(space, lifted=_lifted(asked.roomy(spec), nest))
+        if (roomy := asked.roomy(spec)) is not None:
+            space = replace(space, lifted=_lifted(roomy, nest))
         for search in _runs(space, asked, not asked.usage and not can_fuse(spec), not tracked and asked.is_roomy(spec)):
             yield from searched(search, tracked, asked.limits, asked.counted)
 

@@ -287,7 +287,7 @@ def _named_sets(
 def _bits_per_value(workload: Workload, einsum: Einsum, names: EinsumNames) -> dict[str, int | float]:
     table = workload.bits_per_value
     if isinstance(table, FrozenDict):
-        by_tensor = {tensor: value for tensor, (value, _) in by_set(table, names, names.universe).items()}
+        by_tensor = by_set(table, names, names.universe)
     else:
         by_tensor = {str(a.name): table for a in einsum.tensor_accesses if table is not None}
     bits: dict[str, int | float] = {}

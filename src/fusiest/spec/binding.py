@@ -293,14 +293,14 @@ def _per_tensor(owner: object, field_name: str, info: EinsumInfo, names: EinsumN
     if value is None:
         return {}
     if isinstance(value, FrozenDict):
-        return {t: _checked(owner, field_name, names, v) for t, (v, _) in by_set(value, names, names.universe).items()}
+        return {t: _checked(owner, field_name, names, v) for t, v in by_set(value, names, names.universe).items()}
     return dict.fromkeys(info.accesses, _checked(owner, field_name, names))
 
 
 def _bind_direction(node: arch.TollStation, names: EinsumNames) -> FrozenDict[str, str]:
     if isinstance(node.direction, str):
         return FrozenDict(dict.fromkeys(names.universe.tensors, str(node.direction)))
-    directions = {t: str(value) for t, (value, _) in by_set(node.direction, names, names.universe).items()}
+    directions = {t: str(value) for t, value in by_set(node.direction, names, names.universe).items()}
     for tensor in names.universe.tensors:
         if tensor not in directions:
             raise SpecError(

@@ -129,31 +129,31 @@ def name_set(value: float | str, names: Mapping[str, object], what: str) -> Name
     raise SpecError(f"{what} must be a set, but '{shown(value)}' is {kind_of(result)}", at=_place(value))
 
 
-def by_set(table: Mapping[str, T], names: Mapping[str, object], universe: Universe) -> dict[str, tuple[T, str]]:
-    """Spread a table keyed by disjoint tensor sets: tensor -> (its value, not evaluated; the key it came from).
+def by_set(table: Mapping[str, T], names: Mapping[str, object], universe: Universe) -> dict[str, T]:
+    """Spread a table keyed by disjoint tensor sets: tensor -> its value, not evaluated.
 
     >>> ab = Universe(tensors={"A": frozenset("m"), "B": frozenset("n")}, variables=frozenset("mn"))
     >>> by_set({"A": 8, "Other": 16}, {"A": ab.of("A")}, ab)
-    {'A': (8, 'A'), 'B': (16, 'Other')}
+    {'A': 8, 'B': 16}
     """
-    spread: dict[str, tuple[T, str]] = {}
-    remaining: tuple[T, str] | None = None
-    for key, value in table.items():
+    keys: dict[str, str] = {}
+    other: str | None = None
+    for key in table:
         if key.strip() == "Other":
-            if remaining is not None:
+            if other is not None:
                 raise SpecError("'Other' appears twice", at=key)
-            remaining = (value, key)
+            other = key
             continue
         chosen = name_set(key, names, "a key")
         if chosen.kind != "tensor":
             raise SpecError(f"key '{shown(key)}' must be a set of tensors, but is one of rank variables", at=key)
         for tensor in sorted(chosen.members):
-            if tensor in spread:
-                raise SpecError(f"keys '{shown(spread[tensor][1])}' and '{shown(key)}' both hold {tensor}", at=key)
-            spread[tensor] = (value, key)
-    if remaining is not None:
-        spread |= {tensor: remaining for tensor in sorted(universe.tensors) if tensor not in spread}
-    return spread
+            if tensor in keys:
+                raise SpecError(f"keys '{shown(keys[tensor])}' and '{shown(key)}' both hold {tensor}", at=key)
+            keys[tensor] = key
+    if other is not None:
+        keys |= {tensor: other for tensor in sorted(universe.tensors) if tensor not in keys}
+    return {tensor: table[key] for tensor, key in keys.items()}
 
 
 class _TreeWalk:

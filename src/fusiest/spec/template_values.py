@@ -6,6 +6,7 @@ first, so that nothing has to be stopped.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -212,21 +213,17 @@ class _Environment(ImmutableSandboxedEnvironment):
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, dict) and attribute in _TABLE:
             return Function(functools.partial(_TABLE[attribute], obj))
-        return (
-            getattr(obj, attribute)
-            if isinstance(obj, LoopContext) and attribute in _LOOP
-            else self.getitem(obj, attribute)
-        )
+        if isinstance(obj, LoopContext) and attribute in _LOOP:
+            return getattr(obj, attribute)
+        return self.getitem(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         need(obj, argument)
         numbered = isinstance(obj, (list, tuple, str, range)) and isinstance(argument, int)
-        try:
-            return (
-                obj[argument] if numbered or (isinstance(obj, dict) and isinstance(argument, _SCALARS)) else obj[_NONE]
-            )
-        except (LookupError, TypeError):
-            return self.undefined(obj=obj, name=str(argument)[:80])
+        if numbered or (isinstance(obj, dict) and isinstance(argument, _SCALARS)):
+            with contextlib.suppress(LookupError):
+                return obj[argument]
+        return self.undefined(obj=obj, name=str(argument)[:80])
 
     def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(obj, jinja2.Undefined):
@@ -238,9 +235,6 @@ class _Environment(ImmutableSandboxedEnvironment):
             raise SpecError(f"{_kind(obj)} cannot be called")
         inner = {**kwargs.pop("_block_vars", {}), **kwargs.pop("_loop_vars", {})}
         return _paying(obj.body)(*((context.derived(inner),) if obj.context else ()), *args, **kwargs)
-
-
-_NONE = object()
 
 
 def _paying(function: Callable[..., Any]) -> Callable[..., Any]:
