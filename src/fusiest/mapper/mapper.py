@@ -16,7 +16,7 @@ from fusiest.collector import collected_after, collector_paused
 from fusiest.errors import FusiestError, InternalError, InvalidMapping, OutOfMemory, SpecError, did_you_mean
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts, trace
-from fusiest.looptree import LoopTree, Temporal
+from fusiest.looptree import LoopTree, Temporal, einsums
 from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, begun, explore_in_time, look_quickly
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.depth_first import depth_first
@@ -27,7 +27,6 @@ from fusiest.mapper.options import Options, hinting
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.result import Mapping, Result, Stats
-from fusiest.mapper.saved import einsum_order
 from fusiest.mapper.search import Proof, Search
 from fusiest.mapper.tables import Explorer, asked_of, grouped, make_explorer
 from fusiest.mapper.window_bounds import usual_windows
@@ -344,7 +343,7 @@ def known_mappings(spec: Spec, options: Options, trees: Iterable[LoopTree]) -> I
             continue
         if not (options.finished and evaluation.warnings):
             sets = tuple(frozenset(fused.einsums) for fused in fused_sets(spec, tree))
-            mapping = Mapping(tree, einsum_order(tree), evaluation) if fits else None
+            mapping = Mapping(tree, einsums(tree.nodes), evaluation) if fits else None
             yield KnownMapping(KnownCosts(evaluation.energy, evaluation.latency), mapping, sets)
 
 

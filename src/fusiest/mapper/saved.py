@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args
 
 from fusiest.errors import FusiestError, SpecError, shown
 from fusiest.frozen import FrozenDict
-from fusiest.looptree import Compute, LoopTree
+from fusiest.looptree import einsums
 from fusiest.mapper.options import Options
 from fusiest.mapper.provenance import GIVEN, Provenance
 from fusiest.mapper.result import FunnelStep, Improvement, Mapping, Result, Stats, Stop
@@ -94,7 +94,7 @@ def given_mapping(spec: Spec, evaluation: Evaluation, provenance: Provenance) ->
     """The spec's own mapping as a result, about which nothing is proven."""
     if spec.mapping is None:
         raise SpecError("no file has a section 'mapping:'")
-    mapping = Mapping(spec.mapping, einsum_order(spec.mapping), evaluation)
+    mapping = Mapping(spec.mapping, einsums(spec.mapping.nodes), evaluation)
     return Result(
         spec, ("edp",), [mapping], False, 1.0, Stats(), options=Options(objective=("edp",)), provenance=provenance
     )
@@ -107,7 +107,7 @@ def mappings_on(spec: Spec, document: dict[str, Any]) -> Iterator[tuple[Mapping,
         if tree is None:
             raise SpecError("a mapping is empty")
         costs = {name: number_of("result", saved, name) for name in ("energy", "latency")}
-        yield Mapping(tree, einsum_order(tree), evaluate(spec, tree)), costs
+        yield Mapping(tree, einsums(tree.nodes), evaluate(spec, tree)), costs
 
 
 def result_on(spec: Spec, document: dict[str, Any], provenance: Provenance) -> Result:
@@ -137,12 +137,7 @@ def _mapping(file: str, spec: Spec, saved: Any) -> Mapping:
                 f"{file}: says {name} {cost}, but the mapping in it costs {getattr(evaluation, name)}; "
                 "it was changed, or written by another version: make it again"
             )
-    return Mapping(tree, einsum_order(tree), evaluation)
-
-
-def einsum_order(tree: LoopTree) -> tuple[str, ...]:
-    """The Einsums of a LoopTree in the order in which they run."""
-    return tuple(str(path[-1].einsum) for path in tree.paths() if isinstance(path[-1], Compute))
+    return Mapping(tree, einsums(tree.nodes), evaluation)
 
 
 def _stopped(value: object) -> Stop | None:

@@ -82,7 +82,7 @@ class Evaluation:
         By `einsum`: a row for each, with its energy, latency, and the component that it waits for.
         """
         if by == "einsum":
-            figures = ((e.energy, e.latency, e.bottleneck if e.latency else None) for e in self.einsums.values())
+            figures = ((e.energy, e.latency, e.bottleneck or None) for e in self.einsums.values())
             rows = [(name, *row) for name, row in zip(self.einsums, figures, strict=True)]
             return DataTable(("einsum", "energy", "latency", "bottleneck"), rows)
         if by != "action":
@@ -114,7 +114,7 @@ class Evaluation:
                 name: {
                     "energy": e.energy,
                     "latency": e.latency,
-                    "bottleneck": e.bottleneck if e.latency else None,
+                    "bottleneck": e.bottleneck or None,
                     "latency_per_component": e.latency_per_component,
                     "actions": {"/".join(key): n for key, n in e.actions.items()},
                     "energies": {"/".join(key): joules for key, joules in e.energies.items()},

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fusiest.looptree import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, einsums
-from fusiest.spec import Memory, Spec, path_nodes
+from fusiest.spec import Spec
+from fusiest.spec import architecture as arch
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,5 +93,4 @@ def _outermost_memories(spec: Spec, tree: LoopTree) -> set[str]:
     """The first memory on the way to each compute in use."""
     leaves = (path[-1] for path in tree.paths())
     computes = {leaf.component for leaf in leaves if isinstance(leaf, Compute)}
-    paths = (path_nodes(spec.require_arch().nodes, compute) or () for compute in computes)
-    return {str(next(node.name for node in path if isinstance(node, Memory))) for path in paths}
+    return set(arch.outermost_memories(spec.require_arch().nodes, computes))

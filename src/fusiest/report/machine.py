@@ -25,9 +25,7 @@ class Machine:
     @cached_property
     def outermost(self) -> list[str]:
         """The first memory on the way to each compute; nearly always one."""
-        paths = [arch.path_nodes(self.nodes, compute) or [] for compute in arch.computes(self.spec.require_arch())]
-        firsts = (next(str(n.name) for n in path if isinstance(n, arch.Memory)) for path in paths)
-        return list(dict.fromkeys(firsts))
+        return arch.outermost_memories(self.nodes, arch.computes(self.spec.require_arch()))
 
     @cached_property
     def instances(self) -> dict[str, int]:

@@ -35,7 +35,7 @@ def evaluation_html(evaluation: Evaluation) -> str:
     costs = f"{si(evaluation.energy, 'J')}, {si(evaluation.latency, 's')}, {si(evaluation.edp, 'Js')}"
     rows = [_row("th", ["Einsum", "energy", "latency", "limited by"])]
     for name, e in evaluation.einsums.items():
-        rows.append(_row("td", [name, si(e.energy, "J"), si(e.latency, "s"), e.bottleneck if e.latency else "–"]))
+        rows.append(_row("td", [name, si(e.energy, "J"), si(e.latency, "s"), e.bottleneck or "–"]))
     peaks = [_row("th", ["memory", "at most"])]
     peaks += [_row("td", [name, bits(peak)]) for name, peak in evaluation.peak_occupancy_bits.items()]
     tables = "".join(f"<table>{''.join(table)}</table>" for table in (rows, peaks))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
@@ -371,6 +371,12 @@ def path_nodes(nodes: tuple[ArchitectureNode, ...], compute: str) -> list[Contai
         else:
             path.append(node)
     return None
+
+
+def outermost_memories(nodes: tuple[ArchitectureNode, ...], compute_names: Iterable[str]) -> list[str]:
+    """The first memory on the way to each of these computes; nearly always one."""
+    paths = (path_nodes(nodes, compute) or () for compute in compute_names)
+    return list(dict.fromkeys(str(next(node.name for node in path if isinstance(node, Memory))) for path in paths))
 
 
 def beside(nodes: tuple[ArchitectureNode, ...]) -> dict[str, frozenset[str]]:

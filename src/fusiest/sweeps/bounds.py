@@ -105,11 +105,10 @@ def _moving(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent], m
     Which Einsum moves it is open: the cheapest of those that use the tensor counts, for the most that one of them needs.
     """
     nodes = spec.require_arch().nodes
-    paths = [arch.path_nodes(nodes, name) or [] for name in arch.computes(spec.require_arch())]
-    firsts = {next(str(n.name) for n in path if isinstance(n, arch.Memory)) for path in paths}
+    outermost = arch.outermost_memories(nodes, arch.computes(spec.require_arch()))
     outer = next(n for n in arch.flatten(nodes) if isinstance(n, arch.Memory))
     memory = bound[str(outer.name)]
-    if firsts != {str(outer.name)} or not memory.enabled or memory.total_latency is not None:
+    if outermost != [str(outer.name)] or not memory.enabled or memory.total_latency is not None:
         return
     keep = placement_sets(outer, architecture_names(spec, info), frozenset()).keep
     for tensor, access in info.accesses.items():
