@@ -73,7 +73,7 @@ class LowerBounds:
             table = self._tables[before] = self._eliminate(before, einsum, table)
         return table
 
-    def least_of_others(self, begin: frozenset[str] = frozenset()) -> Iterator[tuple[str, RelaxedLeast]]:
+    def least_of_others(self, begin: frozenset[str]) -> Iterator[tuple[str, RelaxedLeast]]:
         """For each Einsum that comes after `begin`, by its own compatibility: what all others that do so need at least.
 
         The same elimination, forwards: what comes before an Einsum and what comes after it meet at the tensors that pass by.

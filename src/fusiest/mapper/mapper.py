@@ -353,7 +353,7 @@ def _makes_windows(tree: LoopTree) -> bool:
 
 
 def checked_mapping(
-    spec: Spec, order: tuple[str, ...], tree: LoopTree, energy: float, latency: float, finished: bool = True
+    spec: Spec, order: tuple[str, ...], tree: LoopTree, energy: float, latency: float, finished: bool
 ) -> Mapping:
     """A mapping that was found at this cost, evaluated by the model, which must agree.
 

@@ -57,7 +57,7 @@ def load_any(path: str | Path) -> Result:
     return _result(file, document, list_of(file, document, "mappings"))
 
 
-def load_best(path: str | Path, by: str | None = None) -> Chosen:
+def load_best(path: str | Path, by: str | None) -> Chosen:
     """The mapping of a saved evaluation, or the best one of a saved result; no other is looked at.
 
     `by`: best by `energy`, `latency` or `edp`; by default by what the search minimized, or `edp` for a front.

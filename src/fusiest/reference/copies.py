@@ -36,9 +36,7 @@ def copied_from(spec: Spec) -> dict[str, str]:
     return roots
 
 
-def copy_nests(
-    spec: Spec, einsum: str, imperfect: bool = False, fused_loops_per_variable: int = 1
-) -> Iterator[tuple[Node, ...]]:
+def copy_nests(spec: Spec, einsum: str, imperfect: bool, fused_loops_per_variable: int) -> Iterator[tuple[Node, ...]]:
     """Every nest, on every compute."""
     for path in paths_of(spec, einsum):
         seen: set[object] = set()
