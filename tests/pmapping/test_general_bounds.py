@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import assume, given
 import fusiest
 from fusiest import NoMapping
 from fusiest.errors import SpecError
+from fusiest.objective import EDP, ENERGY, LATENCY, Objective
 from fusiest.pmapping import general_combine
 from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.general import GeneralSearch
@@ -61,9 +63,36 @@ def test_the_same_is_found(case: MapperCase) -> None:
 
 def test_what_takes_longer_must_need_less() -> None:
     goal = Goal(Cutoff(np.array([[3.0, 1.0], [1.0, 2.0]])), grows=True)
-    assert goal.cutoff.keeps(np.array([2.0, 2.0]), np.array([1.5, 2.5])).tolist() == [True, False]
+    assert goal.keeps(np.array([2.0, 2.0]), np.array([1.5, 2.5])).tolist() == [True, False]
     goal.learn(np.array([2.0]), np.array([1.5]))
-    assert goal.cutoff.keeps(np.array([2.0, 1.9]), np.array([1.5, 1.5])).tolist() == [False, True]
+    assert goal.keeps(np.array([2.0, 1.9]), np.array([1.5, 1.5])).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("objective", [ENERGY, LATENCY, EDP], ids=lambda objective: objective.names[0])
+@floors(20)
+@cases(20, proving=400)
+@given(case=mapper_cases(sizes=ODD_SIZES))
+def test_what_decides_bounds_the_search(case: MapperCase, objective: Objective) -> None:
+    """The best by an objective, and by what decides between equal ones, is that of all; trades or not."""
+    assume(ASKED.is_roomy(case.spec))
+    try:
+        whole = costs(case.spec, case.einsum, bounded=False)
+    except SpecError as error:
+        assume("not supported" not in error.message)
+        raise
+    TALLY["compared"] += 1
+    found = explore(case.spec, case.einsum, replace(ASKED, objective=objective))
+    assert whole.keys() == found.groups.keys()
+    for form, rows in whole.items():
+        energy, latency = np.array(rows).T
+        best = _best(objective, energy, latency)
+        assert _best(objective, found.groups[form].energy, found.groups[form].latency) == pytest.approx(best, rel=1e-8)
+
+
+def _best(objective: Objective, energy: Floats, latency: Floats) -> tuple[float, float]:
+    score = objective.score(energy, latency)
+    ties = score <= score.min() * (1 + 1e-9)
+    return float(score.min()), float(objective.tie_break(energy, latency)[ties].min())
 
 
 def test_what_is_skipped_is_a_part_of_what_it_is_skipped_of() -> None:

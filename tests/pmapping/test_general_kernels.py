@@ -7,8 +7,10 @@ import math
 import numpy as np
 
 from fusiest.pmapping.general_bounds import CostBound, Goal
-from fusiest.pmapping.general_branch import BoxForest, TreeChains
-from fusiest.pmapping.general_kernels import NodeRules, node_costs, seldom_dominated
+from fusiest.pmapping.general_branch import BoxForest, TreeChains, node_rules
+from fusiest.pmapping.general_kernels import node_costs, seldom_dominated
+from fusiest.pmapping.general_limits import Limit
+from fusiest.pmapping.general_trades import Trades, quantities
 from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.pareto import Floats
 
@@ -26,32 +28,44 @@ def test_only_dominated_rows_go() -> None:
 
 
 def test_no_node_costs_more_than_what_is_in_it() -> None:
-    """Two variables; the last term is a part of the first, and subtracted."""
+    """Two variables; the last term is a part of the first, and subtracted. The second has to fit beside three more of the first."""
     rng = np.random.default_rng(2)
 
     def chains(count: int) -> TreeChains:
         products = rng.integers(1, 9, (count, 3)).astype(np.float64)
         products[:, 2] = np.minimum(products[:, 2], products[:, 0])
-        return TreeChains(products, np.log(products), rng.integers(1, 4, (count, 1)), [np.arange(count)])
+        limited = rng.integers(1, 4, (count, 1))
+        traded = trades.with_products(products, limited)
+        return TreeChains(traded, np.log(products), limited, [np.arange(count)])
 
     def plain(criteria: Floats) -> tuple[Floats, Floats]:
         return criteria[:, 0], criteria[:, 0]
 
+    capped, caps = np.array([[3.0], [1.0], [0.0]]), np.array([90.0])
+    factors = {"p": np.ones(1, np.int64)}
+    options = quantities(capped, caps, [Limit(factors, 6, False, "units")])
+    trades = Trades(options, [(term, q) for term in range(2) for q in range(len(options))])
     trees = [chains(9), chains(12)]
     bound = CostBound(Goal(Cutoff(np.empty((0, 2))), grows=False), np.array([[2.0], [1.0], [-1.5]]), {2: [0]}, plain)
     forest = BoxForest(trees, bound)
-    rules = NodeRules(
-        np.zeros((1, 4)), np.ones(1), np.ascontiguousarray(bound.box_weights.T), np.array([6.0]), np.ones((1, 1), np.bool_), forest.order,
-    )  # fmt: skip
+    rules = node_rules(capped, caps, [Limit(factors, 6, False, "units")], bound, trades)
+    without = node_rules(capped, caps, [Limit(factors, 6, False, "units")], bound, trades._replace(pairs=[]))
+    more = 0
     nodes, seen = forest.root_nodes(lambda limited, _: np.ones(len(limited), np.bool_)), set()
     while len(nodes):
         kept, criteria = node_costs(forest.boxes, rules, nodes)
-        assert all((forest.limited(nodes)[i] <= 6).all() == (i in kept) for i in range(len(nodes)))
+        least_size = forest.boxes.least[nodes][:, :, :3].prod(axis=1) @ capped[:, 0]
+        assert all(
+            ((forest.limited(nodes)[i] <= 6).all() and least_size[i] <= 90) == (i in kept) for i in range(len(nodes))
+        )
+        more += (criteria > node_costs(forest.boxes, without, nodes)[1] + 1e-9).sum()
         for node, least in zip(nodes[kept], criteria[:, 0], strict=True):
             rows = [forest.boxes.rows[slice(*forest.boxes.range[box])] for box in node]
             products = forest.chains.products[rows[0]][:, None] * forest.chains.products[rows[1]]
-            exact = products @ bound.weights[:, 0]
-            assert least <= exact.min() + 1e-9
+            exact = products[:, :, :3] @ bound.weights[:, 0]
+            used = forest.chains.limited[rows[0]] * forest.chains.limited[rows[1]][:, 0]
+            fits = (products[:, :, :3] @ capped[:, 0] <= 90) & (used <= 6)
+            assert least <= exact[fits].min(initial=math.inf) + 1e-9
             if math.prod(map(len, rows)) == 1:
                 assert math.isclose(least, exact[0, 0])
                 seen.add(tuple(int(chain[0]) for chain in forest.single(node[None])))
@@ -63,4 +77,6 @@ def test_no_node_costs_more_than_what_is_in_it() -> None:
         nodes = np.repeat(nodes, 2, axis=0)
         nodes[np.arange(len(nodes)), np.repeat(v, 2)] = halves.ravel()
     limited = trees[0].limited * trees[1].limited[:, 0]
-    assert seen == set(zip(*(column.tolist() for column in np.nonzero(limited <= 6)), strict=True))
+    size = (trees[0].products[:, None] * trees[1].products)[:, :, :3] @ capped[:, 0]
+    assert seen == set(zip(*(column.tolist() for column in np.nonzero((limited <= 6) & (size <= 90))), strict=True))
+    assert more > 0

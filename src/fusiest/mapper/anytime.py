@@ -102,7 +102,10 @@ def explore_in_time(
             raise OutOfTime
         with contextlib.suppress(OutOfTime):
             patience = PATIENCE * len(explorer.representative) if needed else asked.patience
-            explorer.explore(exact, replace(asked, patience=patience), clock.at(_AT_FIRST))
+            objective = explorer.options.minimized
+            decides = needed and len(explorer.representative) == 1 and not objective.is_front
+            first = replace(asked, patience=patience, objective=objective if decides else None)
+            explorer.explore(exact, first, clock.at(_AT_FIRST))
         if len(exact) < len(explorer.distinct):
             candidates += _look_coarsely(explorer, clock, alone, exact, rough)
             _explore_rest(explorer, clock.at(_EXPLORING), exact, {**alone, **rough}, candidates if needed else [])

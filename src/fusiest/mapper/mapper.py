@@ -227,7 +227,7 @@ def _run(
     alone, unfused = look_quickly(explorer) if options.time_limit is not None else ({}, [])
     clock = Clock(begin, options.time_limit if unfused else None, len(explorer.representative))
     prior = prior or Prior({})
-    exploration = explore_in_time(explorer, clock, alone, prior.tables, prior.shared)
+    exploration = explore_in_time(explorer, clock, alone, prior.tables, prior.shared or prior.front is not None)
     if exploration is None:
         raise MemoryError
     stats = _table_stats(explorer, exploration.tables, time.perf_counter() - begin)

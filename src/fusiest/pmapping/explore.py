@@ -11,6 +11,7 @@ import numpy as np
 from fusiest.collector import collector_paused
 from fusiest.interrupt import check, deferred
 from fusiest.model import leak_power
+from fusiest.objective import Objective
 from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.copy import CopySearch, copy_placements
 from fusiest.pmapping.costs import Leakage, finish
@@ -76,6 +77,8 @@ class Asked:
     """Only pmappings that some best mapping of the whole workload needs, not all ways to meet other Einsums."""
     unlimited: bool = False
     """As if there were room for all that Einsums exchange: a bound, not mappings."""
+    objective: Objective | None = None
+    """Of an Einsum that is alone in its workload: only the best pmappings by this are of interest, if that takes less time."""
     rates: frozenset[str] = frozenset()
     """Components whose throughputs are open: see `openrates`. `TooHard` where only the search over tile shapes would do."""
 
@@ -167,7 +170,9 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
         raise TooHard
     if len(plain) < len(possible) and (asked.beam is None or not plain):
         alone = not tracked and not asked.usage and (not can_fuse(spec) or asked.is_roomy(spec)) and not asked.counted
-        fallback = GeneralSearch(nest, tracked, asked.limits, asked.imperfect, leaks, asked.cutoff, alone)
+        fallback = GeneralSearch(
+            nest, tracked, asked.limits, asked.imperfect, leaks, asked.cutoff, alone, asked.objective
+        )
         if chains and alone:
             divided = [placement for placement in possible if is_plain(problem, placement, free)]
             for piece in _first_look(fallback, possible, divided):
@@ -203,9 +208,8 @@ def _first_look(search: GeneralSearch, possible: list[Placement], plain: list[Pl
     a quick look finds."""
     space = lattice_space(search.nest, plain, frozenset(), search.leakage)
     if plain and (space.best is None or search.usages is None or space.best <= search.usages):
-        look = Lattice(space, search.known, _FIRST_LOOK)
-        look.run()
-        yield from searched(look, (), replace(search.limits, loops=0), False)
+        for look in _explore_alone(space, search.known):
+            yield from searched(look, (), replace(search.limits, loops=0), False)
     elif search.imperfect:
         for placement in possible:
             for piece in search.look(placement):
@@ -245,15 +249,15 @@ def _runs(space: LatticeSpace, asked: Asked, alone: bool, roomy: bool) -> Iterat
         yield from _explore_alone(replace(space, placements=same_way))
 
 
-def _explore_alone(space: LatticeSpace) -> Iterator[Lattice]:
+def _explore_alone(space: LatticeSpace, known: Cutoff | None = None) -> Iterator[Lattice]:
     """Only energy and latency matter, so known pmappings bound the search.
 
     First a quick look for good pmappings, then an exact search for those that beat them.
     """
-    first = Lattice(space, beam=_FIRST_LOOK)
+    first = Lattice(space, known, _FIRST_LOOK)
     first.run()
     yield first
-    cutoff = Cutoff(np.empty((0, 2)))
+    cutoff = known or Cutoff(np.empty((0, 2)))
     for key, layer in first.finals:
         criteria = first.layers[layer].criteria
         cutoff = cutoff.with_points(*finish(first.problem, first.columns, criteria, first.watts(key.used)))

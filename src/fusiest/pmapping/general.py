@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fusiest.errors import SpecError
+from fusiest.objective import Objective
 from fusiest.pmapping.costs import Leakage, busy_columns
 from fusiest.pmapping.factors import divisors
 from fusiest.pmapping.general_bounds import Goal
@@ -51,6 +52,8 @@ class GeneralSearch:
     """Only pmappings that are not beaten by these costs are of interest."""
     alone: bool = False
     """Only energy and latency matter, given where shared tensors are held."""
+    objective: Objective | None = None
+    """If it is alone in its workload, only pmappings that are the best by this are of interest."""
     evaluated: int = 0
     chains: dict[object, SingleChains] = field(default_factory=dict)
     """Chains by what decides on them."""
@@ -73,7 +76,7 @@ class GeneralSearch:
         if not self.alone:
             return Goal(self.known, False) if self.known is not None else None
         start = self.known if self.known is not None else Cutoff(np.empty((0, 2)))
-        return self.goals.setdefault(tuple(sorted(holding)), Goal(start, True))
+        return self.goals.setdefault(tuple(sorted(holding)), Goal(start, True, self.objective))
 
     def learn(self, form: Compatibility, rows: Rows) -> None:
         """Pmappings that are known, to be beaten by others that meet other Einsums in the same way."""

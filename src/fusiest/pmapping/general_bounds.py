@@ -7,14 +7,19 @@ it is skipped of, in any variable: P p - M m ≥ (P - M) p, as m ≤ p. So it ta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from fusiest.objective import CLOSE, FRONT, Objective
 from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.pareto import Floats, Ints
+
+_TIES = 10 * CLOSE
+"""Scores that differ by less may tie: what decides then is looked at later."""
 
 
 @dataclass
@@ -23,11 +28,28 @@ class Goal:
 
     cutoff: Cutoff
     grows: bool
+    objective: Objective | None = None
+    """What decides, where nothing else counts: of others, only those that score as little as the best that is known."""
+    best: float = math.inf
+    """The least score that is known."""
 
     def learn(self, energy: Floats, latency: Floats) -> None:
         """Pmappings of these costs are known."""
         if self.grows and len(energy):
             self.cutoff = self.cutoff.with_points(energy, latency)
+            if self.objective is not None:
+                self.best = min(self.best, float(self.objective.score(energy, latency).min()))
+
+    def keeps(self, energy: Floats, latency: Floats) -> np.ndarray:
+        """Pmappings that may matter, given the least that they cost: scores rise with both costs."""
+        keep = self.cutoff.keeps(energy, latency)
+        if self.objective is not None:
+            keep &= self.objective.score(energy, latency) <= self.best * (1 + _TIES)
+        return keep
+
+    def score(self, energy: Floats, latency: Floats) -> Floats:
+        """Which pmappings are the most promising."""
+        return (self.objective or FRONT).score(energy, latency)
 
 
 @dataclass(frozen=True)
@@ -71,13 +93,13 @@ class CostBound:
 
     def keeps(self, products: Floats, rest: Floats) -> Ints:
         """Rows that can still matter."""
-        return np.flatnonzero(self.goal.cutoff.keeps(*self.costs(products, rest)))
+        return np.flatnonzero(self.goal.keeps(*self.costs(products, rest)))
 
     def pairs(self, products: Floats, others: Floats, rest: Floats) -> np.ndarray:
         """Which rows can still matter with which chains of one more variable."""
         criteria = np.stack([(products * weights) @ others.T for weights in rest.T], axis=2)
         energy, latency = self.finish(np.maximum(criteria, 0.0).reshape(-1, rest.shape[1]))
-        return self.goal.cutoff.keeps(energy, latency).reshape(len(products), len(others))
+        return self.goal.keeps(energy, latency).reshape(len(products), len(others))
 
     @cached_property
     def parts(self) -> tuple[Ints, Ints]:

@@ -19,6 +19,7 @@ from fusiest.interrupt import check
 from fusiest.pmapping.general_bounds import CostBound
 from fusiest.pmapping.general_kernels import BoxArrays, ChainArrays, NodeRules, add_box, halve, node_costs
 from fusiest.pmapping.general_limits import Limit
+from fusiest.pmapping.general_trades import Trades, raised_weights
 from fusiest.pmapping.pareto import Floats, Ints
 
 _BATCH = 2048
@@ -140,19 +141,19 @@ class Branching:
     def _hopeful(self, nodes: Ints) -> tuple[Ints, Floats]:
         kept, criteria = node_costs(self.forest.boxes, self.rules, nodes)
         energy, latency = self.bound.finish(criteria)
-        keep = self.bound.goal.cutoff.keeps(energy, latency)
-        return nodes[kept[keep]], (energy * latency)[keep]
+        keep = self.bound.goal.keeps(energy, latency)
+        return nodes[kept[keep]], self.bound.goal.score(energy[keep], latency[keep])
 
 
-def node_rules(capped: Floats, caps: Floats, limits: Sequence[Limit], bound: CostBound) -> NodeRules:
+def node_rules(capped: Floats, caps: Floats, limits: Sequence[Limit], bound: CostBound, trades: Trades) -> NodeRules:
     """What decides on nodes; `capped`: terms × sizes."""
     tables = [limit.whole for limit in limits]
     good = np.ones((len(tables), max(map(len, tables), default=1)), np.bool_)
     for i, table in enumerate(tables):
         good[i] = table[-1]
         good[i, : len(table)] = table
-    more = np.zeros((capped.shape[1], len(bound.box_weights) - len(capped)))
     return NodeRules(
-        np.ascontiguousarray(np.column_stack([capped.T, more])), caps * (1 + _ROUNDING), np.ascontiguousarray(bound.box_weights.T),
-        np.array([limit.most for limit in limits], np.float64), good, np.empty((0, 3), np.int64),
+        np.ascontiguousarray(capped.T), caps * (1 + _ROUNDING), np.ascontiguousarray(bound.box_weights.T),
+        np.array([limit.most for limit in limits], np.float64), good, trades.quantities, trades.most, trades.columns,
+        np.ascontiguousarray(raised_weights(bound).T), np.empty((0, 3), np.int64),
     )  # fmt: skip

@@ -23,6 +23,7 @@ from fusiest.pmapping.general_compounds import (
     mirrored,
 )
 from fusiest.pmapping.general_symmetry import Swapping
+from fusiest.pmapping.general_trades import Trades, make_trades, quantities
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.table import group_numbers
 
@@ -72,11 +73,13 @@ class BranchedCombiner(Combiner):
             return not (first and len(rows[-1]))
 
         ends = [chains.range for chains in compounds]
-        trees = [self._tree(chains, terms.others(i, ends)) for i, chains in enumerate(compounds)]
+        limited = quantities(terms.capped, self.caps, self.limits)
+        trades = make_trades(terms.bound, limited, [(chains.products, chains.limited) for chains in compounds])
+        rules = node_rules(terms.capped, self.caps, self.limits, terms.bound, trades)
+        trees = [self._tree(chains, terms.others(i, ends), trades) for i, chains in enumerate(compounds)]
         forest = BoxForest(trees, terms.bound, mirrors)
-        rules = node_rules(terms.capped, self.caps, self.limits, terms.bound)._replace(order=forest.order)
         roots = forest.root_nodes(lambda n, done: self._within(n, self._others(groups[:done])))
-        self.ended = Branching(forest, terms.bound, rules, found).run(roots, batches)
+        self.ended = Branching(forest, terms.bound, rules._replace(order=forest.order), found).run(roots, batches)
         return self._best(Partial.whole(rows), variables)
 
     def _narrowed(self, v: str) -> Ints:
@@ -98,7 +101,7 @@ class BranchedCombiner(Combiner):
         sums = values @ weights
         fits = np.flatnonzero((sums[:, : len(self.caps)] <= self.caps * (1 + _ROUNDING)).all(axis=1))
         energy, latency = self.bound.finish(np.maximum(sums[fits, len(self.caps) :], 0.0))
-        result: Ints = fits[self.bound.goal.cutoff.keeps(energy, latency)]
+        result: Ints = fits[self.bound.goal.keeps(energy, latency)]
         return result
 
     def _compounds(
@@ -130,9 +133,10 @@ class BranchedCombiner(Combiner):
         """Variables of no such group."""
         return self._remaining([self.terms.variables[v] for group in groups for v in group])
 
-    def _tree(self, chains: CompoundChains, others: tuple[Floats, Floats]) -> TreeChains:
+    def _tree(self, chains: CompoundChains, others: tuple[Floats, Floats], trades: Trades) -> TreeChains:
         """Chains of a compound, those that use dimensions alike in a box each."""
         space = np.maximum(chains.products @ others[0], self.caps / _LITTLE)
         features = np.column_stack([space, chains.products @ others[1]])
         logs = np.log(np.maximum(features, 1e-300))
-        return TreeChains(chains.products, logs, chains.limited, self._alike(chains.limited))
+        products = trades.with_products(chains.products, chains.limited)
+        return TreeChains(products, logs, chains.limited, self._alike(chains.limited))

@@ -237,7 +237,7 @@ class Combiner:
         if self.bound is None or len(blocks) < 2:
             return blocks
         energy, latency = self.bound.costs(Pieces(single, blocks, self.bound).least, others.bounded)
-        return [blocks[i] for i in np.argsort(energy * latency, kind="stable")]
+        return [blocks[i] for i in np.argsort(self.bound.goal.score(energy, latency), kind="stable")]
 
     def _keys(self, limited: Ints) -> list[Ints]:
         return [column for column, limit in zip(limited.T, self.limits, strict=True) if limit.is_key]

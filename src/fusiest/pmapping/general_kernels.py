@@ -43,7 +43,7 @@ class BoxArrays(NamedTuple):
     spread: np.ndarray
     """How much the chains of a box differ; less than 0 for single ones."""
     least: np.ndarray
-    """Boxes × least factors of terms, then of those that are subtracted what is left to subtract from these."""
+    """Boxes × least factors of terms and of trades, then of terms that are subtracted what is left to subtract from these."""
     limited: np.ndarray
     """Boxes × least factors of limits."""
 
@@ -60,6 +60,14 @@ class NodeRules(NamedTuple):
     """Per limit, the most that it may be."""
     good: np.ndarray
     """Limits × products that can be met; the last one is for all that are larger."""
+    quantities: np.ndarray
+    """As `Trades.quantities`."""
+    most_traded: np.ndarray
+    """As `Trades.most`."""
+    trades: np.ndarray
+    """As `Trades.columns`."""
+    raised: np.ndarray
+    """Criteria × terms: what is paid for a term that a trade makes larger."""
     order: np.ndarray
     """Pairs of variables whose chains mirror each other, with how many more chains stand before those of the first: no chain of
     the first need stand after that of the second."""
@@ -153,7 +161,9 @@ def node_costs(boxes, rules, nodes):
     """Of nodes, those that can fit and meet all limits, by number, and their least criteria."""
     kept = np.empty(len(nodes), np.int64)
     criteria = np.empty((len(nodes), len(rules.bounded)))
-    product = np.empty(boxes.least.shape[1])
+    product, sizes = np.empty(boxes.least.shape[1]), np.empty(len(rules.caps))
+    terms, traded = rules.capped.shape[1], len(rules.trades)
+    more, share = np.empty(terms), np.empty(len(rules.most_traded))
     count = 0
     for n in range(len(nodes)):
         if not _within(boxes, rules, nodes[n]):
@@ -166,20 +176,39 @@ def node_costs(boxes, rules, nodes):
         fits = True
         for k in range(len(rules.caps)):
             size = 0.0
-            for t in range(rules.capped.shape[1]):
+            for t in range(terms):
                 size += rules.capped[k, t] * product[t]
             if size > rules.caps[k]:
                 fits = False
                 break
+            sizes[k] = size
         if fits:
+            _trade(rules, product, sizes, share, more)
             for c in range(len(rules.bounded)):
                 total = 0.0
-                for t in range(len(product)):
-                    total += rules.bounded[c, t] * product[t]
+                for t in range(terms):
+                    total += rules.bounded[c, t] * product[t] + rules.raised[c, t] * more[t]
+                for t in range(terms, rules.bounded.shape[1]):
+                    total += rules.bounded[c, t] * product[traded + t]
                 criteria[count, c] = max(total, 0.0)
             kept[count] = n
             count += 1
     return kept[:count], criteria[:count]
+
+
+@compiled()
+def _trade(rules, product, sizes, share, more):
+    """Per term, how much more it is at least than the product of its least factors, given what else is limited."""
+    for q in range(len(share)):
+        size, term = rules.quantities[q]
+        most = rules.most_traded[q]
+        if size >= 0:  # what the least of the others leaves
+            most *= (rules.caps[size] - sizes[size]) / rules.capped[size, term] + product[term]
+        share[q] = 1 / most if most > 0 else 0.0
+    more[:] = 0.0
+    for i in range(len(rules.trades)):
+        term, q = rules.trades[i]
+        more[term] = max(more[term], product[len(more) + i] * share[q] - product[term])
 
 
 @compiled()
