@@ -39,7 +39,7 @@ from fusiest.pmapping import (
     pareto_rows,
     turn_rows,
 )
-from fusiest.spec import EinsumInfo, Spec, computes, part_of
+from fusiest.spec import EinsumInfo, Spec, computes
 
 MOST_LOOPS = 3
 MOST_DEEP_PLANS = 2_000
@@ -53,7 +53,8 @@ MOST_IN_ALL = 4_000_000
 MOST_PLANS = 400
 """The same, of those for which there is room."""
 MOST_LOOKED_AT = 10_000
-"""Plans of which it is asked whether there is."""
+"""Plans of which it is asked whether there is: of each run an equal share, but no less than the next number."""
+LEAST_SHARE = 100
 MOST_ROWS = 2_000_000
 """Combinations of two tables."""
 
@@ -197,7 +198,6 @@ class TurnTables:
     candidates_left: int = MOST_IN_ALL
     plans: int = 0
     """How many were searched."""
-    looked_at: int = 0
 
 
 @dataclass
@@ -210,17 +210,19 @@ class TurnSearches:
     kept_only: bool
     """Plans that make nothing again, or all others."""
     tables: TurnTables = field(default_factory=TurnTables)
+    runs: int = 1
+    """How many there are."""
 
     def best(
-        self, run: Sequence[str], bound: Callable[[TurnPlan], Least], promises: Callable[[Least], bool]
+        self, part: Spec, bound: Callable[[TurnPlan], Least], promises: Callable[[Least], bool]
     ) -> Iterator[list[PartMapping]]:
-        """The best mappings of a run for each plan whose bound promises something, the least bound first. Raises TooManyCandidates."""
+        """The best mappings of a run, which is this part of the workload, for each plan whose bound promises something, the least
+        bound first. Raises TooManyCandidates."""
         memories = exchange_memories(self.spec)
         if memories is None or len(memories) != 1:
             raise TooManyCandidates
         ((memory, size),) = memories.items()
-        part = part_of(self.spec, run)
-        fitting, all_seen = self._fitting(part, run, size)
+        fitting, all_seen = self._fitting(part, size)
         bounded = [(least, plan) for plan in fitting if promises(least := bound(plan))]
         for least, plan in sorted(bounded, key=lambda pair: self.options.minimized.score_of(*pair[0][:2])):
             check()
@@ -233,16 +235,18 @@ class TurnSearches:
         if not all_seen:
             raise TooManyCandidates
 
-    def _fitting(self, part: Spec, run: Sequence[str], size: float) -> tuple[list[TurnPlan], bool]:
+    def _fitting(self, part: Spec, size: float) -> tuple[list[TurnPlan], bool]:
         """Plans of a run for which there may be room; whether these are all."""
-        fitting = []
+        fitting, looked_at = [], 0
         try:
-            for plan in turn_plans(self.spec, run, self.options.imperfect, self.forms):
+            for plan in turn_plans(self.spec, tuple(part.info.einsums), self.options.imperfect, self.forms):
                 check()
-                self.tables.looked_at += 1
-                if self.tables.looked_at > MOST_LOOKED_AT:
+                if _makes_again(plan) == self.kept_only:
+                    continue
+                looked_at += 1
+                if looked_at > max(LEAST_SHARE, MOST_LOOKED_AT // self.runs):
                     raise TooManyCandidates
-                if _makes_again(plan) != self.kept_only and plan.least_bits(part) <= size:
+                if plan.least_bits(part) <= size:
                     fitting.append(plan)
         except TooManyCandidates:
             return fitting, False

@@ -174,7 +174,7 @@ class _WindowSearch:
     def _search_turns(self) -> set[tuple[str, ...]]:
         """Search short runs exactly; those for which no plan could add anything."""
         searched: set[tuple[str, ...]] = set()
-        tables = TurnTables()
+        tables, runs = TurnTables(), sum(self._promises(least) for least in self.least.values())
         for run in sorted(self.least, key=len, reverse=True):
             if self._over() or self._is_best():
                 break
@@ -182,9 +182,10 @@ class _WindowSearch:
                 continue
             self.say(Step("windows", f"{run[0]} to {run[-1]}, exactly"))
             options = self.trials.inner(len(run) == len(self.names))
-            searches = TurnSearches(self.spec, options, self.forms, self.kept_only, tables)
+            searches = TurnSearches(self.spec, options, self.forms, self.kept_only, tables, max(1, runs))
             try:
-                for parts in searches.best(run, functools.partial(self._least_of_turns, run), self._promises):
+                bound = functools.partial(self._least_of_turns, run)
+                for parts in searches.best(self.trials.part_of(run), bound, self._promises):
                     self._add(run, parts)
                     if self._over() or self._is_best():
                         return searched
