@@ -15,7 +15,7 @@ import fusiest
 from fusiest import NoMapping
 from fusiest.errors import SpecError
 from fusiest.objective import EDP, ENERGY, LATENCY, Objective
-from fusiest.pmapping import general_combine
+from fusiest.pmapping import general_branched, general_combine
 from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.general import GeneralSearch
 from fusiest.pmapping.general_bounds import CostBound, Goal
@@ -34,7 +34,8 @@ def costs(spec: Spec, einsum: str, bounded: bool) -> dict[object, list[tuple[flo
     """Energy and latency of pmappings, by form; combined variable by variable, however few there are."""
     with patch.object(general_combine, "_SMALL", 0), patch.object(general_combine, "_BLOCK", 2):
         if bounded:
-            table = explore(spec, einsum, ASKED)
+            with patch.object(general_branched, "_UNTRADED", 0):
+                table = explore(spec, einsum, ASKED)
         else:
             with (
                 patch.object(GeneralSearch, "goal", lambda *_: None),
@@ -73,7 +74,7 @@ def test_what_takes_longer_must_need_less() -> None:
 @cases(20, proving=400)
 @given(case=mapper_cases(sizes=ODD_SIZES))
 def test_what_decides_bounds_the_search(case: MapperCase, objective: Objective) -> None:
-    """The best by an objective, and by what decides between equal ones, is that of all; trades or not."""
+    """The best by an objective, and by what decides between equal ones, is that of all."""
     assume(ASKED.is_roomy(case.spec))
     try:
         whole = costs(case.spec, case.einsum, bounded=False)
@@ -81,7 +82,8 @@ def test_what_decides_bounds_the_search(case: MapperCase, objective: Objective) 
         assume("not supported" not in error.message)
         raise
     TALLY["compared"] += 1
-    found = explore(case.spec, case.einsum, replace(ASKED, objective=objective))
+    with patch.object(general_branched, "_UNTRADED", 0):
+        found = explore(case.spec, case.einsum, replace(ASKED, objective=objective))
     assert whole.keys() == found.groups.keys()
     for form, rows in whole.items():
         energy, latency = np.array(rows).T

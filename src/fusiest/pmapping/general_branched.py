@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,13 +23,15 @@ from fusiest.pmapping.general_compounds import (
     mirrored,
 )
 from fusiest.pmapping.general_symmetry import Swapping
-from fusiest.pmapping.general_trades import Trades, make_trades, quantities
+from fusiest.pmapping.general_trades import NO_TRADES, Trades, make_trades, quantities
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.table import group_numbers
 
 _LITTLE = 256
 """Chains that need less than this part of a memory, the others being as small as can be, need little: how little makes no difference."""
 _ROUNDING = 1e-12
+_UNTRADED = 512
+"""Batches after which a search begins anew, with trades: they bound nodes better, which takes longer for each."""
 
 
 @dataclass
@@ -72,15 +74,30 @@ class BranchedCombiner(Combiner):
             rows.append(self._pruned(state, variables))
             return not (first and len(rows[-1]))
 
+        search = functools.partial(self._search, terms, compounds, mirrors, found)
+        self.ended = search(NO_TRADES, min(batches, _UNTRADED))
+        if not self.ended and batches > _UNTRADED and not (first and len(rows[-1])):
+            limited = quantities(terms.capped, self.caps, self.limits)
+            trades = make_trades(terms.bound, limited, [(chains.products, chains.limited) for chains in compounds])
+            self.ended = search(trades, batches)
+        return self._best(Partial.whole(rows), variables)
+
+    def _search(
+        self,
+        terms: CompoundTerms,
+        compounds: Sequence[CompoundChains],
+        mirrors: tuple[int, int] | None,
+        found: Callable[[Sequence[Ints]], bool],
+        trades: Trades,
+        batches: float,
+    ) -> bool:
+        """Branch and bound over the chains of all compounds, no more than so many batches; whether that was all."""
         ends = [chains.range for chains in compounds]
-        limited = quantities(terms.capped, self.caps, self.limits)
-        trades = make_trades(terms.bound, limited, [(chains.products, chains.limited) for chains in compounds])
-        rules = node_rules(terms.capped, self.caps, self.limits, terms.bound, trades)
         trees = [self._tree(chains, terms.others(i, ends), trades) for i, chains in enumerate(compounds)]
         forest = BoxForest(trees, terms.bound, mirrors)
-        roots = forest.root_nodes(lambda n, done: self._within(n, self._others(groups[:done])))
-        self.ended = Branching(forest, terms.bound, rules._replace(order=forest.order), found).run(roots, batches)
-        return self._best(Partial.whole(rows), variables)
+        rules = node_rules(terms.capped, self.caps, self.limits, terms.bound, trades)._replace(order=forest.order)
+        roots = forest.root_nodes(lambda n, done: self._within(n, self._others(terms.groups[:done])))
+        return Branching(forest, terms.bound, rules, found).run(roots, batches)
 
     def _narrowed(self, v: str) -> Ints:
         """Chains of a variable that can fit and beat what is known, and that matter: what takes less time is asked first."""

@@ -26,7 +26,7 @@ _MOST, _MOST_NUMBERS = 160, 1 << 24
 _TINY = 1e-300
 
 
-class Quantity(NamedTuple):
+class LimitedProduct(NamedTuple):
     """Something that is limited: a term of a size, limits, or the product of both."""
 
     size: int
@@ -47,7 +47,7 @@ class Quantity(NamedTuple):
 class Trades(NamedTuple):
     """Which terms are multiplied with what."""
 
-    limited: Sequence[Quantity]
+    limited: Sequence[LimitedProduct]
     pairs: Sequence[tuple[int, int]]
     """Terms, each with the number of a quantity."""
 
@@ -73,6 +73,9 @@ class Trades(NamedTuple):
         return np.ascontiguousarray(np.column_stack([products, *more]))
 
 
+NO_TRADES = Trades((), ())
+
+
 def raised_weights(bound: CostBound) -> Floats:
     """Terms × criteria: what is paid for more of a term, whatever is skipped of it."""
     result = np.maximum(bound.weights, 0.0)
@@ -82,21 +85,21 @@ def raised_weights(bound: CostBound) -> Floats:
     return result
 
 
-def quantities(capped: Floats, caps: Floats, limits: Sequence[Limit]) -> list[Quantity]:
+def quantities(capped: Floats, caps: Floats, limits: Sequence[Limit]) -> list[LimitedProduct]:
     """All that is limited; `capped`: terms × sizes."""
     result = [
-        Quantity(k, t, (), float(caps[k] / capped[t, k]), 1.0)
+        LimitedProduct(k, t, (), float(caps[k] / capped[t, k]), 1.0)
         for k in range(len(caps))
         for t in np.flatnonzero(capped[:, k] > 0).tolist()
     ]
     free = [i for i, limit in enumerate(limits) if np.isfinite(limit.most) and not limit.is_key]
     some = [(i,) for i in free] + [tuple(free)] * (len(free) > 1)
-    units = [Quantity(-1, -1, which, 1.0, math.prod(limits[i].most for i in which)) for which in some]
+    units = [LimitedProduct(-1, -1, which, 1.0, math.prod(limits[i].most for i in which)) for which in some]
     both = [q._replace(limits=units[-1].limits, most=units[-1].most) for q in result if units]
     return [*result, *units, *both]
 
 
-def make_trades(bound: CostBound, options: Sequence[Quantity], chains: Sequence[tuple[Floats, Ints]]) -> Trades:
+def make_trades(bound: CostBound, options: Sequence[LimitedProduct], chains: Sequence[tuple[Floats, Ints]]) -> Trades:
     """Those that are worth it. `chains`: products and limits, of each variable or compound."""
     weights = raised_weights(bound)
     alone = np.prod([products.min(axis=0) for products, _ in chains], axis=0)
