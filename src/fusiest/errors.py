@@ -82,14 +82,18 @@ class SpecError(FusiestError):
 class SpecWarning(UserWarning):
     """Something in a spec that has no effect, or another than one might think."""
 
-    def __init__(self, error: SpecError) -> None:
+    def __init__(self, message: str, at: Source | str | None = None) -> None:
+        error = SpecError(message, at)
         self.message = Located(error.message, error.source)
-        super().__init__(str(error))
+        super().__init__(error.message, error.source)  # what makes it again, in another process
+
+    def __str__(self) -> str:
+        return str(SpecError(*self.args))
 
 
 def warn(message: str, at: Source | str | None = None) -> None:
     """Warn of something in a spec, as Python warns; the command line prints it as a line."""
-    warnings.warn(SpecWarning(SpecError(message, at)), stacklevel=2)
+    warnings.warn(SpecWarning(message, at), stacklevel=2)
 
 
 class InvalidMapping(SpecError):

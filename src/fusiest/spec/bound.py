@@ -102,7 +102,8 @@ class BoundComponent:
         else:
             written = kind_of(seconds)
         raise SpecError(
-            f"total_latency of {self.name} must be a number from 0 to {LARGEST:g}, but is {written}", self.total_latency
+            f"total_latency of {self.name} must be a finite number from 0 to {LARGEST:g}, but is {written}",
+            self.total_latency,
         )
 
 
