@@ -66,13 +66,24 @@ def make_explorer(
     spec: Spec, options: Options, executor: concurrent.futures.Executor | None, say: Progress
 ) -> Explorer:
     """Who explores the Einsums of a spec; here it is found out which of them differ only by names."""
+
+    def watch(count: int, name: str) -> None:
+        interrupt.check()
+        say(Step("preparing", name, count, len(spec.info.einsums)))
+
+    return Explorer(spec, options, executor, say, representatives(spec, options.finished, watch))
+
+
+def representatives(
+    spec: Spec, finished: bool, watch: Callable[[int, str], None] = lambda count, name: None
+) -> dict[str, str]:
+    """For each Einsum, the first one that differs from it only by names."""
     first_of: dict[object, str] = {}
     representative: dict[str, str] = {}
     for count, name in enumerate(spec.info.einsums):
-        interrupt.check()
-        say(Step("preparing", name, count, len(spec.info.einsums)))
-        representative[name] = first_of.setdefault(common_key(spec, name, options.finished), name)
-    return Explorer(spec, options, executor, say, representative)
+        watch(count, name)
+        representative[name] = first_of.setdefault(common_key(spec, name, finished), name)
+    return representative
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from fusiest.joining import Incumbents, JoinProblem, KnownCosts, LowerBounds, potential
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping
-from fusiest.mapper.tables import asked_of
+from fusiest.mapper.tables import asked_of, representatives
 from fusiest.mapper.window_plans import WindowPlan
 from fusiest.objective import CLOSE, Least
 from fusiest.pmapping import exchange_memories, least_costs, least_of_computing, roomy_memories
@@ -219,7 +219,8 @@ def least_with_windows(spec: Spec, options: Options) -> list[KnownCosts]:
     """What no mapping is below in both costs, known at once: room for everything, and each Einsum for itself."""
     if not can_be_bounded(spec):
         return [KnownCosts(0.0, 0.0)]
-    leasts = [least_costs(spec, name, asked_of(options)) for name in spec.info.einsums]
+    firsts = representatives(spec, options.finished).values()
+    leasts = [least_costs(spec, first, asked_of(options)) for first in firsts]
     return [KnownCosts(sum(energy for energy, _ in leasts), sum(latency for _, latency in leasts))]
 
 

@@ -6,6 +6,7 @@ share as much traffic, and spread as much work, as there are instances.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping
@@ -32,12 +33,22 @@ MOST_LOOKED_AT = 20_000
 
 def least_costs(spec: Spec, einsum: str, asked: Asked) -> tuple[float, float]:
     """Energy and latency that no pmapping of an Einsum is below, each for itself."""
-    costs = []
-    for path in paths(spec, einsum, asked.ample(spec)):
-        energy, latency = _of_computing(path)
-        moving = _of_moving(spec, path, asked.imperfect)
-        costs.append((max(energy, moving[0]), max(latency, moving[1])))
-    return min(energy for energy, _ in costs), min(latency for _, latency in costs)
+    known, ample = _known(spec), asked.ample(spec)
+    key = einsum, ample, asked.imperfect
+    if key not in known:
+        costs = []
+        for path in paths(spec, einsum, ample):
+            energy, latency = _of_computing(path)
+            moving = _of_moving(spec, path, asked.imperfect)
+            costs.append((max(energy, moving[0]), max(latency, moving[1])))
+        known[key] = min(energy for energy, _ in costs), min(latency for _, latency in costs)
+    return known[key]
+
+
+@functools.lru_cache(maxsize=4)
+def _known(_spec: Spec) -> dict[tuple[str, frozenset[str], bool], tuple[float, float]]:
+    """What was found for a spec: the same is asked when exploring begins, and of the gap when time is up."""
+    return {}
 
 
 def least_of_computing(spec: Spec, einsum: str) -> tuple[float, float]:
