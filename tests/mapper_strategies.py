@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 
 from fusiest.frozen import FrozenDict
-from fusiest.reference.exhaustive import TooManyTrees, counted_mappers
-from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.spec import architecture as arch
 from fusiest.spec.actions import Action
 from fusiest.spec.spec import Spec
 from tests.drawing.dice import Dice
 from tests.drawing.targets import SIZES, SMALL_SIZES, TARGET, Sizes, Target, draw_target, draw_workload
+from tests.reference.exhaustive import TooManyTrees, counted_mappers
+from tests.reference.skeletons import ReferenceLimits
 from tests.yaml_text import yaml_text
 
 _MOST_DRAWS = 4

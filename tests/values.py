@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from fusiest.looptree.nodes import LoopTree
 from fusiest.mapper.result import Mapping
-from fusiest.reference.simulator import simulate
 from fusiest.spec.spec import Spec
 from tests.model.test_model_vs_simulator import check_costs
+from tests.reference.simulator import simulate
 
 
 def check_values(spec: Spec, mappings: Iterable[Mapping]) -> None:

@@ -11,10 +11,10 @@ from fusiest.mapper.depth_first import stack_tree
 from fusiest.mapper.stack_nests import LayerNest
 from fusiest.mapper.stack_plans import image_variables, plans_of_stack
 from fusiest.model import Evaluation, evaluate
-from fusiest.reference import simulate
 from fusiest.spec import DepthFirst, Spec, dump
 from tests.command_line import run
 from tests.load_text import load_text
+from tests.reference import simulate
 
 MODES = {
     "fused-layer": ("recomputed", "recomputed"),

@@ -17,11 +17,6 @@ from fusiest.looptree.nodes import Storage
 from fusiest.mapper.result import Mapping
 from fusiest.model.fusion import backing_memories
 from fusiest.objective import OBJECTIVES
-from fusiest.reference.exhaustive import TooManyTrees
-from fusiest.reference.exhaustive_workload import WorkloadMapper
-from fusiest.reference.joined_tree import NoTree, joined_tree
-from fusiest.reference.shape_chains import ShapeChains
-from fusiest.reference.simulator import simulate
 from fusiest.report import subject_of
 from fusiest.report.data import views
 from fusiest.spec.dumping import dump
@@ -31,6 +26,11 @@ from tests.drawing.dice import Dice
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import LIMITS, CostPoint, check_front, covers, run, same_front
 from tests.model.test_model_vs_simulator import check_costs
+from tests.reference.exhaustive import TooManyTrees
+from tests.reference.exhaustive_workload import WorkloadMapper
+from tests.reference.joined_tree import NoTree, joined_tree
+from tests.reference.shape_chains import ShapeChains
+from tests.reference.simulator import simulate
 from tests.strategies import Case
 from tests.values import check_values
 from tests.workload_strategies import WorkloadCase, workload_cases

@@ -17,10 +17,10 @@ from fusiest.errors import FusiestError
 from fusiest.frozen import FrozenDict
 from fusiest.looptree.nodes import Compute, LoopTree, Node, Sequential, Storage, Temporal
 from fusiest.mapper.mapper import NoMapping, map
-from fusiest.reference.exhaustive import TooManyTrees
-from fusiest.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
-from fusiest.reference.joined_tree import NoTree, joined_tree
 from tests.proving import PROVE, TALLY, Decorator, cases, floors
+from tests.reference.exhaustive import TooManyTrees
+from tests.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
+from tests.reference.joined_tree import NoTree, joined_tree
 from tests.values import check_values
 from tests.workload_strategies import WorkloadCase, shared_input_cases, workload_cases
 

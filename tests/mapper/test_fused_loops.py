@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 import fusiest
 from fusiest.looptree.nodes import Compute, LoopTree, Spatial, Temporal, variable_in
-from fusiest.reference.exhaustive import TooManyTrees
-from fusiest.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
 from tests.drawing.dice import Dice
 from tests.drawing.growing import COPIES
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import LIMITS, found, run
 from tests.pmapping.fronts import covers
+from tests.reference.exhaustive import TooManyTrees
+from tests.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
 from tests.workload_strategies import WorkloadCase, workload_cases
 
 

@@ -8,9 +8,9 @@ import pytest
 
 import fusiest
 from fusiest import SpecError
-from fusiest.reference.exhaustive_workload import exhaustive_front
-from fusiest.reference.simulator import simulate
 from tests.load_text import load_text
+from tests.reference.exhaustive_workload import exhaustive_front
+from tests.reference.simulator import simulate
 from tests.values import check_values
 
 LINK = """

@@ -9,11 +9,11 @@ from hypothesis import event, given
 
 import fusiest
 from fusiest.mapper.mapper import NoMapping
-from fusiest.reference.exhaustive import TooManyTrees
-from fusiest.reference.exhaustive_workload import TooManyCombinations, exhaustive_front
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import LIMITS, found, run
 from tests.pmapping.fronts import covers
+from tests.reference.exhaustive import TooManyTrees
+from tests.reference.exhaustive_workload import TooManyCombinations, exhaustive_front
 from tests.workload_strategies import WorkloadCase, workload_cases
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fusiest.mapper.mapper import NoMapping, map
-from fusiest.reference.exhaustive_workload import WorkloadLimits, exhaustive_front
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import same_front
+from tests.reference.exhaustive_workload import WorkloadLimits, exhaustive_front
 from tests.values import check_values
 
 ARRAY = """

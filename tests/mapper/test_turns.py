@@ -18,7 +18,6 @@ from fusiest.mapper.window_traffic import least_reading
 from fusiest.mapper.window_turns import TurnPlan, TurnSearches, TurnsTogether, turn_plans
 from fusiest.model import elements, evaluate
 from fusiest.pmapping import TooManyCandidates, exchange_memories, least_of_reading
-from fusiest.reference.simulator import simulate
 from fusiest.spec import Spec
 from tests import proving
 from tests.drawing.dice import Dice
@@ -26,6 +25,7 @@ from tests.drawing.windows import draw_small_cnn
 from tests.load_text import load_text
 from tests.mapper.test_windows import ARCH, BLOCK, PAIR
 from tests.proving import TALLY
+from tests.reference.simulator import simulate
 
 FIRST = np.array([[1.0, 1.0, 5.0, 8.0], [2.0, 2.0, 0.0, 8.0]])
 """Energy, latency, bits above the only loop, bits in its own turn. The second row costs more, but nobody else sees its space."""

@@ -20,14 +20,14 @@ from fusiest.mapper.window_plans import WindowLine, window_plan, window_plans, w
 from fusiest.mapper.window_specs import rolled, unrolled
 from fusiest.mapper.window_turns import turn_variables
 from fusiest.pmapping import NoMapping
-from fusiest.reference.exhaustive_windows import ExhaustiveWindows
-from fusiest.reference.simulator import simulate
 from fusiest.spec import Memory, flatten
 from tests import proving
 from tests.drawing.dice import Dice
 from tests.drawing.windows import draw_layers, draw_small_cnn
 from tests.load_text import load_text
 from tests.proving import TALLY
+from tests.reference.exhaustive_windows import ExhaustiveWindows
+from tests.reference.simulator import simulate
 
 ARCH = """
 arch:

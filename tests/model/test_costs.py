@@ -17,7 +17,6 @@ from hypothesis import given, reject
 from fusiest.errors import SpecError
 from fusiest.looptree.nodes import Compute, Node, Spatial, Temporal
 from fusiest.mapper.mapper import NoMapping, map
-from fusiest.reference.simulator import EinsumSimulation, simulate
 from fusiest.spec import architecture as arch
 from fusiest.spec import architecture_names, bind, number
 from fusiest.spec.spec import Spec
@@ -25,6 +24,7 @@ from tests.drawing.targets import SMALL_SIZES
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.proving import TALLY, cases, floors
+from tests.reference.simulator import EinsumSimulation, simulate
 from tests.workload_strategies import WorkloadCase, workload_cases
 
 PlacedNode = tuple[Any, list[tuple[str, arch.Dimension]], bool]

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 import fusiest
 from fusiest.model.exchange import keeps_behind
-from fusiest.reference.nest import element, nests
-from fusiest.reference.simulator import simulate
 from fusiest.spec.analysis import Stepping
 from tests import proving
 from tests.command_line import Capture, run
@@ -21,6 +19,8 @@ from tests.drawing.dice import Dice
 from tests.drawing.exchanges import draw_exchange
 from tests.load_text import load_text
 from tests.model.test_model_vs_simulator import check_costs
+from tests.reference.nest import element, nests
+from tests.reference.simulator import simulate
 from tests.strategies import Case
 
 SPEC = """

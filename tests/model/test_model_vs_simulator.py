@@ -12,8 +12,8 @@ from typing import TypeVar
 from hypothesis import given
 
 import fusiest
-from fusiest.reference.simulator import Simulation, simulate
 from tests import proving
+from tests.reference.simulator import Simulation, simulate
 from tests.strategies import Case, cases
 
 run = proving.cases(150, proving=5000)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import fusiest
-from fusiest.reference.simulator import simulate
 from fusiest.spec.loading import load_texts
 from tests.model.test_model_vs_simulator import check_costs
+from tests.reference.simulator import simulate
 
 WORKLOAD = """
 workload:

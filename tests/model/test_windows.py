@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import fusiest
 from fusiest.errors import SpecError
 from fusiest.looptree import draw_svg, draw_text
-from fusiest.reference.simulator import simulate
 from fusiest.show import show_text
 from tests import proving
 from tests.drawing.dice import Dice
@@ -17,6 +16,7 @@ from tests.drawing.windows import draw_windows
 from tests.load_text import load_text
 from tests.model.test_model_vs_simulator import check_costs
 from tests.proving import TALLY
+from tests.reference.simulator import simulate
 from tests.strategies import Case
 
 ARCH = """

@@ -10,11 +10,11 @@ from fusiest.model.visits import footprint
 from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.table import Compatibility, FusedLimits, FusedLoop, Holding, Rows, Table
-from fusiest.reference.exhaustive import exhaustive
-from fusiest.reference.skeletons import ReferenceLimits
-from fusiest.reference.tilings import PlainCompatibility, Pmapping
 from fusiest.spec import bind, computes
 from fusiest.spec.spec import Spec
+from tests.reference.exhaustive import exhaustive
+from tests.reference.skeletons import ReferenceLimits
+from tests.reference.tilings import PlainCompatibility, Pmapping
 
 Fronts = dict[PlainCompatibility, list[tuple[float, ...]]]
 

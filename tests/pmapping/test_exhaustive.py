@@ -17,14 +17,14 @@ from fusiest.model.evaluate import evaluate_einsum
 from fusiest.model.nest import TreeNode, build_nest
 from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.table import Table
-from fusiest.reference.exhaustive import TooManyTrees, exhaustive
-from fusiest.reference.skeletons import ReferenceLimits
-from fusiest.reference.tilings import Pmapping
 from fusiest.spec.binding import bind, bind_all
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.pmapping.fronts import branch_nodes, differences, equal_table, exhaustive_fronts, pmappings, search_fronts
 from tests.proving import PROVE, TALLY, Decorator, cases, floors
+from tests.reference.exhaustive import TooManyTrees, exhaustive
+from tests.reference.skeletons import ReferenceLimits
+from tests.reference.tilings import Pmapping
 from tests.values import check_tree
 
 TREES = 20_000 if PROVE else 3_000

@@ -6,14 +6,14 @@ from hypothesis import event, given
 
 from fusiest.errors import SpecError
 from fusiest.pmapping.table import Table
-from fusiest.reference.exhaustive import TooManyTrees, counted_mappers, exhaustive
-from fusiest.reference.skeletons import ReferenceLimits
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.pmapping.fronts import differences, equal_table, exhaustive_fronts, pmappings, search_fronts
 from tests.pmapping.test_exhaustive import TREES, run
 from tests.proving import TALLY, floors
+from tests.reference.exhaustive import TooManyTrees, counted_mappers, exhaustive
+from tests.reference.skeletons import ReferenceLimits
 
 
 def check_fronts(case: MapperCase, limits: ReferenceLimits, general: bool = False) -> None:

@@ -17,14 +17,14 @@ from fusiest.pmapping import general
 from fusiest.pmapping.general_chains import tile_options
 from fusiest.pmapping.nest import Rules
 from fusiest.pmapping.table import Table
-from fusiest.reference.exhaustive import TooManyTrees, counted_mappers, exhaustive
-from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.spec.binding import bind, bind_all
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.pmapping.fronts import branch_nodes, differences, equal_table, exhaustive_fronts, pmappings, search_fronts
 from tests.proving import PROVE, TALLY, Decorator, cases, floors
+from tests.reference.exhaustive import TooManyTrees, counted_mappers, exhaustive
+from tests.reference.skeletons import ReferenceLimits
 
 TREES = 10_000 if PROVE else 1_500
 PERFECT, IMPERFECT = ReferenceLimits(trees=TREES), ReferenceLimits(trees=TREES, imperfect=True)

@@ -7,11 +7,11 @@ from hypothesis import assume, given
 import fusiest
 from fusiest.errors import SpecError
 from fusiest.pmapping import Asked, Table, explore, least_costs
-from fusiest.reference.skeletons import ReferenceLimits
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.proving import TALLY, cases, floors
+from tests.reference.skeletons import ReferenceLimits
 
 
 def least_of(table: Table) -> tuple[float, float]:

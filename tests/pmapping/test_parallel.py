@@ -10,7 +10,6 @@ from hypothesis import given
 import fusiest
 from fusiest.errors import SpecError
 from fusiest.mapper.mapper import map
-from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.report.machine import Machine
 from fusiest.report.mapped import component_rows
 from fusiest.show import show_text
@@ -22,6 +21,7 @@ from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.pmapping import test_exhaustive, test_general
 from tests.pmapping.fronts import differences, pmappings, search_fronts
 from tests.proving import cases, floors
+from tests.reference.skeletons import ReferenceLimits
 from tests.workload_strategies import WorkloadCase, workload_cases
 
 FILES = {

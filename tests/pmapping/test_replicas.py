@@ -11,15 +11,15 @@ import fusiest
 from fusiest import NoMapping
 from fusiest.looptree.nodes import Compute, LoopTree, Node
 from fusiest.model.nest import TreeNode, build_nest
-from fusiest.reference.exhaustive import TooManyTrees, exhaustive
-from fusiest.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
-from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.spec import Spec, bind
 from tests.drawing.dice import Dice
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import same_front
 from tests.pmapping.fronts import differences, exhaustive_fronts, pmappings, search_fronts
 from tests.proving import PROVE, TALLY, cases, floors
+from tests.reference.exhaustive import TooManyTrees, exhaustive
+from tests.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
+from tests.reference.skeletons import ReferenceLimits
 from tests.values import check_tree, check_values
 
 EINSUMS = ["Z[m] = A[m] * W[]", "Z[m, n] = A[m] * W[n]", "Z[m, n] = A[m, k] * W[k, n]", "Z[p] = A[k] * W[I: p + k]",

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 
 import fusiest
-from fusiest.reference.late import most_held
-from fusiest.reference.nest import nests, size
-from fusiest.reference.occupancy import reservations
-from fusiest.reference.simulator import Simulation, simulate
 from fusiest.spec.binding import bind
 from fusiest.spec.spec import Spec
 from tests.model.test_model_vs_simulator import run
+from tests.reference.late import most_held
+from tests.reference.nest import nests, size
+from tests.reference.occupancy import reservations
+from tests.reference.simulator import Simulation, simulate
 from tests.strategies import Case, cases
 
 GOLDEN = Path(__file__).parents[2].parent / "shared" / "golden"

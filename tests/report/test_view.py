@@ -13,8 +13,6 @@ import fusiest
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.model.evaluate import take_apart
 from fusiest.model.fusion import backing_memories
-from fusiest.reference.nest import nests
-from fusiest.reference.occupancy import peaks
 from fusiest.report import Subject, subject_of
 from fusiest.report.background import Background
 from fusiest.report.chart import Bars, Chart, Graph, Heat
@@ -23,6 +21,8 @@ from fusiest.report.limits import limits, rates, traffic_bits
 from fusiest.report.machine import Machine
 from fusiest.report.page import json_text
 from fusiest.report.view import mapping_charts, mapping_view
+from tests.reference.nest import nests
+from tests.reference.occupancy import peaks
 from tests.report.subjects import gpt3, tradeoff
 from tests.strategies import Case, cases
 

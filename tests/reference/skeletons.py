@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from fusiest.reference.choices import HolderAt, ReferencePlacement, SpatialLoop
 from fusiest.spec import Path
+from tests.reference.choices import HolderAt, ReferencePlacement, SpatialLoop
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from typing import TypeAlias
 import numpy as np
 
 from fusiest.looptree import LoopTree
-from fusiest.reference.backings import Backings, TensorArray
-from fusiest.reference.machine import CopyMachine, EinsumMachine
-from fusiest.reference.nest import SimulatedNest, element
-from fusiest.reference.nest import nests as lay_out
-from fusiest.reference.occupancy import peaks, reservations
-from fusiest.reference.schedule import ScheduleStep, schedule
 from fusiest.spec import Spec
+from tests.reference.backings import Backings, TensorArray
+from tests.reference.machine import CopyMachine, EinsumMachine
+from tests.reference.nest import SimulatedNest, element
+from tests.reference.nest import nests as lay_out
+from tests.reference.occupancy import peaks, reservations
+from tests.reference.schedule import ScheduleStep, schedule
 
 CountedAction: TypeAlias = tuple[str, str, str]
 """Component, tensor, action."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeAlias
 
-from fusiest.reference.nest import Instance, SimulatedNest, Station, element
+from tests.reference.nest import Instance, SimulatedNest, Station, element
 
 Moment: TypeAlias = int
 Use: TypeAlias = tuple[Moment, Moment, Instance, tuple[int, ...]]

@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 
 from fusiest.errors import SpecError
-from fusiest.reference.skeletons import ReferenceLimits
-from fusiest.reference.tilings import Mapper, PlainCompatibility, Pmapping
 from fusiest.spec import Spec, bind_all, paths_of
+from tests.reference.skeletons import ReferenceLimits
+from tests.reference.tilings import Mapper, PlainCompatibility, Pmapping
 
 
 class TooManyTrees(Exception):

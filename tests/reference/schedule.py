@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fusiest.reference.nest import SimulatedNest
-from fusiest.reference.windows import window_loops
+from tests.reference.nest import SimulatedNest
+from tests.reference.windows import window_loops
 
 
 @dataclass(frozen=True, slots=True)

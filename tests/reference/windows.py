@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fusiest.reference.nest import LoopOnPath, SimulatedNest, box_around, element
+from tests.reference.nest import LoopOnPath, SimulatedNest, box_around, element
 
 
 def window_loops(nests: Sequence[SimulatedNest], tensor: str) -> list[int]:

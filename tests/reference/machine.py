@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fusiest.errors import SpecError
-from fusiest.reference.backings import Backings, TensorArray, ValueArray, zeros
-from fusiest.reference.nest import Instance, SimulatedNest, Station, TileBox, boxes, element, size
+from tests.reference.backings import Backings, TensorArray, ValueArray, zeros
+from tests.reference.nest import Instance, SimulatedNest, Station, TileBox, boxes, element, size
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator, Mapping
 
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal
-from fusiest.reference.choices import HolderAt, obeys, placements
 from fusiest.spec import BoundDimension, Path, Spec, paths_of
+from tests.reference.choices import HolderAt, obeys, placements
 
 CopySlot = tuple[int, BoundDimension | None]
 """A place for a loop above the first holder (0) or between the two (1): Temporal, or on a fanout dimension."""

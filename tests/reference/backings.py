@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fusiest.reference.nest import SimulatedNest, TileBox, box_around, element
-from fusiest.reference.windows import times_down_to, window_loops
+from tests.reference.nest import SimulatedNest, TileBox, box_around, element
+from tests.reference.windows import times_down_to, window_loops
 
 ValueArray: TypeAlias = NDArray[np.uint64]
 """Whole numbers modulo 2^64, which sums and products of any size respect."""

@@ -19,10 +19,10 @@ from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.model import EinsumNest, TreeNode, action_counts, build_nest, count_accesses, leak_power, reservations
-from fusiest.reference.choices import HolderAt, holder_orders, obeys, placements, spatial_choices
-from fusiest.reference.copies import copied_from
-from fusiest.reference.skeletons import Chain, LoopSkeleton, ReferenceLimits, chains, seen_by, tail
 from fusiest.spec import Path, Spec, bind_all
+from tests.reference.choices import HolderAt, holder_orders, obeys, placements, spatial_choices
+from tests.reference.copies import copied_from
+from tests.reference.skeletons import Chain, LoopSkeleton, ReferenceLimits, chains, seen_by, tail
 
 LoopAbove: TypeAlias = tuple[str, int, tuple[str, str] | None]
 """Rank variable, tile shape, and the fanout dimension (component, name) of a Spatial loop."""

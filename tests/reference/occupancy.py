@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fusiest.reference.nest import Instance, LoopOnPath, SimulatedNest, Station, TileBox, boxes, relevance, size
-from fusiest.reference.schedule import common_loops, exchanged_across, users
-from fusiest.reference.windows import longest_window, window_loops, window_rank
+from tests.reference.nest import Instance, LoopOnPath, SimulatedNest, Station, TileBox, boxes, relevance, size
+from tests.reference.schedule import common_loops, exchanged_across, users
+from tests.reference.windows import longest_window, window_loops, window_rank
 
 
 @dataclass(frozen=True, slots=True)

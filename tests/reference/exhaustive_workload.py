@@ -33,12 +33,12 @@ from fusiest.model import (
     reservations,
     sharing,
 )
-from fusiest.reference.copies import copy_nests
-from fusiest.reference.exhaustive import counted_mappers
-from fusiest.reference.joined_tree import NoTree, joined_tree
-from fusiest.reference.shape_chains import ExchangeShape, ShapeChains, einsum_orders
-from fusiest.reference.skeletons import ReferenceLimits
 from fusiest.spec import Path, Spec, bind, bind_all
+from tests.reference.copies import copy_nests
+from tests.reference.exhaustive import counted_mappers
+from tests.reference.joined_tree import NoTree, joined_tree
+from tests.reference.shape_chains import ExchangeShape, ShapeChains, einsum_orders
+from tests.reference.skeletons import ReferenceLimits
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
