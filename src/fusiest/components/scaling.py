@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import NamedTuple
 
 NOMINAL_SUPPLY = 0.8
 """The supply at which energies of nodes are compared."""
@@ -106,15 +107,23 @@ def threshold(node: float) -> float:
     return clamped(node * 1e9, _SUPPLY_NODES, _THRESHOLD)
 
 
-def supply_scales(voltage: float, node: float) -> tuple[float, float, float]:
-    """(energy, leakage, delay) at a supply, relative to the node's nominal one: V², V, and the alpha-power law.
+class SupplyScales(NamedTuple):
+    """Factors of a supply."""
+
+    energy: float
+    leakage: float
+    delay: float
+
+
+def supply_scales(voltage: float, node: float) -> SupplyScales:
+    """At a supply, relative to the node's nominal one: V², V, and the alpha-power law.
 
     >>> supply_scales(1.0, 45e-9)
-    (1.0, 1.0, 1.0)
+    SupplyScales(energy=1.0, leakage=1.0, delay=1.0)
     """
     nominal, at_threshold = nominal_supply(node), threshold(node)
     if voltage <= at_threshold:
         raise ValueError(f"the supply of {voltage:g} V is not above the threshold of {at_threshold:g} V")
     ratio = voltage / nominal
     speed = ((voltage - at_threshold) / (nominal - at_threshold)) ** VELOCITY_SATURATION / ratio
-    return ratio**2, ratio, 1 / speed
+    return SupplyScales(ratio**2, ratio, 1 / speed)

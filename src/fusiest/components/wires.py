@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from fusiest.components.classes import MAX_NODE, MIN_NODE, ActionCost, Attribute, Attributes, ComponentClass, Figures
 from fusiest.components.parts import TECH_NODE, bits, number, optional
@@ -21,15 +22,23 @@ CAPACITANCE_DENSITY = 2e-3
 """Farads per square metre of a metal-oxide-metal capacitor; it changes little with the node."""
 
 
-def repeated_wire_constants(node: float) -> tuple[float, float, float]:
-    """(J per bit and m, s per m, W per bit and m) of a wire whose repeaters cost 30% of the least delay.
+class WireConstants(NamedTuple):
+    """Of a wire, per metre: joules and watts per bit, and seconds."""
+
+    energy: float
+    delay: float
+    leakage: float
+
+
+def repeated_wire_constants(node: float) -> WireConstants:
+    """Of a wire whose repeaters cost 30% of the least delay.
 
     A power law between CACTI's nodes. Below 22 nm the wire's energy and leakage go with the root of the node and its delay
     stays; above 90 nm all three stay as they are, as do wires' capacitance and the repeaters' spacing over a gate.
     """
     nanometres = min(max(node * 1e9, _NODES[0]), _NODES[-1])
     smaller = math.sqrt(min(node * 1e9 / _NODES[0], 1.0))
-    return (
+    return WireConstants(
         log_line(nanometres, _NODES, _ENERGY) * smaller,
         log_line(nanometres, _NODES, _DELAY),
         log_line(nanometres, _NODES, _LEAKAGE) * smaller,

@@ -68,8 +68,8 @@ class PlainParts:
     def _searched(self, start: int, end: int) -> list[PartMapping]:
         span = start, end
         if span not in self.searched:
-            found = self.search(part_of(self.spec, self.names[start:end])) if start < end else []
-            parts = [part_mapping(mapping, windows=False) for mapping in found]
+            mappings = self.search(part_of(self.spec, self.names[start:end])) if start < end else []
+            parts = [part_mapping(mapping, windows=False) for mapping in mappings]
             self.searched[span] = parts if start < end else [NO_PART]
         return self.searched[span]
 

@@ -162,12 +162,12 @@ class _WindowSearch:
             words = f"{run[0]} to {run[-1]} in {plan.times} iterations of {plan.variables[run[-1]]}"
             self.say(Step("windows", words, tried, min(len(attempts), MOST_ATTEMPTS), "plans"))
             tried, known = tried + 1, self.mappings
-            found = self._tried(attempt)
-            self._add(run, found)
-            fruitless = 0 if self.mappings is not known else fruitless + bool(found)
-            if found:  # as long as nothing fits, more iterations may
+            parts = self._tried(attempt)
+            self._add(run, parts)
+            fruitless = 0 if self.mappings is not known else fruitless + bool(parts)
+            if parts:  # as long as nothing fits, more iterations may
                 others = best.get(kind, [])
-                best[kind] = best_parts([*others, *found])
+                best[kind] = best_parts([*others, *parts])
                 is_better = any(part not in others for part in best[kind])
                 worse[kind] = 0 if is_better else worse.get(kind, 0) + 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import NamedTuple
 
 from fusiest.networks import views
 from fusiest.networks.extents import Axis
@@ -90,10 +91,18 @@ def _inverse_deviation(epsilon: float, operation: str) -> Recipe:
     )
 
 
+class Normalized(NamedTuple):
+    """The result, and the means and inverse deviations that it used."""
+
+    result: View
+    mean: View | None
+    deviation: View
+
+
 def normalized(
     lowering: Lowering, node: GraphNode, view: View, axes: Sequence[int], gamma: View | None, centred: bool
-) -> tuple[View, View | None, View]:
-    """The cascade over some axes of a view: the result, and the means and inverse deviations that it used."""
+) -> Normalized:
+    """The cascade over some axes of a view."""
     labels = axis_labels(view.shape)
     inner = _without(labels, axes)
     mean, epsilon = None, float(node.get("epsilon", 1e-5))
@@ -112,7 +121,7 @@ def normalized(
         scaled = apply("Mul", accesses[0], accesses[1])
         return apply("Mul", scaled, accesses[2]) if gamma is not None else scaled
 
-    return lowering.einsum(node, operands, labels, Recipe("multiply", body)), mean, deviation
+    return Normalized(lowering.einsum(node, operands, labels, Recipe("multiply", body)), mean, deviation)
 
 
 def _shifted(node: GraphNode, view: View, beta: View | None) -> View | Apply:
@@ -153,7 +162,7 @@ def instance_normalization(lowering: Lowering, node: GraphNode) -> None:
     view = lowering.view(node.inputs[0])
     shape = [1, view.shape[1]] + [1] * (len(view.axes) - 2)
     gamma, beta = (_parameter(lowering, node, i, shape) for i in (1, 2))
-    result, _, _ = normalized(lowering, node, view, range(2, len(view.axes)), gamma, centred=True)
+    result = normalized(lowering, node, view, range(2, len(view.axes)), gamma, centred=True).result
     lowering.define(node, _shifted(node, result, beta))
 
 
@@ -175,6 +184,6 @@ def group_normalization(lowering: Lowering, node: GraphNode) -> None:
         return _parameter(lowering, node, position, [1, groups, per_group, *image])
 
     gamma, beta = parameter(1), parameter(2)
-    result, _, _ = normalized(lowering, node, split, range(2, len(split.axes)), gamma, centred=True)
+    result = normalized(lowering, node, split, range(2, len(split.axes)), gamma, centred=True).result
     beta = laid(views.expand(beta, split.shape), view.shape) if beta is not None else None
     lowering.define(node, _shifted(node, laid(result, view.shape), beta))

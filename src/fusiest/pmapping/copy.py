@@ -26,7 +26,7 @@ from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.spatial import never_spread
 from fusiest.pmapping.steps import Steps
-from fusiest.pmapping.table import Compatibility, Origin, Rows
+from fusiest.pmapping.table import TablePiece
 from fusiest.spec import BoundDimension, Path
 
 
@@ -51,7 +51,7 @@ def copy_placements(path: Path, placements: tuple[Placement, ...]) -> tuple[Plac
 class CopySearch(GeneralSearch):
     """A copy Einsum on one compute."""
 
-    def pieces(self, placement: Placement) -> Iterator[tuple[Compatibility, Rows, Origin]]:
+    def pieces(self, placement: Placement) -> Iterator[TablePiece]:
         """Every way to exchange its two tensors, backed as given."""
         _check(self.nest, placement)
         for skeleton in _skeletons(self.nest, placement, self.imperfect):
@@ -200,8 +200,8 @@ class _CopyNests(GeneralNests):
         held = list(reservations(self.skeleton, self.slots, self._sinks, self.search.footprints))
         if self.in_one:
             exchanged = any(self.skeleton.is_exchanged(h) for _, h in self.backing.values())
-            persistent = [r for r in held if not self.skeleton.is_exchanged(r[1]) and self._room(r[1])[0]]
-            held = persistent if exchanged else [max(held, key=lambda reservation: self._room(reservation[1]))]
+            persistent = [r for r in held if not self.skeleton.is_exchanged(r.holder) and self._room(r.holder)[0]]
+            held = persistent if exchanged else [max(held, key=lambda reservation: self._room(reservation.holder))]
         for place, holder, products in held:
             terms.add(products, dict.fromkeys(self._counted(place, holder), 1.0))
 

@@ -66,13 +66,13 @@ class Crossing:
         steps, numbers = self._steps(self.layer.shape)
         togo = np.ascontiguousarray(beaten.togo)
         least = np.where(np.isfinite(togo), togo, np.inf).min(axis=1)
-        found = pair_kernels.hopeful(
+        hopeful = pair_kernels.hopeful(
             rows, choices, row_boxes, choice_boxes, inputs, matrix, steps, numbers, togo, least, beaten.scale, beaten.known
         )  # fmt: skip
-        found = found[np.lexsort((found[:, 0], found[:, 1], found[:, 2]))]
-        shapes, start = np.unique(found[:, 2], return_index=True)
-        below, choice = np.ascontiguousarray(found[:, 0]), np.ascontiguousarray(found[:, 1])
-        return Pairs(shapes, np.append(start, len(found)).astype(np.int64), below, choice, np.arange(len(inputs) + 1))
+        hopeful = hopeful[np.lexsort((hopeful[:, 0], hopeful[:, 1], hopeful[:, 2]))]
+        shapes, start = np.unique(hopeful[:, 2], return_index=True)
+        below, choice = np.ascontiguousarray(hopeful[:, 0]), np.ascontiguousarray(hopeful[:, 1])
+        return Pairs(shapes, np.append(start, len(hopeful)).astype(np.int64), below, choice, np.arange(len(inputs) + 1))
 
     def take(self, rows: Ints, choices: Ints) -> Crossing:
         """A part of it."""

@@ -33,10 +33,10 @@ from fusiest.pmapping.plain import (
 from fusiest.pmapping.problem import Problem, coarsened, make_problem
 from fusiest.pmapping.rates import with_throughputs
 from fusiest.pmapping.roomy import exchange_memories, roomy_memories
-from fusiest.pmapping.searched import TablePiece, searched
+from fusiest.pmapping.searched import searched
 from fusiest.pmapping.sizes import ample_memories, sized_paths, with_room_for_copies
 from fusiest.pmapping.spatial import best_usages, fanouts
-from fusiest.pmapping.table import Compatibility, FusedLimits, Origin, Rows, Table, group_sizes, merge_rows
+from fusiest.pmapping.table import Compatibility, FusedLimits, Origin, Rows, Table, TablePiece, group_sizes, merge_rows
 from fusiest.spec import Path, Spec, bind_all
 
 NOT_ON_PATH = -1
@@ -156,7 +156,8 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
             raise TooHard
         nest = Nest(problem, shared, {}, asked.rules, frozenset(), together)
         copies = CopySearch(nest, tracked, asked.limits, asked.imperfect, leaks)
-        yield from _general(copies, copy_placements(path, placements(spec, path)))
+        for placement in copy_placements(path, placements(spec, path)):
+            yield from copies.pieces(placement)
         return
     agreed = agreed_loops(spec, path.einsum.name, asked.finished)
     possible = [placement for placement in _looked_at(spec, path, asked) if top_fits(path, placement)]
@@ -178,7 +179,9 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
             for piece in _first_look(fallback, possible, divided):
                 fallback.learn(piece.compatibility, piece.rows)
                 yield piece
-        yield from _general(fallback, [p for p in possible if p not in plain])
+        for placement in possible:
+            if placement not in plain:
+                yield from fallback.pieces(placement)
     if plain:
         # Fused loops are split by all divisors; where there are none, a quick look does with fewer.
         if asked.beam is not None and (asked.apart or not can_fuse(spec)):
@@ -212,14 +215,7 @@ def _first_look(search: GeneralSearch, possible: list[Placement], plain: list[Pl
             yield from searched(look, (), replace(search.limits, loops=0), False)
     elif search.imperfect:
         for placement in possible:
-            for piece in search.look(placement):
-                yield TablePiece(*piece, explored=len(piece[1]))
-
-
-def _general(search: GeneralSearch, placements: Iterable[Placement]) -> Iterator[TablePiece]:
-    for placement in placements:
-        for piece in search.pieces(placement):
-            yield TablePiece(*piece, explored=len(piece[1]))
+            yield from search.look(placement)
 
 
 def _runs(space: LatticeSpace, asked: Asked, alone: bool, roomy: bool) -> Iterator[Lattice]:

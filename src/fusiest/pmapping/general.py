@@ -26,12 +26,7 @@ from fusiest.pmapping.general_tiles import GeneralNests
 from fusiest.pmapping.nest import Nest
 from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.placement import Placement
-from fusiest.pmapping.table import (
-    Compatibility,
-    FusedLimits,
-    Origin,
-    Rows,
-)
+from fusiest.pmapping.table import Compatibility, FusedLimits, Rows, TablePiece
 
 MOST_CANDIDATES = 2_000_000_000
 _LOOK = 40
@@ -84,16 +79,14 @@ class GeneralSearch:
         if goal is not None and not form.loops:
             goal.learn(rows.energy, rows.latency)
 
-    def pieces(self, placement: Placement) -> Iterator[tuple[Compatibility, Rows, Origin]]:
+    def pieces(self, placement: Placement) -> Iterator[TablePiece]:
         """Rows of every form for one placement."""
         for number, (skeleton, slots, ways) in enumerate(self._nests(placement)):
             if (placement, number) in self.looked:
                 ways = ways[1:]
             yield from self._pieces([GeneralNests(self, skeleton, slots, passed) for passed in ways], [])
 
-    def _pieces(
-        self, ways: list[GeneralNests], searched: list[GeneralNests]
-    ) -> Iterator[tuple[Compatibility, Rows, Origin]]:
+    def _pieces(self, ways: list[GeneralNests], searched: list[GeneralNests]) -> Iterator[TablePiece]:
         """Of nests that differ in what their space sinks through; those that are beaten as one need not be searched one by one."""
         ways = [nests for nests in ways if not any(nests.is_image(other) for other in searched)]
         if len(ways) == 1:
@@ -103,12 +96,13 @@ class GeneralSearch:
             sunk = GeneralNests(self, ways[0].skeleton, ways[0].slots, all_sunk(ways[0].skeleton, passed))
             if not sunk.is_beaten():
                 place = next(place for place in passed[0] if any(p[place] != passed[0][place] for p in passed))
-                for some in {p[place]: None for p in passed}:
-                    yield from self._pieces([nests for nests in ways if nests.passed[place] == some], searched)
+                for variables in {p[place]: None for p in passed}:
+                    alike = [nests for nests in ways if nests.passed[place] == variables]
+                    yield from self._pieces(alike, searched)
                 return
         searched += ways
 
-    def look(self, placement: Placement) -> Iterator[tuple[Compatibility, Rows, Origin]]:
+    def look(self, placement: Placement) -> Iterator[TablePiece]:
         """Some rows for one placement, quickly."""
         for number, (skeleton, slots, ways) in enumerate(self._nests(placement)):
             nests = GeneralNests(self, skeleton, slots, ways[0])

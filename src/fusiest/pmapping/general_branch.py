@@ -88,8 +88,8 @@ class BoxForest:
     def root_nodes(self, possible: Callable[[Ints, int], np.ndarray]) -> Ints:
         """Every combination of one box per variable, less those whose limits cannot be met, variable by variable."""
         nodes = np.zeros((1, 0), np.int64)
-        for v, own in enumerate(self.roots, 1):
-            nodes = np.column_stack([np.repeat(nodes, len(own), axis=0), np.tile(own, len(nodes))])
+        for v, boxes in enumerate(self.roots, 1):
+            nodes = np.column_stack([np.repeat(nodes, len(boxes), axis=0), np.tile(boxes, len(nodes))])
             nodes = nodes[possible(self.limited(nodes), v)]
         return nodes
 
@@ -118,9 +118,9 @@ class Branching:
             widest = spread.argmax(axis=1)
             single = spread.max(axis=1) < 0
             if single.any():
-                top, widest, done = top[~single], widest[~single], top[single]
-                done = self._hopeful(done)[0]
-                if len(done) and not self.found(self.forest.single(done)):
+                top, widest, chains = top[~single], widest[~single], top[single]
+                chains = self._hopeful(chains)[0]
+                if len(chains) and not self.found(self.forest.single(chains)):
                     return False
             if len(top):
                 stack.append(self._promising(self._halved(top, widest)))

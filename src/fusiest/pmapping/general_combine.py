@@ -258,15 +258,15 @@ class Combiner:
         rows = rows[self._possible(state.products[rows], state.limited[rows] * limited, block_rest, remaining)]
         step = max(1, _CHUNK // len(block))
         for start in range(0, len(rows), step):
-            some = rows[start : start + step]
-            fits = np.ones((len(some), len(block)), np.bool_)
+            chunk = rows[start : start + step]
+            fits = np.ones((len(chunk), len(block)), np.bool_)
             if self.bound is not None:
-                fits = self.bound.pairs(state.products[some], products, rest.bounded)
+                fits = self.bound.pairs(state.products[chunk], products, rest.bounded)
             for weights, cap in zip(rest.capped.T, caps.tolist(), strict=True):
-                fits &= (state.products[some] * weights) @ products.T <= cap
+                fits &= (state.products[chunk] * weights) @ products.T <= cap
             i, j = np.nonzero(fits)
-            within = self._within(state.limited[some[i]] * single.limited[block[j]], remaining)
-            yield some[i[within]], block[j[within]]
+            within = self._within(state.limited[chunk[i]] * single.limited[block[j]], remaining)
+            yield chunk[i[within]], block[j[within]]
 
     def _possible(self, products: Floats, limited: Ints, rest: Rest, remaining: Sequence[str]) -> Ints:
         """Rows that can fit and matter."""

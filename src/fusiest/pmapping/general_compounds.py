@@ -57,8 +57,8 @@ def groups_of(counts: Sequence[int], meeting: Sequence[Compound]) -> list[Compou
     """
     groups: list[Compound] = [(v,) for v in range(len(counts))]
     for meet in meeting:
-        some = {v for v in meet if counts[v] > 1}
-        touched = [group for group in groups if some & {*group}]
+        free = {v for v in meet if counts[v] > 1}
+        touched = [group for group in groups if free & {*group}]
         whole = tuple(sorted(v for group in touched for v in group))
         if len(touched) > 1 and math.prod(counts[v] for v in whole) <= MOST_COMBINATIONS:
             groups = [group for group in groups if group not in touched] + [whole]
@@ -111,11 +111,11 @@ class CompoundTerms:
         counts = [len(singles[v].keys) for v in group]
         chosen = np.stack(np.unravel_index(np.arange(math.prod(counts)), counts), axis=1)
         limited = np.prod([singles[v].limited[chosen[:, i]] for i, v in enumerate(group)], axis=0)
-        some = np.flatnonzero(within(limited))
+        fitting = np.flatnonzero(within(limited))
         factors, which = self._distinct(number)
-        values = np.column_stack([self._values(factor, group, singles)[some] for factor in factors])
+        values = np.column_stack([self._values(factor, group, singles)[fitting] for factor in factors])
         kept = keeps(values, which)
-        values, chosen, limited = values[kept], chosen[some[kept]], limited[some[kept]]
+        values, chosen, limited = values[kept], chosen[fitting[kept]], limited[fitting[kept]]
         keys = group_numbers(np.column_stack([singles[v].keys[chosen[:, i]] for i, v in enumerate(group)]))
         is_new = len(group) > 1 or any(len(factor) > 1 for factor in factors)
         best = self._undominated(which, values, keys, limited) if is_new else np.arange(len(keys))
@@ -125,8 +125,8 @@ class CompoundTerms:
         """The same chains of another compound."""
         factors, which = self._distinct(number)
         group = self.groups[number]
-        some = np.ravel_multi_index(tuple(of.chosen.T), [len(singles[v].keys) for v in group])
-        values = [self._values(factor, group, singles)[some] for factor in factors]
+        numbers = np.ravel_multi_index(tuple(of.chosen.T), [len(singles[v].keys) for v in group])
+        values = [self._values(factor, group, singles)[numbers] for factor in factors]
         return of._replace(products=np.ascontiguousarray(np.column_stack(values)[:, which]))
 
     def _distinct(self, number: int) -> tuple[list[SummedFactor], Ints]:

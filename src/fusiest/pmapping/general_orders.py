@@ -99,12 +99,12 @@ def check_supported(nest: Nest, placement: Placement) -> None:
             )
 
 
-def all_sunk(skeleton: Skeleton, some: Sequence[Mapping[int, frozenset[str]]]) -> dict[int, frozenset[str]]:
+def all_sunk(skeleton: Skeleton, ways: Sequence[Mapping[int, frozenset[str]]]) -> dict[int, frozenset[str]]:
     """As if space sank through all loops, below the fused ones, that it sinks through in any of these: no nest needs less."""
     fused = skeleton.last_fused
     return {
-        place: passed if place < fused else passed.union(*(other[place] for other in some))
-        for place, passed in some[0].items()
+        place: passed if place < fused else passed.union(*(other[place] for other in ways))
+        for place, passed in ways[0].items()
     }
 
 

@@ -25,10 +25,10 @@ def swappings(count: int, alike: Callable[[int, int], bool]) -> list[Swapping]:
     """
     pairs = [(a, b) for a, b in itertools.combinations(range(count), 2) if alike(a, b)]
     return [
-        some
+        swapping
         for number in range(1, _MOST_PAIRS + 1)
-        for some in itertools.combinations(pairs, number)
-        if len({v for pair in some for v in pair}) == 2 * number
+        for swapping in itertools.combinations(pairs, number)
+        if len({v for pair in swapping for v in pair}) == 2 * number
     ]
 
 

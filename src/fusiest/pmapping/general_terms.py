@@ -241,13 +241,21 @@ class Charges:
         return self.footprints.products(tensor, tuple(queries))
 
 
+class HolderBits(NamedTuple):
+    """What a holder reserves: its place (-1 on top), and the bits."""
+
+    place: int
+    holder: HeldTensor
+    products: list[Product]
+
+
 def reservations(
     skeleton: Skeleton,
     slots: Mapping[str, tuple[Slot, ...]],
     sinks: Callable[[int, str, int], bool],
     footprints: Footprints,
-) -> Iterator[tuple[int, HeldTensor, list[Product]]]:
-    """Per holder: its place (-1 on top) and the bits that it reserves.
+) -> Iterator[HolderBits]:
+    """What each holder reserves.
 
     `sinks`: whether the reservation of the holder at a place sinks through the loop over a variable in a slot of this number.
     """
@@ -264,4 +272,5 @@ def reservations(
         bits = float(skeleton.path.components[holder.memory].bits_per_value[name])
         if skeleton.is_backing(holder) and name in info.persistent:
             bits *= info.n_instances
-        yield place, holder, [(times * bits, key) for times, key in footprints.products(holder.tensor, which)]
+        products = [(times * bits, key) for times, key in footprints.products(holder.tensor, which)]
+        yield HolderBits(place, holder, products)

@@ -30,8 +30,8 @@ from fusiest.pmapping.table import (
     Compatibility,
     FusedLoop,
     Holding,
-    Origin,
     Rows,
+    TablePiece,
     group_numbers,
     make_compatibility,
 )
@@ -62,7 +62,7 @@ class GeneralNests:
         self.ended = True
         """Whether all tiles were looked at."""
 
-    def pieces(self, batches: float = math.inf) -> Iterator[tuple[Compatibility, Rows, Origin]]:
+    def pieces(self, batches: float = math.inf) -> Iterator[TablePiece]:
         combined = self._combined(batches)
         if combined is not None:
             yield from self._finished(*combined)
@@ -284,9 +284,7 @@ class GeneralNests:
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def _finished(
-        self, terms: Terms, chains: Mapping[str, Chains], state: Partial
-    ) -> Iterator[tuple[Compatibility, Rows, Origin]]:
+    def _finished(self, terms: Terms, chains: Mapping[str, Chains], state: Partial) -> Iterator[TablePiece]:
         values = state.products @ terms.matrix()
         energy, latency = self._energy_latency(terms, values, state)
         fused = self._fused(chains, state)
@@ -309,7 +307,8 @@ class GeneralNests:
             rows.row[:] = np.arange(len(best))
             choice = state.choice[alike[best]]
             chain_tiles = {v: chains[v].tiles[choice[:, i]] for i, v in enumerate(self.variables)}
-            yield form, rows, GeneralOrigin(self.skeleton, self.slots, self.passed, chain_tiles)
+            origin = GeneralOrigin(self.skeleton, self.slots, self.passed, chain_tiles)
+            yield TablePiece(form, rows, origin, len(rows))
 
     def _energy_latency(self, terms: Terms, values: Floats, state: Partial) -> tuple[Floats, Floats]:
         columns = Columns(self.search.busy, 0, ())

@@ -93,8 +93,8 @@ def quantities(capped: Floats, caps: Floats, limits: Sequence[Limit]) -> list[Li
         for t in np.flatnonzero(capped[:, k] > 0).tolist()
     ]
     free = [i for i, limit in enumerate(limits) if np.isfinite(limit.most) and not limit.is_key]
-    some = [(i,) for i in free] + [tuple(free)] * (len(free) > 1)
-    units = [LimitedProduct(-1, -1, which, 1.0, math.prod(limits[i].most for i in which)) for which in some]
+    together = [(i,) for i in free] + [tuple(free)] * (len(free) > 1)
+    units = [LimitedProduct(-1, -1, which, 1.0, math.prod(limits[i].most for i in which)) for which in together]
     both = [q._replace(limits=units[-1].limits, most=units[-1].most) for q in result if units]
     return [*result, *units, *both]
 

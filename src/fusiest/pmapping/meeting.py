@@ -57,7 +57,7 @@ def _hold_below(spec: Spec, path: Path, shared: frozenset[str], below: frozenset
         return False
     if any(not sets.force_memory_hierarchy_order for _, sets in graph.all_sets()):
         return True
-    return any(memory in below and tensor in shared for memory, tensor, _ in graph.backings(path.memories))
+    return any(b.memory in below and b.tensor in shared for b in graph.backings(path.memories))
 
 
 @functools.lru_cache(maxsize=4)
@@ -69,7 +69,7 @@ def can_fuse(spec: Spec) -> bool:
         for path in sized_paths(spec, einsum) if tensors else ():
             graph = graph_of(spec, path) if path.runs else None
             backings = () if graph is None else graph.backings(path.memories)
-            memories = (path.components[memory] for memory, tensor, _ in backings if tensor in tensors)
+            memories = (path.components[b.memory] for b in backings if b.tensor in tensors)
             if any(c is not path.components[0] or math.isfinite(c.size) for c in memories):
                 return True
     return False

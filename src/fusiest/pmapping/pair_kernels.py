@@ -27,7 +27,7 @@ def hopeful(rows, choices, row_boxes, choice_boxes, row_values, matrix, steps, s
     stack = np.empty((256, 2), np.int64)
     stack[0, 0], stack[0, 1], depth = 1, 1, 1
     values = np.empty(outputs)
-    found, count = np.empty((1024, 3), np.int64), 0
+    pairs, count = np.empty((1024, 3), np.int64), 0
     while depth:
         depth -= 1
         a, b = stack[depth, 0], stack[depth, 1]
@@ -54,11 +54,11 @@ def hopeful(rows, choices, row_boxes, choice_boxes, row_values, matrix, steps, s
                         values[c] += row_values[row, k] * matrix[choice, k, c]
                 if beaten(values, togo[:, shape if togo.shape[1] > 1 else 0], scale, known):
                     continue
-                if count == len(found):
-                    found = np.concatenate((found, np.empty_like(found)))
-                found[count, 0], found[count, 1], found[count, 2] = row, choice, shape
+                if count == len(pairs):
+                    pairs = np.concatenate((pairs, np.empty_like(pairs)))
+                pairs[count, 0], pairs[count, 1], pairs[count, 2] = row, choice, shape
                 count += 1
-    return found[:count]
+    return pairs[:count]
 
 
 @compiled()

@@ -24,6 +24,14 @@ MOST_HELD = 1_000_000
 """Tensors of an Einsum, in all its placements."""
 
 
+class PossibleBacking(NamedTuple):
+    """A memory that may hold a tensor outermost, and the constraints that then apply."""
+
+    memory: int
+    tensor: str
+    sets: PlacementSets | None
+
+
 class HeldChoice(NamedTuple):
     """What a component holds or lets through, the constraints that then apply, and what is left to choose."""
 
@@ -69,14 +77,14 @@ class PlacementNode:
         """All constraints that may apply, with the component that has them."""
         return {(i, choice.sets): None for i, choice in self.all_choices() if choice.sets is not None}
 
-    def backings(self, memories: Sequence[int]) -> set[tuple[int, str, PlacementSets | None]]:
-        """Memories that may hold a tensor outermost, each with the tensor and the constraints that then apply."""
-        backings: set[tuple[int, str, PlacementSets | None]] = set()
+    def backings(self, memories: Sequence[int]) -> set[PossibleBacking]:
+        """What may be held outermost, and where."""
+        backings: set[PossibleBacking] = set()
 
         def step(held: frozenset[str], i: int, choice: HeldChoice) -> frozenset[str]:
             if i not in memories:
                 return held
-            backings.update((i, tensor, choice.sets) for tensor in choice.held - held)
+            backings.update(PossibleBacking(i, tensor, choice.sets) for tensor in choice.held - held)
             return held | choice.held
 
         self.ends(frozenset[str](), step)

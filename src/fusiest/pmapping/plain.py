@@ -63,7 +63,7 @@ def all_plain(problem: Problem, graph: PlacementNode, free: frozenset[tuple[int,
     path = problem.path
     fanout = next((i for i, c in enumerate(path.components) if c.dimensions), len(path.components))
     held = (c.sets.no_refetch_from_above & c.held for i, c in graph.all_choices() if i >= fanout and c.sets is not None)
-    if any(memory >= fanout for memory, _, _ in graph.backings(path.memories)) or any(held):
+    if any(backing.memory >= fanout for backing in graph.backings(path.memories)) or any(held):
         return False
     if fanout < len(path.components) and any(t.output and t.ranks for t in problem.tensors):
         return False

@@ -52,10 +52,12 @@ def exchange_memories(spec: Spec) -> dict[str, float] | None:
 def _backings(spec: Spec, path: Path, shared: frozenset[str]) -> frozenset[int] | None:
     """Memories that may hold one of these tensors outermost; None if one of them cannot stand above all loops."""
     graph = graph_of(spec, path)
-    backings = [] if graph is None else [backing for backing in graph.backings(path.memories) if backing[1] in shared]
-    if not all(_can_be_on_top(path, memory, sets) for memory, _, sets in backings):
+    backings = (
+        [] if graph is None else [backing for backing in graph.backings(path.memories) if backing.tensor in shared]
+    )
+    if not all(_can_be_on_top(path, backing.memory, backing.sets) for backing in backings):
         return None
-    return frozenset(memory for memory, _, _ in backings)
+    return frozenset(backing.memory for backing in backings)
 
 
 def _can_be_on_top(path: Path, memory: int, sets: PlacementSets | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,18 +13,8 @@ from fusiest.pmapping.lattice import Lattice
 from fusiest.pmapping.openrates import closed_costs, open_costs
 from fusiest.pmapping.pareto import Ints
 from fusiest.pmapping.states import Key
-from fusiest.pmapping.table import Backing, Compatibility, FusedLimits, Origin, Rows, make_compatibility
+from fusiest.pmapping.table import Backing, Compatibility, FusedLimits, Rows, TablePiece, make_compatibility
 from fusiest.pmapping.unfold import SearchOrigin, make_trace
-
-
-class TablePiece(NamedTuple):
-    """Rows of one compatibility that came about in the same way."""
-
-    compatibility: Compatibility
-    rows: Rows
-    origin: Origin
-    explored: int
-    """How many candidates there were."""
 
 
 def searched(search: Lattice, memories: tuple[int, ...], limits: FusedLimits, counted: bool) -> Iterator[TablePiece]:

@@ -39,7 +39,7 @@ def with_room_for_copies(spec: Spec, path: Path, memories: Collection[str]) -> P
 
     def doubled(c: BoundComponent) -> float:
         bits = [[_whole(info, t) * c.bits_per_value[t] for t in group] for group in groups]
-        return sum(sum(own) - max(own) for own in bits)
+        return sum(sum(alike) - max(alike) for alike in bits)
 
     components = (replace(c, size=c.size + doubled(c)) if c.name in memories else c for c in path.components)
     return replace(path, components=tuple(components)) if groups and not info.is_copy_operation else path

@@ -108,6 +108,16 @@ class Origin(Protocol):
         """The nest of one row, given the tiles of its fused loops."""
 
 
+class TablePiece(NamedTuple):
+    """Rows of one compatibility that came about in the same way."""
+
+    compatibility: Compatibility
+    rows: Rows
+    origin: Origin
+    explored: int
+    """How many candidates there were."""
+
+
 @dataclass
 class Rows:
     """Pmappings of one compatibility. `bits[:, m, z]`: in memory m, reserved below z zones (the last: inside all)."""

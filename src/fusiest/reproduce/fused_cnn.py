@@ -61,9 +61,9 @@ def run(study: Study, cases: dict[str, Settings] | None = None) -> Output:
             limit = QUICK_LIMIT if study.quick else LIMIT
             wanted = {**settings, "mode": mode, "limit": limit if mode == "windows" else None}
             name = f"fused-cnn/{number}-{mode.replace(' ', '-')}"
-            own = results.setdefault(case, {})
-            built = tuple(str(own[m]["mapping"]) for m in MODES if "mapping" in own.get(m, {}))
-            own[mode] = study.piece(name, wanted, functools.partial(_mapped, wanted, built))
+            pieces = results.setdefault(case, {})
+            built = tuple(str(pieces[m]["mapping"]) for m in MODES if "mapping" in pieces.get(m, {}))
+            pieces[mode] = study.piece(name, wanted, functools.partial(_mapped, wanted, built))
     study.say(Step("MobileNetV2, a block in memories of all sizes"))
     sizes = QUICK_STAGE if study.quick else STAGE
     stage = study.piece("fused-cnn/stage", sizes, functools.partial(_stage, sizes))
