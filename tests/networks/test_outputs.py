@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.networks.builders import Numbers, model_of, node
 from tests.networks.imports import check_values, imported
@@ -75,3 +75,40 @@ def test_a_cast_to_the_type_of_a_larger_value() -> None:
     ]
     found = check_values(model_of(nodes, {"x": [3, 4]}, {"w": numbers(4, 5)}, ["y"]), {"x": numbers(3, 4)})
     assert list(found.spec.info.einsums) == ["a", "m", "y"]
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_mask_of_truths(made: bool) -> None:
+    """What a mask leaves out has no weight, be it given or the result of a comparison."""
+    numbers = Numbers(8)
+    shape = [1, 2, 3, 4]
+    nodes = [node("Attention", ["q", "k", "v", "mask"], ["y"], "a")]
+    mask = np.array([[True, False, False], [True, True, False], [False, True, True]])
+    model = model_of(nodes, dict.fromkeys("qkv", shape) | ({"far": [3, 3]} if made else {}), {}, ["y"])
+    if made:
+        model.graph.node.insert(0, node("Less", ["far", "near"], ["less"], "less"))
+        model.graph.node.insert(1, node("Unsqueeze", ["less", "axis"], ["mask"], "rows"))
+        model.graph.initializer.extend(
+            [numpy_helper.from_array(np.array(0.5), "near"), numpy_helper.from_array(np.array([0]), "axis")]
+        )
+    else:
+        model.graph.input.append(helper.make_tensor_value_info("mask", TensorProto.BOOL, [3, 3]))
+    given = {name: numbers(*shape) for name in "qkv"} | ({"far": 1.0 - mask} if made else {"mask": mask})
+    assert not check_values(model, given).lowered.cuts
+
+
+@pytest.mark.parametrize("opset", [23, 13])
+def test_batch_norms_in_training_are_cut(opset: int) -> None:
+    """They go by what the batch is like, which is no function of each element. Before opset 14, outputs alone say so."""
+    numbers = Numbers(9)
+    weights = {name: abs(numbers(2)) for name in ("scale", "shift", "mean", "variance")}
+    training = {"training_mode": 1} if opset > 13 else {}
+    outputs = ["n", "new_mean", "new_variance"] + ([] if opset > 13 else ["saved_mean", "saved_variance"])
+    nodes = [
+        node("BatchNormalization", ["x", *weights], outputs, "norm", **training),
+        node("MatMul", ["n", "w"], ["y"], "product"),
+    ]
+    model = model_of(nodes, {"x": [3, 2]}, weights | {"w": numbers(2, 2)}, ["y"], opset)
+    found = imported(model)
+    assert list(found.spec.info.einsums) == ["product"]
+    assert {cut.reason for cut in found.lowered.cuts} == {"it normalizes by what the batch itself is like (training)"}

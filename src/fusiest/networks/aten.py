@@ -241,7 +241,9 @@ def _batch_norm(call: AtenCall) -> None:
         name or call.constant([default] * channels[0])
         for name, default in zip(parameters, (1.0, 0.0, 0.0, 1.0), strict=True)
     )
-    call.node("BatchNormalization", [x, scale, shift, mean, variance], epsilon=call.get("eps", 1e-5))
+    training = int(bool(call.get("training", False)) or not all(parameters[2:]))
+    inputs = [x, scale, shift, mean, variance]
+    call.node("BatchNormalization", inputs, epsilon=call.get("eps", 1e-5), training_mode=training)
 
 
 @converts("softmax", "_softmax", "log_softmax", "_log_softmax")

@@ -29,6 +29,8 @@ _PER_AXIS = {"QuantizeLinear", "DequantizeLinear", "BatchNormalization"}
 
 def elementwise(lowering: Lowering, node: GraphNode) -> None:
     """A function of one tensor stays an expression; of several, it is an Einsum."""
+    if node.operator == "BatchNormalization" and _in_training(node):
+        raise Unfit("it normalizes by what the batch itself is like (training)")
     shape = lowering.shape(node.outputs[0])
     present = [name for name in node.inputs if name]
     attributes = {**node.attributes, "present": tuple(i for i, name in enumerate(node.inputs) if name)}
@@ -59,6 +61,11 @@ def elementwise(lowering: Lowering, node: GraphNode) -> None:
 
 
 LOWER.update(dict.fromkeys(ELEMENTWISE_OPERATORS, elementwise))
+
+
+def _in_training(node: GraphNode) -> bool:
+    """Whether statistics are made, not given. Before opset 14 there is no attribute for it, but the outputs are there."""
+    return bool(node.get("training_mode", 0)) or any(node.outputs[1:])
 
 
 def _applied(lowering: Lowering, node: GraphNode, attributes: Mapping[str, Any]) -> Apply:

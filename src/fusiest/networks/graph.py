@@ -17,6 +17,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", bound=Hashable)
 ONNX_FLOATING = frozenset([1, 10, 11, 16, 17, 18, 19, 20, 23])
 """ONNX's numbers of the types with a point."""
+_TRUTHS = frozenset(
+    ["And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"]
+)
+"""Operators whose results are true or false."""
+RANDOM = frozenset(
+    ["RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"]
+)
 MAX_KEPT = 4096
 """Constants with more values than this are not looked at."""
 
@@ -38,6 +45,13 @@ class GraphValue:
     @property
     def size(self) -> int:
         return math.prod(self.shape)
+
+
+def is_floating(kind: str, inputs: Sequence[GraphValue | None], attributes: Mapping[str, Any]) -> bool:
+    """Whether results have a point: what is true or false, or a whole number, is a mask where scores are masked by it."""
+    if kind == "Cast":
+        return attributes.get("to") in ONNX_FLOATING
+    return kind in RANDOM or (kind not in _TRUTHS and any(value is not None and value.floating for value in inputs))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

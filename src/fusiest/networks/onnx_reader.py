@@ -18,7 +18,16 @@ from fusiest.networks import shapes_of_moves  # noqa: F401  (enters its operator
 from fusiest.networks.constants import values_of
 from fusiest.networks.contrib import standard
 from fusiest.networks.elementwise import ELEMENTWISE_OPERATORS
-from fusiest.networks.graph import MAX_KEPT, ONNX_FLOATING, GraphNode, GraphValue, NetworkGraph, equal_share
+from fusiest.networks.graph import (
+    MAX_KEPT,
+    ONNX_FLOATING,
+    RANDOM,
+    GraphNode,
+    GraphValue,
+    NetworkGraph,
+    equal_share,
+    is_floating,
+)
 from fusiest.networks.onnx_functions import inlined
 from fusiest.networks.options import MAX_SIZE, ImportOptions
 from fusiest.networks.shapes import INFER, Operator, ShapeOf, UnknownShape, checked, together
@@ -107,7 +116,8 @@ class _ModelReader:
             self._define(GraphValue(name, tuple(sparse.dims), constant=True, parameter=True))
         for info in graph.input:
             if info.name not in self.graph.values:
-                self._define(GraphValue(info.name, self._input_shape(info)))
+                floating = info.type.tensor_type.elem_type in ONNX_FLOATING
+                self._define(GraphValue(info.name, self._input_shape(info), floating=floating))
                 self.graph.inputs.append(info.name)
         unknown = self.options.dims.keys() - self.open
         for name in sorted(unknown):
@@ -204,7 +214,7 @@ class _ModelReader:
             raise SpecError(f"{shown(node.op_type)} node {shown(name)}: {error.message}") from None
         except SENSELESS as error:
             raise SpecError(f"{shown(node.op_type)} node {shown(name)}: it makes no sense: {shown(error)}") from None
-        constant = all(value is None or value.constant for value in inputs) and not inner and kind not in _RANDOM
+        constant = all(value is None or value.constant for value in inputs) and not inner and kind not in RANDOM
         outputs = tuple(node.output)
         if not constant or not self.empty.isdisjoint(node.input):
             outputs = self._without_empty(node, shapes)
@@ -214,11 +224,10 @@ class _ModelReader:
         shaped = kind in ("Shape", "Size")
         data = values_of(op, shapes[0]) if constant or shaped else None
         is_constant = constant or (shaped and data is not None)
-        derived = constant and any(value is not None and value.floating for value in inputs)
         weights = kind == "ConstantOfShape" and _fills_with_floats(attributes) and math.prod(shapes[0]) > 1
+        floating = weights or is_floating(kind, inputs, attributes)
         for output, shape in zip(outputs, shapes, strict=True):
             if output:
-                floating = derived or not constant or weights
                 self._define(GraphValue(output, shape, is_constant, data, floating=floating, parameter=weights))
         names = tuple(
             value_name if value is not None else ""
@@ -314,11 +323,6 @@ def _as_cast(
         return "", kind, inputs
     attributes["to"] = 1 if inputs[1].floating else 7
     return kind, "Cast", inputs[:1]
-
-
-_RANDOM = frozenset(
-    ["RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"]
-)
 
 
 def _fills_with_floats(attributes: Mapping[str, Any]) -> bool:
