@@ -95,6 +95,18 @@ def test_wrong_units(changes: dict[str, str], message: str) -> None:
     assert message in str(error.value)
 
 
+def test_a_total_latency_is_a_time() -> None:
+    def spec_of(latency: str) -> fusiest.Spec:
+        text = SPEC.replace("!Compute {{name: MAC", f"!Compute {{{{total_latency: {latency}, name: MAC")
+        return load_texts({"f.yaml": text.format(bits=1, energy=1, throughput=1, size=1, compute=1)}, {})
+
+    with pytest.raises(fusiest.SpecError, match=r"total_latency is in s, but '5 pJ' is in J"):
+        spec_of("5 pJ")
+    mac = bind(spec_of("5 ns"), "C", "MAC").component("MAC")
+    assert mac is not None
+    assert mac.latency({"compute": 3}) == 5e-9
+
+
 def test_a_fanout_has_no_unit() -> None:
     with pytest.raises(fusiest.SpecError, match=r"fanout takes no unit, but '4 nm' is in m"):
         load_texts({"f": SPEC.replace("!Compute {{name: MAC", "!Compute {{spatial: [{{name: X, fanout: 4 nm}}], name: MAC")

@@ -171,6 +171,7 @@ class Component(Container):
     actions: Annotated[tuple[Action, ...], "What the component does, with energy and throughput."] = ()
     total_latency: Annotated[
         f.ExpressionText | None,
+        Limits(units=("s",)),
         "Seconds busy, as an expression over `actions` (each with `name`, `n_calls`, `throughput`) and the component's own "
         "figures. Default: the sum of n_calls / throughput. It must not fall when a count rises.",
     ] = None
