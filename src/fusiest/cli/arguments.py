@@ -16,6 +16,22 @@ from fusiest.files import check_writable, is_replaceable
 if TYPE_CHECKING:  # `fusiest --help` needs no specs
     from fusiest.spec import Spec
 
+
+def option(metavar: str, help: str, *names: str) -> Any:
+    """An option with a value; its name is that of the parameter, unless others are given."""
+    return typer.Option(*names, metavar=metavar, help=help)
+
+
+def flag(name: str, help: str) -> Any:
+    """An option without a value."""
+    return typer.Option(name, help=help)
+
+
+def choice(words: str, help: str, metavar: str = "") -> Any:
+    """An option that is one of these words, which the shell completes."""
+    return typer.Option(metavar=metavar or words.replace(" ", "|"), help=help, autocompletion=one_of(*words.split()))
+
+
 ArchArgument = Annotated[
     str,
     typer.Argument(
@@ -39,39 +55,26 @@ MappingArgument = Annotated[
         autocompletion=complete("mappings"),
     ),
 ]
-DefineOption = Annotated[
-    list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="a define for the templates; may be repeated")
-]
-JsonOption = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="also write the result as JSON; - is stdout")
-]
+DefineOption = Annotated[list[str] | None, option("NAME=VALUE", "a define for the templates; may be repeated", "-D")]
+JsonOption = Annotated[str | None, option("FILE", "also write the result as JSON; - is stdout", "--json")]
 CsvOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "FILE",
+        "also write every action as CSV, by Einsum, component and tensor: its count and energy; - is stdout",
         "--csv",
-        metavar="FILE",
-        help="also write every action as CSV, by Einsum, component and tensor: its count and energy; - is stdout",
     ),
 ]
 ReportOption = Annotated[
-    str | None,
-    typer.Option("--report", metavar="FILE.html", help="write a page with all figures and charts; - is stdout"),
+    str | None, option("FILE.html", "write a page with all figures and charts; - is stdout", "--report")
 ]
-ChartsOption = Annotated[
-    str | None, typer.Option("--charts", metavar="FOLDER", help="write every chart as SVG and PNG")
-]
+ChartsOption = Annotated[str | None, option("FOLDER", "write every chart as SVG and PNG", "--charts")]
 NoUnfusedOption = Annotated[
-    bool,
-    typer.Option("--no-unfused", help="report and charts without the best unfused mapping, which is a second search"),
+    bool, flag("--no-unfused", "report and charts without the best unfused mapping, which is a second search")
 ]
-JobsOption = Annotated[int | None, typer.Option(metavar="N", help="processes; default: one per core")]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="no progress")]
+JobsOption = Annotated[int | None, option("N", "processes; default: one per core")]
+QuietOption = Annotated[bool, flag("--quiet", "no progress")]
 STDOUT = "-"
-
-
-def choice(words: str, help: str, metavar: str = "") -> Any:
-    """An option that is one of these words, which the shell completes."""
-    return typer.Option(metavar=metavar or words.replace(" ", "|"), help=help, autocompletion=one_of(*words.split()))
 
 
 def read_defines(pairs: list[str] | None) -> dict[str, object]:

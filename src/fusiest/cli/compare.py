@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fusiest.cli.arguments import STDOUT, check_outputs, choice
+from fusiest.cli.arguments import STDOUT, check_outputs, choice, option
 from fusiest.cli.completion import json_files
 from fusiest.cli.output import present, write_output
 from fusiest.errors import SpecError
@@ -31,8 +31,7 @@ def compare_command(
         ),
     ] = None,
     report: Annotated[
-        str | None,
-        typer.Option(metavar="FILE.html", help="also write the comparison as a page with charts; - is stdout"),
+        str | None, option("FILE.html", "also write the comparison as a page with charts; - is stdout")
     ] = None,
 ) -> None:
     """Compare results: costs, fused sets, LoopTrees, specs."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fusiest.cli.arguments import flag
 from fusiest.cli.output import echo
 from fusiest.errors import SpecError
 
@@ -24,7 +25,7 @@ def components_command(
     attributes: Annotated[
         list[str] | None, typer.Argument(metavar="NAME=VALUE", help="its attributes: size=64KiB width=64")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="print the costs as JSON, in SI units")] = False,
+    json: Annotated[bool, flag("--json", "print the costs as JSON, in SI units")] = False,
 ) -> None:
     """List component classes, describe one, or estimate what a component costs."""
     from fusiest.components import all_classes, find_class

@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from fusiest.cli.arguments import STDOUT, JsonOption, check_outputs, choice
+from fusiest.cli.arguments import STDOUT, JsonOption, check_outputs, choice, flag, option
 from fusiest.cli.completion import networks
 from fusiest.cli.output import Deliveries, echo, write_output
 from fusiest.errors import SpecError
@@ -26,21 +26,18 @@ def import_command(
         ),
     ],
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE.yaml", help="write the workload or spec; - is stdout")
+        str | None, option("FILE.yaml", "write the workload or spec; - is stdout", "-o", "--output")
     ] = None,
     report: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write what became of each node, a line for each; - is stdout")
+        str | None, option("FILE", "write what became of each node, a line for each; - is stdout")
     ] = None,
     json_file: JsonOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="fail if anything is cut, or not explained")] = False,
+    strict: Annotated[bool, flag("--strict", "fail if anything is cut, or not explained")] = False,
     dim: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--dim", metavar="NAME=SIZE", help="size of a dimension that the file leaves open; may be repeated"
-        ),
+        list[str] | None, option("NAME=SIZE", "size of a dimension that the file leaves open; may be repeated", "--dim")
     ] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="samples at once")] = None,
-    bits: Annotated[str, typer.Option(metavar="BITS", help="bits of a value: 8, or by set: weight=4,Other=8")] = "8",
+    batch: Annotated[int | None, option("N", "samples at once")] = None,
+    bits: Annotated[str, option("BITS", "bits of a value: 8, or by set: weight=4,Other=8")] = "8",
     softmax: Annotated[
         str,
         choice(
@@ -53,10 +50,9 @@ def import_command(
         str, choice("fold keep", help="functions of one tensor are computed where it is made, or are Einsums")
     ] = "fold",
     first: Annotated[
-        str | None,
-        typer.Option("--from", metavar="NODE|timeloop", help="import from this node on; or: from files of Timeloop"),
+        str | None, option("NODE|timeloop", "import from this node on; or: from files of Timeloop", "--from")
     ] = None,
-    last: Annotated[str | None, typer.Option("--to", metavar="NODE", help="import up to this node")] = None,
+    last: Annotated[str | None, option("NODE", "import up to this node", "--to")] = None,
 ) -> None:
     """Turn a network into a workload, or Timeloop's files into a spec, and say what became of them."""
     from fusiest.spec import NETWORKS

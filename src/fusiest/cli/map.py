@@ -58,20 +58,13 @@ def map_command(
     ] = "energy,latency",
     usage: Annotated[
         str | None,
-        typer.Option(
-            metavar="MEMORY",
-            help="as little as possible of this memory: all mappings that are best for some size of it",
-        ),
+        args.option("MEMORY", "as little as possible of this memory: all mappings that are best for some size of it"),
     ] = None,
     orders: Annotated[
         str, args.choice("all given", help="all orders of Einsums that respect dependencies, or the given one")
     ] = "all",
-    max_fused_loops: Annotated[
-        int | None, typer.Option(metavar="N", help="at most this many fused loops per Einsum")
-    ] = None,
-    max_fused_loops_per_variable: Annotated[
-        int, typer.Option(metavar="N", help="at most this many per rank variable")
-    ] = 1,
+    max_fused_loops: Annotated[int | None, args.option("N", "at most this many fused loops per Einsum")] = None,
+    max_fused_loops_per_variable: Annotated[int, args.option("N", "at most this many per rank variable")] = 1,
     exchange: Annotated[
         str,
         args.choice(
@@ -86,19 +79,17 @@ def map_command(
             "--usage or --exchange any",
         ),
     ] = None,
-    imperfect: Annotated[bool, typer.Option("--imperfect", help="also tiles that do not divide")] = False,
+    imperfect: Annotated[bool, args.flag("--imperfect", "also tiles that do not divide")] = False,
     jobs: args.JobsOption = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(
-            metavar="SECONDS", help="then, or as soon after as one is known, the best mapping so far, with its gap"
-        ),
+        args.option("SECONDS", "then, or as soon after as one is known, the best mapping so far, with its gap"),
     ] = None,
     memory_limit: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="of all processes together, such as 8G or 500M: then the best mapping so far; default: 75% of the machine's",
+        args.option(
+            "SIZE",
+            "of all processes together, such as 8G or 500M: then the best mapping so far; default: 75% of the machine's",
         ),
     ] = None,
     mapper: Annotated[
@@ -110,37 +101,31 @@ def map_command(
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(metavar="N", help="of a baseline's random numbers, 0 if not given; only with --mapper")
+        int | None, args.option("N", "of a baseline's random numbers, 0 if not given; only with --mapper")
     ] = None,
     budget: Annotated[
         float | None,
-        typer.Option(
-            metavar="EVALUATIONS",
-            help="pmappings that a baseline may evaluate; default: as many as fusiest does, which needs no budget itself; "
+        args.option(
+            "EVALUATIONS",
+            "pmappings that a baseline may evaluate; default: as many as fusiest does, which needs no budget itself; "
             "only with --mapper",
         ),
     ] = None,
     store: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="take the result from this store if it is known, else keep it there"),
+        str | None, args.option("DIR", "take the result from this store if it is known, else keep it there")
     ] = None,
     json_file: args.JsonOption = None,
     csv_file: args.CsvOption = None,
-    mapping: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write the best mapping as YAML; - is stdout")
-    ] = None,
+    mapping: Annotated[str | None, args.option("FILE", "write the best mapping as YAML; - is stdout")] = None,
     report: args.ReportOption = None,
     charts: args.ChartsOption = None,
     no_unfused: args.NoUnfusedOption = False,
     advise: Annotated[
-        bool,
-        typer.Option(
-            "--advise", help="the report also says what halving and doubling every figure does: many searches"
-        ),
+        bool, args.flag("--advise", "the report also says what halving and doubling every figure does: many searches")
     ] = False,
-    tree: Annotated[bool, typer.Option("--tree", help="also print the best mapping's LoopTree")] = False,
+    tree: Annotated[bool, args.flag("--tree", "also print the best mapping's LoopTree")] = False,
     profile: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write where the time went, as CSV: a row per step; - is stdout")
+        str | None, args.option("FILE", "write where the time went, as CSV: a row per step; - is stdout")
     ] = None,
     quiet: args.QuietOption = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fusiest.cli.arguments import STDOUT, ChartsOption, NoUnfusedOption, QuietOption, check_outputs
+from fusiest.cli.arguments import STDOUT, ChartsOption, NoUnfusedOption, QuietOption, check_outputs, option
 from fusiest.cli.completion import json_files
 from fusiest.cli.output import Deliveries, echo
 from fusiest.cli.report import Pictures
@@ -27,9 +27,8 @@ def report_command(
     ],
     out: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE.html",
-            help="where the page of one result goes; - is stdout; default: beside the result, as RESULT.html",
+        option(
+            "FILE.html", "where the page of one result goes; - is stdout; default: beside the result, as RESULT.html"
         ),
     ] = None,
     charts: ChartsOption = None,
@@ -40,9 +39,9 @@ def report_command(
     from fusiest.mapper import load_any
     from fusiest.terminal import ProgressLine
 
-    for option, value in (("out", out), ("charts", charts)):
+    for name, value in (("out", out), ("charts", charts)):
         if value is not None and len(results) > 1:
-            raise SpecError(f"--{option} is for one result; compare shows several on one page")
+            raise SpecError(f"--{name} is for one result; compare shows several on one page")
     pages = {file: out or f"{os.path.splitext(file)[0]}.html" for file in results}
     for page in pages.values():
         check_outputs(results, out=page)

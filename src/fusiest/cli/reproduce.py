@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fusiest.cli.arguments import JobsOption, QuietOption
+from fusiest.cli.arguments import JobsOption, QuietOption, flag, option
 from fusiest.cli.completion import one_of
 from fusiest.cli.output import echo
 from fusiest.errors import SpecError
@@ -27,25 +27,20 @@ def reproduce_command(
             metavar="NAME", help=f"{', '.join(EXPERIMENTS)}, or all", autocompletion=one_of(*EXPERIMENTS, ALL)
         ),
     ],
-    quick: Annotated[bool, typer.Option("--quick", help="smaller and fewer runs: all within minutes")] = False,
-    out: Annotated[str, typer.Option(metavar="DIR", help="where results go, and where a run goes on")] = "reproduced",
+    quick: Annotated[bool, flag("--quick", "smaller and fewer runs: all within minutes")] = False,
+    out: Annotated[str, option("DIR", "where results go, and where a run goes on")] = "reproduced",
     times: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="evaluations that a baseline may spend, as a multiple of fusiest's"),
+        float | None, option("X", "evaluations that a baseline may spend, as a multiple of fusiest's")
     ] = None,
-    runs: Annotated[int | None, typer.Option(metavar="N", help="runs per baseline")] = None,
+    runs: Annotated[int | None, option("N", "runs per baseline")] = None,
     hours: Annotated[
-        float | None,
-        typer.Option(metavar="H", help="start runs of baselines for so long, then write what there is; 0: start none"),
+        float | None, option("H", "start runs of baselines for so long, then write what there is; 0: start none")
     ] = None,
     jobs: JobsOption = None,
     published: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--published", metavar="FILE", help="cim: files of published values, in place of the bundled ones"
-        ),
+        list[str] | None, option("FILE", "cim: files of published values, in place of the bundled ones", "--published")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="cim: print all values, and write no files")] = False,
+    json: Annotated[bool, flag("--json", "cim: print all values, and write no files")] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Repeat the paper's experiments: tables, figures, and a summary with our numbers beside the paper's.
@@ -55,9 +50,9 @@ def reproduce_command(
     from fusiest.mapper import Step
     from fusiest.terminal import ProgressLine
 
-    for option, value in (("times", times), ("runs", runs), ("jobs", jobs)):
+    for word, value in (("times", times), ("runs", runs), ("jobs", jobs)):
         if value is not None and not value > 0:
-            raise SpecError(f"{option} must be positive, but is {value}")
+            raise SpecError(f"{word} must be positive, but is {value}")
     if hours is not None and not hours >= 0:
         raise SpecError(f"hours must not be negative, but is {hours}")
     if (published or json) and name != CIM:

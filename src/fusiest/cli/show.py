@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fusiest.cli.arguments import STDOUT, DefineOption, check_outputs, read_defines
+from fusiest.cli.arguments import STDOUT, DefineOption, check_outputs, flag, option, read_defines
 from fusiest.cli.completion import complete
 from fusiest.cli.output import echo, write_output
 
@@ -21,19 +21,15 @@ def show_command(
         ),
     ],
     define: DefineOption = None,
-    svg: Annotated[
-        str | None, typer.Option("--svg", metavar="FILE", help="draw the mapping as an SVG file; - is stdout")
-    ] = None,
-    pseudocode: Annotated[bool, typer.Option("--pseudocode", help="show the mapping as a loop nest")] = False,
-    costs: Annotated[
-        bool, typer.Option("--costs", help="what each component costs, and where the figures come from")
-    ] = False,
+    svg: Annotated[str | None, option("FILE", "draw the mapping as an SVG file; - is stdout", "--svg")] = None,
+    pseudocode: Annotated[bool, flag("--pseudocode", "show the mapping as a loop nest")] = False,
+    costs: Annotated[bool, flag("--costs", "what each component costs, and where the figures come from")] = False,
     yaml: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "FILE",
+            "write it all as one file to edit, templates filled in; with --costs, estimated figures too; - is stdout",
             "--yaml",
-            metavar="FILE",
-            help="write it all as one file to edit, templates filled in; with --costs, estimated figures too; - is stdout",
         ),
     ] = None,
 ) -> None:

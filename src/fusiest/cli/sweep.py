@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fusiest import interrupt
-from fusiest.cli.arguments import JobsOption, QuietOption, ReportOption, check_outputs, choice, read_size
+from fusiest.cli.arguments import JobsOption, QuietOption, ReportOption, check_outputs, choice, flag, option, read_size
 from fusiest.cli.completion import complete
 from fusiest.cli.output import Deliveries, echo, present, write_output
 from fusiest.errors import Interrupted, Source, SpecError, did_you_mean
@@ -42,8 +42,7 @@ def sweep_command(
         ),
     ],
     define: Annotated[
-        list[str] | None,
-        typer.Option("-D", metavar="NAME=V1,V2,…", help="a parameter and its values, in place of a sweep file"),
+        list[str] | None, option("NAME=V1,V2,…", "a parameter and its values, in place of a sweep file", "-D")
     ] = None,
     objective: Annotated[
         str | None,
@@ -53,38 +52,26 @@ def sweep_command(
             help="energy, latency, edp or energy,latency; in place of a sweep file (default: edp)",
         ),
     ] = None,
-    store: Annotated[
-        str | None, typer.Option(metavar="DIR", help="where runs are kept; default: the file's name with .runs")
-    ] = None,
+    store: Annotated[str | None, option("DIR", "where runs are kept; default: the file's name with .runs")] = None,
     jobs: JobsOption = None,
     cluster: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS|FILE", help="a Dask scheduler (tcp://…), or a cluster file, in place of --jobs"),
+        str | None, option("ADDRESS|FILE", "a Dask scheduler (tcp://…), or a cluster file, in place of --jobs")
     ] = None,
-    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="per run")] = None,
+    time_limit: Annotated[float | None, option("SECONDS", "per run")] = None,
     memory_limit: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="per run, such as 8G or 500M; default: its share of the machine's memory"),
+        str | None, option("SIZE", "per run, such as 8G or 500M; default: its share of the machine's memory")
     ] = None,
     retry: Annotated[str | None, choice("failed", help="do runs again that failed")] = None,
     no_reuse: Annotated[
-        str | None,
-        typer.Option(metavar="KINDS", help="search although it is not needed: known, covered, tables, bounds"),
+        str | None, option("KINDS", "search although it is not needed: known, covered, tables, bounds")
     ] = None,
-    best: Annotated[
-        str | None, typer.Option(metavar="WHAT", help="the least of this; in place of what the file asks for")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what there is to do, and do nothing")] = False,
-    status: Annotated[bool, typer.Option("--status", help="how far it is, also from another terminal")] = False,
-    table: Annotated[
-        str | None, typer.Option(metavar="FILE.csv|.json|.parquet", help="write a row per design and workload")
-    ] = None,
+    best: Annotated[str | None, option("WHAT", "the least of this; in place of what the file asks for")] = None,
+    dry_run: Annotated[bool, flag("--dry-run", "say what there is to do, and do nothing")] = False,
+    status: Annotated[bool, flag("--status", "how far it is, also from another terminal")] = False,
+    table: Annotated[str | None, option("FILE.csv|.json|.parquet", "write a row per design and workload")] = None,
     report: ReportOption = None,
     reports: Annotated[
-        str,
-        typer.Option(
-            metavar="N|all", help="designs whose mappings' reports are written beside the page, the best first"
-        ),
+        str, option("N|all", "designs whose mappings' reports are written beside the page, the best first")
     ] = "8",
     quiet: QuietOption = False,
 ) -> None:
