@@ -50,7 +50,7 @@ def files(study: Study, name: str, output: Output) -> tuple[list[dict[str, str]]
 
 
 def test_convergence(tmp_path: Path) -> None:
-    study = Study(tmp_path, quick=True, times=1.0, runs=2)
+    study = Study(tmp_path, quick=True, times=0.3, runs=2)
     rows, text = files(study, "convergence", convergence.run(study, "tpu_v4i", "matmuls", SMALL))
     last = {row["mapper"]: row for row in rows}
     assert set(last) == set(convergence.NAMES)
@@ -85,12 +85,12 @@ def test_convergence_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_run_that_found_the_optimum_is_not_made_again(tmp_path: Path) -> None:
-    study = Study(tmp_path, times=1000.0, runs=1)
+    study = Study(tmp_path, times=100.0, runs=1)
     tiny = {"N_EINSUMS": 1, "M": 4, "KN": 4}
     text = convergence.run(study, "tpu_v4i", "matmuls", tiny).summary
     assert "4 of 4 runs found the optimum" in text
     made = {path.name for path in (tmp_path / "pieces" / "convergence").iterdir()}
-    assert "set-0-1000.json" not in made
+    assert "set-0-100.json" not in made
 
 
 def test_pieces_of_other_code_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
