@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,13 @@ import pytest
 import fusiest
 from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.explore import Asked, explore
-from fusiest.pmapping.identical import common_key
+from fusiest.pmapping.identical import common_key, constraints_key
 from fusiest.pmapping.meeting import can_fuse, shared_memories
 from fusiest.pmapping.placement import _KNOWN, listed, placements
 from fusiest.pmapping.placement_graph import placement_graph
 from fusiest.spec import bind, computes
 from fusiest.spec.spec import Spec
+from tests.load_text import load_text
 
 TEXT = """
 arch:
@@ -44,6 +46,30 @@ def keys(spec: Spec) -> list[object]:
 def test_einsums_that_differ_only_by_names(tmp_path: Path) -> None:
     first, second = keys(spec_of(tmp_path, "Z[m] = A[m]", "Y[m] = B[m]"))
     assert first == second
+
+
+def test_einsums_that_are_called_as_what_they_use(tmp_path: Path) -> None:
+    """The second is called as its result, the third is not, the fourth as a rank variable: equal all the same."""
+    spec = spec_of(tmp_path, "T[m] = A[m]", "U[m] = T[m]", "V[m] = U[m]", "W[m] = V[m]", "X[m] = W[m]", kept="A | X")
+    names = {"V": "Third", "W": "m"}
+    assert spec.workload is not None
+    einsums = tuple(replace(e, name=names.get(e.name, e.name)) for e in spec.workload.einsums)
+    renamed = replace(spec, workload=replace(spec.workload, einsums=einsums))
+    assert len(set(keys(renamed)[1:4])) == 1
+    found, expected = (fusiest.map(s, jobs=1).mappings for s in (renamed, spec))
+    assert [(m.energy, m.latency) for m in found] == [(m.energy, m.latency) for m in expected]
+
+
+def test_ways_through_a_toll_tell_einsums_apart(tmp_path: Path) -> None:
+    """Also where tensors are called as the ways."""
+    spec = spec_of(tmp_path, "up[m] = A[m]", "down[m] = B[m]")
+    toll = "!Toll {name: Toll, direction: {up: up, down: down, Other: up_and_down}, component_class: Dummy, tensors: {keep: All}}"
+    text = fusiest.dump(spec).replace("  - !Compute", f"  - {toll}\n  - !Compute")
+    both = load_text(text)
+    first, second = keys(both)
+    assert first != second
+    by_variables = [constraints_key(both, name, {"m": "0"}) for name in ("up", "up", "down")]
+    assert by_variables[0] == by_variables[1] != by_variables[2]
 
 
 def test_a_shared_tensor_tells_einsums_apart(tmp_path: Path) -> None:

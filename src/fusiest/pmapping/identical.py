@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.agreed import agreed_loops, common_loops
@@ -15,12 +15,6 @@ from fusiest.pmapping.placement_graph import PlacementNode
 from fusiest.pmapping.sizes import copies_used
 from fusiest.pmapping.table import Backing, Branch, FusedLoop, Holding, Origin, Table, make_compatibility
 from fusiest.spec import BoundComponent, EinsumInfo, Path, Spec, paths_of
-
-
-def names_of(spec: Spec, einsum: str) -> list[str]:
-    """An Einsum's tensors and variables in a fixed order, then its own name."""
-    info = spec.info.einsums[einsum]
-    return [*info.accesses, *info.bounds, einsum]
 
 
 def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
@@ -48,11 +42,13 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
 
 def constraints_key(spec: Spec, einsum: str, number: Mapping[str, str]) -> object:
     """All that the architecture says of an Einsum, on every compute, with other names for its tensors and variables."""
-    paths, chosen = [], []
+    paths, chosen, directions = [], [], []
     for path in paths_of(spec, einsum):
         paths.append(path.components)
+        # Not among what is renamed: a tensor may be called `up`.
+        directions += [frozenset((number.get(t, t), way) for t, way in c.direction.items()) for c in path.components]
         chosen.append(_numbered_placements(spec, first_alike(spec, path)) if path.runs else frozenset())
-    return _renamed(paths, number), tuple(chosen), _latency_names(spec, einsum, number)
+    return _renamed(paths, number), tuple(chosen), tuple(directions), _latency_names(spec, einsum, number)
 
 
 def _numbers(info: EinsumInfo) -> dict[str, str]:
@@ -134,54 +130,69 @@ def _fields(kind: Any) -> tuple[str, ...] | None:
 H = TypeVar("H", bound=Storage | Toll)
 
 
+class NewNames(NamedTuple):
+    """Of an Einsum's tensors and variables, by the old ones, and of the Einsum, which may be called as one of those."""
+
+    tensors: dict[str, str]
+    variables: dict[str, str]
+    einsum: str
+
+
+def _new_names(spec: Spec, old: str, new: str) -> NewNames:
+    before, after = (spec.info.einsums[name] for name in (old, new))
+    tensors = dict(zip(before.accesses, after.accesses, strict=True))
+    return NewNames(tensors, dict(zip(before.bounds, after.bounds, strict=True)), new)
+
+
 @dataclass(frozen=True)
 class RenamedOrigin:
     """Another Einsum's rows under this Einsum's names."""
 
     origin: Origin
-    new: dict[str, str]
+    new: NewNames
 
     def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
-        old = {name: original for original, name in self.new.items()}
+        variables = self.new.variables
+        old = {name: original for original, name in variables.items()}
         branch = self.origin.branch(row, {_renamed_loop(loop, old): tile for loop, tile in tiles.items()})
         return Branch(
             tuple(self._storage(s) for s in branch.top),
             tuple(
-                (self._storage(s), frozenset(_renamed_loop(loop, self.new) for loop in cut))
+                (self._storage(s), frozenset(_renamed_loop(loop, variables) for loop in cut))
                 for s, cut in branch.between
             ),
             tuple(self._node(node) for node in branch.inside),
         )
 
     def _storage(self, holder: H) -> H:
-        return dataclasses.replace(holder, tensors=tuple(self.new[t] for t in holder.tensors))
+        return dataclasses.replace(holder, tensors=tuple(self.new.tensors[t] for t in holder.tensors))
 
     def _node(self, node: Node) -> Node:
         if isinstance(node, (Storage, Toll)):
             return self._storage(node)
         if isinstance(node, (Temporal, Spatial)):
             assert isinstance(node.rank_variable, str)
-            return dataclasses.replace(node, rank_variable=self.new[node.rank_variable])
+            return dataclasses.replace(node, rank_variable=self.new.variables[node.rank_variable])
         assert isinstance(node, Compute)
-        return dataclasses.replace(node, einsum=self.new[node.einsum])
+        return dataclasses.replace(node, einsum=self.new.einsum)
 
 
 def renamed_table(spec: Spec, table: Table, einsum: str) -> Table:
     """The table of one Einsum, for another with the same key."""
-    new = dict(zip(names_of(spec, table.einsum), names_of(spec, einsum), strict=True))
+    new = _new_names(spec, table.einsum, einsum)
     forms, candidates = {}, {}
 
     @functools.cache  # forms have most of their parts in common
     def zone(loops: tuple[FusedLoop, ...]) -> tuple[FusedLoop, ...]:
-        return tuple(_renamed_loop(loop, new) for loop in loops)
+        return tuple(_renamed_loop(loop, new.variables) for loop in loops)
 
     @functools.cache
     def backing(old: Backing) -> Backing:
-        return Backing(new[old.tensor], old.memory, old.zones)
+        return Backing(new.tensors[old.tensor], old.memory, old.zones)
 
     @functools.cache
     def holding(old: Holding) -> Holding:
-        return Holding(new[old.tensor], old.memory, old.zones, old.depth)
+        return Holding(new.tensors[old.tensor], old.memory, old.zones, old.depth)
 
     for form, rows in table.groups.items():
         renamed = make_compatibility(map(zone, form.zones), map(backing, form.backings), map(holding, form.holdings))
