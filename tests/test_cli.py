@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import fusiest
+from fusiest import interrupt, mapper
+from fusiest.mapper.options import Options
 from fusiest.mapper.result import Result, Stats
 from fusiest.show import si
 from tests.command_line import MATMULS, TWO, Capture, run
@@ -309,3 +311,27 @@ def test_a_file_that_is_read_is_not_overwritten(good: str, tmp_path: Path, capsy
         f"{twice}: --mapping would overwrite it, and --json writes it, too; name another file\n",
     )
     assert run(capsys, "evaluate", good, good, good, "--json", "/dev/null")[0] == 0
+
+
+def test_a_time_limit_counts_from_when_the_program_began(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading is part of it. The result says what was asked for."""
+    limits: list[float | None] = []
+
+    def searched(spec: fusiest.Spec, options: Options, progress: object) -> Result:
+        limits.append(options.time_limit)
+        return fusiest.map(spec, options.objective, jobs=1)
+
+    monkeypatch.setattr(mapper, "run", searched)
+    for seconds, left in ((0.0, 5.0), (2.0, 3.0), (9.0, 0.0)):
+        monkeypatch.setattr(interrupt, "program_seconds", lambda seconds=seconds: seconds)
+        status, out, _ = run(capsys, *TWO, "--time-limit", "5", "--json", "-")
+        assert (status, limits.pop()) == (0, left)
+        assert json.loads(out)["options"]["time_limit"] == 5.0
+
+
+def test_a_program_knows_how_long_it_has_run() -> None:
+    assert interrupt.program_seconds() == 0
+    with interrupt.program():
+        first = interrupt.program_seconds()
+        assert 0 <= first <= interrupt.program_seconds()
+    assert interrupt.program_seconds() == 0

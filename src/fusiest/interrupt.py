@@ -62,6 +62,8 @@ class _KeyNote:
     """Whether what was found is being brought home."""
     is_program = False
     """Whether the process is ours to end."""
+    began = 0.0
+    """When the program did."""
 
 
 def check() -> None:
@@ -131,7 +133,7 @@ def finishing() -> Iterator[None]:
 def program() -> Iterator[None]:
     """For the whole of a program: what is pressed twice ends the process."""
     ours = _is_unhandled()
-    _KeyNote.is_program = True
+    _KeyNote.is_program, _KeyNote.began = True, time.perf_counter()
     if ours:
         signal.signal(signal.SIGINT, _handle)
     try:
@@ -140,6 +142,11 @@ def program() -> Iterator[None]:
         _KeyNote.is_program = False
         if ours and signal.getsignal(signal.SIGINT) is _handle:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def program_seconds() -> float:
+    """How long the program has been running; 0 outside of one."""
+    return time.perf_counter() - _KeyNote.began if _KeyNote.is_program else 0.0
 
 
 def ignore() -> None:

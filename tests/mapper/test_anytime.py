@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,14 +18,26 @@ from fusiest.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts, Pick
 from fusiest.mapper import anytime, mapper, resources, tables
 from fusiest.mapper import search as search_module
-from fusiest.mapper.anytime import Clock, Exploration, begun, explore_alone, explore_in_time, look_quickly, looked_at
-from fusiest.mapper.candidates import KnownMapping
+from fusiest.mapper.anytime import (
+    Clock,
+    Exploration,
+    begun,
+    explore_alone,
+    explore_in_time,
+    look_in_time,
+    look_quickly,
+    looked_at,
+)
+from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Stats
 from fusiest.mapper.search import Search
 from fusiest.mapper.tables import Explorer, make_explorer
 from fusiest.pmapping.explore import Asked
+from fusiest.pmapping.layers import Layer
 from fusiest.pmapping.outlook import Cutoff
+from fusiest.pmapping.pruning import Pruning
+from fusiest.pmapping.states import Place
 from fusiest.pmapping.table import Table
 from fusiest.spec.spec import Spec
 from tests.load_text import load_text
@@ -34,6 +48,8 @@ from tests.workload_strategies import WorkloadCase, workload_cases
 
 EXPLORE = Explorer.explore
 CHAIN = {"N_EINSUMS": 3, "M": 64, "KN": 64}
+_NOTHING: Any = None
+_NO_PRUNING = Pruning(_NOTHING, _NOTHING, _NOTHING, _NOTHING, None, 100)
 LONG = 86_400.0
 """A time limit that is never reached, however slow the machine is."""
 
@@ -117,6 +133,33 @@ def test_unfused_mappings_are_those_of_the_unfused_dataflow() -> None:
     best = min(candidate.costs.energy for candidate in candidates)
     assert best == pytest.approx(best_energy(fusiest.load("simple", "matmuls", "unfused", **CHAIN)), rel=1e-9)
     assert all(not pick.before.zones for candidate in candidates for pick in candidate.joins())
+
+
+def test_what_is_known_in_haste_is_looked_at_more_closely_while_there_is_time() -> None:
+    """In haste fewer placements and orders of holders are looked at; what was known then stays known."""
+    explorer = explorer_of(fusiest.load("tpu_v4i", "gpt3_6.7B", BATCH_SIZE=8, N_TOKENS=1024), objective=("edp",))
+    in_haste = look_in_time(explorer, Clock(0.0, 0.0))[1]
+    in_time = look_in_time(explorer, Clock(time.perf_counter(), LONG))[1]
+    closely = looked_at(explorer, explore_alone(explorer))
+
+    def best(known: list[Candidate]) -> float:
+        return min(candidate.costs.energy * candidate.costs.latency for candidate in known)
+
+    assert best(in_time) == best(closely) < best(in_haste)
+    assert {known.costs for known in in_time} == {known.costs for known in (*closely, *in_haste)}
+
+
+def test_in_haste_only_the_most_promising_state_goes_on() -> None:
+    """Of three ways, one that leads nowhere."""
+    one = np.zeros(1, np.int64)
+    ways = {Place(frozenset(), None, (frozenset({i}),)): promise for i, promise in enumerate((1.0, 3.0, 2.0))}
+    layers = {
+        place: Layer("hold", None, one[: promise > 1], np.zeros((1, 1)), one, one, one, promise=promise)
+        for place, promise in ways.items()
+    }
+    hasty = replace(_NO_PRUNING, hasty=True)
+    assert [layer.promise for layer in hasty.going_on(layers).values()] == [2.0]
+    assert [layer.promise for layer in _NO_PRUNING.going_on(layers).values()] == [3.0, 2.0]
 
 
 def test_no_time_at_all_is_enough_for_an_unfused_mapping(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,12 +215,21 @@ def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress:
             from fusiest.mapper import run
         progress(loading)
         if baseline.mapper == "fusiest":
-            return run(spec, options, progress)
+            result = run(spec, _in_time(options), progress)
+            result.options = options
+            return result
         with interrupt.deferred():
             from fusiest.baselines import run_baseline
         return run_baseline(spec, options, baseline, progress)
     except KeyboardInterrupt:
         raise Interrupted("interrupted before a mapping was known") from None
+
+
+def _in_time(options: Options) -> Options:
+    """What is left of the time limit, which counts from when the program was started."""
+    if options.time_limit is None:
+        return options
+    return dataclasses.replace(options, time_limit=max(options.time_limit - interrupt.program_seconds(), 0.0))
 
 
 def _deliver(result: Result, outputs: MapOutputs, times: str, deliveries: Deliveries) -> None:

@@ -25,20 +25,20 @@ from fusiest.mapper.tables import Explorer, asked_of, grouped
 from fusiest.objective import Least, Weights
 from fusiest.pmapping import Table
 
-FIRST_LOOKS, COARSE_LOOK = (300, 1_000, 3_000, 10_000), 2_000
-"""Rows of a state that go on: where something is to be known at once, until there is, and where Einsums are explored coarsely."""
+HASTY_LOOK, FIRST_LOOKS, COARSE_LOOK = 100, (300, 1_000, 3_000, 10_000), 2_000
+"""Rows of a state that go on: where something is to be known at once, and until there is; and where Einsums are explored coarsely."""
 PATIENCE = 100_000
 """Rows of an exact search for an Einsum, for each Einsum that there is: after that it goes on only with something to beat. To find
 that takes the longer, the more Einsums there are."""
 _FEW_ROWS = 20_000
 """Larger tables are given up where memory does not suffice for all: coarse ones take their place."""
-_AT_FIRST, _COARSELY, _EXPLORING = 0.3, 0.7, 0.8
-"""Shares of the time: until the first, Einsums are explored exactly; until the second coarsely those that are missing. Then all are
-joined for mappings to beat, and until the last the missing ones are explored exactly after all."""
-LEAST_SECONDS = 1.2
-"""A time limit below this counts as this: so much is left after two seconds that no limit can do without."""
-
-
+_LOOKING, _AT_FIRST, _COARSELY, _EXPLORING = 0.2, 0.3, 0.7, 0.8
+"""Shares of the time: until the first, what is known at once is looked at more closely; until the second, Einsums are explored exactly;
+until the third coarsely those that are missing. Then all are joined for mappings to beat, and until the last the missing ones are
+explored exactly after all."""
+LEAST_SECONDS = 0.6
+"""A time limit below this counts as this, and looking closely may take so long: so much is left of the two seconds that no limit can
+do without."""
 ENDING_SECONDS = 0.0015
 """For each Einsum of a mapping that was found: to evaluate it and to show what it costs."""
 
@@ -57,6 +57,11 @@ class Clock(NamedTuple):
             return None
         ending = min(ENDING_SECONDS * self.einsums, self.seconds / 2)
         return self.begin + share * (max(self.seconds, LEAST_SECONDS) - ending)
+
+    @property
+    def looking(self) -> float:
+        """The moment until which what is known at once is looked at more closely."""
+        return self.begin + max(_LOOKING * (self.seconds or 0.0), LEAST_SECONDS)
 
     def is_past(self, share: float) -> bool:
         """Whether this share of the time is over."""
@@ -196,15 +201,19 @@ def _explore_rest(
             exact[name] = rough[name]  # nothing of it can be better
 
 
-def quick_tables(explorer: Explorer) -> Iterator[dict[str, Table]]:
+def quick_tables(explorer: Explorer, hasty: bool = False) -> Iterator[dict[str, Table]]:
     """Good pmappings of each Einsum, the quickest to be had first: those that share nothing on chip with others, then of all.
 
     Few rows go on at first. Where memories are so small that none of them fits in the end, more have to.
     """
+    asked = asked_of(explorer.options)
+    looks = [replace(asked, beam=beam) for beam in FIRST_LOOKS]
+    if hasty:
+        looks.insert(0, replace(asked, beam=HASTY_LOOK, hasty=True))
     for apart in (True, False):
         tables: dict[str, Table] = {}
-        for beam in FIRST_LOOKS:
-            explorer.explore(tables, replace(asked_of(explorer.options), beam=beam, apart=apart))
+        for look in looks:
+            explorer.explore(tables, replace(look, apart=apart))
             if len(tables) == len(explorer.distinct):
                 yield tables
                 tables = {}
@@ -215,9 +224,26 @@ def explore_alone(explorer: Explorer) -> dict[str, Table]:
     return next(quick_tables(explorer), {})
 
 
-def look_quickly(explorer: Explorer) -> tuple[dict[str, Table], list[Candidate]]:
+def look_in_time(explorer: Explorer, clock: Clock) -> tuple[dict[str, Table], list[Candidate]]:
+    """Mappings that are known at once, and where a look takes little of the time, those that are close to the best without fusing.
+
+    Haste leaves out what takes little space: where that counts, there is none.
+    """
+    hasty = explorer.options.usage is None
+    alone, unfused = look_quickly(explorer, hasty)
+    if unfused and hasty and time.perf_counter() < clock.looking:
+        closer, asked = dict[str, Table](), replace(asked_of(explorer.options), beam=FIRST_LOOKS[0], apart=True)
+        with contextlib.suppress(OutOfTime, MemoryError):
+            explorer.explore(closer, asked, clock.looking)
+        tables = {**alone, **closer}
+        if closer and (better := looked_at(explorer, tables)):
+            return tables, [*better, *unfused]
+    return alone, unfused
+
+
+def look_quickly(explorer: Explorer, hasty: bool = False) -> tuple[dict[str, Table], list[Candidate]]:
     """Mappings that are known at once, and the tables from which they are made; none if no quick look finds any."""
-    for tables in quick_tables(explorer):
+    for tables in quick_tables(explorer, hasty):
         candidates = looked_at(explorer, tables)
         if candidates:
             return tables, candidates

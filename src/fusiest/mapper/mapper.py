@@ -17,7 +17,7 @@ from fusiest.errors import FusiestError, InternalError, InvalidMapping, OutOfMem
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts, trace
 from fusiest.looptree import LoopTree, Temporal, einsums
-from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, begun, explore_in_time, look_quickly
+from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, begun, explore_in_time, look_in_time, look_quickly
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.depth_first import depth_first
 from fusiest.mapper.diagnose import why_not_joined
@@ -224,8 +224,9 @@ def _run(
     if options.usage is not None:
         check_usage(spec, options.usage)
     explorer = make_explorer(spec, options, executor, say)
-    alone, unfused = look_quickly(explorer) if options.time_limit is not None else ({}, [])
-    clock = Clock(begin, options.time_limit if unfused else None, len(explorer.representative))
+    clock = Clock(begin, options.time_limit, len(explorer.representative))
+    alone, unfused = look_in_time(explorer, clock) if options.time_limit is not None else ({}, [])
+    clock = clock if unfused else clock._replace(seconds=None)
     prior = prior or Prior({})
     exploration = explore_in_time(explorer, clock, alone, prior.tables, prior.shared or prior.front is not None)
     if exploration is None:

@@ -43,6 +43,7 @@ NOT_ON_PATH = -1
 _FIRST_LOOK = 2_000
 _ROWS_OF_A_PLACEMENT = 3
 """Of a state, in a quick look: as many placements are looked at as there is room for."""
+_HASTY_PLACEMENTS = 2
 _SHAPES_OF_A_ROW, _USUAL_PLACEMENTS = 64, 64
 """In a quick look, for each row of a state so many tile shapes; with more placements than usual as many times fewer."""
 _WORTH_PARTS = 4
@@ -69,6 +70,8 @@ class Asked:
     """Only pmappings that are not beaten by these costs are of interest."""
     beam: int | None = None
     """A quick look: of each state only so many rows go on. What is found is valid, not always the best."""
+    hasty: bool = False
+    """A quick look that takes few placements, and of the orders of holders the most promising."""
     patience: float = math.inf
     """`TooHard` is raised once a search has had so many rows: it may be tried again with a cutoff."""
     apart: bool = False
@@ -202,7 +205,7 @@ def _looked_at(spec: Spec, path: Path, asked: Asked) -> Iterable[Placement]:
     if asked.apart and graph is not None:
         graph = graph.where(path.memories[0], frozenset(t for t in path.einsum.accesses if t in spec.info.shared))
     if asked.beam is not None and graph is not None:
-        return listed(graph.few(asked.beam // _ROWS_OF_A_PLACEMENT))
+        return listed(graph.few(_HASTY_PLACEMENTS if asked.hasty else asked.beam // _ROWS_OF_A_PLACEMENT))
     return placements(spec, path) if not asked.apart else listed(graph)
 
 
@@ -228,7 +231,7 @@ def _runs(space: LatticeSpace, asked: Asked, alone: bool, roomy: bool) -> Iterat
     parted = roomy and asked.beam is None and asked.cutoff is None and not asked.counted
     many = _WORTH_PARTS * space.nest.problem.shapes * len(space.placements)
     patience = min(asked.patience, many) if parted else asked.patience
-    search = Lattice(space, asked.cutoff, asked.beam, patience)
+    search = Lattice(space, asked.cutoff, asked.beam, patience, asked.hasty)
     try:
         search.run()
     except TooHard:

@@ -74,7 +74,7 @@ class TooHard(Exception):
 
 
 class Lattice:
-    """One run of the search. `cutoff`, `beam`: see `Pruning`; `patience`: the most rows that all layers may have."""
+    """One run of the search. `cutoff`, `beam`, `hasty`: see `Pruning`; `patience`: the most rows that all layers may have."""
 
     def __init__(
         self,
@@ -82,6 +82,7 @@ class Lattice:
         cutoff: Cutoff | None = None,
         beam: int | None = None,
         patience: float = math.inf,
+        hasty: bool = False,
     ) -> None:
         self.space, self.nest, self.fanouts, self.patience = space, space.nest, space.fanouts, patience
         self.problem: Problem = space.nest.problem
@@ -92,7 +93,7 @@ class Lattice:
         self.groups = memory_groups(self.problem, space.nest.free)
         self.outlook = Outlook(self.problem, self.columns, Costs(self.problem, self.columns), self.steps, space.fanouts)
         togo = ToGo(space.nest, self.outlook, self.groups)
-        self.pruning = Pruning(space.nest, self.outlook, togo, self.watts, cutoff, beam)
+        self.pruning = Pruning(space.nest, self.outlook, togo, self.watts, cutoff, beam, hasty)
         self.layers: list[Layer] = []
         self.growth = Growth(self.problem, self.layers)
         self.seeds: list[Seed] = []
@@ -190,11 +191,11 @@ class Lattice:
                     last = Last(holder, self.nest.hoists(holder, stretch))
                     complete = count + 1 == len(stretch.holders)
                     reached.setdefault(Place(placed, last, () if complete else options), []).extend(layers)
-            frontier = {}
-            for place, layers in reached.items():
-                merged = self.pruning.merged(layers, stretch, after, place.placed, place.last)
-                if len(merged.shape):
-                    frontier[place] = [self._add(merged)]
+            merged = {
+                place: self.pruning.merged(layers, stretch, after, place.placed, place.last)
+                for place, layers in reached.items()
+            }
+            frontier = {place: [self._add(layer)] for place, layer in self.pruning.going_on(merged).items()}
         for place, ways in frontier.items():
             for state in ways:
                 yield place.last, state

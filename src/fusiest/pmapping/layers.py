@@ -32,6 +32,8 @@ class Layer:
     """Tolls that tensors pass here on their way in."""
     grown: dict[object, tuple[Ints, Ints]] = field(default_factory=dict)
     """Rows per shape after loops over some variables, where that is known already."""
+    promise: float = np.inf
+    """Of a quick look: the least product of energy and latency that rows may come to."""
 
     @functools.cached_property
     def compared(self) -> Floats:

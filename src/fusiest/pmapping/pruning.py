@@ -14,7 +14,7 @@ from fusiest.pmapping.layers import Layer, union
 from fusiest.pmapping.nest import HeldTensor, Nest, Stretch
 from fusiest.pmapping.outlook import Cutoff, Outlook, Prospect
 from fusiest.pmapping.pareto import Floats
-from fusiest.pmapping.states import Key, Last, Used
+from fusiest.pmapping.states import Key, Last, Place, Used
 from fusiest.pmapping.togo import MOST_SHAPES, ToGo
 
 
@@ -28,6 +28,8 @@ class Pruning:
     """What pmappings must beat."""
     beam: int | None
     """Keep only this many rows per state: a quick first look, not exact."""
+    hasty: bool = False
+    """Of a quick look: of the orders of holders only the most promising goes on, too."""
 
     def merged(
         self, layers: list[Layer], stretch: Stretch, key: Key, placed: frozenset[HeldTensor], last: Last | None
@@ -88,7 +90,7 @@ class Pruning:
         if (self.cutoff is None and self.beam is None) or not len(layer.shape):
             return layer
         energy, latency = self.outlook.bounds(layer.shape, layer.criteria, prospect)
-        keep = np.isfinite(energy)
+        keep, promise = np.isfinite(energy), float((energy * latency).min())
         if self.cutoff is not None:
             keep &= self.cutoff.keeps(energy, latency)
         if self.beam is not None and keep.sum() > self.beam:
@@ -96,7 +98,17 @@ class Pruning:
             for measure in (energy * latency, energy, latency):
                 best[np.argsort(np.where(keep, measure, np.inf), kind="stable")[: self.beam // 3]] = True
             keep &= best
-        return layer if keep.all() else layer.take(np.flatnonzero(keep))
+        kept = layer if keep.all() else layer.take(np.flatnonzero(keep))
+        kept.promise = promise
+        return kept
+
+    def going_on(self, reached: dict[Place, Layer]) -> dict[Place, Layer]:
+        """The states that are followed: all, or in haste the most promising one."""
+        alive = {place: layer for place, layer in reached.items() if len(layer.shape)}
+        if not self.hasty or len(alive) < 2:
+            return alive
+        best = min(alive, key=lambda place: alive[place].promise)
+        return {best: alive[best]}
 
     # --- busy times ---------------------------------------------------------------------------------------------------
 
