@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from fusiest.mapper.options import Options
 from fusiest.mapper.stack_plans import MOST_TILES
-from fusiest.mapper.window_plans import has_halos
+from fusiest.mapper.window_plans import MOST_EINSUMS, has_halos
 from fusiest.spec import Memory, Spec, beside, flatten, paths_of
 
 _MOST_NAMES = 4
 
 
-def domain(spec: Spec, options: Options, orders: str, optimal: bool = True) -> list[str]:
-    """The mappings among which the best ones were looked for, in a few phrases. `orders`: of Einsums, as searched.
+class WindowsSeen(NamedTuple):
+    """What is known of windows: whether nothing is better, how much better others than those of a sharp domain could be, and
+    how many plans of that were not gone through."""
 
-    `optimal`: whether nothing is left to be looked for.
-    """
+    optimal: bool = True
+    beyond: float = 0.0
+    plans_left: int = 0
+
+
+ALL_SEEN = WindowsSeen()
+
+
+def domain(spec: Spec, options: Options, orders: str, seen: WindowsSeen = ALL_SEEN) -> list[str]:
+    """The mappings among which the best ones were looked for, in a few phrases. `orders`: of Einsums, as searched."""
     flow = spec.dataflow.depth_first if spec.dataflow is not None else None
     if flow is not None:
         stacks = "one stack of all Einsums" if flow.stacks == "one" else "stacks and single Einsums in the order given"
@@ -32,7 +42,7 @@ def domain(spec: Spec, options: Options, orders: str, optimal: bool = True) -> l
         *_least_usage(spec),
         *_fused_loops(options),
         "tensors used when they are finished" if options.finished else "tensors used finished or not",
-        *_windows(spec, options, optimal),
+        *_windows(spec, options, seen),
         "all orders of Einsums" if orders == "all" else "Einsums in the order given",
     ]
 
@@ -63,15 +73,24 @@ def _fused_loops(options: Options) -> Iterator[str]:
         yield f"at most {options.max_fused_loops} per Einsum"
 
 
-def _windows(spec: Spec, options: Options, optimal: bool) -> Iterator[str]:
+def _windows(spec: Spec, options: Options, seen: WindowsSeen) -> Iterator[str]:
     """What of windows, where Einsums read through halos."""
     if not has_halos(spec):
         return
     if options.windows == "none":
         yield "no windows"
-    else:
-        overlap = "kept" if options.windows == "retained" else "kept or made again"
-        yield f"windows of such tiles, {overlap}{'' if optimal else ', as far as they were tried'}"
+        return
+    words = f"windows of such tiles, {'kept' if options.windows == 'retained' else 'kept or made again'}"
+    notes = [f"{seen.plans_left:,} plans were not"] if seen.plans_left else []
+    if seen.beyond:
+        loops = "a loop" if options.max_fused_loops == 1 else "one or two loops"
+        words += (
+            f", in {loops} that up to {MOST_EINSUMS} Einsums in the order given share and nothing else, ends off chip"
+        )
+        notes = [f"others at most {seen.beyond:.2%} better", *(f"{note} gone through" for note in notes)]
+    elif not seen.optimal:
+        words += ", as far as they were tried"
+    yield words + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _names(names: list[str]) -> str:

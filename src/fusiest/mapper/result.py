@@ -97,6 +97,8 @@ class Stats:
     joined: list[int] = field(default_factory=list)
     funnel: list[FunnelStep] = field(default_factory=list)
     orders: str = "all"
+    plans_left: int = 0
+    """Plans of windows that were not gone through, of those that promise something."""
     most_survivors: int = 0
     """Partial mappings that survived a join: the most, over all passes."""
     evaluations: float | None = None
@@ -122,6 +124,8 @@ class Result:
     """What ended the search before it was done."""
     options: Options = field(default_factory=Options)
     provenance: Provenance = field(default_factory=Provenance)
+    beyond: float = 0.0
+    """How much better a mapping could be with windows that are not in the domain; 0 if it has all."""
 
     def __post_init__(self) -> None:
         if self.provenance == Provenance():
@@ -148,6 +152,8 @@ class Result:
         """What is known about better mappings, in words."""
         if not self.searched:
             return "given, not searched for"
+        if self.is_proven is not self.optimal:
+            return f"proven optimal in its domain; with other windows, at most {self.beyond:.2%} better is possible"
         if self.optimal:
             unproven = self.options.minimized.decides_ties if self.stopped is not None else ""
             return f"proven optimal in {self.aim}, not in {unproven}" if unproven else "proven optimal"
@@ -161,9 +167,15 @@ class Result:
     @property
     def domain(self) -> list[str]:
         """The mappings among which the best ones were looked for, in phrases: what the optimum is over."""
-        from fusiest.mapper.domain import domain
+        from fusiest.mapper.domain import WindowsSeen, domain
 
-        return domain(self.spec, self.options, self.stats.orders, self.optimal) if self.searched else []
+        seen = WindowsSeen(self.optimal, self.beyond, self.stats.plans_left)
+        return domain(self.spec, self.options, self.stats.orders, seen) if self.searched else []
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether no mapping is better, whatever windows it has: then that holds for designs with less of everything, too."""
+        return self.optimal and not self.beyond
 
     @property
     def advice(self) -> list[str]:

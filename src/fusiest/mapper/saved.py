@@ -80,6 +80,7 @@ def _with(file: str, document: dict[str, Any], spec: Spec, mappings: list[Mappin
     return Result(
         spec, saved_objective(file, document), mappings, document.get("optimal") is True, number_of(file, document, "gap"),
         _stats(file, document.get("stats")), _stopped(document.get("stopped")), _options(file, document), provenance,
+        number_of(file, document, "beyond") if "beyond" in document else 0.0,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 
-from fusiest.mapper.window_turns import TurnPlan
+from fusiest.mapper.window_turn_plans import TurnPlan
 from fusiest.model import elements, footprint
 from fusiest.pmapping import least_of_reading
 from fusiest.spec import Access, Spec

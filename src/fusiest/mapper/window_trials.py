@@ -54,6 +54,8 @@ class PlanTrials:
         self.found: dict[tuple[WindowPlan, bool], list[Mapping]] = {}
         """By plan, and whether for all sizes of a memory."""
         self.evaluated: dict[LoopTree, PartMapping | None] = {}
+        self.failed = False
+        """Whether some part was not searched without windows."""
 
     def best(self, searched: Iterable[WindowPlan], wanted: Sequence[WindowPlan]) -> Iterator[PartMapping]:
         """Mappings that are found for some plans of a run over one rank, written as those of each that is wanted.
@@ -131,5 +133,8 @@ class PlanTrials:
             mappings = search(spec, options, tables)
             self.tables.keep(spec, options, tables, search is self.searches.exact)
             return mappings
-        except (NoMapping, SpecError):  # nothing fits, or it is too large to search
+        except NoMapping:
+            return []
+        except SpecError:  # too large to search
+            self.failed = self.failed or search is self.searches.exact
             return []

@@ -7,26 +7,30 @@ combined one by one, and what is worse in everything goes.
 
 from __future__ import annotations
 
-import functools
-import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fusiest.errors import FusiestError
-from fusiest.frozen import FrozenDict
 from fusiest.interrupt import check
 from fusiest.looptree import Compute, LoopTree, Nested, Node, Sequential, Storage, Temporal
 from fusiest.mapper.candidates import best_rows
 from fusiest.mapper.options import Options
 from fusiest.mapper.window_forms import WindowForms
 from fusiest.mapper.window_parts import PartMapping, evaluated_mapping, off_chip, part_mapping
-from fusiest.mapper.window_plans import WindowPlan, is_window, touched_rows, window_plan
 from fusiest.mapper.window_specs import window_loop
-from fusiest.model import footprint, take_apart
-from fusiest.objective import Least
+from fusiest.mapper.window_turn_plans import (
+    MOST_LOOPS,
+    TurnLimits,
+    TurnPlan,
+    TurnWays,
+    makes_again,
+    turn_plans,
+    turn_ways,
+)
+from fusiest.model import take_apart
+from fusiest.objective import IMPOSSIBLE, Least
 from fusiest.pmapping import (
     Floats,
     Ints,
@@ -39,13 +43,8 @@ from fusiest.pmapping import (
     pareto_rows,
     turn_rows,
 )
-from fusiest.spec import EinsumInfo, Spec, computes
+from fusiest.spec import Spec, paths_of
 
-MOST_LOOPS = 3
-MOST_DEEP_PLANS = 2_000
-"""With three loops over variables of a run; where there are more, there are no more than two loops."""
-MOST_WAYS = 10_000
-"""Plans over the same ranks in one order; where there are more, none of these are looked at."""
 MOST_CANDIDATES = 200_000
 """Of one Einsum below given loops; more are left to plans as specs."""
 MOST_IN_ALL = 4_000_000
@@ -59,137 +58,6 @@ MOST_ROWS = 2_000_000
 """Combinations of two tables."""
 
 
-@dataclass(frozen=True)
-class TurnPlan:
-    """The loops that a run shares, outermost first, and how many of them stand above each tensor that it exchanges."""
-
-    einsums: tuple[str, ...]
-    loops: tuple[WindowPlan, ...]
-    levels: FrozenDict[str, int]
-
-    def common_loops(self, spec: Spec) -> Ints:
-        """Einsums × Einsums: in how many of the loops they take turns. Above a tensor that is exchanged, and on as long as
-        windows of it are made."""
-        count = len(self.einsums)
-        cuts = np.zeros(max(count - 1, 0), np.int64)
-        for i, name in enumerate(self.einsums[:-1]):
-            tensor = spec.info.einsums[name].output
-            level = self.levels[tensor]
-            windowed = itertools.takewhile(lambda plan, name=name: plan.tiling(name).windowed, self.loops[level:])  # type: ignore[misc]
-            last = max(self.einsums.index(user) for user in spec.info.users[tensor])
-            cuts[i:last] = np.maximum(cuts[i:last], level + sum(1 for _ in windowed))
-        common: Ints = np.full((count, count), len(self.loops))
-        for i, j in itertools.combinations(range(count), 2):
-            common[i, j] = common[j, i] = cuts[i:j].min()
-        return common
-
-    def held_bits(self, spec: Spec) -> Floats:
-        """What exchanged tensors take at least while each Einsum runs: the windows of those that it uses, and of those that are
-        kept in a loop in which it takes turns. Below the first loop that makes windows of a kept tensor, it is there whole.
-        """
-        common, bits = self.common_loops(spec), np.zeros(len(self.einsums))
-        for i, name in enumerate(self.einsums[:-1]):
-            info = spec.info.einsums[name]
-            extents, level = dict(info.bounds), self.levels[info.output]
-            kept = next((k for k in range(level, len(self.loops)) if self.loops[k].tiling(name).windowed), None)
-            for k, plan in enumerate(self.loops):
-                v = plan.variables[name]
-                made = plan.tiling(name).range(plan.times - 1, info.bounds[v])[1]  # what lies behind is not
-                extents[v] = min(made, touched_rows(spec, plan, info)) if kept is None or k <= kept else made
-            seen = np.array([info.output in spec.info.einsums[e].accesses for e in self.einsums])
-            if kept == level:
-                seen |= common[i] > level
-            bits[seen] += footprint(info.accesses[info.output], extents) * info.bits_per_value[info.output]
-        return bits
-
-    def least_bits(self, spec: Spec) -> float:
-        """The most of that."""
-        return float(self.held_bits(spec).max())
-
-    def rows(self, einsum: EinsumInfo) -> float:
-        """How often all rows and columns of an Einsum are made, on average."""
-        return math.prod(plan.rows(einsum.name, einsum.bounds[plan.variables[einsum.name]]) for plan in self.loops)
-
-
-def other_common_variables(spec: Spec, run: Sequence[str]) -> bool:
-    """Whether Einsums of a run could be fused over anything but rows and columns of its result, or only some of them over rows."""
-    leader = spec.info.einsums[run[-1]]
-    rows = leader.accesses[leader.output].fully_relevant
-    plans = [plan for v in rows if (plan := window_plan(spec, run, v, 1, frozenset())) is not None]
-    for name in run[:-1]:
-        info = spec.info.einsums[name]
-        stepped = {plan.variables[name] for plan in plans}
-        if any(info.bounds[v] > 1 for v in info.accesses[info.output].fully_relevant - stepped):
-            return True
-        users = [spec.info.einsums[user] for user in spec.info.users[info.output] if user != name]
-        if len(run) > 2 and any(user.accesses[info.output].fully_relevant for user in users):
-            return True
-    return False
-
-
-def turn_variables(spec: Spec, run: Sequence[str], forms: WindowForms) -> Iterator[tuple[str, ...]]:
-    """The variables of the result that the loops of a run step, fewer first; those that differ by names alone, once."""
-    leader = spec.info.einsums[run[-1]]
-    rows = sorted(leader.accesses[leader.output].fully_relevant)
-    plans = [plan for v in rows if (plan := window_plan(spec, run, v, 1, frozenset())) is not None]
-    swaps = [forms.swapped(a, b) for a, b in itertools.combinations(plans, 2)]
-    for count in range(1, MOST_LOOPS + 1):
-        seen: set[tuple[str, ...]] = set()
-        for chosen in itertools.permutations(rows, count):
-            if chosen not in seen:
-                seen.update(tuple(swap[v] for v in chosen) for swap in swaps if swap)
-                yield chosen
-
-
-def turn_plans(spec: Spec, run: Sequence[str], imperfect: bool, forms: WindowForms) -> Iterator[TurnPlan]:
-    """All plans of a run with one or two loops, and with three where there are few, in which some loop makes windows: the search
-    without them has all others. Raises TooManyCandidates at the end if there
-    were too many over some ranks."""
-    too_many, planned = False, functools.cache(functools.partial(window_plan, spec, run))
-    leader = spec.info.einsums[run[-1]]
-    inner = [spec.info.einsums[name].output for name in run[:-1]]
-    for chosen in turn_variables(spec, run, forms):
-        count = len(chosen)
-        sizes = [[t for t in range(1, leader.bounds[v]) if imperfect or leader.bounds[v] % t == 0] for v in chosen]
-        ways = math.prod(map(len, sizes)) * (count + 1) ** len(inner)
-        if ways > (MOST_DEEP_PLANS if count > 2 else MOST_WAYS):
-            too_many = too_many or count <= 2
-            continue
-        for tiles in itertools.product(*sizes):
-            for levels in itertools.product(range(count + 1), repeat=len(inner)):
-                plan = _turn_plan(
-                    planned, run, tuple(zip(chosen, tiles, strict=True)), dict(zip(inner, levels, strict=True))
-                )
-                if plan is not None and any(is_window(loop, t) for loop in plan.loops for t in inner):
-                    yield plan
-    if too_many:
-        raise TooManyCandidates
-
-
-def _turn_plan(
-    planned: Callable[[str, int, frozenset[str]], WindowPlan | None],
-    run: Sequence[str],
-    chosen: Sequence[tuple[str, int]],
-    levels: dict[str, int],
-) -> TurnPlan | None:
-    loops = []
-    for k, (variable, tile) in enumerate(chosen):
-        kept = frozenset(t for t, level in levels.items() if level <= k)
-        loop = planned(variable, tile, kept)
-        if loop is None or any(window.length < window.step and t in kept for t, window in loop.windows.items()):
-            return None  # above a loop nothing can be left out
-        loops.append(loop)
-    return TurnPlan(tuple(run), tuple(loops), FrozenDict(levels))
-
-
-def _makes_again(plan: TurnPlan) -> bool:
-    return any(
-        line.length > line.step and plan.levels[tensor] > k
-        for k, loop in enumerate(plan.loops)
-        for tensor, line in loop.windows.items()
-    )
-
-
 @dataclass
 class TurnTables:
     """What was found so far, and how much more may be looked at."""
@@ -198,6 +66,18 @@ class TurnTables:
     candidates_left: int = MOST_IN_ALL
     plans: int = 0
     """How many were searched."""
+
+
+@dataclass
+class PlansLeft:
+    """Plans of a run that promise something and were not gone through, and what all Einsums cost at least with one of them."""
+
+    plans: int = 0
+    least: Least = IMPOSSIBLE
+
+    def add(self, plans: int, least: Least) -> None:
+        """More of them."""
+        self.plans, self.least = self.plans + plans, self.least | least
 
 
 @dataclass
@@ -213,52 +93,75 @@ class TurnSearches:
     runs: int = 1
     """How many there are."""
 
+    def ways(self, run: Sequence[str]) -> list[TurnWays]:
+        """All that a run could be searched for."""
+        most = self.options.max_fused_loops
+        limits = TurnLimits(MOST_LOOPS if most is None else min(most, MOST_LOOPS), self.options.imperfect)
+        return list(turn_ways(self.spec, run, self.forms, limits))
+
     def best(
-        self, part: Spec, bound: Callable[[TurnPlan], Least], promises: Callable[[Least], bool]
+        self, part: Spec, bound: Callable[[TurnPlan | None], Least], promises: Callable[[Least], bool], left: PlansLeft
     ) -> Iterator[list[PartMapping]]:
         """The best mappings of a run, which is this part of the workload, for each plan whose bound promises something, the least
-        bound first. Raises TooManyCandidates."""
+        bound first. Those that are too many are noted in `left`, at the bound of any plan or of the next one."""
         memories = exchange_memories(self.spec)
         if memories is None or len(memories) != 1:
-            raise TooManyCandidates
+            left.add(sum(ways.plans for ways in self.ways(tuple(part.info.einsums))), bound(None))
+            return
         ((memory, size),) = memories.items()
-        fitting, all_seen = self._fitting(part, size)
+        fitting, unseen = self._fitting(part, size)
+        if unseen:
+            left.add(unseen, bound(None))
         bounded = [(least, plan) for plan in fitting if promises(least := bound(plan))]
-        for least, plan in sorted(bounded, key=lambda pair: self.options.minimized.score_of(*pair[0][:2])):
+        bounded.sort(key=lambda pair: self.options.minimized.score_of(*pair[0][:2]))
+        for number, (least, plan) in enumerate(bounded):
             check()
             bits = self._exchanged_bits(part, plan, memory) if promises(least) else None
-            if bits is not None and max(bits) <= size:
-                self.tables.plans += 1
-                if self.tables.plans > MOST_PLANS:
-                    raise TooManyCandidates
-                yield list(self._planned(part, plan, memory, size, bits))
-        if not all_seen:
+            if bits is None or max(bits) > size:
+                continue
+            try:
+                self._count_plan()
+                parts = self._planned(part, plan, memory, size, bits)
+            except TooManyCandidates:
+                left.add(sum(promises(least) for least, _ in bounded[number:]), least)
+                return
+            if None in parts:  # found, and the model does not agree: others of this plan were not looked at
+                left.add(1, least)
+            yield [found for found in parts if found is not None]
+
+    def _count_plan(self) -> None:
+        self.tables.plans += 1
+        if self.tables.plans > MOST_PLANS:
             raise TooManyCandidates
 
-    def _fitting(self, part: Spec, size: float) -> tuple[list[TurnPlan], bool]:
-        """Plans of a run for which there may be room; whether these are all."""
-        fitting, looked_at = [], 0
-        try:
-            for plan in turn_plans(self.spec, tuple(part.info.einsums), self.options.imperfect, self.forms):
+    def _fitting(self, part: Spec, size: float) -> tuple[list[TurnPlan], int]:
+        """Plans of a run for which there may be room, and how many were not looked at (about: with some that make no windows)."""
+        fitting, looked_at, unseen = list[TurnPlan](), 0, 0
+        run = tuple(part.info.einsums)
+        most = max(LEAST_SHARE, MOST_LOOKED_AT // self.runs)
+        for ways in self.ways(run):
+            if not ways.are_few or looked_at >= most:
+                unseen += ways.plans if ways.are_asked_for else 0
+                continue
+            for number, plan in enumerate(turn_plans(self.spec, run, ways)):
                 check()
-                if _makes_again(plan) == self.kept_only:
+                if makes_again(plan) == self.kept_only:
                     continue
+                if looked_at == most:
+                    unseen += ways.plans - number if ways.are_asked_for else 0
+                    break
                 looked_at += 1
-                if looked_at > max(LEAST_SHARE, MOST_LOOKED_AT // self.runs):
-                    raise TooManyCandidates
                 if plan.least_bits(part) <= size:
                     fitting.append(plan)
-        except TooManyCandidates:
-            return fitting, False
-        return fitting, True
+        return fitting, unseen
 
     def _exchanged_bits(self, part: Spec, plan: TurnPlan, memory: str) -> list[float] | None:
         """While each Einsum runs, what exchanged tensors take. None if the model says that the plan is wrong."""
-        compute = computes(part.require_arch())[0]
         nests = {}
         for name in plan.einsums:
             bounds = part.info.einsums[name].bounds
             loops: list[Node] = [Temporal(rank_variable=v, tile_shape=1) for v, bound in bounds.items() if bound > 1]
+            compute = next(path for path in paths_of(part, name) if path.runs).compute.name
             nests[name] = TurnNest(((),) * len(plan.loops), (*loops, Compute(einsum=name, component=compute)))
         try:
             parts = take_apart(part, turn_tree(part, plan, memory, nests))
@@ -273,17 +176,19 @@ class TurnSearches:
 
     def _planned(
         self, part: Spec, plan: TurnPlan, memory: str, size: float, bits: Sequence[float]
-    ) -> Iterator[PartMapping]:
+    ) -> list[PartMapping | None]:
+        """The best mappings of a plan; None for one that the model does not confirm."""
         tables = [self._table(part, plan, name, memory) for name in plan.einsums]
         together = TurnsTogether(plan.common_loops(part), bits, size)
         for table in tables:
             together.add(table.costs)
         costs, rows = together.costs, together.rows
+        found: list[PartMapping | None] = []
         for i in self._chosen(costs):
             nests = {name: table.nest(int(r)) for name, table, r in zip(plan.einsums, tables, rows[i], strict=True)}
             mapping = evaluated_mapping(part, turn_tree(part, plan, memory, nests))
-            if mapping is not None:
-                yield part_mapping(mapping, windows=True)
+            found.append(None if mapping is None else part_mapping(mapping, windows=True))
+        return found
 
     def _chosen(self, costs: Floats) -> Ints:
         """The best row, or the front."""

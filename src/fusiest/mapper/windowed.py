@@ -12,12 +12,14 @@ import functools
 import itertools
 import time
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from fusiest import interrupt
 from fusiest.errors import Interrupted, OutOfMemory, SpecError
 from fusiest.interrupt import OutOfTime
+from fusiest.joining import KnownCosts
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import cpu_seconds
@@ -44,9 +46,10 @@ from fusiest.mapper.window_parts import (
 from fusiest.mapper.window_plans import WindowPlan, has_halos, kept_bits, plan_bits, window_plans, window_runs
 from fusiest.mapper.window_traffic import least_reading
 from fusiest.mapper.window_trials import PlanTrials, WindowSearches
-from fusiest.mapper.window_turns import TurnPlan, TurnSearches, TurnTables, other_common_variables
+from fusiest.mapper.window_turn_plans import TurnPlan, other_common_variables
+from fusiest.mapper.window_turns import MOST_PLANS, PlansLeft, TurnSearches, TurnTables
 from fusiest.objective import NOTHING, Least
-from fusiest.pmapping import TooManyCandidates, exchange_memories
+from fusiest.pmapping import exchange_memories
 from fusiest.spec import Spec
 
 MOST_ATTEMPTS = 48
@@ -55,8 +58,13 @@ MOST_WORSE = 2
 """After so many numbers of iterations in a row that are no better than the others of a run over a rank, no more of it are tried."""
 MOST_FRUITLESS = 12
 """After so many plans that fit, and with which no mapping gets better, no more are tried."""
+FEWER_WINDOWS = "--windows retained, --max-fused-loops 1 or --windows none takes less time"
 MOST_SEARCHED = 6
 """Einsums of a workload in which all that is before and after each run is searched."""
+
+
+WindowPass: TypeAlias = tuple[tuple[str, ...], bool]
+"""A run, and whether its windows are kept, or some made again."""
 
 
 def worth_windows(spec: Spec, options: Options) -> bool:
@@ -71,7 +79,7 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress, begin:
     """The result with all that windows make better. `begin`: from when on a time limit counts."""
     spec, options = result.spec, result.options
     wall, cpu = time.perf_counter(), cpu_seconds()
-    stopped, bounds = result.stopped, None
+    stopped, bounds, domain_gap = result.stopped, None, 1.0
     try:
         say(Step("bounding windows"))
         bounds = window_bounds(spec, options, searches.relaxed)
@@ -80,6 +88,9 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress, begin:
             search.search_all()
         finally:
             result.mappings = search.mappings
+            if result.optimal:
+                domain_gap = search.domain_gap()
+            result.stats.plans_left = search.plans_left()
         stopped = search.stopped or stopped
     except OutOfTime:
         stopped = "time limit"
@@ -89,8 +100,12 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress, begin:
         stopped = "memory"
     with interrupt.finishing():
         least = bounds.least if bounds is not None else least_with_windows(spec, options)
-    gap = gap_above(options, least, result.mappings)
+    beyond = gap_above(options, least, result.mappings)
+    gap = min(beyond, domain_gap)
     result.optimal, result.gap, result.stopped = gap == 0, gap, stopped if gap else result.stopped
+    result.beyond = beyond if beyond > gap else 0.0
+    if not beyond:
+        result.stats.plans_left = 0
     result.stats.wall_seconds += time.perf_counter() - wall
     result.stats.cpu_seconds += cpu_seconds() - cpu
     return result
@@ -119,15 +134,49 @@ class _WindowSearch:
         known = mappings_to_cut(self.mappings) if len(self.names) > MOST_SEARCHED else []
         self.plain = PlainParts(self.spec, known, self.trials.plain)
         self.windowed: dict[tuple[int, int], list[PartMapping]] = {}
-        self.too_large: set[tuple[str, ...]] = set()
-        """Runs of which not all turns were looked at."""
+        self.tables = TurnTables()
+        self.left: dict[WindowPass, PlansLeft] | None = None
+        """What was not gone through. None before all runs are known."""
+        self.refused = False
+        """Whether parts were found that constraints forbid in the whole."""
 
     def search_all(self) -> None:
         """First windows that are kept, then those that are made again: so nothing that is found for the former alone is missed."""
+        self._look_ahead()
         self._search()
         if self.options.windows == "all" and not self._over() and not self._is_best():
             self.kept_only = False
             self._search()
+
+    def domain_gap(self) -> float:
+        """How much better something with turns that were not gone through could be than what is known."""
+        if self.left is None or self.refused or self.options.imperfect:
+            return 1.0
+        least = [KnownCosts(left.least.energy, left.least.latency) for left in self.left.values()]
+        return gap_above(self.options, least, self.mappings)
+
+    def plans_left(self) -> int:
+        """How many were not gone through."""
+        return sum(left.plans for left in (self.left or {}).values() if self._promises(left.least))
+
+    def _look_ahead(self) -> None:
+        """What all runs cost at least, and how many plans they have; where these are many, it is said."""
+        passes = (True, False) if self.options.windows == "all" else (True,)
+        ahead: dict[WindowPass, PlansLeft] = {}
+        for run in window_runs(self.spec):
+            self.least[run] = least = self.bounds.of_run(run) if self.bounds is not None else NOTHING
+            if self._promises(least):
+                count = sum(ways.plans for ways in self._turns(run).ways(run) if ways.are_asked_for)
+                ahead |= {(run, kept): PlansLeft(count, least) for kept in passes}
+        self.left, plans = ahead, sum(left.plans for (_, kept), left in ahead.items() if kept)
+        if plans > MOST_PLANS:
+            words = f"up to {plans:,} plans, of which the most promising are searched, up to {MOST_PLANS:,} of a kind"
+            self.say(Step("windows", f"{words}; {FEWER_WINDOWS}"))
+
+    def _turns(self, run: tuple[str, ...]) -> TurnSearches:
+        options = self.trials.inner(len(run) == len(self.names))
+        runs = sum(self._promises(least) for least in self.least.values())
+        return TurnSearches(self.spec, options, self.forms, self.kept_only, self.tables, max(1, runs))
 
     def _search(self) -> None:
         """Try plans; then put runs together, as far as that takes no search if time is up."""
@@ -149,7 +198,7 @@ class _WindowSearch:
         fruitless = 0
         if len(attempts) > MOST_ATTEMPTS:
             words = f"of {len(attempts)} plans up to {MOST_ATTEMPTS} are tried, the most promising first"
-            self.say(Step("windows", f"{words}; --windows none leaves them all out", 0, MOST_ATTEMPTS, "plans"))
+            self.say(Step("windows", f"{words}; {FEWER_WINDOWS}", 0, MOST_ATTEMPTS, "plans"))
         for attempt in attempts:
             if tried == MOST_ATTEMPTS or fruitless == MOST_FRUITLESS or self._over() or self._is_best():
                 break
@@ -174,33 +223,39 @@ class _WindowSearch:
     def _search_turns(self) -> set[tuple[str, ...]]:
         """Search short runs exactly; those for which no plan could add anything."""
         searched: set[tuple[str, ...]] = set()
-        tables, runs = TurnTables(), sum(self._promises(least) for least in self.least.values())
+        self.tables = TurnTables()
         for run in sorted(self.least, key=len, reverse=True):
             if self._over() or self._is_best():
                 break
             if not self._promises(self.least[run]):
                 continue
             self.say(Step("windows", f"{run[0]} to {run[-1]}, exactly"))
-            options = self.trials.inner(len(run) == len(self.names))
-            searches = TurnSearches(self.spec, options, self.forms, self.kept_only, tables, max(1, runs))
-            try:
-                bound = functools.partial(self._least_of_turns, run)
-                for parts in searches.best(self.trials.part_of(run), bound, self._promises):
-                    self._add(run, parts)
-                    if self._over() or self._is_best():
-                        return searched
-            except TooManyCandidates:
-                self.too_large.add(run)
-                words = f"{run[0]} to {run[-1]}: not all ways are gone through, promising plans are tried"
-                self.say(Step("windows", f"{words}; --windows retained or none takes less time"))
-            if run not in self.too_large and not other_common_variables(self.spec, run):
+            left, bound = PlansLeft(), functools.partial(self._least_of_turns, run)
+            for parts in self._turns(run).best(self.trials.part_of(run), bound, self._promises, left):
+                self._add(run, parts)
+                if self._over() or self._is_best():
+                    return searched
+            if left.plans:
+                words = f"{run[0]} to {run[-1]}: {left.plans:,} plans are not gone through"
+                self.say(Step("windows", f"{words}; {FEWER_WINDOWS}"))
+            elif not other_common_variables(self.spec, run):
                 searched.add(run)
+            if not self._rest_is_searched(run):
+                left.add(0, self.least[run])
+            if self.left is not None:
+                self.left[run, self.kept_only] = left
         return searched
 
-    def _least_of_turns(self, run: tuple[str, ...], plan: TurnPlan) -> Least:
-        """What all Einsums cost at least with a plan of a run."""
-        if self.bounds is None:
-            return NOTHING
+    def _rest_is_searched(self, run: tuple[str, ...]) -> bool:
+        """Whether the best of all before and after a run is known."""
+        if len(run) == len(self.names):
+            return True
+        return not self.plain.known and not self.trials.failed and self.options.time_limit is None
+
+    def _least_of_turns(self, run: tuple[str, ...], plan: TurnPlan | None) -> Least:
+        """What all Einsums cost at least with a plan of a run, or with any."""
+        if self.bounds is None or plan is None:
+            return self.least[run]
         if run not in self.floors:
             self.floors[run] = self.bounds.floors(run)
         part, least = self.trials.part_of(run), self.least[run]
@@ -221,8 +276,7 @@ class _WindowSearch:
     def _attempts(self) -> list[WindowAttempt]:
         """All plans, by what they may bring; those in which windows fit with the fewest iterations first."""
         attempts = []
-        for run in window_runs(self.spec):
-            self.least[run] = least = self.bounds.of_run(run) if self.bounds is not None else NOTHING
+        for run, least in self.least.items():
             if not self._promises(least):
                 continue
             forms: set[object] = set()
@@ -267,6 +321,7 @@ class _WindowSearch:
         """Whole mappings that are better than known ones."""
         better = [part for part in best_parts(parts) if part.windows and not self._is_beaten(part)]
         mappings = [mapping for part in better if (mapping := joined_parts(self.spec, part)) is not None]
+        self.refused = self.refused or len(mappings) < len(better)
         if mappings:
             self.mappings = best_of([*self.mappings, *mappings], self.options)
 

@@ -106,7 +106,7 @@ def advise(result: Result, hands: Hands, all_changes: Sequence[Change]) -> Itera
             going[key] = change
             changed = run_form(change.spec, options)
             families[key] = changed.family
-            if result.optimal and form.nowhere_worse(changed):
+            if result.is_proven and form.nowhere_worse(changed):
                 covering.add(key)
                 hands.submit(key, CoverTask(change.spec, options, document))
             else:

@@ -185,7 +185,7 @@ def _search(task: SearchTask) -> Outcome:
     best = result.best(result.aim)
     status, reason = _judged(result)
     return Outcome(
-        status, reason, best.energy, best.latency, result.gap, peak_bytes=result.stats.peak_rss_bytes,
+        status, reason, best.energy, best.latency, max(result.gap, result.beyond), peak_bytes=result.stats.peak_rss_bytes,
         document=packed(result_json(result)), needed=_needed(result),
     )  # fmt: skip
 
@@ -203,7 +203,7 @@ def _judged(result: Result) -> tuple[str, str]:
         return "out of memory", f"the best so far; {result.proof}"
     if result.stopped is not None:
         return "time limit", f"the best so far; {result.proof}"
-    return "done", "" if result.optimal else result.proof
+    return "done", "" if result.is_proven else result.proof
 
 
 def _cover(task: CoverTask) -> Outcome:
