@@ -223,6 +223,21 @@ def test_time_that_is_up_before_windows_leaves_what_has_none(monkeypatch: pytest
     assert 0 < result.gap < 1
 
 
+def test_all_the_time_is_for_what_has_no_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a limit, windows come after the search without them, which has as long as it has alone: so they are never worse."""
+    limits: list[float | None] = []
+    plain = mapper._run
+
+    def noted(spec: fusiest.Spec, options: Options, *arguments: Any) -> fusiest.Result:
+        limits.append(options.time_limit)
+        return plain(spec, options, *arguments)
+
+    monkeypatch.setattr(mapper, "_run", noted)
+    result = fusiest.map(load_text(ARCH.replace("SIZE", "96"), PAIR), "edp", jobs=1, time_limit=LONG, windows="all")
+    assert limits[0] == LONG
+    assert result.is_proven or result.beyond
+
+
 def test_time_is_left_to_evaluate_many_einsums() -> None:
     assert Clock(0.0, 10.0, 0).at(1.0) == 10.0
     assert Clock(0.0, 10.0, 1_000).at(1.0) == 10.0 - 1_000 * anytime.ENDING_SECONDS

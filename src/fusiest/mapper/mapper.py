@@ -31,7 +31,6 @@ from fusiest.mapper.search import Proof, Search
 from fusiest.mapper.tables import Explorer, asked_of, grouped, make_explorer
 from fusiest.mapper.window_bounds import usual_windows
 from fusiest.mapper.window_parts import best_of
-from fusiest.mapper.window_plans import is_too_long
 from fusiest.mapper.window_trials import WindowSearches
 from fusiest.mapper.windowed import with_windows, worth_windows
 from fusiest.model import evaluate, fused_sets
@@ -39,8 +38,6 @@ from fusiest.pmapping import NoMapping, Table, compile_ahead, shared_memories, s
 from fusiest.spec import Spec
 
 MOST_DOWN_SETS = 10_000
-_SHARE_WITHOUT_WINDOWS = 0.5
-"""Of the time, before mappings with windows are looked for; of a long workload, as long as it takes."""
 
 
 class Prior(NamedTuple):
@@ -161,13 +158,11 @@ def _run_with_windows(
     executor: concurrent.futures.Executor | None,
     prior: Prior,
 ) -> Result:
-    """First without windows, then with them, if there is time."""
+    """First without windows, as if there were none, then with them, if there is time: so no limit makes it worse than without."""
     begin, limit = time.perf_counter(), options.time_limit
-    share = 1.0 if is_too_long(spec) else _SHARE_WITHOUT_WINDOWS
-    first = replace(options, time_limit=limit and share * limit)
     no_mapping: NoMapping | None = None
     try:
-        result = _run(spec, first, say, executor, prior)
+        result = _run(spec, options, say, executor, prior)
     except NoMapping as error:
         no_mapping, result = error, Result(spec, options.objective, [], False, 1.0, Stats())
     result.options = options
