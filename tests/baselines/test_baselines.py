@@ -6,6 +6,7 @@ import itertools
 import json
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import event, given
@@ -93,6 +94,20 @@ def test_never_better_than_the_optimum(case: WorkloadCase, mapper: str, objectiv
     found = getattr(result.best(objective), objective)
     event("optimal" if found <= best * (1 + 1e-9) else "worse")
     assert found >= best * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        load("simple", "matmuls", N_EINSUMS=1, M=1, KN=1),
+        load("simple", "matmuls", N_EINSUMS=2, M=4, KN=4),
+        load("simple", "matmuls", N_EINSUMS=2, M=4, KN=4, GlobalBufferSize="inf"),
+    ],
+    ids=["one row", "few rows", "no memory to track"],
+)
+def test_nothing_is_compiled_twice(spec: Spec) -> None:
+    """Numba compiles anew for arrays of another layout."""
+    assert numba.typeof(flat(spec).space) == numba.typeof(flat(matmuls()).space)
 
 
 @pytest.mark.parametrize("mapper", BASELINES)

@@ -340,12 +340,15 @@ _OF_ROWS = (
 
 
 def _side_by_side(space: Space) -> Space:
-    """The same, but all that belongs to a row next to each other in memory: most of a move's time goes into fetching rows."""
+    """The same, but all that belongs to a row next to each other in memory: most of a move's time goes into fetching rows.
+
+    Two rows at least, and nothing empty in them: else arrays would be contiguous, and all be compiled anew for that.
+    """
     columns = {name: _narrow(getattr(space, name)) for name in _OF_ROWS}
-    fields = [(name, column.dtype, column.shape[1:]) for name, column in columns.items()]
-    rows = np.zeros(len(space.energy), np.dtype(fields, align=True))
+    fields = [(name, column.dtype, tuple(max(n, 1) for n in column.shape[1:])) for name, column in columns.items()]
+    rows = np.zeros(max(len(space.energy), 2), np.dtype(fields, align=True))
     for name, column in columns.items():
-        rows[name] = column
+        rows[name][tuple(map(slice, column.shape))] = column
     return space._replace(
         by_key=_narrow(space.by_key), by_place=_narrow(space.by_place), **{name: rows[name] for name in columns}
     )
