@@ -56,6 +56,8 @@ class ExhaustiveWindows:
     spec: Spec
     dividing: bool = True
     """Tiles of the last Einsum divide its bounds."""
+    ends: tuple[str, ...] = ()
+    """Tensors shared with Einsums that are not here: they stay in the inner memory, whole."""
     evaluated: int = 0
     least: float = math.inf
     best: LoopTree | None = None
@@ -68,7 +70,8 @@ class ExhaustiveWindows:
         self.outer, self.inner = (str(m.name) for m in memories)
         self.size = float(memories[1].size)
         (self.compute,) = computes(self.spec.require_arch())
-        self.exchanged = [info.output for info in list(self.infos.values())[:-1]]
+        self.made_inside = [info.output for info in list(self.infos.values())[:-1]]
+        self.exchanged = [*self.made_inside, *self.ends]
         roomy = tuple(dataclasses.replace(n, size=math.inf) if n is memories[1] else n for n in nodes)
         self.roomy = dataclasses.replace(self.spec, arch=dataclasses.replace(self.spec.require_arch(), nodes=roomy))
 
@@ -82,6 +85,9 @@ class ExhaustiveWindows:
 
     def _all_common(self) -> Iterator[CommonLoops]:
         last = list(self.infos.values())[-1]
+        if len(self.infos) == 1:
+            yield CommonLoops((), (), {})
+            return
         rows = list(last.accesses[last.output].fully_relevant)
         for count in range(1, len(rows) + 1):
             for chosen in itertools.permutations(sorted(rows), count):
@@ -90,8 +96,8 @@ class ExhaustiveWindows:
                     for v in chosen
                 ]
                 for tiles in itertools.product(*sizes):
-                    for levels in itertools.product(range(count + 1), repeat=len(self.exchanged)):
-                        where = dict(zip(self.exchanged, levels, strict=True))
+                    for levels in itertools.product(range(count + 1), repeat=len(self.made_inside)):
+                        where = dict(zip(self.made_inside, levels, strict=True))
                         derived = [
                             self._made(v, t, i, where) for i, (v, t) in enumerate(zip(chosen, tiles, strict=True))
                         ]
@@ -181,7 +187,7 @@ class ExhaustiveWindows:
             start, end, _ = tiles[name]
             v = variables[name]
             extents[v] = min(extents[v], end if start > 0 else end - start)
-        private = [t for t in info.accesses if len(self.spec.info.users[t]) == 1]
+        private = [t for t in info.accesses if len(self.spec.info.users[t]) == 1 and t not in self.ends]
         for count in range(len(private) + 1):
             for held in itertools.combinations(private, count):
                 for levels in itertools.product(range(len(common.tiles) + 1), repeat=count):
@@ -202,16 +208,16 @@ class ExhaustiveWindows:
 
     def _tree(self, common: CommonLoops, ways: Mapping[str, OwnWay]) -> LoopTree:
         outside = tuple(t for t in self.spec.info.users if t not in self.exchanged)
-        nodes: list[Node] = [Storage(tensors=outside, component=self.outer)]
+        nodes: list[Node] = [Storage(tensors=outside, component=self.outer), *map(self._held, self.ends)]
         for number in range(len(common.tiles) + 1):
             nodes += [self._held(t) for t, level in common.levels.items() if level == number]
             if number < len(common.tiles):
                 nodes += [node for way in ways.values() for node in way.above[number]]
                 nodes.append(self._loop(common, number))
-        branches = (
-            Nested(nodes=(*way.inside, Compute(einsum=name, component=self.compute))) for name, way in ways.items()
-        )
-        return LoopTree(nodes=(*nodes, Sequential(nodes=tuple(branches))))
+        branches = [(*way.inside, Compute(einsum=name, component=self.compute)) for name, way in ways.items()]
+        if len(branches) == 1:
+            return LoopTree(nodes=(*nodes, *branches[0]))
+        return LoopTree(nodes=(*nodes, Sequential(nodes=tuple(Nested(nodes=branch) for branch in branches))))
 
     def _evaluated(self, common: CommonLoops, ways: Mapping[str, OwnWay], name: str) -> OwnWay | None:
         """The way with its costs; None if it is wrong."""

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from fusiest.mapper.stack_nests import LayerNest
     from fusiest.mapper.stack_plans import StackPlan, features, image_variables, plans_of_stack
     from fusiest.mapper.tables import asked_of, explore_all, open_tables
-    from fusiest.mapper.window_bounds import can_be_bounded, usual_windows
+    from fusiest.mapper.window_bounds import can_be_bounded, usual_windows, worth_windows
     from fusiest.mapper.window_plans import LONGEST_WORKLOAD, has_halos, is_too_long
-    from fusiest.mapper.windowed import worth_windows
 
 __all__ = [
     "GIVEN", "LONGEST_WORKLOAD", "Improvement", "LayerNest", "Mapping", "Options", "Profile", "Progress", "Result",

@@ -29,10 +29,11 @@ from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.result import Mapping, Result, Stats
 from fusiest.mapper.search import Proof, Search
 from fusiest.mapper.tables import Explorer, asked_of, grouped, make_explorer
-from fusiest.mapper.window_bounds import usual_windows
+from fusiest.mapper.window_bounds import usual_windows, worth_windows
+from fusiest.mapper.window_joins import run_joins
 from fusiest.mapper.window_parts import best_of
 from fusiest.mapper.window_trials import WindowSearches
-from fusiest.mapper.windowed import with_windows, worth_windows
+from fusiest.mapper.windowed import with_windows
 from fusiest.model import evaluate, fused_sets
 from fusiest.pmapping import NoMapping, Table, compile_ahead, shared_memories, sizes_by_einsum
 from fusiest.spec import Spec
@@ -200,8 +201,9 @@ def _run_with_windows(
         search.run()
         return problem, [candidate.costs for candidate in search.best()] if search.candidates else []
 
+    joined = run_joins(executor, result.stats.orders == "all")
     with interrupt.limited(None if limit is None else begin + limit):
-        result = with_windows(result, WindowSearches(exact, quick, relaxed), say, begin)
+        result = with_windows(result, WindowSearches(exact, quick, relaxed, joined), say, begin)
     if no_mapping is not None and not result.mappings:
         raise no_mapping
     return result

@@ -18,7 +18,7 @@ from fusiest.joining import Incumbents, JoinProblem, KnownCosts, LowerBounds, po
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping
 from fusiest.mapper.tables import asked_of, representatives
-from fusiest.mapper.window_plans import WindowPlan
+from fusiest.mapper.window_plans import WindowPlan, has_halos
 from fusiest.objective import CLOSE, Least
 from fusiest.pmapping import exchange_memories, least_costs, least_of_computing, roomy_memories
 from fusiest.spec import Affine, EinsumInfo, Spec, memory_names
@@ -61,6 +61,14 @@ class EinsumFloor(NamedTuple):
 def windows_save_nothing(spec: Spec) -> bool:
     """Whether all that Einsums exchange has room on chip, and all of it is needed."""
     return roomy_memories(spec) is not None and _all_is_used(spec)
+
+
+def worth_windows(spec: Spec, options: Options) -> bool:
+    """Whether mappings with windows are to be looked for: there are halos, tensors may be exchanged on chip below a loop, and
+    there is not room for everything."""
+    if options.windows == "none" or options.max_fused_loops == 0 or not has_halos(spec):
+        return False
+    return exchange_memories(spec) != {} and not windows_save_nothing(spec)
 
 
 def usual_windows(usage: str | None, exchange: str) -> str:

@@ -94,7 +94,7 @@ def joined_parts(spec: Spec, part: PartMapping) -> Mapping | None:
     nodes: list[Node] = [Storage(tensors=tuple(t), component=c, persistent=p) for (c, p), t in top.items()]
     tail = branches[0] if len(branches) == 1 else (Sequential(nodes=tuple(Nested(nodes=b) for b in branches)),)
     mapping = evaluated_mapping(spec, LoopTree(nodes=(*nodes, *tail)))
-    return mapping if mapping is not None and _is_allowed(spec, mapping.looptree) else None
+    return mapping if mapping is not None and is_allowed(spec, mapping.looptree) else None
 
 
 def off_chip(spec: Spec, run: Sequence[str], inside: Set[str]) -> Iterator[Storage]:
@@ -117,7 +117,7 @@ def _on_top(spec: Spec, node: Node) -> bool:
     return isinstance(node, Storage) and node.component == memory_names(spec.require_arch())[0]
 
 
-def _is_allowed(spec: Spec, tree: LoopTree) -> bool:
+def is_allowed(spec: Spec, tree: LoopTree) -> bool:
     """Whether every memory holds for each Einsum what it must and may."""
     for path in tree.paths():
         leaf = path[-1]

@@ -20,6 +20,7 @@ from fusiest.looptree import LoopTree
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping
 from fusiest.mapper.window_bounds import Relaxation
+from fusiest.mapper.window_joins import RunJoins
 from fusiest.mapper.window_parts import PartMapping, evaluated_mapping, objective_of_parts, part_mapping
 from fusiest.mapper.window_plans import WindowPlan
 from fusiest.mapper.window_specs import FirstCut, rolled, unrolled
@@ -41,6 +42,7 @@ class WindowSearches(NamedTuple):
     exact: TableSearch
     quick: TableSearch
     relaxed: Relaxation
+    joined: RunJoins
 
 
 class PlanTrials:

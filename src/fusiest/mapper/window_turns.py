@@ -32,7 +32,9 @@ from fusiest.mapper.window_turn_plans import (
 from fusiest.model import take_apart
 from fusiest.objective import IMPOSSIBLE, Least
 from fusiest.pmapping import (
+    Branch,
     Floats,
+    FusedLoop,
     Ints,
     TooManyCandidates,
     TurnLoop,
@@ -87,8 +89,8 @@ class TurnSearches:
     spec: Spec
     options: Options
     forms: WindowForms
-    kept_only: bool
-    """Plans that make nothing again, or all others."""
+    kept_only: bool | None
+    """Plans that make nothing again, or all others; None: both."""
     tables: TurnTables = field(default_factory=TurnTables)
     runs: int = 1
     """How many there are."""
@@ -178,17 +180,47 @@ class TurnSearches:
         self, part: Spec, plan: TurnPlan, memory: str, size: float, bits: Sequence[float]
     ) -> list[PartMapping | None]:
         """The best mappings of a plan; None for one that the model does not confirm."""
-        tables = [self._table(part, plan, name, memory) for name in plan.einsums]
-        together = TurnsTogether(plan.common_loops(part), bits, size)
-        for table in tables:
-            together.add(table.costs)
-        costs, rows = together.costs, together.rows
+        tables, together = self._together(part, plan, memory, size, bits)
         found: list[PartMapping | None] = []
-        for i in self._chosen(costs):
-            nests = {name: table.nest(int(r)) for name, table, r in zip(plan.einsums, tables, rows[i], strict=True)}
+        for i in self._chosen(together.costs):
+            picked = zip(plan.einsums, tables, together.rows[i], strict=True)
+            nests = {name: table.nest(int(r)) for name, table, r in picked}
             mapping = evaluated_mapping(part, turn_tree(part, plan, memory, nests))
             found.append(None if mapping is None else part_mapping(mapping, windows=True))
         return found
+
+    def _together(
+        self,
+        part: Spec,
+        plan: TurnPlan,
+        memory: str,
+        size: float,
+        bits: Sequence[float],
+        ends: frozenset[str] = frozenset(),
+    ) -> tuple[list[TurnRows], TurnsTogether]:
+        """All that the Einsums of a plan can do and nothing is better than. `ends`: shared with others, and on chip."""
+        tables = [self._table(part, plan, name, memory, ends) for name in plan.einsums]
+        together = TurnsTogether(plan.common_loops(part), bits, size)
+        for table in tables:
+            together.add(table.costs)
+        return tables, together
+
+    def with_ends(self, part: Spec, plan: TurnPlan, ends: frozenset[str], room: float) -> TurnsFound | None:
+        """All that a run can do by a plan, with so much room beside these tensors at its ends, which stay on chip whole. None
+        if it is too much to look at, or there is no room."""
+        ((memory, _),) = (exchange_memories(self.spec) or {}).items()
+        bits = self._exchanged_bits(part, plan, memory)
+        if bits is None or max(bits) > room:
+            return None
+        try:
+            tables, together = self._together(part, plan, memory, room, bits, ends)
+        except TooManyCandidates:
+            return None
+        return TurnsFound(self.spec, plan, memory, ends, tuple(tables), together)
+
+    def plans(self, part: Spec, room: float) -> list[TurnPlan]:
+        """Plans of a run that may fit."""
+        return self._fitting(part, room)[0]
 
     def _chosen(self, costs: Floats) -> Ints:
         """The best row, or the front."""
@@ -197,19 +229,41 @@ class TurnSearches:
             return pareto_rows(np.zeros(len(costs), np.int64), costs[:, :2])
         return best_rows(minimized, costs[:, 0], costs[:, 1])[:1]
 
-    def _table(self, part: Spec, plan: TurnPlan, name: str, memory: str) -> TurnRows:
+    def _table(self, part: Spec, plan: TurnPlan, name: str, memory: str, ends: frozenset[str]) -> TurnRows:
         loops = tuple(TurnLoop(p.variables[name], p.tiling(name), p.times) for p in plan.loops)
         accesses = part.info.einsums[name].accesses
-        exchanged = frozenset(t for t in accesses if t in plan.levels)
+        inner = frozenset(t for t in accesses if t in plan.levels)
+        exchanged = inner | (ends & accesses.keys())
         alone = frozenset(t for t in accesses if len(part.info.users[t]) == 1)
-        stops = frozenset(plan.levels[t] for t in exchanged)
-        key = name, loops, exchanged, stops, alone
-        if key not in self.tables.rows:
+        stops = frozenset(plan.levels[t] for t in inner)
+        key = name, loops, exchanged, stops, alone, bool(ends)
+        if key not in self.tables.rows:  # in the part alone, nothing at its ends may be on chip
             most = min(MOST_CANDIDATES, self.tables.candidates_left)
             asked = TurnsAsked(loops, memory, exchanged, stops, alone, self.options.imperfect, most)
-            table = self.tables.rows[key] = turn_rows(part, name, asked)
+            table = self.tables.rows[key] = turn_rows(self.spec if ends else part, name, asked)
             self.tables.candidates_left -= table.explored
         return self.tables.rows[key]
+
+
+@dataclass(frozen=True)
+class TurnsFound:
+    """What a run can do by one plan: rows, as those of a pmapping."""
+
+    spec: Spec
+    plan: TurnPlan
+    memory: str
+    ends: frozenset[str]
+    """Tensors that it shares with others, which stay on chip."""
+    tables: tuple[TurnRows, ...]
+    together: TurnsTogether
+
+    def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
+        """As one branch of a mapping."""
+        rows = self.together.rows[row]
+        nests = {n: table.nest(int(r)) for n, table, r in zip(self.plan.einsums, self.tables, rows, strict=True)}
+        top = tuple(off_chip(self.spec, self.plan.einsums, self.plan.levels.keys() | self.ends))
+        between = ((Storage(tensors=(t,), component=self.memory), frozenset[FusedLoop]()) for t in sorted(self.ends))
+        return Branch(top, tuple(between), turn_nodes(self.plan, self.memory, nests))
 
 
 class TurnsTogether:
@@ -252,11 +306,16 @@ class TurnsTogether:
 
 def turn_tree(spec: Spec, plan: TurnPlan, memory: str, nests: dict[str, TurnNest]) -> LoopTree:
     """The mapping: common loops with holders among them, and a branch for each Einsum."""
-    nodes: list[Node] = list(off_chip(spec, plan.einsums, plan.levels.keys()))
+    return LoopTree(nodes=(*off_chip(spec, plan.einsums, plan.levels.keys()), *turn_nodes(plan, memory, nests)))
+
+
+def turn_nodes(plan: TurnPlan, memory: str, nests: dict[str, TurnNest]) -> tuple[Node, ...]:
+    """All of it but what is held off chip."""
+    nodes: list[Node] = []
     for number in range(len(plan.loops) + 1):
         nodes += [Storage(tensors=(t,), component=memory) for t, level in plan.levels.items() if level == number]
         if number < len(plan.loops):
             nodes += [node for nest in nests.values() for node in nest.above[number]]
             nodes.append(window_loop(plan.loops[number]))
     branches = tuple(Nested(nodes=nest.inside) for nest in nests.values())
-    return LoopTree(nodes=(*nodes, Sequential(nodes=branches)))
+    return (*nodes, Sequential(nodes=branches))

@@ -7,11 +7,11 @@ without windows, and valid. What no plan can beat ends the search; whether other
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from fusiest import interrupt
 from fusiest.errors import Interrupted, OutOfMemory, SpecError
 from fusiest.interrupt import OutOfTime
 from fusiest.joining import KnownCosts
+from fusiest.looptree import einsums
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import cpu_seconds
@@ -31,10 +32,10 @@ from fusiest.mapper.window_bounds import (
     gap_above,
     least_with_windows,
     window_bounds,
-    windows_save_nothing,
 )
 from fusiest.mapper.window_cuts import PlainParts, mappings_to_cut
 from fusiest.mapper.window_forms import WindowForms
+from fusiest.mapper.window_joins import RunSet, RunsJoined
 from fusiest.mapper.window_parts import (
     NO_PART,
     PartMapping,
@@ -43,7 +44,14 @@ from fusiest.mapper.window_parts import (
     in_a_row,
     joined_parts,
 )
-from fusiest.mapper.window_plans import WindowPlan, has_halos, kept_bits, plan_bits, window_plans, window_runs
+from fusiest.mapper.window_plans import (
+    WindowPlan,
+    is_too_long,
+    kept_bits,
+    plan_bits,
+    window_plans,
+    window_runs,
+)
 from fusiest.mapper.window_traffic import least_reading
 from fusiest.mapper.window_trials import PlanTrials, WindowSearches
 from fusiest.mapper.window_turn_plans import TurnPlan, other_common_variables
@@ -59,20 +67,14 @@ MOST_WORSE = 2
 MOST_FRUITLESS = 12
 """After so many plans that fit, and with which no mapping gets better, no more are tried."""
 FEWER_WINDOWS = "--windows retained, --max-fused-loops 1 or --windows none takes less time"
+MOST_JOINED = 4
+"""Runs that are joined with their neighbours; and those of the best mapping, together."""
 MOST_SEARCHED = 6
 """Einsums of a workload in which all that is before and after each run is searched."""
 
 
 WindowPass: TypeAlias = tuple[tuple[str, ...], bool]
 """A run, and whether its windows are kept, or some made again."""
-
-
-def worth_windows(spec: Spec, options: Options) -> bool:
-    """Whether mappings with windows are to be looked for: there are halos, tensors may be exchanged on chip below a loop, and
-    there is not room for everything."""
-    if options.windows == "none" or options.max_fused_loops == 0 or not has_halos(spec):
-        return False
-    return exchange_memories(spec) != {} and not windows_save_nothing(spec)
 
 
 def with_windows(result: Result, searches: WindowSearches, say: Progress, begin: float) -> Result:
@@ -111,7 +113,7 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress, begin:
     return result
 
 
-@dataclasses.dataclass
+@dataclass
 class _WindowSearch:
     spec: Spec
     options: Options
@@ -147,6 +149,36 @@ class _WindowSearch:
         if self.options.windows == "all" and not self._over() and not self._is_best():
             self.kept_only = False
             self._search()
+        if not self._over() and not self._is_best():
+            self._join_runs()
+
+    def _join_runs(self) -> None:
+        """Promising runs between neighbours with which they may exchange tensors on chip."""
+        memories = exchange_memories(self.spec)
+        if memories is None or len(memories) != 1 or is_too_long(self.spec):
+            return
+        kept_only = True if self.options.windows == "retained" else None
+        joined = RunsJoined(replace(self._turns(()), kept_only=kept_only, tables=TurnTables()), self._least_of_turns)
+        for runs in self._run_sets(joined):
+            if self._over() or self._is_best():
+                return
+            words = " and ".join(f"{run[0]} to {run[-1]}" for run in runs)
+            self.say(Step("windows", f"{words}, between others"))
+            found = joined.best(runs, self.trials.inner(True), self.searches.joined)
+            if found:
+                self.mappings = best_of([*self.mappings, *found], self.options)
+
+    def _run_sets(self, joined: RunsJoined) -> list[RunSet]:
+        """Those of the best mapping together, and the most promising ones alone."""
+        single = [run for run in self.least if joined.can_be_joined(run)]
+        if self.bounds is not None:
+            bounds, mappings = self.bounds, self.mappings
+            single.sort(key=lambda run: bounds.score(bounds.hoped(run, mappings)))
+        sets: list[RunSet] = [(run,) for run in single[:MOST_JOINED]]
+        score = self.options.minimized.score_of
+        best = min(self._whole(), key=lambda part: score(part.energy, part.latency), default=NO_PART)
+        runs = tuple(run for tree in best.trees if (run := einsums(tree.nodes)) in single)
+        return [runs, *sets] if len(runs) > 1 else sets
 
     def domain_gap(self) -> float:
         """How much better something with turns that were not gone through could be than what is known."""

@@ -37,7 +37,7 @@ from fusiest.spec.loading import NETWORKS, bundled, bundled_names, combined, def
 from fusiest.spec.names import NAME, RESERVED, repeated
 from fusiest.spec.namesets import Attributed, NameSet
 from fusiest.spec.origin import SpecOrigin
-from fusiest.spec.part import explicit_einsum, part_of
+from fusiest.spec.part import explicit_einsum, merged, part_of
 from fusiest.spec.placement import BoundComparison, PlacementSets, placement_sets
 from fusiest.spec.resultfile import (
     EVALUATION,
@@ -68,7 +68,7 @@ __all__ = [
     "bind", "bind_all", "bind_everything", "bind_node", "boolean", "bundled", "bundled_names", "check_regular", "combined",
     "computes", "constrained", "defines_of", "describe", "dump", "dump_mapping", "evaluate_expression",
     "explicit_einsum", "filled", "find_file", "flatten", "instances", "known_fields", "known_objective", "library_classes",
-    "library_files", "library_text", "list_of", "load", "load_nodes", "load_texts", "memory_names", "names_in",
+    "library_files", "library_text", "list_of", "load", "load_nodes", "load_texts", "memory_names", "merged", "names_in",
     "no_tag", "number", "number_of", "parse_einsum", "parse_expression", "parse_nodes", "part_of", "path_nodes", "paths_of",
     "placement_sets", "plain_scalar", "project_folder", "read_bool", "read_document", "read_expression", "read_int",
     "read_list", "read_text", "repeated", "saved_objective", "tag_of", "text_of", "text_of_file", "undeclared", "with_nodes_of",

@@ -46,6 +46,51 @@ def part_of(spec: Spec, einsums: Collection[str]) -> Spec:
     return replace(spec, workload=whole, mapping=None, renames=())
 
 
+def merged(spec: Spec, runs: Collection[Sequence[str]]) -> Spec:
+    """The workload with each of these runs of Einsums as one, named like its last: it uses what the run shares with others, whole,
+    and makes what the last one makes. How it does that is not said: such an Einsum cannot be explored."""
+    inner = {name for run in runs for name in run[:-1]}
+    part = part_of(spec, [name for name in spec.info.einsums if name not in inner])
+    workload = part.require_workload()
+    changed = {
+        last: _merged_einsum(spec, run, last) for run in runs for last in workload.einsums if last.name == run[-1]
+    }
+    einsums = (changed.get(e, e) for e in workload.einsums)
+    return replace(part, workload=replace(workload, einsums=tuple(einsums)))
+
+
+def _merged_einsum(spec: Spec, run: Sequence[str], last: Einsum) -> Einsum:
+    infos = [spec.info.einsums[name] for name in run]
+    output = infos[-1].output
+    tensors = dict.fromkeys(
+        t for info in infos for t in info.accesses if t == output or not set(spec.info.users[t]) <= set(run)
+    )
+    accesses, shape = [], []
+    for number, tensor in enumerate(tensors):
+        users = [info for info in infos if tensor in info.accesses]
+        ranks: dict[str, Affine] = {}
+        for rank in users[0].accesses[tensor].ranks:
+            variable = f"merged_{number}_{len(ranks)}"
+            length = max(info.accesses[tensor].ranks[rank].length(info.bounds) for info in users)
+            ranks[rank] = Affine(FrozenDict({variable: 1}))
+            shape.append(Constraint(f"0 <= {variable} < {length}"))
+        width = users[0].bits_per_value[tensor]
+        accesses.append(
+            TensorAccess(name=tensor, projection=FrozenDict(ranks), output=tensor == output, bits_per_value=width)
+        )
+    local = spec.info.einsums[str(last.name)].names.local
+    renames = tuple(_restricted(rename, local.get(rename.name), tensors.keys()) for rename in last.renames)
+    return replace(last, tensor_accesses=tuple(accesses), iteration_space_shape=tuple(shape), renames=renames)
+
+
+def _restricted(rename: Rename, stands_for: object, tensors: Collection[str]) -> Rename:
+    """A name for those of its tensors that there are; of variables, for none."""
+    if not isinstance(stands_for, NameSet):
+        return rename
+    members = frozenset() if stands_for.kind == "variable" else stands_for.members & frozenset(tensors)
+    return _written(str(rename.name), replace(stands_for, members=members))
+
+
 def _named(einsums: Sequence[Einsum]) -> dict[str, str]:
     """What Einsums give a name to, each with an empty set of its kind."""
     accesses = [access for einsum in einsums for access in einsum.tensor_accesses]
