@@ -12,6 +12,9 @@ from fusiest.pmapping.crossing import multiples
 from fusiest.pmapping.fused_kernels import assemble
 from fusiest.pmapping.fused_tiles import TileClass, split_members, with_chains
 from fusiest.pmapping.gathered import Ancestry, FusedRows, Gathered, Piece
+from fusiest.pmapping.general_orders import all_sunk
+from fusiest.pmapping.general_space import Reserved, running_sums
+from fusiest.pmapping.general_terms import Terms
 from fusiest.pmapping.layers import Layer, grow, union
 from fusiest.pmapping.placement import placements
 from fusiest.pmapping.plain import are_apart, constrained_variables, is_plain, top_fits
@@ -220,3 +223,24 @@ def test_multiples_of_divisors() -> None:
     divisors = np.array([1, 2, 3, 4, 6, 12])
     found = multiples(divisors, 2).tolist()
     assert [divisors[i] if i >= 0 else None for i in found] == [2, 4, 6, None, 12, None]
+
+
+# --- space in the general search ----------------------------------------------------------------------------------------
+
+
+def test_space_adds_up_from_boundary_to_boundary() -> None:
+    """Per memory to track, from the outermost boundary in; what is counted apart is in no sum."""
+    terms = Terms(("m",))
+    outer, inner, apart = Reserved(1, (0, 0)), Reserved(1, (1, 0)), Reserved(1, (0, 1), apart=True)
+    for name in ("energy", inner, Reserved(2, (0, 0)), apart, outer):
+        terms.criterion(name)
+    assert running_sums(terms, (1,)).T.tolist() == [[0, 0, 0, 0, 1], [0, 1, 0, 0, 1]]
+    assert running_sums(terms, (2,)).T.tolist() == [[0, 0, 1, 0, 0]]
+    assert running_sums(terms, (3,)).shape == (5, 0)
+
+
+def test_space_that_sinks_through_all_loops_of_any_nest() -> None:
+    """Below the fused loops, which end at place 1; above them, as in all of these nests."""
+    m, k, nothing = frozenset("m"), frozenset("k"), frozenset[str]()
+    skeleton = SimpleNamespace(last_fused=1)
+    assert all_sunk(skeleton, [{0: m, 1: m, 2: nothing}, {0: m, 1: k, 2: nothing}]) == {0: m, 1: m | k, 2: nothing}
