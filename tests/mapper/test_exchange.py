@@ -26,6 +26,7 @@ from tests.drawing.dice import Dice
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import LIMITS, CostPoint, check_front, covers, run, same_front
 from tests.model.test_model_vs_simulator import check_costs
+from tests.proving import floors
 from tests.reference.exhaustive import TooManyTrees
 from tests.reference.exhaustive_workload import WorkloadMapper
 from tests.reference.joined_tree import NoTree, joined_tree
@@ -247,6 +248,7 @@ def points(mappings: list[Mapping]) -> list[CostPoint]:
     return [(m.energy, m.latency) for m in mappings]
 
 
+@floors(30, fused=0.25)
 @run(30)
 @given(case=diamonds())
 def test_any_exchange_finds_the_front(case: WorkloadCase) -> None:

@@ -140,7 +140,8 @@ def check_front(case: WorkloadCase, exchange: str = "finished", limits: Workload
     """Cases that are too large to try everything are drawn again, smaller or not."""
     TALLY["drawn"] += 1
     front = expected(case, exchange, limits)
-    own = found(case, exchange=exchange) if front is not None else None
+    switches = {"imperfect": limits.imperfect, "max_fused_loops_per_variable": limits.fused_loops_per_variable}
+    own = found(case, exchange=exchange, **switches) if front is not None else None
     if currently_in_test_context():
         assume(own is not None)
     assert front is not None

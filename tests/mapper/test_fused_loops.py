@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from hypothesis import event, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fusiest
@@ -12,27 +12,11 @@ from fusiest.looptree.nodes import Compute, LoopTree, Spatial, Temporal, variabl
 from tests.drawing.dice import Dice
 from tests.drawing.growing import COPIES
 from tests.load_text import load_text
-from tests.mapper.test_exhaustive_workload import LIMITS, found, run
-from tests.pmapping.fronts import covers
-from tests.reference.exhaustive import TooManyTrees
-from tests.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
+from tests.mapper.test_exhaustive_workload import LIMITS, check_front, run
+from tests.proving import floors
 from tests.workload_strategies import WorkloadCase, workload_cases
 
-
-def check_front(case: WorkloadCase, limits: WorkloadLimits) -> None:
-    try:
-        front = exhaustive_front(case.spec, case.orders, limits)
-    except (TooManyTrees, TooManyCombinations) as error:
-        event(type(error).__name__)
-        return
-    own = found(case, imperfect=limits.imperfect, max_fused_loops_per_variable=limits.fused_loops_per_variable)
-    if own is not None:
-        points = [(m.energy, m.latency) for m in front]
-        event("compared" if points else "nothing fits")
-        for kind in {kind for m in front for kind in _common_loops(m.tree)}:
-            event(kind)
-        assert [p for p in points if not covers(own, p)] == []
-        assert [p for p in own if not covers(points, p)] == []
+TWO = dataclasses.replace(LIMITS, fused_loops_per_variable=2)
 
 
 def _common_loops(tree: LoopTree) -> set[str]:
@@ -128,31 +112,36 @@ def test_a_second_loop_keeps_weights_for_longer() -> None:
     assert _common_loops(two.best("energy").looptree) == {"two common loops over a variable"}
 
 
+@floors(15, fused=0.25)
 @run(15)
 @given(case=ladders())
 def test_tiles_of_two_sizes_for_one_rank(case: WorkloadCase) -> None:
-    check_front(case, dataclasses.replace(LIMITS, fused_loops_per_variable=2))
+    check_front(case, limits=TWO)
 
 
+@floors(20, fused=0.25)
 @run(20)
 @given(case=workload_cases(bounds=[4, 2, 4, 1]))
 def test_two_fused_loops_per_variable(case: WorkloadCase) -> None:
-    check_front(case, dataclasses.replace(LIMITS, fused_loops_per_variable=2))
+    check_front(case, limits=TWO)
 
 
+@floors(20, fused=0.25)
 @run(20)
 @given(case=workload_cases(deep=True))
 def test_tensors_exchanged_below_a_fanout(case: WorkloadCase) -> None:
-    check_front(case, LIMITS)
+    check_front(case)
 
 
+@floors(15)
 @run(15)
 @given(case=workload_cases(kinds=COPIES, deep=True))
 def test_copies_below_a_fanout(case: WorkloadCase) -> None:
-    check_front(case, LIMITS)
+    check_front(case)
 
 
+@floors(10, fused=0.25)
 @run(10)
 @given(case=workload_cases(bounds=[4, 2, 3, 1], deep=True))
 def test_both(case: WorkloadCase) -> None:
-    check_front(case, dataclasses.replace(LIMITS, fused_loops_per_variable=2))
+    check_front(case, limits=TWO)
