@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from dataclasses import replace
@@ -16,12 +17,14 @@ from fusiest import NoMapping
 from fusiest.errors import SpecError
 from fusiest.objective import EDP, ENERGY, LATENCY, Objective
 from fusiest.pmapping import general_branched, general_combine
-from fusiest.pmapping.explore import Asked, explore
+from fusiest.pmapping.explore import Asked, explore, paths
 from fusiest.pmapping.general import GeneralSearch
 from fusiest.pmapping.general_bounds import CostBound, Goal
+from fusiest.pmapping.general_limits import _usages, iteration_choices
 from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.pareto import Floats
-from fusiest.spec import Spec
+from fusiest.pmapping.spatial import satisfies, usage
+from fusiest.spec import BoundComparison, Spec
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
@@ -131,3 +134,35 @@ workload:
 def test_a_variable_without_choices_leaves_nothing() -> None:
     with pytest.raises(NoMapping, match=r"the constraints of Reg\.X \(min_usage, loop_bounds\) cannot"):
         fusiest.map(load_text(NO_CHOICES), jobs=1)
+
+
+@pytest.mark.parametrize("imperfect", [False, True])
+def test_usages_are_those_of_every_choice_of_spatial_loops(imperfect: bool) -> None:
+    """Also of a compute that is below no fanout, which has one way to use nothing; `loop_bounds` of products are met."""
+    compared, widths = 0, set()
+    for arch in ("tpu_v4i", "simba", "nvdla", "eyeriss"):
+        spec = fusiest.load(arch, "matmuls", N_EINSUMS=1, M=6, KN=10)
+        for path in paths(spec, "Matmul0"):
+            dimensions = [d for c in path.components for d in c.dimensions]
+            variables = list(path.einsum.bounds)
+            expected = set()
+            for loops in itertools.product(*(iteration_choices(path, v, imperfect) for v in variables)):
+                used = [math.prod(n) for n in zip(*loops, strict=True)] if dimensions else []
+                if all(
+                    n <= d.most and all(_is_met(c, i, dict(zip(variables, loops, strict=True))) for c in d.loop_bounds)
+                    for i, (n, d) in enumerate(zip(used, dimensions, strict=True))
+                ):
+                    expected.add(usage(dimensions, used))
+            assert _usages(path, imperfect) == expected
+            compared += len(expected)
+            widths.add(len(dimensions))
+    assert compared > 4
+    assert len(widths) > 1
+
+
+def _is_met(comparison: BoundComparison, dimension: int, loops: dict[str, tuple[int, ...]]) -> bool:
+    if not comparison.operator.startswith("product"):
+        return True  # choices of one variable obey them
+    product = math.prod(loops[v][dimension] for v in comparison.variables if v in loops)
+    name = next(iter(comparison.variables), None)
+    return satisfies(comparison, {name: product} if name is not None else {})

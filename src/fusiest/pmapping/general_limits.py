@@ -6,7 +6,6 @@ exact value matters (leakage of gated dimensions, asked usage, lower limits) it 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,8 +71,7 @@ class Limit:
         keep = self.can_be_met(values, ())
         if self.comparison is not None:
             options, inverse = np.unique(values, return_inverse=True)
-            name = next(iter(self.comparison.variables), "")
-            obeys = [satisfies(self.comparison, {name: int(o)} if name else {}) for o in options]
+            obeys = [_compares(self.comparison, int(o)) for o in options]
             keep &= np.array(obeys, np.bool_)[inverse]
         return keep
 
@@ -133,38 +131,34 @@ def can_spread(path: Path, imperfect: bool) -> bool:
 
 
 def _usages(path: Path, imperfect: bool) -> set[tuple[float, ...]]:
-    """Of every choice of Spatial loops that meets all `loop_bounds`, how far it uses each dimension."""
+    """Of every choice of Spatial loops that meets all `loop_bounds`, how far it uses each dimension.
+
+    A row per choice: instances used of each dimension, and the products that `loop_bounds` compare.
+    """
     dimensions = [d for c in path.components for d in c.dimensions]
-    bounds = [c for d in dimensions for c in d.loop_bounds if c.operator.startswith("product")]
-    owner = [i for i, d in enumerate(dimensions) for c in d.loop_bounds if c.operator.startswith("product")]
-    products = {_Spread((1,) * len(dimensions), (1,) * len(bounds))}
+    compared = [(i, c) for i, d in enumerate(dimensions) for c in d.loop_bounds if c.operator.startswith("product")]
+    most = np.array([*(d.most for d in dimensions), *(dimensions[i].most for i, _ in compared)], np.float64)
+    products = np.ones((1, len(most)), np.int64)
     for v in path.einsum.bounds:
+        choices = iteration_choices(path, v, imperfect)
+        used = np.array(sorted(choices), np.int64).reshape(len(choices), len(dimensions))
         options = [
-            _Spread(n, tuple(n[i] if v in c.variables else 1 for i, c in zip(owner, bounds, strict=True)))
-            for n in iteration_choices(path, v, imperfect)
+            used,
+            *(used[:, [i]] if v in c.variables else np.ones((len(used), 1), np.int64) for i, c in compared),
         ]
-        joint = {product.times(option) for product, option in itertools.product(products, options)}
-        products = {p for p in joint if all(n <= d.most for n, d in zip(p.used, dimensions, strict=True))}
-    usages = set()
-    for choice in products:
-        values = zip(bounds, choice.compared, strict=True)
-        if all(satisfies(c, {next(iter(c.variables), ""): n} if c.variables else {}) for c, n in values):
-            usages.add(usage(dimensions, choice.used))
-    return usages
+        joint = (products[:, None] * np.concatenate(options, axis=1)).reshape(len(products) * len(used), len(most))
+        products = np.unique(joint[(joint <= most).all(axis=1)], axis=0)
+    good = np.ones(len(products), np.bool_)
+    for (_, c), values in zip(compared, products[:, len(dimensions) :].T, strict=True):
+        numbers, inverse = np.unique(values, return_inverse=True)
+        good &= np.array([_compares(c, int(n)) for n in numbers], np.bool_)[inverse]
+    return {usage(dimensions, row) for row in products[good, : len(dimensions)].tolist()}
 
 
-@dataclass(frozen=True)
-class _Spread:
-    """Instances used per dimension, and the products that `loop_bounds` compare."""
-
-    used: tuple[int, ...]
-    compared: tuple[int, ...]
-
-    def times(self, other: _Spread) -> _Spread:
-        return _Spread(
-            tuple(a * b for a, b in zip(self.used, other.used, strict=True)),
-            tuple(a * b for a, b in zip(self.compared, other.compared, strict=True)),
-        )
+def _compares(comparison: BoundComparison, value: int) -> bool:
+    """Whether a product is one that is asked for."""
+    name = next(iter(comparison.variables), None)
+    return satisfies(comparison, {name: value} if name is not None else {})
 
 
 def iteration_choices(path: Path, variable: str, imperfect: bool) -> set[tuple[int, ...]]:
