@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fusiest.frozen import FrozenDict
@@ -52,6 +52,8 @@ class WindowPlan:
     """By tensor that is exchanged in the run: what its consumers need, and there is room for."""
     kept: frozenset[str]
     """Tensors that are held above the loop."""
+    _touched: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
+    """By Einsum, `touched_rows`."""
 
     def tiling(self, einsum: str) -> Tiling:
         """The Einsum's tiles in the loop."""
@@ -189,6 +191,12 @@ def _window(user: EinsumInfo, maker: EinsumInfo, variable: str, line: WindowLine
 def touched_rows(spec: Spec, plan: WindowPlan, maker: EinsumInfo) -> int:
     """How many rows of what an Einsum makes are needed at least in some iteration: of its first, one in the middle and its last.
     Padding is left out."""
+    if maker.name not in plan._touched:
+        plan._touched[maker.name] = _touched_rows(spec, plan, maker)
+    return plan._touched[maker.name]
+
+
+def _touched_rows(spec: Spec, plan: WindowPlan, maker: EinsumInfo) -> int:
     most, bound = 0, maker.bounds[plan.variables[maker.name]]
     for turn in {0, plan.times // 2, plan.times - 1}:
         starts, ends = [bound], [0]

@@ -9,7 +9,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,8 @@ class TurnPlan:
     einsums: tuple[str, ...]
     loops: tuple[WindowPlan, ...]
     levels: FrozenDict[str, int]
+    _held: list[Floats] = field(default_factory=list, compare=False, repr=False)
+    """`held_bits`, once they are known."""
 
     def common_loops(self, spec: Spec) -> Ints:
         """Einsums × Einsums: in how many of the loops they take turns. Above a tensor that is exchanged, and on as long as
@@ -56,6 +58,11 @@ class TurnPlan:
         """What exchanged tensors take at least while each Einsum runs: the windows of those that it uses, and of those that are
         kept in a loop in which it takes turns. Below the first loop that makes windows of a kept tensor, it is there whole.
         """
+        if not self._held:
+            self._held.append(self._held_bits(spec))
+        return self._held[0]
+
+    def _held_bits(self, spec: Spec) -> Floats:
         common, bits = self.common_loops(spec), np.zeros(len(self.einsums))
         for i, name in enumerate(self.einsums[:-1]):
             info = spec.info.einsums[name]

@@ -290,10 +290,16 @@ class _WindowSearch:
             return self.least[run]
         if run not in self.floors:
             self.floors[run] = self.bounds.floors(run)
-        part, least = self.trials.part_of(run), self.least[run]
-        for name, reading in least_reading(part, plan, self.room).items():
-            least = least.plus(self.floors[run][name].above(plan.rows(part.info.einsums[name]), *reading))
-        return least
+        part, floors = self.trials.part_of(run), self.floors[run]
+        rows = {name: plan.rows(part.info.einsums[name]) for name in run}
+        least = self._least_above(run, {name: floors[name].above(rows[name], 0.0, 0.0) for name in run})
+        if not self._promises(least):  # what is read again only adds to it
+            return least
+        reading = least_reading(part, plan, self.room)
+        return self._least_above(run, {name: floors[name].above(rows[name], *reading[name]) for name in run})
+
+    def _least_above(self, run: tuple[str, ...], above: dict[str, Least]) -> Least:
+        return functools.reduce(Least.plus, above.values(), self.least[run])
 
     def _tried(self, attempt: WindowAttempt) -> list[PartMapping]:
         """What is found for plans that keep all that overlaps, or for all."""
