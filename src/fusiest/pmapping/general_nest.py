@@ -66,9 +66,16 @@ class Skeleton:
         tolls = []
         for tensor, name in enumerate(self.nest.names):
             for level in self.placement.tolls(name, self.path):
-                inner = [i for i, h in enumerate(self.holders) if h.tensor == tensor and h.memory > level]
-                tolls.append((min([self.gap_below(level), *inner]), HeldTensor(level, tensor)))
+                tolls.append((self._gap_of_toll(level, tensor), HeldTensor(level, tensor)))
         return tuple(tolls)
+
+    def _gap_of_toll(self, level: int, tensor: int) -> int:
+        """Right above the tensor's next holder: further out, a loop that another Einsum shares might come between, and it would
+        pass the Toll as well. But above the fanouts that lie below the Toll."""
+        inner = [i for i, h in enumerate(self.holders) if h.tensor == tensor and h.memory > level]
+        outermost, lowest = min([self.gap_below(level), *inner]), min(inner, default=len(self.holders))
+        fanouts = zip(self.dimensions, self.dimension_gaps, strict=True)
+        return outermost if any(below > level and gap <= lowest for (below, _), gap in fanouts) else lowest
 
     def is_backing(self, holder: HeldTensor) -> bool:
         return self.stretch.is_backing(holder)
