@@ -9,6 +9,25 @@ from fusiest.mapper import Options, run
 from fusiest.pmapping import Table
 from fusiest.spec import Spec
 from fusiest.sweeps.shelf import Shelf
+from tests.load_text import load_text
+from tests.mapper.test_windows import ARCH
+
+TWO_EQUAL = """
+workload:
+  bits_per_value: {All: 8}
+  einsums:
+  - {name: First, tensor_accesses: [{name: X, projection: {P: p, R: r}}, {name: I, projection: {P: p}, output: true}],
+     iteration_space_shape: [0 <= p < 8, 0 <= r < 2]}
+  - {name: A, tensor_accesses: [{name: I, projection: {P: p}}, {name: T, projection: {H: p}, output: true}],
+     iteration_space_shape: [0 <= p < 8]}
+  - {name: Filter, tensor_accesses: [{name: T, projection: {H: p + s}}, {name: W, projection: {S: s}},
+     {name: U, projection: {P: p}, output: true}], iteration_space_shape: [0 <= p < 8, 0 <= s < 3]}
+  - {name: B, tensor_accesses: [{name: U, projection: {P: p}}, {name: V, projection: {H: p}, output: true}],
+     iteration_space_shape: [0 <= p < 8]}
+  - {name: Last, tensor_accesses: [{name: V, projection: {H: 2 * p + s}}, {name: O, projection: {P: p}, output: true}],
+     iteration_space_shape: [0 <= p < 4, 0 <= s < 2]}
+"""
+"""A and B are equal but for names; Filter touches 10 values of what A makes, Last 8 of what B makes."""
 
 
 def chip(size: float = 24_000, speed: float = 1e12) -> Spec:
@@ -49,4 +68,21 @@ def test_rows_that_cannot_fit_are_left_out() -> None:
     assert found.keys() == fresh.keys()
     for name, table in fresh.items():
         assert len(table) <= len(found[name]) < len(tables[name])
+    assert run(small, options, tables=found).best("edp").edp == pytest.approx(alone.best("edp").edp, rel=1e-9)
+
+
+def test_equal_einsums_share_tables_whatever_others_touch() -> None:
+    """With 9 bytes, what B makes has room and what A makes has not: the rows that they have in common are needed."""
+    options, shelf = Options(objective=("edp",), jobs=1), Shelf()
+    large, small = (load_text(ARCH.replace("SIZE", str(8 * count)), TWO_EQUAL) for count in (12, 9))
+    tables: dict[str, Table] = {}
+    run(large, options, tables=tables)
+    assert "B" not in tables, "A's table is B's, too"
+    shelf.keep(large, options, tables)
+    found = shelf.tables(small, options)
+    assert found.keys() == tables.keys()
+    fresh: dict[str, Table] = {}
+    alone = run(small, options, tables=fresh)
+    for name, table in fresh.items():
+        assert len(table) <= len(found[name])
     assert run(small, options, tables=found).best("edp").edp == pytest.approx(alone.best("edp").edp, rel=1e-9)

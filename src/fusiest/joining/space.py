@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fusiest.errors import SpecError
-from fusiest.joining.compatibility import EinsumView
 from fusiest.joining.holders import HolderPlace, HolderUser, Ledger
 from fusiest.joining.joints import PERSISTENT, Exchanged, Joint
 from fusiest.joining.rows import Charge
@@ -89,21 +88,20 @@ class TensorCharges:
     def alone(self, einsum: str, compatibility: Compatibility, rows: Rows) -> Floats:
         """Bits that pmappings of an Einsum need in each memory at least, with whatever they are joined (rows × memories).
 
-        What is exchanged has the same tile for all users, and is in its memory while the Einsum runs, whoever is charged for
-        it. (Only of copies one is charged for all, and what is persistent or held further in is left out.)
+        What is exchanged is in its memory while the Einsum runs, whoever is charged for it: as much as the Einsum itself touches.
+        So it is the same for Einsums that differ only by names, whose other users may touch more. (Only of copies one is charged for
+        all, and what is persistent or held further in is left out.)
         """
         space: Floats = rows.persistent + rows.bits.sum(axis=2)
-        view, column = EinsumView(self.workload.einsums[einsum]), {v: i for i, v in enumerate(compatibility.loops)}
+        column = {v: i for i, v in enumerate(compatibility.loops)}
         for b in compatibility.backings:
             users = [self.workload.einsums[user] for user in self.workload.users[b.tensor]]
             if b.memory not in self.memories or any(u.is_copy_operation or b.tensor in u.persistent for u in users):
                 continue
             loops = [loop for zone in compatibility.zones[: b.zones] for loop in zone]
-            columns = {view.stepping(b.tensor, loop.variable): column[loop] for loop in loops}
-            stepped = tuple((stepping, n) for stepping, n in columns.items() if stepping is not None)
-            if len(stepped) == len(columns):
-                bits = self._exchanged_bits(Exchanged(b.tensor, b.memory, b.zones, stepped), rows)
-                space[:, self.memories.index(b.memory)] += bits
+            user = HolderUser(einsum, tuple((loop.variable, column[loop]) for loop in loops))
+            bits = self._footprint(user, b.tensor, rows) * self.bits[b.memory, b.tensor]
+            space[:, self.memories.index(b.memory)] += bits
         return space
 
     def of(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
