@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.errors import FusiestError
+from fusiest.errors import FusiestError, SpecError
 from fusiest.mapper.options import Options
 from fusiest.sweeps import RunRow, Store
 from fusiest.sweeps.canonical import run_form
@@ -156,7 +156,8 @@ def test_merge_and_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_store_of_another_format(tmp_path: Path) -> None:
-    Store(tmp_path / "runs").close()
+    with Store(tmp_path / "runs") as store:
+        store.say("a sweep", {})
     with sqlite3.connect(tmp_path / "runs" / "runs.sqlite") as plain:
         plain.execute("PRAGMA user_version = 99")
     with pytest.raises(FusiestError, match="another version"):
@@ -165,6 +166,18 @@ def test_a_store_of_another_format(tmp_path: Path) -> None:
     (tmp_path / "other" / "runs.sqlite").write_bytes(b"not a database, but long enough to look at" * 100)
     with pytest.raises(FusiestError, match="cannot be used"):
         Store(tmp_path / "other")
+
+
+def test_a_store_in_which_nothing_was_kept_leaves_nothing_behind(tmp_path: Path) -> None:
+    Store(tmp_path / "new" / "runs").close()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(SpecError, match="division by zero"):
+        fusiest.sweep(arch="simple", workloads=["matmuls"], best="edp / 0", store=tmp_path / "runs")
+    assert list(tmp_path.iterdir()) == []
+    with Store(tmp_path / "runs") as store:
+        store.say("a sweep", {})
+    Store(tmp_path / "runs").close()
+    assert (tmp_path / "runs" / "runs.sqlite").is_file()
 
 
 def test_map_with_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
 import json
 import os
 import re
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 REUSES = ("known", "covered", "tables", "bounds")
 ALL = "all"
-TABLES = (".csv", ".json", ".parquet")
+PARQUET = ".parquet"
+TABLES = (".csv", ".json", PARQUET)
+_PARQUET_NEEDS = ("pandas", "pyarrow")
 _WITHOUT_FILE = "the sweep"
 
 
@@ -170,6 +173,8 @@ def _check(table: str | None, retry: str | None, *numbers: float | None) -> None
         raise SpecError(f"--retry {retry}: only 'failed' runs can be done again")
     if table is not None and os.path.splitext(table)[1] not in TABLES:
         raise SpecError(f"--table {table}: the name must end in {', '.join(TABLES)}")
+    if table is not None and table.endswith(PARQUET) and not all(map(importlib.util.find_spec, _PARQUET_NEEDS)):
+        raise SpecError(f"{table}: Parquet files need pandas and pyarrow: pip install 'fusiest[parquet]'")
     for name, value in zip(("jobs", "time-limit"), numbers, strict=True):
         if value is not None and not value > 0:
             raise SpecError(f"--{name} must be positive, but is {value}")
@@ -286,14 +291,9 @@ def _write_report(sweep: Sweep, file: str, most: int | None) -> None:
 
 def _write_table(sweep: Sweep, file: str) -> None:
     rows = sweep.table()
-    if file.endswith(".parquet"):
-        try:
-            content = rows.to_frame().to_parquet()
-        except ImportError:
-            raise SpecError(f"{file}: Parquet files need pandas and pyarrow: pip install 'fusiest[parquet]'") from None
-        write_atomically(file, content)
-        return
-    if file.endswith(".json"):
+    if file.endswith(PARQUET):
+        write_atomically(file, rows.to_frame().to_parquet())
+    elif file.endswith(".json"):
         records = [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
         write_output(file, json.dumps(records, indent=1) + "\n")
     else:

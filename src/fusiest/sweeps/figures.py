@@ -17,6 +17,9 @@ from fusiest.sweeps.designs import Design
 from fusiest.sweeps.parameters import Figure, named
 from fusiest.sweeps.sweepfile import FIGURES, SweptWorkload, Wanted, check_figures, is_condition
 
+_SIZES = (1e-9, 1e-6, 1e-3, 1.0, 1e3)
+"""Joules and seconds that a workload may take: what has a value for none of them has none at all."""
+
 
 @dataclass(frozen=True)
 class DesignFigures:
@@ -61,6 +64,23 @@ def check_wanted(want: Wanted, parameters: Iterable[str], labels: Sequence[str])
     if want.minimize and is_condition(want.minimize):
         raise SpecError(f"minimize: '{shown(want.minimize)}' is no number", want.minimize)
     check_figures(want.pareto)
+
+
+def check_values(want: Wanted, design: Design, area: Figure, workloads: Sequence[SweptWorkload]) -> None:
+    """Raise if nothing that a search could find gives it a value: `edp / 0`."""
+    failures = []
+    for size in _SIZES:
+        costs = {w.label: (1.37 * size * (i + 1), 0.71 * size * (i + 1)) for i, w in enumerate(workloads)}
+        figures = design_figures(design, area, costs, workloads)
+        try:
+            for text in want.subject_to:
+                boolean(text, figures.names(), "subject to")
+            if want.minimize is not None:
+                score(figures, want)
+            return
+        except SpecError as error:
+            failures.append(error)
+    raise failures[0]
 
 
 def allowed(figures: DesignFigures, want: Wanted) -> bool:

@@ -19,7 +19,7 @@ from fusiest.sweeps.children import Children
 from fusiest.sweeps.cluster import ClusterHands
 from fusiest.sweeps.designs import Design
 from fusiest.sweeps.driver import Driver, run_all
-from fusiest.sweeps.figures import DesignFigures, best_designs, check_wanted, design_figures, front_of
+from fusiest.sweeps.figures import DesignFigures, best_designs, check_values, check_wanted, design_figures, front_of
 from fusiest.sweeps.guided import run_guided
 from fusiest.sweeps.parameters import Figure
 from fusiest.sweeps.store import RunRow, Store
@@ -62,12 +62,16 @@ class Sweep:
             self._temporary = tempfile.TemporaryDirectory(prefix="fusiest-sweep-")
             folder = self._temporary.name
         self.store = Store(folder)
-        self.driver = self._new_driver()
-        if file.best is not None:
-            check_wanted(file.best, self.driver.designs.grid.names, self._labels())
+        self._areas: dict[int, Figure] = {}
+        try:
+            self.driver = self._new_driver()
+            if file.best is not None:
+                self._check_wanted(file.best)
+        except BaseException:
+            self.store.close()
+            raise
         self.answers: list[Answer] = []
         self._going: Iterator[Answer] | None = None
-        self._areas: dict[int, Figure] = {}
         self.watch: Callable[[], None] = lambda: None
         """Called now and then while the sweep runs."""
 
@@ -215,8 +219,17 @@ class Sweep:
     def best(self, minimize: str | None = None, subject_to: Sequence[str] = ()) -> list[DesignFigures]:
         """The best design, as a list of one or none; what the file asks for if nothing is said."""
         want = self.wanted if minimize is None else Wanted(minimize, tuple(subject_to))
-        check_wanted(want, self.driver.designs.grid.names, self._labels())
+        self._check_wanted(want)
         return best_designs(self.designs(), want)
+
+    def _check_wanted(self, want: Wanted) -> None:
+        check_wanted(want, self.driver.designs.grid.names, self._labels())
+        design = self.driver.designs.design(0)
+        try:
+            area = self.area(design)
+        except SpecError:  # a bad design is a row; where there are others, they are told what is best
+            return
+        check_values(want, design, area, self.file.workloads)
 
     @property
     def wanted(self) -> Wanted:

@@ -40,6 +40,7 @@ CREATE INDEX IF NOT EXISTS families ON runs (family);
 CREATE TABLE IF NOT EXISTS requests (request TEXT PRIMARY KEY, hash TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sweeps (sweep TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;
 """
+_IS_EMPTY = "SELECT EXISTS (SELECT 1 FROM runs) + EXISTS (SELECT 1 FROM sweeps)"
 _UNSETTLED = "CREATE TABLE IF NOT EXISTS unsettled (object TEXT PRIMARY KEY) WITHOUT ROWID"
 
 
@@ -98,6 +99,8 @@ class Store:
     def __init__(self, folder: str | Path, create: bool = True) -> None:
         self.folder = Path(folder)
         self._objects = str(self.folder / OBJECTS)
+        self._is_new = not (self.folder / FILE).exists()
+        self._made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         self._unsettled: list[str] = []
         if not create and not (self.folder / FILE).is_file():
             raise FusiestError(f"{folder}: no store (it has no {FILE})")
@@ -143,8 +146,20 @@ class Store:
         """Close the table; what is written is written."""
         with contextlib.suppress(FusiestError):
             self.settle()
+        nothing_kept = False
         with contextlib.suppress(sqlite3.Error):
+            nothing_kept = self._is_new and self.database.execute(_IS_EMPTY).fetchone() == (0,)
             self.database.close()
+        if nothing_kept and not (self.folder / f"{FILE}-wal").exists():  # nor does another process have it open
+            self._remove_made()
+
+    def _remove_made(self) -> None:
+        """Leave nothing behind, if nothing was kept: bad input, or a plan alone."""
+        with contextlib.suppress(OSError):
+            (self.folder / FILE).unlink()
+            (self.folder / OBJECTS).rmdir()
+            for path in self._made:
+                path.rmdir()
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
