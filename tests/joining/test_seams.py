@@ -18,7 +18,8 @@ STEP = Stepping("M", 1, 0)
 WHOLE, BY_ROW = TensorCompatibility("GLB", frozenset()), TensorCompatibility("GLB", frozenset({STEP}))
 CHEAP, DEAR = Least(1.0, 2.0, 3.0), Least(4.0, 5.0, 6.0)
 ROWS = TensorCrossing("GLB", (frozenset({STEP}),))
-SEAM = Seam(frozenset("AB"), "T", {WHOLE: CHEAP, BY_ROW: CHEAP}, {ROWS: [CHEAP] * (BUCKETS - 1) + [DEAR]})
+ROOM = Room(("GLB",), np.array([80.0]), np.array([True]))
+SEAM = Seam(frozenset("AB"), "T", ROOM, {WHOLE: CHEAP, BY_ROW: CHEAP}, {ROWS: [CHEAP] * (BUCKETS - 1) + [DEAR]})
 
 
 def test_what_comes_after_a_seam_depends_on_the_space_that_is_taken() -> None:
@@ -33,9 +34,8 @@ def test_taken_space_is_counted_in_eighths_of_the_memory() -> None:
     loop = OpenLoop(frozenset({("T", STEP)}), 4)
     compatibility = OpenCompatibility(((loop,),), (Backing("T", "GLB", 1),))
     rows = replace(start_rows(1, 3, 2), reserved=np.array([[[9.0, 21.0]], [[0.0, 0.0]], [[40.0, 40.0]]]))
-    room = Room(("GLB",), np.array([80.0]), np.array([True]))
-    assert buckets(compatibility, rows, room).tolist() == [3, 0, BUCKETS - 1]
-    assert buckets(OpenCompatibility((), (Backing("T", "GLB", 0),)), rows, room).tolist() == [
+    assert buckets(compatibility, rows, ROOM).tolist() == [3, 0, BUCKETS - 1]
+    assert buckets(OpenCompatibility((), (Backing("T", "GLB", 0),)), rows, ROOM).tolist() == [
         0,
         0,
         0,

@@ -14,9 +14,17 @@ from fusiest.objective import objective_of
 
 def test_the_best_that_needs_no_more() -> None:
     points: list[Any] = [KnownMapping(KnownCosts(1.0, 1.0, bits), None, ()) for bits in (100.0, 64.0, 40.0)]
-    front, (best, smaller, smallest) = SizeFront("GLB", points), points
-    for bits, expected in ((1000.0, best), (100.0, best), (99.0, smaller), (64.0, smaller), (40.0, smallest)):
+    front, (best, smaller, smallest) = SizeFront("GLB", points, [1000.0, 1000.0, 50.0]), points
+    for bits, expected in (
+        (1000.0, best),
+        (100.0, best),
+        (99.0, smaller),
+        (64.0, smaller),
+        (50.0, smallest),
+        (40.0, smallest),
+    ):
         assert front.best_within(bits) is expected
+    assert front.best_within(55.0) is None  # the last was looked for with 50: what needs 55 may have been missed
     assert front.best_within(39.0) is None
 
 

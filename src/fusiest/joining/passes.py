@@ -322,7 +322,7 @@ def _merged(
         by_compatibility, _pruned(parts, list(by_compatibility.values()), check), strict=True
     ):
         if seam is not None:
-            rows = seam.promising(compatibility, rows, problem.room, how.incumbents)
+            rows = seam.promising(compatibility, rows, how.incumbents)
         groups.append(PartialGroup(compatibility, rows))
     sources = tuple(JoinSource(join.state.finished, join.einsum) for join in joins)
     return State(finished, tuple(groups), sources, tuple(part.pairing for part in parts))

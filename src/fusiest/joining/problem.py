@@ -202,6 +202,11 @@ class JoinProblem:
         room = Room(self.memories, sizes, np.zeros_like(self.room.settled))
         return dataclasses.replace(self, room=room)
 
+    def with_size(self, memory: str, bits: float) -> JoinProblem:
+        """With one memory smaller, for all Einsums: what is known of how pmappings meet stays so."""
+        sizes = np.where([name == memory for name in self.memories], bits, self.room.sizes)
+        return dataclasses.replace(self, room=dataclasses.replace(self.room, sizes=sizes))
+
     def watching(self, memory: str) -> JoinProblem:
         """A memory's usage is an objective: what was needed beside all open loops is kept in mind."""
         settled = self.room.settled.copy()

@@ -26,6 +26,8 @@ class Seam:
 
     finished: frozenset[str]
     tensor: str
+    room: Room
+    """Memories as large as the bounds were found for. They hold with smaller ones, too: there is no less to come."""
     relaxed: Mapping[TensorCompatibility, Least]
     """What comes after needs at least this, by how the tensor crosses, relaxed."""
     exact: Mapping[TensorCrossing, Sequence[Least]] = field(default_factory=dict)
@@ -41,12 +43,10 @@ class Seam:
         """What comes after, as the bounds of what comes before want it."""
         return {((self.tensor, how),): least for how, least in self.relaxed.items()}
 
-    def promising(
-        self, compatibility: OpenCompatibility, rows: PartialRows, room: Room, incumbents: Incumbents
-    ) -> PartialRows:
+    def promising(self, compatibility: OpenCompatibility, rows: PartialRows, incumbents: Incumbents) -> PartialRows:
         """Rows that are still promising, given the space that each has taken."""
         how = crossing(compatibility, self.tensor)
-        taken = buckets(compatibility, rows, room)
+        taken = buckets(compatibility, rows, self.room)
         keep = np.zeros(len(rows), np.bool_)
         for bucket in np.unique(taken):
             which = np.flatnonzero(taken == bucket)

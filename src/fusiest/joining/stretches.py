@@ -111,7 +111,7 @@ def seam_bounds(
         seam = None
         if span.finished:
             (tensor,) = problem.live(span.finished)
-            seam = Seam(span.finished, tensor, _relaxed_leasts(bounds, span, tensor))
+            seam = Seam(span.finished, tensor, problem.room, _relaxed_leasts(bounds, span, tensor))
             for name in searched:
                 key = name, _key(problem, span)
                 if key not in transitions:

@@ -297,10 +297,10 @@ def _traced(spec: Spec, candidate: Candidate, finished: bool) -> Mapping:
 
 def from_front(spec: Spec, options: Options, front: SizeFront, bits: float) -> Result | None:
     """The result for a smaller size of a memory, if the front that another search has filled in goes so far."""
-    candidate = front.best_within(bits)
+    begin, cpu = time.perf_counter(), cpu_seconds()
+    candidate = front.best_within(bits) or front.look_further(bits)
     if candidate is None or front.stats is None:
         return None
-    begin, cpu = time.perf_counter(), cpu_seconds()
     mapping = _traced(spec, candidate, options.finished)
     wall, used = time.perf_counter() - begin, cpu_seconds() - cpu
     stats = replace(front.stats, wall_seconds=wall, cpu_seconds=used, exploring_seconds=0.0)
