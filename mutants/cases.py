@@ -50,7 +50,7 @@ MUTANTS = (
     Mutant("pmapping/general_tiles.py", "self.persistent[self.search.memories.index(holder.memory)] +=", "_ =",
            ("tests/pmapping/test_by_hand.py::test_a_persistent_source_of_a_copy_takes_its_space_throughout",)),
     Mutant("pmapping/fused_tiles.py", "if d > tile and d % tile == 0)", "if d >= tile and d % tile == 0)", _PIECES),
-    Mutant("pmapping/gathered.py", "keep = pareto_rows(groups,", "keep = pareto_rows(0 * groups,", _PIECES),
+    Mutant("pmapping/gathered.py", "group.reshape(-1)[tiles]", "0 * group.reshape(-1)[tiles]", _PIECES),
     Mutant("pmapping/fused_kernels.py", "latency = max(latency, cost[c])", "latency = cost[c]", _PIECES),
     Mutant("pmapping/layers.py", "(p.variables[v].radix - 1 - p.digits[v][shape])", "(p.variables[v].radix - 1)", _PIECES),
     Mutant("pmapping/plain.py", "if sum(bits) > memory.size:", "if sum(bits) >= memory.size:", _PIECES),

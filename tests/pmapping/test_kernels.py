@@ -29,12 +29,13 @@ def test_rows_in_order(count: int) -> None:
     assert rows.tolist() == np.argsort(criteria[:, 0], kind="stable").tolist()
 
 
+@pytest.mark.parametrize("in_order", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_pareto_sets_of_groups(seed: int) -> None:
+def test_pareto_sets_of_groups(seed: int, in_order: bool) -> None:
     dice = np.random.default_rng(seed)
     criteria = dice.integers(0, 7, (400, 3)).astype(np.float64)
     groups = dice.integers(0, 6, 400)
-    kept = kernels.pareto(groups, 6, criteria)
+    kept = kernels.pareto(groups, 6, criteria, in_order)
     assert groups[kept].tolist() == sorted(groups[kept].tolist())
     for group in range(6):
         own = np.flatnonzero(groups == group)

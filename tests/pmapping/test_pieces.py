@@ -11,10 +11,11 @@ from fusiest.pmapping.copy import copy_placements
 from fusiest.pmapping.crossing import multiples
 from fusiest.pmapping.fused_kernels import assemble
 from fusiest.pmapping.fused_tiles import TileClass, split_members, with_chains
-from fusiest.pmapping.gathered import Ancestry, FusedRows, Gathered, Piece
+from fusiest.pmapping.gathered import Ancestry, FusedOrigin, FusedRows, Gathered, Piece
 from fusiest.pmapping.general_orders import all_sunk
 from fusiest.pmapping.general_space import Reserved, running_sums
 from fusiest.pmapping.general_terms import Terms
+from fusiest.pmapping.kernels import pareto
 from fusiest.pmapping.layers import Layer, grow, union
 from fusiest.pmapping.placement import placements
 from fusiest.pmapping.plain import are_apart, constrained_variables, is_plain, top_fits
@@ -130,13 +131,40 @@ def test_a_union_leaves_out_what_is_dominated() -> None:
 
 def test_rows_are_compared_with_those_of_the_same_tiles(problem: Problem) -> None:
     """The second costs more than the first in everything; so does the third, but with other tiles."""
-    tiles = TileClass(problem, (FusedLoop("m", 0),), np.array([0, 2]), np.array([[1], [2]]))
-    fused = FusedRows(0, tiles, np.arange(3), np.array([0, 0, 1]))
-    gathered = Gathered(Compatibility((), ()))
-    gathered.add(Piece(fused, Ancestry(frozenset()), np.arange(3), np.array([[1.0, 1], [2, 2], [3, 3]])), prune=False)
+    loop = FusedLoop("m", 0)
+    tiles = TileClass(problem, (loop,), np.array([0, 2]), np.array([[1], [2]]))
+    fused = FusedRows(np.arange(3), np.array([0, 0, 1]), np.array([[1.0, 1], [2, 2], [3, 3]]))
+    gathered = Gathered(Compatibility(((loop,),), ()))
+    gathered.add(Piece(FusedOrigin(0, Ancestry(frozenset())), tiles, fused), prune=False)
     gathered.prune()
-    assert [piece.rows.tolist() for piece in gathered.pieces] == [[0, 2]]
+    assert [piece.rows.row.tolist() for piece in gathered.pieces] == [[0, 2]]
     assert gathered.explored == 3
+
+
+def test_rows_that_are_taken_know_their_piece_and_its_layer(problem: Problem) -> None:
+    """The second piece has nothing that is best; the others end in layers whose rows begin at 0 and 10."""
+    loop = FusedLoop("m", 0)
+    tiles = TileClass(problem, (loop,), np.array([0, 2]), np.array([[1], [2]]))
+    gathered = Gathered(Compatibility(((loop,),), ()))
+    for layer, (energy, latency) in enumerate([(2.0, 2.0), (9.0, 9.0), (1.0, 3.0)]):
+        fused = FusedRows(np.array([3, 4]), np.array([1, 0]), np.array([[energy, latency], [energy, 5.0]]))
+        gathered.add(Piece(FusedOrigin(layer, Ancestry(frozenset())), tiles, fused), prune=True)
+    rows, origins = gathered.taken(np.array([0, 5, 10]), 0, prune=True)
+    assert [layer for layer, _ in origins] == [0, 2]
+    assert rows.tiles.tolist() == [[1], [2], [2]]
+    assert list(zip(rows.origin.tolist(), rows.row.tolist(), rows.energy.tolist(), strict=True)) == [
+        (1, 14, 1.0), (0, 3, 2.0), (1, 13, 1.0),
+    ]  # fmt: skip
+
+
+def test_many_that_are_best_come_by_energy_and_few_as_given() -> None:
+    energies = [float(e) for e in (5, 3, 8, 1, 7, 2, 9, 4, 6)]
+    many = np.array([[e, -e] for e in energies])
+    dominated = np.array([[e, 20.0 + e] for e in energies])
+    few = np.array([[30.0, 1.0], [20.0, 2.0]])
+    criteria, groups = np.concatenate([many, dominated, few]), np.repeat([0, 1, 1], [9, 9, 2])
+    best = pareto(groups, 2, criteria, True).tolist()
+    assert best == [*np.argsort(energies).tolist(), 12, 18, 19]
 
 
 # --- the fused part -----------------------------------------------------------------------------------------------------
@@ -147,15 +175,16 @@ def test_holders_above_the_seed_are_paid_and_take_space(room: float, fits: list[
     """5 values of traffic and 1 of the first pass at 2 J and 1 J, on top of 3 J: 14 J. Busy for 1 + 5 · 0.5 + 0.25 = 3.75 s,
     longer than the 2 s of the compute; at 0.5 W that leaks 1.875 J. Twice each. 6 values of 3 bits are 18 bits, with 2 of the
     seed and 1 above all fused loops 21; 7 more are taken throughout."""
-    out = np.zeros((1, 4))
-    good = assemble(
-        np.array([0]), np.array([0]), np.array([[3.0, 1.0, 2.0]]), np.array([[2.0]]), np.array([[[5.0], [1.0], [6.0]]]),
+    row, tile, criteria = np.ones(1, np.int64), np.ones(1, np.int64), np.zeros((1, 4))
+    count = assemble(
+        np.array([0]), np.array([0, 1]), np.array([[3.0, 1.0, 2.0]]), np.array([[2.0]]), np.array([[[5.0], [1.0], [6.0]]]),
         np.array([[0]]), np.array([[0, 0, 0, 0], [0, 0, 0, 0]]), np.array([[[2.0, 0.5], [1.0, 0.25]]]),
-        np.array([[-1.0, -1.0, 0.0], [0.0, 0.0, 3.0]]), np.array([room]), np.array([[7.0, 1.0]]), np.array([0.5, 2.0]), out,
+        np.array([[-1.0, -1.0, 0.0], [0.0, 0.0, 3.0]]), np.array([room]), np.array([[7.0, 1.0]]), np.array([0.5, 2.0]),
+        (row, tile, criteria),
     )  # fmt: skip
-    assert good.tolist() == fits
+    assert row[:count].tolist() == tile[:count].tolist() == fits
     if fits:
-        assert out.tolist() == [[2 * (14 + 0.5 * 3.75), 2 * 3.75, 7.0, 7 + 1 + 18 + 2]]
+        assert criteria.tolist() == [[2 * (14 + 0.5 * 3.75), 2 * 3.75, 7.0, 7 + 1 + 18 + 2]]
 
 
 # --- where the search applies -------------------------------------------------------------------------------------------

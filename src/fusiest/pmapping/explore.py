@@ -110,6 +110,7 @@ class Asked:
 def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
     """The table of an Einsum."""
     pieces: dict[Compatibility, list[Rows]] = {}
+    pruned: set[Compatibility] = set()
     origins: list[Origin] = []
     explored = 0
     for path in paths(spec, einsum, asked.ample(spec)):
@@ -121,10 +122,15 @@ def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
                 rows = rows.take(np.flatnonzero(asked.cutoff.keeps(rows.energy, rows.latency)))
                 if not len(rows):
                     continue
-            rows.origin[:] = len(origins)
-            origins.append(piece.origin)
+            rows = replace(rows, origin=rows.origin + len(origins))
+            origins += piece.origins
             pieces.setdefault(piece.compatibility, []).append(rows)
-    groups = {compatibility: merge_rows(parts) for compatibility, parts in pieces.items()}
+            if piece.is_pruned:
+                pruned.add(piece.compatibility)
+    groups = {
+        compatibility: parts[0] if len(parts) == 1 and compatibility in pruned else merge_rows(parts)
+        for compatibility, parts in pieces.items()
+    }
     candidates = {c: group_sizes(parts, groups[c]) for c, parts in pieces.items()} if asked.counted else {}
     memories = meeting_memories(spec, asked.usage, asked.ample(spec))
     return Table(einsum, memories, groups, origins, explored, candidates)

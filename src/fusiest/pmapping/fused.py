@@ -18,7 +18,7 @@ from fusiest.pmapping.fused_kernels import assemble
 from fusiest.pmapping.fused_plans import FusedLayout, FusedPlan, bits_per_value
 from fusiest.pmapping.fused_structures import Situation
 from fusiest.pmapping.fused_tiles import FusedTiles, TileClass
-from fusiest.pmapping.gathered import Ancestry, FusedRows, Gathered, Piece
+from fusiest.pmapping.gathered import Ancestry, FusedOrigin, FusedRows, Gathered, Piece
 from fusiest.pmapping.lattice import Lattice
 from fusiest.pmapping.nest import HeldTensor
 from fusiest.pmapping.openrates import closed_costs, open_costs
@@ -86,21 +86,24 @@ class FusedPart:
         number = np.searchsorted(self.tiles.shapes[tensor], self.search.layers[self.seed.layer].shape)
         unfused = nest.unfused(self.seed.holder, stretch)
         for tile_class in self.tiles.classes(tensor, unfused, len(self.situation.remaining)):
-            rows, tiles = tile_class.expanded(number)
-            if len(rows):
-                self._gather(FusedRows(self.seed.layer, tile_class, rows, tiles), groups, prune)
+            count = int((tile_class.first[number + 1] - tile_class.first[number]).sum())
+            if count:
+                self._gather(tile_class, number, count, groups, prune)
 
-    def _gather(self, fused: FusedRows, groups: dict[object, Gathered], prune: bool) -> None:
-        """Add the rows of every structure to those of its compatibility."""
-        plan = self._plan(fused.tile_class)
+    def _gather(
+        self, tile_class: TileClass, number: Ints, count: int, groups: dict[object, Gathered], prune: bool
+    ) -> None:
+        """Add the rows of every structure to those of its compatibility. `number`: of the tile shape of each row."""
+        plan = self._plan(tile_class)
         for layout in plan.layouts:
             check()
-            piece = self._piece(fused, plan.shapes, layout)
-            if piece is not None:
-                key = fused.tile_class.loops, layout.chain, layout.meeting, self.exchanged_on_top
+            rows = self._rows(tile_class, number, plan.shapes, layout, count)
+            if rows is not None:
+                key = tile_class.loops, layout.chain, layout.meeting, self.exchanged_on_top
                 if key not in groups:
                     groups[key] = Gathered(plan.compatibility(layout, self.exchanged_on_top))
-                groups[key].add(piece, prune)
+                origin = FusedOrigin(self.seed.layer, Ancestry(self.on_top, layout.above, self.tolls))
+                groups[key].add(Piece(origin, tile_class, rows), prune)
 
     def _plan(self, tile_class: TileClass) -> FusedPlan:
         plans, key = self.tiles.plans, (id(tile_class), self.seed.holder, self.situation.key)
@@ -135,36 +138,36 @@ class FusedPart:
         """Watts of leakage, number of instances."""
         return np.array([self.search.watts(self.seed.key.used), self.problem.info.n_instances], np.float64)
 
-    def _piece(self, fused: FusedRows, shapes: Ints, layout: FusedLayout) -> Piece | None:
-        """Rows of one structure; None if none fits."""
-        out = np.empty((len(fused.rows), 2 + len(self.memories) * (len(layout.chain) + 1)))
-        fits = assemble(
-            fused.rows, fused.tiles, self._base, self._space, self.problem.amounts, shapes, layout.holders, self.prices,
+    def _rows(
+        self, tile_class: TileClass, number: Ints, shapes: Ints, layout: FusedLayout, count: int
+    ) -> FusedRows | None:
+        """Rows of one structure, so many at most; None if none fits."""
+        out = self.tiles.space(count, 2 + len(self.memories) * (len(layout.chain) + 1))
+        fitting = assemble(
+            number, tile_class.first, self._base, self._space, self.problem.amounts, shapes, layout.holders, self.prices,
             layout.reserved, self.room, self.fixed, self._scale, out,
         )  # fmt: skip
-        if self._expressed:
-            amounts, watts = self._amounts(fused, fits, shapes, layout.holders), float(self._scale[0])
-            out[: len(fits), :2] = np.column_stack(closed_costs(self.search, amounts, watts))
-            if self.search.columns.rates:
-                out = np.column_stack([out[: len(fits)], open_costs(self.search, amounts, watts)])
-        if layout.met is not None:
-            good = np.flatnonzero(layout.met[fused.tiles[fits]])
-            fits, out = fits[good], out[good]
-        if not len(fits):
+        if not fitting:
             return None
-        criteria = out if len(fits) == len(out) else out[: len(fits)].copy()
-        return Piece(fused, Ancestry(self.on_top, layout.above, self.tolls), fits, criteria)
+        rows = FusedRows(out[0][:fitting].copy(), out[1][:fitting].copy(), out[2][:fitting].copy())
+        if self._expressed:
+            amounts, watts = self._amounts(rows, shapes, layout.holders), float(self._scale[0])
+            rows.criteria[:, :2] = np.column_stack(closed_costs(self.search, amounts, watts))
+            rows = rows._replace(criteria=np.column_stack([rows.criteria, open_costs(self.search, amounts, watts)]))
+        if layout.met is not None:
+            rows = rows.take(np.flatnonzero(layout.met[rows.tiles]))
+        return rows if len(rows.row) else None
 
     @cached_property
     def _expressed(self) -> bool:
         """Whether some `total_latency` is an expression of its own kind, or open."""
         return any(busy.counts for busy in self.search.columns.busy)
 
-    def _amounts(self, fused: FusedRows, fits: Ints, shapes: Ints, holders: Ints) -> Floats:
+    def _amounts(self, rows: FusedRows, shapes: Ints, holders: Ints) -> Floats:
         """All criteria of the search then."""
-        criteria = np.zeros((len(fits), self.search.columns.count))
-        criteria[:, self.columns] = self._base[fused.rows[fits]]
+        criteria = np.zeros((len(rows.row), self.search.columns.count))
+        criteria[:, self.columns] = self._base[rows.row]
         for number, tensor, point, _ in holders.tolist():
-            amounts = self.problem.amounts[tensor][:FOOTPRINT, shapes[point, fused.tiles[fits]]]
+            amounts = self.problem.amounts[tensor][:FOOTPRINT, shapes[point, rows.tiles]]
             criteria[:, self.columns[:-1]] += amounts.T @ self.prices[number]
         return criteria

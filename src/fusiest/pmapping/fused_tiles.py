@@ -9,14 +9,14 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from fusiest.pmapping.factors import divisors
 from fusiest.pmapping.fused_structures import LoopSet
-from fusiest.pmapping.pareto import Ints
+from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.table import FusedLimits, FusedLoop
 
@@ -32,15 +32,6 @@ class TileClass:
     tiles: Ints
     """Tiles × loops."""
     _below: dict[LoopSet, Ints] = field(default_factory=dict)
-
-    @cached_property
-    def groups(self) -> Ints:
-        """A number for all tiles together."""
-        number = np.zeros(len(self.tiles), np.int64)
-        for loop, tile in zip(self.loops, self.tiles.T, strict=True):
-            options = divisors(self.problem.info.bounds[loop.variable])
-            number = number * len(options) + np.searchsorted(options, tile)
-        return number
 
     def below(self, above: LoopSet) -> Ints:
         """The tile shapes below some of the loops."""
@@ -60,14 +51,6 @@ class TileClass:
                 shape += (np.searchsorted(variable.divisors, extent) - (variable.radix - 1)) * stride
         return shape
 
-    def expanded(self, number: Ints) -> tuple[Ints, Ints]:
-        """Rows of these tile shapes, each with all its tiles: which row, which tiles."""
-        begin = self.first[number]
-        counts = self.first[number + 1] - begin
-        rows = np.repeat(np.arange(len(number)), counts)
-        offsets = begin - (np.cumsum(counts) - counts)
-        return rows, np.arange(len(rows)) + offsets[rows]
-
 
 @dataclass(frozen=True)
 class FusedTiles:
@@ -80,6 +63,15 @@ class FusedTiles:
     plans: dict[object, Any] = field(default_factory=dict)
     """What is known about holders between loops, by the class of tiles (all of which are known here) and more."""
     _known: dict[object, list[TileClass]] = field(default_factory=dict)
+    _spaces: list[tuple[Ints, Ints, Floats]] = field(default_factory=list)
+
+    def space(self, count: int, columns: int) -> tuple[Ints, Ints, Floats]:
+        """Arrays for the row, the tiles and the criteria of so many rows: the same ones again and again."""
+        if not self._spaces or len(self._spaces[-1][0]) < count or self._spaces[-1][2].size < count * columns:
+            larger = 2 * count
+            self._spaces[:] = [(np.empty(larger, np.int64), np.empty(larger, np.int64), np.empty(larger * columns))]
+        row, tiles, criteria = self._spaces[-1]
+        return row[:count], tiles[:count], criteria[: count * columns].reshape(count, columns)
 
     def classes(self, tensor: int, unfused: frozenset[str], holders: int) -> list[TileClass]:
         """Tiles by the loops that they need above a seed of a tensor. `unfused`: variables without a fused loop there;

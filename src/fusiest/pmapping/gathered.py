@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
+from fusiest.pmapping import kernels
 from fusiest.pmapping.fused_tiles import TileClass
 from fusiest.pmapping.nest import HeldTensor
-from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
-from fusiest.pmapping.table import Compatibility, FusedLoop, Rows
+from fusiest.pmapping.pareto import Floats, Ints
+from fusiest.pmapping.table import Compatibility, FusedLoop, Rows, group_numbers
 
 _MANY = 1 << 18
 """Rows that wait to be pruned."""
-
-
-@dataclass(frozen=True)
-class FusedRows:
-    """Rows of a layer that have the same fused loops."""
-
-    layer: int
-    tile_class: TileClass
-    rows: Ints
-    tiles: Ints
-    """Which tiles of the class each row has: rows of one compatibility with equal ones are compared."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +28,33 @@ class Ancestry:
     """Tolls that tensors pass on their way to these holders."""
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Rows of one structure, and their criteria: energy, latency, per memory running sums of bits down to each zone; then what is
-    open of their costs."""
+class FusedOrigin(NamedTuple):
+    """The layer in which rows end, and how they go on above it."""
 
-    fused: FusedRows
+    layer: int
     ancestry: Ancestry
-    rows: Ints
-    """Their numbers among those of `fused`."""
+
+
+class FusedRows(NamedTuple):
+    """Rows of one compatibility, each in three arrays."""
+
+    row: Ints
+    """Its number in its layer."""
+    tiles: Ints
+    """The number of its tiles in their class."""
     criteria: Floats
+    """Energy, latency, per memory running sums of bits down to each zone; then what is open of the costs."""
+
+    def take(self, which: Ints) -> FusedRows:
+        return FusedRows(self.row[which], self.tiles[which], self.criteria[which])
+
+
+class Piece(NamedTuple):
+    """Rows of one structure."""
+
+    origin: FusedOrigin
+    tile_class: TileClass
+    rows: FusedRows
 
 
 @dataclass
@@ -60,35 +68,68 @@ class Gathered:
 
     def add(self, piece: Piece, prune: bool) -> None:
         self.pieces.append(piece)
-        self.waiting += len(piece.rows)
-        self.explored += len(piece.rows)
+        self.waiting += len(piece.rows.row)
+        self.explored += len(piece.rows.row)
         if prune and self.waiting > _MANY:
             self.prune()
 
     def prune(self) -> None:
         """Leave out rows that another one of the same tiles dominates."""
         self.waiting = 0
-        groups = np.concatenate([piece.fused.tile_class.groups[piece.fused.tiles[piece.rows]] for piece in self.pieces])
-        keep = pareto_rows(groups, np.concatenate([piece.criteria for piece in self.pieces]))
-        keep.sort()
-        ends = np.cumsum([0, *(len(piece.rows) for piece in self.pieces)])
-        cuts = np.searchsorted(keep, ends)
-        pieces = []
-        for piece, begin, first, last in zip(self.pieces, ends[:-1], cuts[:-1], cuts[1:], strict=True):
-            if last > first:
-                rows = keep[first:last] - begin
-                pieces.append(Piece(piece.fused, piece.ancestry, piece.rows[rows], piece.criteria[rows]))
-        self.pieces = pieces
+        best = _best(*self._tiles(), self._criteria(), in_order=False)
+        best.sort()
+        ends = np.cumsum([0, *(len(piece.rows.row) for piece in self.pieces)])
+        cuts = np.searchsorted(best, ends)
+        self.pieces = [
+            piece._replace(rows=piece.rows.take(best[first:last] - begin))
+            for piece, begin, first, last in zip(self.pieces, ends[:-1], cuts[:-1], cuts[1:], strict=True)
+            if last > first
+        ]
 
-    def rows(self, piece: Piece, memories: int) -> Rows:
-        """A piece as rows of a table."""
-        fused, count = piece.fused, len(piece.rows)
-        columns = [fused.tile_class.loops.index(loop) for loop in self.compatibility.loops]
+    def taken(self, first: Ints, memories: int, prune: bool) -> tuple[Rows, list[FusedOrigin]]:
+        """All pieces as rows of a table, pruned or not, and how they came about. Nothing is left here.
+
+        `first`: per layer, the number of its first row among those of all layers. Numbers of rows are such numbers.
+        """
+        options, tiles = self._tiles()
+        criteria = self._criteria()
+        number = np.repeat(np.arange(len(self.pieces)), [len(piece.rows.row) for piece in self.pieces])
+        row = np.concatenate([piece.rows.row for piece in self.pieces])
+        if prune:
+            best = _best(options, tiles, criteria, in_order=True)
+            row, tiles, criteria, number = row[best], tiles[best], criteria[best], number[best]
+        left = np.flatnonzero(np.bincount(number, minlength=len(self.pieces)))
+        origins = [self.pieces[i].origin for i in left.tolist()]
+        self.pieces = []
+        origin = np.searchsorted(left, number)
+        row += first[[layer for layer, _ in origins]][origin]
         zones = len(self.compatibility.zones) + 2
         settled = 2 + memories * zones
-        running = piece.criteria[:, 2:settled].reshape(count, memories, zones)
-        return Rows(
-            fused.tile_class.tiles[fused.tiles[piece.rows]][:, columns], piece.criteria[:, 0], piece.criteria[:, 1],
-            np.diff(running, axis=2), np.zeros(count, np.int64), fused.rows[piece.rows], running[:, :, 0],
-            piece.criteria[:, settled:],
+        running = criteria[:, 2:settled].reshape(len(row), memories, zones)
+        rows = Rows(
+            options[tiles], criteria[:, 0].copy(), criteria[:, 1].copy(), np.diff(running, axis=2), origin, row,
+            running[:, :, 0].copy(), criteria[:, settled:].copy(),
         )  # fmt: skip
+        return rows, origins
+
+    def _criteria(self) -> Floats:
+        return np.concatenate([piece.rows.criteria for piece in self.pieces])
+
+    def _tiles(self) -> tuple[Ints, Ints]:
+        """All tiles that rows may have, by loops of the compatibility, and per row which."""
+        first: dict[int, int] = {}
+        options: list[Ints] = []
+        columns = [self.pieces[0].tile_class.loops.index(loop) for loop in self.compatibility.loops]
+        for _, tile_class, _ in self.pieces:
+            if id(tile_class) not in first:
+                first[id(tile_class)] = sum(map(len, options))
+                options.append(tile_class.tiles[:, columns])
+        chosen = [piece.rows.tiles + first[id(piece.tile_class)] for piece in self.pieces]
+        return np.concatenate(options), np.concatenate(chosen)
+
+
+def _best(options: Ints, tiles: Ints, criteria: Floats, in_order: bool) -> Ints:
+    """Rows that no other one of the same tiles dominates."""
+    distinct, group = np.unique(group_numbers(options), return_inverse=True)
+    best: Ints = kernels.pareto(group.reshape(-1)[tiles], len(distinct), criteria, in_order)
+    return best

@@ -308,7 +308,7 @@ class GeneralNests:
             choice = state.choice[alike[best]]
             chain_tiles = {v: chains[v].tiles[choice[:, i]] for i, v in enumerate(self.variables)}
             origin = GeneralOrigin(self.skeleton, self.slots, self.passed, chain_tiles)
-            yield TablePiece(form, rows, origin, len(rows))
+            yield TablePiece(form, rows, [origin], len(rows))
 
     def _energy_latency(self, terms: Terms, values: Floats, state: Partial) -> tuple[Floats, Floats]:
         columns = Columns(self.search.busy, 0, ())

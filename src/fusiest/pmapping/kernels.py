@@ -28,8 +28,11 @@ def _dominates(criteria, a, b):
 
 
 @compiled()
-def pareto(groups, count, criteria):
-    """Rows that no other row of their group dominates, ordered by group. Groups are numbered from 0 to `count` - 1."""
+def pareto(groups, count, criteria, in_order):
+    """Rows that no other row of their group dominates, ordered by group. Groups are numbered from 0 to `count` - 1.
+
+    `in_order`: of each group as they are given, or many by their first criterion.
+    """
     starts = np.zeros(count + 1, np.int64)
     for group in groups:
         starts[group + 1] += 1
@@ -55,10 +58,40 @@ def pareto(groups, count, criteria):
         for i in range(len(rows)):
             for c in range(len(columns)):
                 compared[i, c] = criteria[rows[i], columns[c]]
-        for f in range(_front(compared, len(rows), front)):
-            result[total] = rows[front[f]]
-            total += 1
+        size = _front(compared, len(rows), front)
+        if in_order:
+            _in_order(front, size, len(rows), spare)
+        for f in range(size):
+            result[total + f] = rows[front[f]]
+        if in_order and size <= SMALL_GROUP < len(rows):
+            _by_number(result[total : total + size])
+        total += size
     return result[:total].copy()
+
+
+@compiled()
+def _in_order(front, size, count, spare):
+    """Sort some of the first `count` numbers. In place."""
+    for i in range(count):
+        spare[i] = 0
+    for f in range(size):
+        spare[front[f]] = 1
+    size = 0
+    for i in range(count):
+        if spare[i]:
+            front[size] = i
+            size += 1
+
+
+@compiled()
+def _by_number(rows):
+    """Sort a few numbers. In place."""
+    for i in range(1, len(rows)):
+        row, at = rows[i], i
+        while at > 0 and rows[at - 1] > row:
+            rows[at] = rows[at - 1]
+            at -= 1
+        rows[at] = row
 
 
 @compiled()

@@ -21,7 +21,7 @@ def pareto_rows(groups: Ints, criteria: Floats) -> Ints:
     if groups.min() < 0 or count > 4 * len(groups) + 1024:
         values, groups = np.unique(groups, return_inverse=True)
         count = len(values)
-    result: Ints = kernels.pareto(groups, count, np.ascontiguousarray(criteria))
+    result: Ints = kernels.pareto(groups, count, np.ascontiguousarray(criteria), False)
     return result
 
 

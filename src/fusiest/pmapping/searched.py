@@ -24,30 +24,23 @@ def searched(search: Lattice, memories: tuple[int, ...], limits: FusedLimits, co
     for seed in search.seeds:
         for outer in sorted(seed.key.outers):
             FusedPart(search, seed, outer, memories, tiles).gather(groups, prune=not counted)
-    ends: dict[int, list[Ints]] = {}
-    for gathered in groups.values():
-        if not counted:
-            gathered.prune()
-        for piece in gathered.pieces:
-            ends.setdefault(piece.fused.layer, []).append(piece.fused.rows[piece.rows])
+    first = np.cumsum([0, *(len(layer.shape) for layer in search.layers)])
+    needed = np.zeros(first[-1], np.bool_)
+    taken = [(gathered, *gathered.taken(first, len(memories), prune=not counted)) for gathered in groups.values()]
+    for _, rows, _ in taken:
+        needed[rows.row] = True
     for _, layer in search.finals:
-        ends.setdefault(layer, []).append(np.arange(len(search.layers[layer].shape)))
-    trace, numbers = make_trace(
-        search.nest, search.fanouts, search.layers, {n: np.concatenate(rows) for n, rows in ends.items()}
-    )
+        needed[first[layer] : first[layer + 1]] = True
+    trace, numbers = make_trace(search.nest, search.fanouts, search.layers, first, needed)
     for key, layer in search.finals:
         compatibility, rows = _unfused(search, key, layer, memories)
         lifted = key.on_top & search.space.lifted
         ancestry = Ancestry(key.on_top - lifted, tuple((holder, frozenset()) for holder in sorted(lifted)))
-        yield TablePiece(compatibility, rows, SearchOrigin(trace, layer, ancestry), len(rows))
-    for gathered in groups.values():
-        explored = gathered.explored
-        for piece in gathered.pieces:
-            rows = gathered.rows(piece, len(memories))
-            rows.row[:] = numbers[piece.fused.layer][rows.row]
-            origin = SearchOrigin(trace, piece.fused.layer, piece.ancestry)
-            yield TablePiece(gathered.compatibility, rows, origin, explored)
-            explored = 0
+        yield TablePiece(compatibility, rows, [SearchOrigin(trace, layer, ancestry)], len(rows))
+    for gathered, rows, ends in taken:
+        rows.row[:] = numbers[rows.row]
+        origins = [SearchOrigin(trace, layer, ancestry) for layer, ancestry in ends]
+        yield TablePiece(gathered.compatibility, rows, origins, gathered.explored, is_pruned=not counted)
 
 
 def _seed_shapes(search: Lattice) -> dict[int, Ints]:

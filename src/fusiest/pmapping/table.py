@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -109,13 +109,16 @@ class Origin(Protocol):
 
 
 class TablePiece(NamedTuple):
-    """Rows of one compatibility that came about in the same way."""
+    """Rows of one compatibility."""
 
     compatibility: Compatibility
     rows: Rows
-    origin: Origin
+    origins: Sequence[Origin]
+    """How rows came about, by the numbers that they have for it."""
     explored: int
     """How many candidates there were."""
+    is_pruned: bool = False
+    """Whether rows are as `merge_rows` leaves them."""
 
 
 @dataclass

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.factors import primes
@@ -40,27 +41,25 @@ class Trace:
 
 
 def make_trace(
-    nest: Nest, fanouts: Mapping[int, Fanout], layers: list[Layer], ends: Mapping[int, Ints]
-) -> tuple[Trace, dict[int, Ints]]:
-    """All that led to some rows of some layers, and the new numbers of the rows (per layer and old number)."""
-    needed = {number: np.zeros(len(layer.shape), np.bool_) for number, layer in enumerate(layers)}
-    for number, rows in ends.items():
-        needed[number][rows] = True
-    traced: dict[int, Layer] = {}
-    for number in range(len(layers) - 1, -1, -1):
-        if needed[number].any():
-            layer = layers[number].take(np.flatnonzero(needed[number]))
-            traced[number] = layer
-            for source in np.unique(layer.source) if layer.kind != "begin" else ():
-                needed[int(source)][layer.row[layer.source == source]] = True
-    numbers = {number: np.cumsum(needed[number]) - 1 for number in traced}
+    nest: Nest, fanouts: Mapping[int, Fanout], layers: list[Layer], first: Ints, needed: npt.NDArray[np.bool_]
+) -> tuple[Trace, Ints]:
+    """All that led to some rows, and the new number of each in its layer. Rows of all layers have one number after the other.
+
+    `first`: per layer, the number of its first row. `needed`: which rows; those that led to them are added.
+    """
     past = {}
-    for number, layer in traced.items():
-        row = layer.row.copy()
-        for source in np.unique(layer.source) if layer.kind != "begin" else ():
-            from_source = layer.source == source
-            row[from_source] = numbers[int(source)][row[from_source]]
-        past[number] = Past(layer.kind, layer.item, layer.shape, layer.source, row, layer.note, layer.tolls)
+    for number in range(len(layers) - 1, -1, -1):
+        layer, rows = layers[number], np.flatnonzero(needed[first[number] : first[number + 1]])
+        if len(rows):
+            source, row = layer.source[rows], layer.row[rows]
+            if layer.kind != "begin":
+                needed[first[source] + row] = True
+            past[number] = Past(layer.kind, layer.item, layer.shape[rows], source, row, layer.note[rows], layer.tolls)
+    before = np.concatenate([[0], np.cumsum(needed)])
+    numbers = before[:-1] - np.repeat(before[first[:-1]], np.diff(first))
+    for number, before_it in past.items():
+        if before_it.kind != "begin":
+            past[number] = replace(before_it, row=numbers[first[before_it.source] + before_it.row])
     return Trace(nest, fanouts, past), numbers
 
 
