@@ -210,7 +210,7 @@ def test_time_that_is_up_before_joining_begins_leaves_what_is_not_fused() -> Non
 
 
 def test_time_that_is_up_before_windows_leaves_what_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other searches took counts: no plan is tried, and the gap is that of what all cost at least."""
+    """What other searches took counts: nothing is bounded, no plan is tried, and the gap is that of what all cost at least."""
     monkeypatch.setattr(anytime, "LEAST_SECONDS", 0.0)
     spec = load_text(ARCH.replace("SIZE", "96"), PAIR)
     steps: list[str] = []
@@ -218,9 +218,20 @@ def test_time_that_is_up_before_windows_leaves_what_has_none(monkeypatch: pytest
         spec, "edp", jobs=1, time_limit=0, windows="all", progress=lambda step: steps.append(step.phase)
     )
     assert (len(result.mappings), result.stopped, result.optimal) == (1, "time limit", False)
-    assert "bounding windows" in steps
-    assert "windows" not in steps
+    assert steps
+    assert not {"bounding windows", "windows"} & set(steps)
     assert 0 < result.gap < 1
+
+
+@pytest.mark.parametrize(("loading", "least"), [(0.0, 1.2), (1.0, 0.9), (1.75, 0.4)])
+def test_the_longer_a_program_loads_the_less_is_left_to_look(
+    monkeypatch: pytest.MonkeyPatch, loading: float, least: float
+) -> None:
+    """1.9 s of the program are for loading and looking, but 0.4 s for looking at least, and no more than 1.2 s."""
+    monkeypatch.setattr(interrupt, "program_seconds", lambda: loading)
+    short, long = Clock.started(10.0, 0.0, 0), Clock.started(10.0, 100.0, 0)
+    assert (short.at(1.0), short.looking) == pytest.approx((10.0 + least, 10.0 + least))
+    assert (long.at(1.0), long.looking) == (110.0, 30.0)
 
 
 def test_all_the_time_is_for_what_has_no_windows(monkeypatch: pytest.MonkeyPatch) -> None:

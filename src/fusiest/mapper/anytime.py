@@ -36,9 +36,9 @@ _LOOKING, _AT_FIRST, _COARSELY, _EXPLORING = 0.2, 0.3, 0.7, 0.8
 """Shares of the time: until the first, what is known at once is looked at more closely; until the second, Einsums are explored exactly;
 until the third coarsely those that are missing. Then all are joined for mappings to beat, and until the last the missing ones are
 explored exactly after all."""
-LEAST_SECONDS = 0.6
-"""A time limit below this counts as this, and looking closely may take so long: so much is left of the two seconds that no limit can
-do without."""
+LEAST_SECONDS, _LEAST_AFTER_LOADING, _PROGRAM_SECONDS = 1.2, 0.4, 1.9
+"""A time limit below the first counts as this, and looking closely may take so long: so much is left of the two seconds that no limit
+can do without. Where a program has taken time to load, as much as is left of the last, but no less than the second."""
 ENDING_SECONDS = 0.0015
 """For each Einsum of a mapping that was found: to evaluate it and to show what it costs."""
 
@@ -50,18 +50,26 @@ class Clock(NamedTuple):
     seconds: float | None
     einsums: int = 0
     """Whose nests are evaluated and shown once the search is over: time is left for that, but never most of it."""
+    least: float = 0.0
+    """It takes so long at least."""
+
+    @staticmethod
+    def started(begin: float, seconds: float | None, einsums: int) -> Clock:
+        """Of a search that begins now."""
+        left = max(_PROGRAM_SECONDS - interrupt.program_seconds(), _LEAST_AFTER_LOADING)
+        return Clock(begin, seconds, einsums, min(LEAST_SECONDS, left))
 
     def at(self, share: float) -> float | None:
         """The moment at which this share of the time is over."""
         if self.seconds is None:
             return None
         ending = min(ENDING_SECONDS * self.einsums, self.seconds / 2)
-        return self.begin + share * (max(self.seconds, LEAST_SECONDS) - ending)
+        return self.begin + share * (max(self.seconds, self.least) - ending)
 
     @property
     def looking(self) -> float:
         """The moment until which what is known at once is looked at more closely."""
-        return self.begin + max(_LOOKING * (self.seconds or 0.0), LEAST_SECONDS)
+        return self.begin + max(_LOOKING * (self.seconds or 0.0), self.least)
 
     def is_past(self, share: float) -> bool:
         """Whether this share of the time is over."""

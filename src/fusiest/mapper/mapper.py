@@ -221,7 +221,7 @@ def _run(
     if options.usage is not None:
         check_usage(spec, options.usage)
     explorer = make_explorer(spec, options, executor, say)
-    clock = Clock(begin, options.time_limit, len(explorer.representative))
+    clock = Clock.started(begin, options.time_limit, len(explorer.representative))
     alone, unfused = look_in_time(explorer, clock) if options.time_limit is not None else ({}, [])
     clock = clock if unfused else clock._replace(seconds=None)
     prior = prior or Prior({})

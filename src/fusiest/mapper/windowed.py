@@ -83,6 +83,7 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress, begin:
     wall, cpu = time.perf_counter(), cpu_seconds()
     stopped, bounds, domain_gap = result.stopped, None, 1.0
     try:
+        interrupt.check()
         say(Step("bounding windows"))
         bounds = window_bounds(spec, options, searches.relaxed)
         search = _WindowSearch(spec, options, searches, say, begin, bounds, list(result.mappings))
@@ -196,6 +197,7 @@ class _WindowSearch:
         passes = (True, False) if self.options.windows == "all" else (True,)
         ahead: dict[WindowPass, PlansLeft] = {}
         for run in window_runs(self.spec):
+            interrupt.check()
             self.least[run] = least = self.bounds.of_run(run) if self.bounds is not None else NOTHING
             if self._promises(least):
                 count = sum(ways.plans for ways in self._turns(run).ways(run) if ways.are_asked_for)
