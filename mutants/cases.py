@@ -52,6 +52,8 @@ MUTANTS = (
     Mutant("pmapping/fused_tiles.py", "if d > tile and d % tile == 0)", "if d >= tile and d % tile == 0)", _PIECES),
     Mutant("pmapping/gathered.py", "group.reshape(-1)[tiles]", "0 * group.reshape(-1)[tiles]", _PIECES),
     Mutant("pmapping/fused_kernels.py", "latency = max(latency, cost[c])", "latency = cost[c]", _PIECES),
+    Mutant("pmapping/fused_plans.py", "zone = -1 if above in meeting else chain.index(above.space)",
+           "zone = chain.index(above.space)", ("tests/pmapping/test_fused_plans.py",)),
     Mutant("pmapping/layers.py", "(p.variables[v].radix - 1 - p.digits[v][shape])", "(p.variables[v].radix - 1)", _PIECES),
     Mutant("pmapping/plain.py", "if sum(bits) > memory.size:", "if sum(bits) >= memory.size:", _PIECES),
     # --- joining
