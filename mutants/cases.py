@@ -54,6 +54,8 @@ MUTANTS = (
     Mutant("pmapping/fused_kernels.py", "latency = max(latency, cost[c])", "latency = cost[c]", _PIECES),
     Mutant("pmapping/fused_plans.py", "zone = -1 if above in meeting else chain.index(above.space)",
            "zone = chain.index(above.space)", ("tests/pmapping/test_fused_plans.py",)),
+    Mutant("pmapping/growth.py", "space, rows = space[before], rows[before]", "space, rows = shape, rows[before]",
+           ("tests/pmapping/test_growth.py",)),
     Mutant("pmapping/layers.py", "(p.variables[v].radix - 1 - p.digits[v][shape])", "(p.variables[v].radix - 1)", _PIECES),
     Mutant("pmapping/plain.py", "if sum(bits) > memory.size:", "if sum(bits) >= memory.size:", _PIECES),
     # --- joining
@@ -85,6 +87,7 @@ MUTANTS = (
     # --- what need not be looked at
     Mutant("pmapping/roomy.py", "by & ~early and by & ~late", "by & ~early",
            ("tests/pmapping/test_roomy.py::test_what_can_be_alive_must_fit",)),
+    Mutant("pmapping/pruning.py", "time - most, out", "time, out", ("tests/pmapping/test_pruning.py",)),
     Mutant("mapper/cutoffs.py", "Cutoff(points - (total_least - least[name]))", "Cutoff(points - total_least)",
            ("tests/mapper/test_cutoffs.py::test_tables_with_a_cutoff_have_less",)),
     Mutant("mapper/nearby.py", "usage <= bits * (1 + 1e-12)", "usage < bits * (1 - 1e-12)",
