@@ -24,8 +24,6 @@ from fusiest.errors import FusiestError
 from fusiest.files import make_durable, write_atomically
 
 DONE, COVERED = "done", "covered"
-FAILURES = ("no valid mapping", "time limit", "out of memory", "killed", "internal error", "bad design")
-"""What can become of a run that has no proven result."""
 FILE, OBJECTS, FORMAT = "runs.sqlite", "objects", 1
 _SECONDS = 60.0
 _SETTLE_SECONDS, _SETTLE_FILES = 0.5, 64
@@ -51,7 +49,8 @@ class RunRow:
     hash: str
     family: str
     status: str
-    """`done`, `covered` (another run's proof holds here), or one of `FAILURES`."""
+    """`done`, `covered` (another run's proof holds here), or why nothing is proven: `no valid mapping`, `time limit`, `out of memory`,
+    `killed`, `internal error`, `bad design`."""
     reason: str = ""
     energy: float | None = None
     latency: float | None = None
