@@ -12,7 +12,6 @@ import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 
@@ -71,9 +70,7 @@ MOST_JOINED = 4
 """Runs that are joined with their neighbours; and those of the best mapping, together."""
 MOST_SEARCHED = 6
 """Einsums of a workload in which all that is before and after each run is searched."""
-
-
-WindowPass: TypeAlias = tuple[tuple[str, ...], bool]
+WindowPass = tuple[tuple[str, ...], bool]
 """A run, and whether its windows are kept, or some made again."""
 
 
