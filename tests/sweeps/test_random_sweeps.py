@@ -51,13 +51,20 @@ class Here:
             compared["from open tables"] += not known and bool(
                 own_shelf().open_tables(task.spec, task.options, task.rates)
             )
+            before = points_known()
             compared["from a front of sizes"] += own_shelf().result(task.spec, task.options) is not None
+            compared["fronts gone on"] += points_known() > before
             compared["begun with mappings"] += bool(own_shelf().start(task.family))
         self.done.append((key, attempt(task)))
 
     def finished(self, seconds: float) -> Iterator[tuple[str, Outcome]]:
         done, self.done = self.done, []
         yield from done
+
+
+def points_known() -> int:
+    """How many best mappings of smaller sizes this process knows."""
+    return sum(len(front.points) for _, front in own_shelf().fronts.values())
 
 
 CHIP = """
@@ -99,6 +106,48 @@ BOUNDED: tuple[tuple[dict[str, Any], Reuse], ...] = (
 OBJECTIVES = ("edp", "energy", "latency", "energy,latency")
 
 
+@st.composite
+def products(draw: st.DrawFn, folder: Path) -> dict[str, Any]:
+    """One to three matrix products in a row."""
+    del folder
+    numbers = st.sampled_from([4, 6, 12]), st.sampled_from([4, 6, 8])
+    shape = {"N_EINSUMS": draw(st.integers(1, 3)), "M": draw(numbers[0]), "KN": draw(numbers[1])}
+    return {"file": "matmuls", "defines": shape}
+
+
+@st.composite
+def layers(draw: st.DrawFn, folder: Path) -> dict[str, Any]:
+    """Layers of few kinds, so that some are equal but for what touches their outputs."""
+    kinds = draw(st.lists(st.sampled_from(["conv2", "conv3", "point", "pool"]), min_size=2, max_size=2, unique=True))
+    chosen = ["conv2", *draw(st.lists(st.sampled_from(kinds), min_size=2, max_size=3)), draw(st.sampled_from(kinds))]
+    return written(folder, chosen, draw(st.sampled_from([6, 8, 12])), draw(st.integers(1, 2)), draw(st.integers(0, 3)))
+
+
+def written(folder: Path, kinds: list[str], length: int, channels: int, added: int = 0) -> dict[str, Any]:
+    """A workload: convolutions over one rank, each touching two or three values of what is before it, or one; pooling halves.
+    `added`: the tensor that is added to the last one, if it is as long."""
+    einsums, lengths = [], [length]
+    for i, kind in enumerate(kinds):
+        stride, taps = {"conv2": (1, 2), "conv3": (1, 3), "point": (1, 1), "pool": (2, 2)}[kind]
+        lengths.append(max(lengths[-1] // stride, 1))
+        touched = [f"{{name: T{i}, projection: {{H: {stride} * p + s, C: c}}}}"]
+        shape = f"0 <= p < {lengths[-1]}, 0 <= s < {taps}, 0 <= c < {channels}"
+        if kind != "pool":
+            touched.append(f"{{name: W{i}, projection: {{K: k, C: c, S: s}}}}")
+            shape += f", 0 <= k < {channels}"
+        touched.append(f"{{name: T{i + 1}, projection: {{H: p, C: {'c' if kind == 'pool' else 'k'}}}, output: true}}")
+        einsums.append(f"{{name: E{i}, tensor_accesses: [{', '.join(touched)}], iteration_space_shape: [{shape}]}}")
+    last = len(kinds)
+    if 0 < added < last and lengths[added] == lengths[last]:
+        read = ", ".join(f"{{name: T{i}, projection: {{H: p, C: c}}}}" for i in (last, added))
+        shape = f"0 <= p < {lengths[last]}, 0 <= c < {channels}"
+        made = f"{{name: T{last + 1}, projection: {{H: p, C: c}}, output: true}}"
+        einsums.append(f"{{name: Sum, tensor_accesses: [{read}, {made}], iteration_space_shape: [{shape}]}}")
+    lines = ["workload:", "  bits_per_value: {All: 8}", "  einsums:", *(f"  - {einsum}" for einsum in einsums)]
+    (folder / "layers.yaml").write_text("\n".join(lines) + "\n")
+    return {"file": str(folder / "layers.yaml")}
+
+
 @cases(6, 200)
 @given(data=st.data())
 def test_every_run_equals_map(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -112,25 +161,41 @@ def test_every_run_equals_map(data: st.DataObject, tmp_path_factory: pytest.Temp
     names = one(st.lists(st.sampled_from(sorted(PARAMETERS)), min_size=1, max_size=2, unique=True))
     if one(st.booleans()):  # sizes cover each other more often than other figures do
         names = list(dict.fromkeys(["GLB.size", names[0]]))
-    shape = {
-        "N_EINSUMS": one(st.integers(1, 3)),
-        "M": one(st.sampled_from([4, 6, 12])),
-        "KN": one(st.sampled_from([4, 6, 8])),
-    }
+    workload = one(st.one_of(products(folder), layers(folder)))
     parameters: dict[str, list[Any]] = {name: PARAMETERS[name] for name in names}
     if len(names) == 2 and "GLB.size" in names:
         parameters["GLB.size"] = PARAMETERS["GLB.size"][one(st.integers(0, 2)) :: 3]
-    fields = {"arch": str(folder / "spec.yaml"), "workloads": [{"file": "matmuls", "defines": shape}], "objective": objective,
-              "parameters": parameters}  # fmt: skip
+    fields = {"arch": str(folder / "spec.yaml"), "workloads": [workload], "objective": objective,
+              "windows": "none", "parameters": parameters}  # fmt: skip
     truth: dict[int, Result | None] = {}
     # Without covering, answers are what the searches say that they are compared with: only to prove.
     for i, reuse in enumerate(SWITCHED if PROVE else SWITCHED[:1]):
         for answer in run(fields, reuse, folder / f"runs{i}"):
             if answer.design.number not in truth:
-                truth[answer.design.number] = mapped(folder, answer, objective, shape)
+                truth[answer.design.number] = mapped(folder, answer, objective, workload)
             check(answer, truth[answer.design.number])
     pruned_best(fields, folder, truth)
     compared["sweeps"] += 1
+
+
+@cases(4, 300)
+@given(data=st.data())
+def test_curves_of_sizes_equal_map(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Many sizes of one memory: searches for the least EDP answer for smaller sizes, and go on with bounds of larger ones;
+    others begin with tables of larger ones."""
+    folder, one = tmp_path_factory.mktemp("curve"), data.draw
+    values = {"leak": one(st.sampled_from([0, 0.1])), "speed": one(st.sampled_from([2, 20])), "size": 2000, "latency": "",
+              "fanout": one(st.integers(1, 4))}  # fmt: skip
+    (folder / "spec.yaml").write_text(CHIP % values)
+    workload = one(st.one_of(products(folder), layers(folder)))
+    objective = one(st.sampled_from(["edp", "edp", "energy"]))
+    least, step, count = one(st.integers(4, 60)), one(st.sampled_from([1, 2, 5])), one(st.integers(8, 12))
+    sizes = [8 * (least + step * i) for i in range(count)]
+    fields = {"arch": str(folder / "spec.yaml"), "workloads": [workload], "objective": objective, "windows": "none",
+              "parameters": {"GLB.size": sizes}}  # fmt: skip
+    for answer in run(fields, Reuse(covered=one(st.booleans())), folder / "runs"):
+        check(answer, mapped(folder, answer, objective, workload))
+    compared["curves"] += 1
 
 
 def run(fields: dict[str, object], reuse: Reuse, folder: Path) -> list[Answer]:
@@ -138,9 +203,9 @@ def run(fields: dict[str, object], reuse: Reuse, folder: Path) -> list[Answer]:
         return list(run_all(Driver(make_sweep(fields), store, reuse=reuse), Here()))
 
 
-def mapped(folder: Path, answer: Answer, objective: str, shape: dict[str, int]) -> Result | None:
+def mapped(folder: Path, answer: Answer, objective: str, workload: dict[str, Any]) -> Result | None:
     """What `fusiest map` says, of a spec in which values were changed by hand."""
-    spec = fusiest.load(folder / "spec.yaml", "matmuls", defines=shape)
+    spec = fusiest.load(folder / "spec.yaml", workload["file"], defines=workload.get("defines", {}))
     for name, value in answer.design.values.items():
         component, *inner, field = name.split(".")
         node: Any = next(n for n in flatten(spec.require_arch().nodes) if n.name == component)
@@ -205,14 +270,29 @@ def test_fronts_of_sizes_equal_map(tmp_path: Path) -> None:
     """One search answers for smaller sizes whose best costs little more; the others are searched."""
     before = compared.copy()
     (tmp_path / "spec.yaml").write_text(CHIP % {"leak": 0.1, "speed": 2, "size": 2000, "latency": "", "fanout": 2})
-    shape = {"N_EINSUMS": 2, "M": 12, "KN": 8}
+    workload = {"file": "matmuls", "defines": {"N_EINSUMS": 2, "M": 12, "KN": 8}}
     sizes = [*range(400, 1600, 150), 2500]
-    fields = {"arch": str(tmp_path / "spec.yaml"), "workloads": [{"file": "matmuls", "defines": shape}], "objective": "edp",
+    fields = {"arch": str(tmp_path / "spec.yaml"), "workloads": [workload], "objective": "edp",
               "parameters": {"GLB.size": sizes}}  # fmt: skip
     for answer in run(fields, Reuse(covered=False), tmp_path / "runs"):
-        check(answer, mapped(tmp_path, answer, "edp", shape))
+        check(answer, mapped(tmp_path, answer, "edp", workload))
     assert compared["from a front of sizes"] > before["from a front of sizes"]
     compared.clear()  # the test below counts those of the random one, wherever that ran
+    compared.update(before)
+
+
+def test_equal_layers_equal_map(tmp_path: Path) -> None:
+    """Two layers are equal and share a table. Others touch a halo of what the first makes: the second has rows that fit where
+    the first's do not."""
+    before = compared.copy()
+    (tmp_path / "spec.yaml").write_text(CHIP % {"leak": 0, "speed": 2, "size": 2000, "latency": "", "fanout": 1})
+    workload = written(tmp_path, ["conv2", "point", "conv3", "point", "pool"], 8, 1)
+    fields = {"arch": str(tmp_path / "spec.yaml"), "workloads": [workload], "objective": "energy", "windows": "none",
+              "parameters": {"GLB.size": [64, 100, 128, 136]}}  # fmt: skip
+    for answer in run(fields, Reuse(covered=False), tmp_path / "runs"):
+        check(answer, mapped(tmp_path, answer, "energy", workload))
+    assert compared["from tables"] - before["from tables"] == 3
+    compared.clear()
     compared.update(before)
 
 
@@ -220,11 +300,11 @@ def test_open_tables_equal_map(tmp_path: Path) -> None:
     """Tables are explored once for all throughputs, and settled for each, also where components leak."""
     before = compared.copy()
     (tmp_path / "spec.yaml").write_text(CHIP % {"leak": 0.1, "speed": 2, "size": 2000, "latency": "", "fanout": 2})
-    shape = {"N_EINSUMS": 2, "M": 12, "KN": 8}
-    fields = {"arch": str(tmp_path / "spec.yaml"), "workloads": [{"file": "matmuls", "defines": shape}], "objective": "edp",
+    workload = {"file": "matmuls", "defines": {"N_EINSUMS": 2, "M": 12, "KN": 8}}
+    fields = {"arch": str(tmp_path / "spec.yaml"), "workloads": [workload], "objective": "edp",
               "parameters": {"DRAM.read.throughput": [2, 9, 40], "GLB.size": [800, 1500]}}  # fmt: skip
     for answer in run(fields, Reuse(covered=False), tmp_path / "runs"):
-        check(answer, mapped(tmp_path, answer, "edp", shape))
+        check(answer, mapped(tmp_path, answer, "edp", workload))
     assert compared["from open tables"] - before["from open tables"] == 3
     assert compared["from tables"] - before["from tables"] == 3
     compared.clear()
@@ -234,8 +314,12 @@ def test_open_tables_equal_map(tmp_path: Path) -> None:
 def test_enough_was_compared() -> None:
     """Runs after the test above, in the same process."""
     tried = compared["sweeps"]
-    if tried:
+    if compared:
         print(dict(compared))
+    if compared["curves"] >= (30 if PROVE else 4):
+        assert compared["from a front of sizes"] >= compared["curves"]
+        assert compared["fronts gone on"] > 0
+    if tried:
         assert compared["searched"] > 5
         kinds = (
             "covered",
