@@ -191,6 +191,17 @@ def test_map_with_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert one["mappings"] == two["mappings"]
 
 
+def test_what_cannot_be_done_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a line of progress before it."""
+    (tmp_path / "file").write_text("no folder")
+    for command in (
+        ("map", "simple", "matmuls", "--store", str(tmp_path / "file")),
+        ("advise", "simple", "matmuls", "--jobs", "0"),
+    ):
+        status, out, err = run(capsys, *command)
+        assert (status, out, err.count("\n")) == (2, "", 1), err
+
+
 def test_results_that_a_power_failure_took_are_forgotten(tmp_path: Path) -> None:
     """The row reached the disk, its result did not: the run is to be done again, and others stay."""
     with Store(tmp_path) as store:

@@ -22,7 +22,7 @@ def advise_command(
     quiet: args.QuietOption = False,
 ) -> None:
     """Say what binds, and what halving and doubling every size, bandwidth, fanout and energy does."""
-    from fusiest.mapper import Step
+    from fusiest.mapper import Options, Step
     from fusiest.spec import load
     from fusiest.terminal import ProgressLine, advice_parts
 
@@ -31,12 +31,12 @@ def advise_command(
     args.require(spec, files, "arch", "workload")
     if objective not in OBJECTIVES:
         raise SpecError(f"objective '{objective}' is none of {', '.join(OBJECTIVES)}")
+    options = Options(objective=(objective,), jobs=jobs)
     with ProgressLine(sys.stderr, quiet) as progress, interrupt.deferred():
         progress(Step("loading the compiled search (compiled once, on first use)"))
-        from fusiest.mapper import Options, run
+        from fusiest.mapper import run
         from fusiest.report import unfused_optimum
 
-        options = Options(objective=(objective,), jobs=jobs)
         result = run(spec, options, progress)
         advice = advice_of(result, unfused_optimum(spec, options, progress), progress)
     present(advice_parts(advice.changes, advice.binds, advice.steps, objective))

@@ -167,7 +167,7 @@ def map_command(
     pictures.check()
     with ProgressLine(sys.stderr, quiet) as line:
         progress = Profile(line)
-        result = _stored(spec, options, store, progress) or _searched(spec, options, baseline, progress)
+        result = _stored(spec, options, store) or _searched(spec, options, baseline, progress)
         times = progress.to_csv()
     if store is not None:
         from fusiest.sweeps import keep_result
@@ -191,14 +191,12 @@ def map_command(
         sys.exit(OutOfMemory.exit_status)
 
 
-def _stored(spec: Spec, options: Options, store: str | None, progress: Progress) -> Result | None:
+def _stored(spec: Spec, options: Options, store: str | None) -> Result | None:
     """The result that a store has of this."""
     if store is None:
         return None
-    from fusiest.mapper import Step
     from fusiest.sweeps import stored_result
 
-    progress(Step("looking into the store"))
     return stored_result(spec, options, store)
 
 
