@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
 import fusiest.mapper
 from fusiest import load
 from fusiest.errors import FusiestError, InternalError
-from fusiest.mapper import Options
+from fusiest.mapper import Options, Result, SizeFront
 from fusiest.sweeps.attempt import SearchTask, attempt
+from fusiest.sweeps.shelf import own_shelf
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,18 @@ def test_mistakes_of_ours_are_told_from_bad_designs(
 
 def test_internal_errors_come_from_other_processes_as_they_are() -> None:
     assert str(pickle.loads(pickle.dumps(InternalError("two")))) == "internal error: two"
+
+
+def test_what_is_kept_for_others_is_not_what_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fronts of sizes go before a run is out of memory, also where tables were too large to be kept."""
+    spec, shelf, search = load("simple", "matmuls", M=4, KN=4), own_shelf(), fusiest.mapper.run
+
+    def needs_room(*arguments: Any, **named: Any) -> Result:
+        if shelf.fronts:
+            raise MemoryError
+        return search(*arguments, **named)
+
+    monkeypatch.setattr(fusiest.mapper, "run", needs_room)
+    shelf.clear()
+    shelf.fronts["another's"] = spec, SizeFront("GlobalBuffer")
+    assert attempt(SearchTask(spec, Options(objective=("edp",), jobs=1), "a family")).status == "done"

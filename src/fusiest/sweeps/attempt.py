@@ -175,7 +175,7 @@ def _search(task: SearchTask) -> Outcome:
             start = () if shelf.passed or windows else shelf.start(task.family)
             result = run(task.spec, task.options, tables=tables, start=start, front=front)
         except (MemoryError, OutOfMemory):
-            if not shelf.kept:
+            if not shelf.kept and not shelf.fronts:
                 raise
             shelf.clear()  # what is kept for others must not be what is too much
             return _search(task)
