@@ -317,7 +317,7 @@ def test_enough_was_compared() -> None:
     if compared:
         print(dict(compared))
     if compared["curves"] >= (30 if PROVE else 4):
-        assert compared["from a front of sizes"] >= compared["curves"]
+        assert compared["from a front of sizes"] >= compared["curves"] / 2
         assert compared["fronts gone on"] > 0
     if tried:
         assert compared["searched"] > 5
