@@ -90,7 +90,8 @@ class Pruning:
         if (self.cutoff is None and self.beam is None) or not len(layer.shape):
             return layer
         energy, latency = self.outlook.bounds(layer.shape, layer.criteria, prospect)
-        keep, promise = np.isfinite(energy), float((energy * latency).min())
+        keep = np.isfinite(energy)
+        promise = float((energy[keep] * latency[keep]).min(initial=np.inf))
         if self.cutoff is not None:
             keep &= self.cutoff.keeps(energy, latency)
         if self.beam is not None and keep.sum() > self.beam:
