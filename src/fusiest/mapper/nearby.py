@@ -22,7 +22,7 @@ from fusiest.pmapping import pareto_rows
 
 _FACTORS = (1.02, 1.1)
 """How much more mappings may cost that are looked for near one which does not fit."""
-_BOUNDED_FACTOR = 1.5
+_BOUNDED_FACTOR = 1.2
 """How much more than the best known one mappings may cost that bounds, found once, hold for: those of smaller sizes."""
 _FRONT_FACTORS = (1.1, 1.03, 1.01)
 """How much more than what is known those may cost that a pass looks for. With more partial mappings than it may have, the next is taken."""
