@@ -230,8 +230,9 @@ def test_the_longer_a_program_loads_the_less_is_left_to_look(
     """1.9 s of the program are for loading and looking, but 0.4 s for looking at least, and no more than 1.2 s."""
     monkeypatch.setattr(interrupt, "program_seconds", lambda: loading)
     short, long = Clock.started(10.0, 0.0, 0), Clock.started(10.0, 100.0, 0)
-    assert (short.at(1.0), short.looking) == pytest.approx((10.0 + least, 10.0 + least))
-    assert (long.at(1.0), long.looking) == (110.0, 30.0)
+    assert (short.at(1.0), short.looking_on(10.1)) == pytest.approx((10.0 + least, 10.0 + least))
+    assert (long.at(1.0), long.looking_on(10.1)) == (110.0, 30.0)
+    assert (long.looking_on(25.0), long.looking_on(50.0)) == (40.0, 60.0)  # as long again, up to half of the time
 
 
 def test_all_the_time_is_for_what_has_no_windows(monkeypatch: pytest.MonkeyPatch) -> None:

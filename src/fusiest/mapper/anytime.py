@@ -66,10 +66,11 @@ class Clock(NamedTuple):
         ending = min(ENDING_SECONDS * self.einsums, self.seconds / 2)
         return self.begin + share * (max(self.seconds, self.least) - ending)
 
-    @property
-    def looking(self) -> float:
-        """The moment until which what is known at once is looked at more closely."""
-        return self.begin + max(_LOOKING * (self.seconds or 0.0), self.least)
+    def looking_on(self, now: float) -> float:
+        """The moment until which what is known now is looked at more closely: for as long as that took, if it is not half of the time."""
+        seconds = self.seconds or 0.0
+        twice = min(2 * (now - self.begin), seconds / 2)
+        return self.begin + max(_LOOKING * seconds, twice, self.least)
 
     def is_past(self, share: float) -> bool:
         """Whether this share of the time is over."""
@@ -239,10 +240,11 @@ def look_in_time(explorer: Explorer, clock: Clock) -> tuple[dict[str, Table], li
     """
     hasty = explorer.options.usage is None
     alone, unfused = look_quickly(explorer, hasty)
-    if unfused and hasty and time.perf_counter() < clock.looking:
+    deadline = clock.looking_on(time.perf_counter())
+    if unfused and hasty and time.perf_counter() < deadline:
         closer, asked = dict[str, Table](), replace(asked_of(explorer.options), beam=FIRST_LOOKS[0], apart=True)
         with contextlib.suppress(OutOfTime, MemoryError):
-            explorer.explore(closer, asked, clock.looking)
+            explorer.explore(closer, asked, deadline)
         tables = {**alone, **closer}
         if closer and (better := looked_at(explorer, tables)):
             return tables, [*better, *unfused]
