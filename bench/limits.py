@@ -63,7 +63,7 @@ def mapped(case: LargeCase, limit: float) -> dict[str, Any]:
     spec = fusiest.load(*case.files, defines=case.defines)
     loaded = time.process_time()
     search = fusiest.map  # loads it
-    left = max(limit - interrupt.program_seconds(), 0.0)  # as the command line counts
+    left = interrupt.program_seconds_left(limit)  # as the command line counts
     result = search(spec, "edp", time_limit=left, progress=False)
     best = result.best("edp")
     return {

@@ -149,6 +149,11 @@ def program_seconds() -> float:
     return time.perf_counter() - _KeyNote.began if _KeyNote.is_program else 0.0
 
 
+def program_seconds_left(limit: float) -> float:
+    """What is left of a time limit that counts from when the program was started."""
+    return max(limit - program_seconds(), 0.0)
+
+
 def ignore() -> None:
     """From here on Ctrl-C means nothing: in a worker, whose work another process hands out, and where a program ends."""
     _KeyNote.pressed = False

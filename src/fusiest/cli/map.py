@@ -224,10 +224,10 @@ def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress:
 
 
 def _in_time(options: Options) -> Options:
-    """What is left of the time limit, which counts from when the program was started."""
+    """With what is left of the time limit."""
     if options.time_limit is None:
         return options
-    return dataclasses.replace(options, time_limit=max(options.time_limit - interrupt.program_seconds(), 0.0))
+    return dataclasses.replace(options, time_limit=interrupt.program_seconds_left(options.time_limit))
 
 
 def _deliver(result: Result, outputs: MapOutputs, times: str, deliveries: Deliveries) -> None:
