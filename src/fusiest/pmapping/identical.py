@@ -105,7 +105,13 @@ def _latency_names(spec: Spec, einsum: str, number: Mapping[str, str]) -> object
     return tuple(meanings)
 
 
+_NAMELESS = int, float, bool, type(None)
+
+
 def _renamed(value: Any, number: Mapping[str, str]) -> Any:
+    kind: Any = type(value)
+    if kind in _NAMELESS:  # most are
+        return value
     if isinstance(value, str):
         return number.get(value, str(value))
     if isinstance(value, (frozenset, set)):
@@ -114,7 +120,6 @@ def _renamed(value: Any, number: Mapping[str, str]) -> Any:
         return tuple(_renamed(item, number) for item in value)
     if isinstance(value, Mapping):
         return frozenset((_renamed(k, number), _renamed(v, number)) for k, v in value.items())
-    kind: Any = type(value)
     names = _fields(kind)
     return value if names is None else tuple(_renamed(getattr(value, name), number) for name in names)
 

@@ -201,7 +201,7 @@ class Component(Container):
 
     def action(self, name: str) -> Action:
         """What it says of an action; nothing, if it does not mention it."""
-        return next((action for action in self.actions if action.name == name), Action(name=name))
+        return next((action for action in self.actions if action.name == name), None) or Action(name=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 MAX_STEPS, MAX_STEPS_PER_EINSUM, STEPS_PER_NODE = 1_000_000, 5_000, 10
 """What may be spent on checking a spec: its expressions, and a node for an Einsum."""
 MAX_NODES = 200
+_IDENTITIES = itertools.count()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +87,27 @@ class Spec:
         """Computed once: much is kept by spec, and a workload may be large."""
         return self._hash
 
+    @functools.cached_property
+    def _identity(self) -> int:
+        """Common to specs that were found to be equal."""
+        return next(_IDENTITIES)
+
+    def __eq__(self, other: object) -> bool:
+        """Found out once: what is kept by spec is asked for with an equal one, too, thousands of times."""
+        if not isinstance(other, Spec):
+            return NotImplemented
+        if self._identity == other._identity:
+            return True
+        names = [f.name for f in dataclass_fields(self)]
+        equal = hash(self) == hash(other) and all(getattr(self, name) == getattr(other, name) for name in names)
+        if equal:
+            self.__dict__["_identity"] = other.__dict__["_identity"] = min(self._identity, other._identity)
+        return equal
+
     def __getstate__(self) -> dict[str, object]:
         """Texts have other hashes in other processes; components are bound again there, if they are needed."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_hash", "bound", "_placed")}
+        here_only = "_hash", "_identity", "bound", "_placed"
+        return {name: value for name, value in self.__dict__.items() if name not in here_only}
 
     @property
     def origin(self) -> SpecOrigin | None:
