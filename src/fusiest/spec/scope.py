@@ -53,7 +53,10 @@ class EinsumNames(Mapping[str, object]):
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
-        return name == "Above" or any(name in names for names in self._tables())
+        for names in self._tables():
+            if name in names:
+                return True
+        return name == "Above"
 
     def __iter__(self) -> Iterator[str]:
         return iter({name: None for names in self._tables() for name in names})
