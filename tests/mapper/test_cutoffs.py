@@ -7,7 +7,7 @@ from hypothesis import event, given
 
 import fusiest
 from fusiest.joining import KnownCosts
-from fusiest.mapper import anytime, mapper
+from fusiest.mapper import Options, anytime, mapper
 from fusiest.mapper.cutoffs import make_cutoffs
 from fusiest.mapper.result import Result
 from fusiest.mapper.tables import Explorer
@@ -64,6 +64,19 @@ def test_tables_with_a_cutoff_have_less() -> None:
         assert set(rows.energy) <= set(whole.groups[form].energy)
 
 
+def test_tables_that_are_given_back_leave_out_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked for a search gets the tables that were explored before something was known, and none with a cutoff."""
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=3, M=64, KN=64, GlobalBufferSize=32768)
+    whole, hard = dict[str, Table](), dict[str, Table]()
+    run_options = Options(objective=("energy",), jobs=1)
+    mapper._run(spec, run_options, lambda step: None, None, mapper.Prior(whole))
+    monkeypatch.setattr(anytime, "PATIENCE", -1.0)
+    result = mapper._run(spec, run_options, lambda step: None, None, mapper.Prior(hard))
+    assert len(whole) == 3
+    assert hard == {}
+    assert sum(result.stats.pmappings.values()) < sum(map(len, whole.values()))
+
+
 def test_what_is_too_hard_says_so() -> None:
     with pytest.raises(TooHard):
         explore(CHAIN, "Matmul1", Asked(patience=3))
@@ -84,5 +97,5 @@ def test_tables_that_others_use_have_all_pmappings(monkeypatch: pytest.MonkeyPat
         explored(self, found, how, *others)
 
     monkeypatch.setattr(Explorer, "explore", noted)
-    mapper.run(CHAIN, mapper.Options(jobs=1), tables={})
+    mapper.run(CHAIN, mapper.Options(jobs=1), prior=mapper.Prior({}, shared=True))
     assert all(how.patience > 0 and how.cutoff is None for how in asked)

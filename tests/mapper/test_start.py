@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import fusiest
-from fusiest.mapper import Options, run
+from fusiest.mapper import Options, Prior, run
 from fusiest.pmapping import Table
 from fusiest.spec import Spec
 from fusiest.sweeps.shelf import Shelf
@@ -40,7 +40,7 @@ def test_known_mappings_change_no_answer(objective: str) -> None:
     options = Options(objective=tuple(objective.split(",")), jobs=1)
     others = [run(spec, options) for spec in (chip(speed=3e11), chip(size=9_000), chip(size=400_000))]
     start = [mapping.looptree for result in others for mapping in result.mappings]
-    alone, begun = run(chip(), options), run(chip(), options, start=start)
+    alone, begun = run(chip(), options), run(chip(), options, prior=Prior(start=start))
     assert begun.optimal
     assert [(m.energy, m.latency) for m in begun.mappings] == [
         pytest.approx((m.energy, m.latency), rel=1e-9) for m in alone.mappings
@@ -50,7 +50,7 @@ def test_known_mappings_change_no_answer(objective: str) -> None:
 def test_an_optimum_that_is_known_is_the_answer() -> None:
     options = Options(objective=("edp",), jobs=1)
     alone = run(chip(), options)
-    begun = run(chip(), options, start=[alone.mappings[0].looptree])
+    begun = run(chip(), options, prior=Prior(start=[alone.mappings[0].looptree]))
     assert begun.optimal
     assert begun.mappings[0].looptree == alone.mappings[0].looptree
 
@@ -60,15 +60,17 @@ def test_rows_that_cannot_fit_are_left_out() -> None:
     options, shelf = Options(objective=("edp",), jobs=1), Shelf()
     large, small = chip(size=20_000), chip(size=6_000)
     tables: dict[str, Table] = {}
-    run(large, options, tables=tables)
+    run(large, options, prior=Prior(tables, shared=True))
     shelf.keep(large, options, tables)
     found = shelf.tables(small, options)
     fresh: dict[str, Table] = {}
-    alone = run(small, options, tables=fresh)
+    alone = run(small, options, prior=Prior(fresh, shared=True))
     assert found.keys() == fresh.keys()
     for name, table in fresh.items():
         assert len(table) <= len(found[name]) < len(tables[name])
-    assert run(small, options, tables=found).best("edp").edp == pytest.approx(alone.best("edp").edp, rel=1e-9)
+    assert run(small, options, prior=Prior(found, shared=True)).best("edp").edp == pytest.approx(
+        alone.best("edp").edp, rel=1e-9
+    )
 
 
 def test_equal_einsums_share_tables_whatever_others_touch() -> None:
@@ -76,13 +78,15 @@ def test_equal_einsums_share_tables_whatever_others_touch() -> None:
     options, shelf = Options(objective=("edp",), jobs=1), Shelf()
     large, small = (load_text(ARCH.replace("SIZE", str(8 * count)), TWO_EQUAL) for count in (12, 9))
     tables: dict[str, Table] = {}
-    run(large, options, tables=tables)
+    run(large, options, prior=Prior(tables, shared=True))
     assert "B" not in tables, "A's table is B's, too"
     shelf.keep(large, options, tables)
     found = shelf.tables(small, options)
     assert found.keys() == tables.keys()
     fresh: dict[str, Table] = {}
-    alone = run(small, options, tables=fresh)
+    alone = run(small, options, prior=Prior(fresh, shared=True))
     for name, table in fresh.items():
         assert len(table) <= len(found[name])
-    assert run(small, options, tables=found).best("edp").edp == pytest.approx(alone.best("edp").edp, rel=1e-9)
+    assert run(small, options, prior=Prior(found, shared=True)).best("edp").edp == pytest.approx(
+        alone.best("edp").edp, rel=1e-9
+    )

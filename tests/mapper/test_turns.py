@@ -16,7 +16,7 @@ from fusiest.mapper import Options, window_turns
 from fusiest.mapper.window_forms import WindowForms
 from fusiest.mapper.window_traffic import least_reading
 from fusiest.mapper.window_turn_plans import TurnLimits, TurnPlan, turn_plans, turn_ways
-from fusiest.mapper.window_turns import TurnSearches, TurnsTogether
+from fusiest.mapper.window_turns import TurnSearches, TurnsTogether, TurnTables
 from fusiest.model import elements, evaluate
 from fusiest.pmapping import TooManyCandidates, exchange_memories, least_of_reading
 from fusiest.spec import Spec
@@ -58,6 +58,55 @@ def test_what_others_hold_above_common_loops_counts(common: int, size: float, ro
 
 def test_nothing_is_left_where_a_turn_does_not_fit() -> None:
     assert len(combined(1, 17).costs) == 0
+
+
+def test_what_failed_is_not_tried_again() -> None:
+    """A table of A below one loop was too large for windows of 4 rows: so it is for 8, but not for 2, nor for B."""
+    spec = load_text(ARCH.replace("SIZE", "96"), PAIR)
+    plans = {plan.loops[0].tiling("A").tile: plan for plan in _all_plans(spec, ("A", "B")) if plan.levels["T"] == 0}
+    tables = TurnTables()
+    tables.fail(plans[4], "A")
+    assert [tile for tile, plan in sorted(plans.items()) if tables.too_large(plan)] == [4, 8, 16]
+    assert tables.has_failed(("A", "B"))
+    assert not tables.has_failed(("B", "C"))
+    assert not tables.is_over
+    for _ in range(window_turns.MOST_FAILED - 1):
+        tables.fail(plans[2], "B")
+    assert tables.is_over
+    assert tables.renewed().is_over
+
+
+def test_failures_leave_the_result_valid_and_its_gap_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = load_text(ARCH.replace("SIZE", "96"), PAIR)
+    usual = fusiest.map(spec, "energy", jobs=1)
+    monkeypatch.setattr(window_turns, "MOST_CANDIDATES", 1)
+    hasty = fusiest.map(spec, "energy", jobs=1)
+    assert usual.optimal
+    assert not hasty.optimal
+    assert hasty.stats.plans_left > 0
+    best, least = hasty.best("energy").energy, usual.best("energy").energy
+    assert best * (1 - hasty.gap) <= least <= best
+
+
+FANOUT = """
+  - !Container {name: PE, spatial: [{name: X, fanout: 8, loop_bounds: [{expression: ~d, operator: ==, value: 1}MORE]}]}
+  - !Compute"""
+
+
+@pytest.mark.parametrize("size", ["640", "1200"])
+def test_turns_fill_a_fanout_as_is_asked_for(size: str) -> None:
+    """Of a fanout of 8, `min_usage` leaves what uses 8 instances, all of channels: just what a demand for 8 iterations of d leaves."""
+    arch = ARCH.replace("SIZE", size).replace("\n  - !Compute", FANOUT)
+    asked = load_text(arch.replace("MORE]", "], min_usage: 1"), BLOCK)
+    told = load_text(arch.replace("MORE", ", {expression: d, operator: ==, value: 8}"), BLOCK)
+    ours, theirs = (fusiest.map(spec, "energy", jobs=1) for spec in (asked, told))
+    assert ours.best("energy").energy == pytest.approx(theirs.best("energy").energy, rel=1e-9)
+    assert (
+        ours.best("energy").energy < 0.95 * fusiest.map(asked, "energy", windows="none", jobs=1).best("energy").energy
+    )
+    assert ours.gap == pytest.approx(theirs.gap, abs=1e-9)
+    assert "Spatial" in fusiest.dump_mapping(ours.best("energy").looptree)
+    assert simulate(asked, ours.best("energy").looptree).wrong_tensors == ()
 
 
 def test_too_many_are_not_combined(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import fusiest
 from fusiest.errors import SpecError
 from fusiest.looptree import Temporal
-from fusiest.mapper import Options, run, window_turns, windowed
+from fusiest.mapper import Options, Prior, run, window_turns, windowed
 from fusiest.mapper import window_plans as plans
 from fusiest.mapper.window_bounds import can_be_bounded, least_with_windows, windows_save_nothing
 from fusiest.mapper.window_forms import WindowForms
@@ -219,7 +219,7 @@ def test_a_known_mapping_with_windows_counts(monkeypatch: pytest.MonkeyPatch) ->
     tree = fusiest.map(spec, "energy", jobs=1).best("energy").looptree
     monkeypatch.setattr(plans, "MOST_EINSUMS", 1)
     for windows, known in (("all", True), ("none", False)):
-        result = run(spec, Options(objective=("energy",), windows=windows, jobs=1), start=[tree])
+        result = run(spec, Options(objective=("energy",), windows=windows, jobs=1), prior=Prior(start=[tree]))
         assert (result.best("energy").looptree == tree) == known
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fusiest.mapper import Options, asked_of, open_tables
-from fusiest.pmapping import Floats, Rows, can_be_open, explore, with_rates
+from fusiest.pmapping import Floats, Rows, explore, open_memories, with_rates
 from fusiest.spec import Spec
 from tests.load_text import load_text
 
@@ -43,7 +43,7 @@ def rows_of(rows: Rows) -> Floats:
 @pytest.mark.parametrize("leak", [0, 0.5])
 def test_settled_rows_are_those_explored(leak: float) -> None:
     options = Options(objective=("edp",), windows="none", jobs=1)
-    names = can_be_open(chip(1, 1, leak), ["DRAM", "GLB", "RF", "MAC"])
+    names = open_memories(chip(1, 1, leak))
     assert names == {"DRAM", "GLB"}
     tables = open_tables(chip(2, 2, leak), options, names)
     counts = set()

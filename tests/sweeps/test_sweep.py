@@ -17,7 +17,7 @@ from unittest import mock
 import pytest
 
 import fusiest
-from fusiest.mapper import Options
+from fusiest.mapper import Options, Prior
 from fusiest.mapper import run as search
 from fusiest.sweeps import Reuse, Store, Sweep
 from fusiest.sweeps import children as children_module
@@ -277,13 +277,13 @@ def test_smaller_sizes_take_the_tables_of_larger_ones() -> None:
     options, shelf = Options(objective=("edp",), jobs=1), Shelf()
     first = shelf.tables(specs[0], options)
     assert first == {}
-    search(specs[0], options, tables=first)
+    search(specs[0], options, prior=Prior(first, shared=True))
     shelf.keep(specs[0], options, first)
     second = shelf.tables(specs[1], options)
     assert len(second) == len(first) > 0
     assert 0 < sum(map(len, second.values())) < sum(map(len, first.values()))
     with mock.patch("fusiest.mapper.tables.explore", side_effect=AssertionError):
-        shared = search(specs[1], options, tables=second)
+        shared = search(specs[1], options, prior=Prior(second, shared=True))
     assert shared.best().edp == pytest.approx(search(specs[1], options).best().edp, rel=1e-12)
     shelf.kept.clear()
     shelf.keep(specs[1], options, second)

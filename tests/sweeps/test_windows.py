@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import fusiest
-from fusiest.mapper import Options, run
+from fusiest.mapper import Options, run, window_turns
 from fusiest.mapper import window_plans as plans
+from fusiest.pmapping import TurnRows, TurnsAsked
+from fusiest.spec import Memory
 from fusiest.sweeps import Reuse, Store
 from fusiest.sweeps.bounds import LeastCosts
 from fusiest.sweeps.driver import Driver, run_all
@@ -57,7 +61,40 @@ def test_which_windows_are_looked_for(tmp_path: Path, monkeypatch: pytest.Monkey
             said[windows] = sweep.windows(design, sweep.file.workloads[0])
     assert said == {"none": "none", "retained": "retained", None: "all"}
     monkeypatch.setattr(plans, "LONGEST_WORKLOAD", 1)
-    assert run_options(spec, EDP, usual=True) is EDP
+    assert run_options(spec, EDP, usual=True).windows == "all"  # also in long ones
+
+
+def test_tables_below_windows_serve_all_bandwidths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is explored once for four bandwidths of two memories, and every run is what `map` gives. Other sizes have others."""
+    explored = Counter[object]()
+    explore = window_turns.turn_rows
+
+    def counted(spec: fusiest.Spec, name: str, asked: TurnsAsked) -> TurnRows:
+        size = next(str(n.size) for n in spec.require_arch().nodes if isinstance(n, Memory) and n.name == "Buf")
+        explored[size, name, replace(asked, most=0)] += 1
+        return explore(spec, name, asked)
+
+    monkeypatch.setattr(window_turns, "turn_rows", counted)
+    rates = {"DRAM.read.throughput": [1, 3], "Buf.write.throughput": [8, 2], "Buf.size": [120, 90]}
+    sweep = make_sweep(fields(tmp_path, parameters=rates))
+    with Store(tmp_path / "runs") as store:
+        answers = list(run_all(Driver(sweep, store, reuse=Reuse(covered=False)), Here()))
+    assert len(answers) == 8
+    assert explored
+    assert set(explored.values()) == {1}
+    for answer in answers:
+        values = answer.design.values
+        arch = ARCH.replace("SIZE", str(values["Buf.size"]))
+        arch = arch.replace(
+            "read, energy: 100, throughput: 1", f"read, energy: 100, throughput: {values['DRAM.read.throughput']}"
+        )
+        arch = arch.replace(
+            "write, energy: 1, throughput: 8", f"write, energy: 1, throughput: {values['Buf.write.throughput']}"
+        )
+        result = fusiest.map(load_text(arch, PAIR), "edp", jobs=1)
+        best, row = result.best(), answer.row
+        assert (row.energy, row.latency) == pytest.approx((best.energy, best.latency), rel=1e-9)
+        assert row.gap == pytest.approx(max(result.gap, result.beyond), rel=1e-9)
 
 
 def test_rows_that_nobody_reads_are_in_no_bound() -> None:

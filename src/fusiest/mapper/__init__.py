@@ -10,7 +10,7 @@ from fusiest.doors import lazy
 if TYPE_CHECKING:
     from fusiest.mapper.depth_first import stack_tree
     from fusiest.mapper.document import evaluation_json, json_text, result_json, spec_and_hash
-    from fusiest.mapper.mapper import checked_mapping, from_front, map, run
+    from fusiest.mapper.mapper import Prior, checked_mapping, from_front, map, run
     from fusiest.mapper.nearby import SizeFront
     from fusiest.mapper.options import Options
     from fusiest.mapper.profile import Profile
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from fusiest.mapper.stack_plans import StackPlan, features, image_variables, plans_of_stack
     from fusiest.mapper.tables import asked_of, explore_all, open_tables
     from fusiest.mapper.window_bounds import can_be_bounded, usual_windows, worth_windows
-    from fusiest.mapper.window_plans import LONGEST_WORKLOAD, has_halos, is_too_long
+    from fusiest.mapper.window_plans import has_halos
 
 __all__ = [
-    "GIVEN", "LONGEST_WORKLOAD", "Improvement", "LayerNest", "Mapping", "Options", "Profile", "Progress", "Result",
+    "GIVEN", "Improvement", "LayerNest", "Mapping", "Options", "Prior", "Profile", "Progress", "Result",
     "SizeFront", "StackPlan", "Stats", "Step", "Stop", "asked_of", "can_be_bounded", "checked_mapping",
     "cpu_seconds", "evaluation_json", "explore_all", "features", "from_front", "given_mapping", "has_halos",
-    "image_variables", "is_too_long", "json_text", "load_any", "load_best", "made_now", "map", "mappings_on",
+    "image_variables", "json_text", "load_any", "load_best", "made_now", "map", "mappings_on",
     "open_tables", "peak_rss_bytes", "plans_of_stack", "result_json", "result_on", "run", "spec_and_hash", "stack_tree",
     "usual_windows", "worth_windows",
 ]  # fmt: skip

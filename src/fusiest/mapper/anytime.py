@@ -104,7 +104,7 @@ def explore_in_time(
 ) -> Exploration | None:
     """Exactly, as far as time and memory go; then coarsely; what is missing then is taken from `alone`.
 
-    `alone`: what a mapping is known of. `exact`: tables that are known; those that are explored exactly are added.
+    `alone`: what a mapping is known of. `exact`: tables that are known; those that are explored and leave out nothing are added.
     `whole`: tables must have all pmappings, not only those that can be part of a better mapping than is known by then.
     None if there is no table of some Einsum.
     """
@@ -122,6 +122,7 @@ def explore_in_time(
             explorer.explore(exact, first, clock.at(_AT_FIRST))
         if len(exact) < len(explorer.distinct):
             candidates += _look_coarsely(explorer, clock, alone, exact, rough)
+            exact = dict(exact) if needed and candidates else exact  # others may need what is left out from here on
             _explore_rest(explorer, clock.at(_EXPLORING), exact, {**alone, **rough}, candidates if needed else [])
         return Exploration(exact, frozenset(explorer.representative), candidates=candidates)
     except OutOfTime:

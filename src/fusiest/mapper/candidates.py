@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusiest.joining import History, JoinProblem, KnownCosts, Pick, picks
+from fusiest.joining import History, JoinProblem, KnownCosts, Pick, picks, trace
+from fusiest.looptree import LoopTree
 from fusiest.mapper.result import Mapping
 from fusiest.objective import CLOSE, Objective
 from fusiest.pmapping import Floats, Ints
@@ -24,6 +25,10 @@ class Candidate(NamedTuple):
     def joins(self) -> list[Pick]:
         """The joins that led to it."""
         return picks(self.problem, self.history, self.row)
+
+    def tree(self) -> LoopTree:
+        """Its LoopTree."""
+        return trace(self.problem, self.joins())
 
     def cuts(self) -> frozenset[frozenset[str]]:
         """Sets of finished Einsums after which no loop is open."""

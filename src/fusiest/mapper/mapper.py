@@ -15,7 +15,7 @@ from fusiest import interrupt
 from fusiest.collector import collected_after, collector_paused
 from fusiest.errors import FusiestError, InternalError, InvalidMapping, OutOfMemory, SpecError, did_you_mean
 from fusiest.interrupt import OutOfTime
-from fusiest.joining import JoinProblem, KnownCosts, trace
+from fusiest.joining import JoinProblem, KnownCosts
 from fusiest.looptree import LoopTree, Temporal, einsums
 from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, begun, explore_in_time, look_in_time, look_quickly
 from fusiest.mapper.candidates import Candidate, KnownMapping
@@ -32,24 +32,29 @@ from fusiest.mapper.tables import Explorer, asked_of, grouped, make_explorer
 from fusiest.mapper.window_bounds import usual_windows, worth_windows
 from fusiest.mapper.window_joins import run_joins
 from fusiest.mapper.window_parts import best_of
-from fusiest.mapper.window_trials import WindowSearches
+from fusiest.mapper.window_trials import FoundTree, WindowSearches
 from fusiest.mapper.windowed import with_windows
 from fusiest.model import evaluate, fused_sets
-from fusiest.pmapping import NoMapping, Table, compile_ahead, shared_memories, sizes_by_einsum
+from fusiest.pmapping import NoMapping, Table, TurnRows, compile_ahead, shared_memories, sizes_by_einsum
 from fusiest.spec import Spec
 
 MOST_DOWN_SETS = 10_000
 
 
 class Prior(NamedTuple):
-    """What other searches have found: tables of Einsums, and mappings to begin with."""
+    """What other searches have found, and what is left for others."""
 
-    tables: dict[str, Table]
+    tables: dict[str, Table] | None = None
+    """Those of Einsums that are known; those that the search explores are added."""
     start: Sequence[LoopTree] = ()
+    """Mappings that may be good, to begin with; those that are not valid do not count."""
     shared: bool = False
     """Whether other searches use the tables, too: they must have all pmappings, not only what can beat the best that this one knows."""
     front: SizeFront | None = None
-    """To be filled in, if it is worth it."""
+    """Gets what is best for smaller sizes of a memory, as far as that takes little more time."""
+    turns: dict[object, TurnRows] | None = None
+    """Tables of Einsums below loops that make windows, of a spec that differs by nothing but throughputs of memories outside all
+    fanouts; those that the search explores are added."""
 
 
 @hinting
@@ -122,20 +127,16 @@ def run(
     options: Options,
     progress: Progress | None = None,
     executor: concurrent.futures.Executor | None = None,
-    tables: dict[str, Table] | None = None,
-    start: Sequence[LoopTree] = (),
-    front: SizeFront | None = None,
+    prior: Prior | None = None,
 ) -> Result:
-    """Map with checked options. `tables`: those of Einsums that are known; those that the search explores are added.
-    `start`: mappings that may be good, to begin with; those that are not valid do not count.
-    `front`: gets what is best for smaller sizes of a memory, as far as that takes little more time.
+    """Map with checked options, given what other searches have found.
 
     Ctrl-C ends the search with what it has found, or with an exception if that is nothing.
     """
     with interrupt.deferred():
         try:
             say: Progress = progress or (lambda step: None)
-            prior = Prior(tables if tables is not None else {}, start, tables is not None, front)
+            prior = prior or Prior()
             if spec.dataflow is not None and spec.dataflow.depth_first is not None:
                 run_part = collected_after(lambda part, options: _run(part, options, lambda step: None, executor))
                 return depth_first(spec, options, run_part, say)
@@ -175,11 +176,10 @@ def _run_with_windows(
 
     @collected_after
     def exact(part: Spec, part_options: Options, tables: dict[str, Table]) -> list[Mapping]:
-        return _run(part, part_options, lambda step: None, executor, Prior(tables, shared=True)).mappings
+        return _run(part, part_options, lambda step: None, executor, Prior(tables)).mappings
 
     @collected_after
-    def quick(part: Spec, part_options: Options, tables: dict[str, Table]) -> list[Mapping]:
-        """What a look at few rows finds."""
+    def quick(part: Spec, part_options: Options, tables: dict[str, Table]) -> list[FoundTree]:
         explorer = make_explorer(part, part_options, executor, lambda step: None)
         explorer.explore(tables, replace(asked_of(part_options), beam=COARSE_LOOK))
         if len(tables) < len(explorer.distinct):
@@ -187,7 +187,8 @@ def _run_with_windows(
         problem = grouped(part, part_options, explorer.named(tables))
         search = Search(problem, part_options, False, lambda step: None, Stats())
         search.run()
-        return traced(part, search) if search.candidates else []
+        found = [candidate for candidate in search.candidates and search.best() if isinstance(candidate, Candidate)]
+        return [FoundTree(c.tree(), c.costs.energy, c.costs.latency) for c in found]
 
     def relaxed(part: Spec, part_options: Options) -> tuple[JoinProblem, list[KnownCosts]]:
         deadline = None if limit is None else begin + limit
@@ -203,7 +204,7 @@ def _run_with_windows(
 
     joined = run_joins(executor, result.stats.orders == "all")
     with interrupt.limited(None if limit is None else begin + limit):
-        result = with_windows(result, WindowSearches(exact, quick, relaxed, joined), say, begin)
+        result = with_windows(result, WindowSearches(exact, quick, relaxed, joined, prior.turns), say, begin)
     if no_mapping is not None and not result.mappings:
         raise no_mapping
     return result
@@ -224,8 +225,9 @@ def _run(
     clock = Clock.started(begin, options.time_limit, len(explorer.representative))
     alone, unfused = look_in_time(explorer, clock) if options.time_limit is not None else ({}, [])
     clock = clock if unfused else clock._replace(seconds=None)
-    prior = prior or Prior({})
-    exploration = explore_in_time(explorer, clock, alone, prior.tables, prior.shared or prior.front is not None)
+    prior = prior or Prior()
+    tables, whole = prior.tables if prior.tables is not None else {}, prior.shared or prior.front is not None
+    exploration = explore_in_time(explorer, clock, alone, tables, whole)
     if exploration is None:
         raise MemoryError
     stats = _table_stats(explorer, exploration.tables, time.perf_counter() - begin)
@@ -290,9 +292,8 @@ def traced(spec: Spec, search: Search) -> list[Mapping]:
 
 def _traced(spec: Spec, candidate: Candidate, finished: bool) -> Mapping:
     """What was joined as a LoopTree, evaluated by the model."""
-    joins, costs = candidate.joins(), candidate.costs
-    tree, order = trace(candidate.problem, joins), tuple(pick.einsum for pick in joins)
-    return checked_mapping(spec, order, tree, costs.energy, costs.latency, finished)
+    tree, costs = candidate.tree(), candidate.costs
+    return checked_mapping(spec, einsums(tree.nodes), tree, costs.energy, costs.latency, finished)
 
 
 def from_front(spec: Spec, options: Options, front: SizeFront, bits: float) -> Result | None:

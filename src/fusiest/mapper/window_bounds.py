@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Sequence
 from collections.abc import Mapping as TypingMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping
 from fusiest.mapper.tables import asked_of, representatives
 from fusiest.mapper.window_plans import WindowPlan, has_halos
-from fusiest.objective import CLOSE, Least
+from fusiest.objective import CLOSE, IMPOSSIBLE, Least
 from fusiest.pmapping import exchange_memories, least_costs, least_of_computing, roomy_memories
 from fusiest.spec import Affine, EinsumInfo, Spec, memory_names
 
@@ -120,24 +120,29 @@ class WindowBounds:
     least: list[KnownCosts]
     """The best, as if there were room for everything."""
     lower: LowerBounds
+    _inside: dict[tuple[str, ...], dict[str, Least]] = field(default_factory=dict, repr=False)
+    """By run, what each of its Einsums costs at least."""
 
     def of_run(self, run: Collection[str]) -> Least:
         """What all Einsums cost at least if this run exchanges tensors with others in the outermost memory alone."""
         return self._cut_off(run).least_of_all(frozenset())
 
-    def hoped(self, run: Collection[str], mappings: Sequence[Mapping]) -> Least:
+    def hoped(self, run: tuple[str, ...], mappings: Sequence[Mapping]) -> Least:
         """About what all Einsums cost if this run does the best that it could, and the others what they do in the best of these."""
         if not mappings:
             return self.of_run(run)
+        if run not in self._inside:
+            options = self._cut_off(run).options
+            self._inside[run] = {
+                name: functools.reduce(Least.__or__, options[name].values(), IMPOSSIBLE) for name in run
+            }
         known = min(mappings, key=lambda m: self.options.minimized.score_of(m.energy, m.latency))
-        options = self._cut_off(run).options
-        hope = Least(0.0, 0.0, 0.0)
-        for name, costs in known.evaluation.einsums.items():
-            least = Least(costs.energy, costs.latency, 0.0)
-            if name in run:
-                least = functools.reduce(Least.__or__, options[name].values(), least)
-            hope = hope.plus(least)
-        return hope
+        energy, latency = known.energy, known.latency
+        for name, least in self._inside[run].items():
+            costs = known.evaluation.einsums[name]
+            energy -= max(0.0, costs.energy - least.energy)
+            latency -= max(0.0, costs.latency - least.latency)
+        return Least(energy, latency, 0.0)
 
     def _cut_off(self, run: Collection[str]) -> LowerBounds:
         """Bounds if a run exchanges nothing with others on chip."""

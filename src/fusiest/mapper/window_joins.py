@@ -19,7 +19,6 @@ import numpy as np
 from fusiest.collector import collected_after
 from fusiest.errors import SpecError
 from fusiest.interrupt import check
-from fusiest.joining import trace
 from fusiest.looptree import LoopTree
 from fusiest.mapper.candidates import Candidate
 from fusiest.mapper.options import Options
@@ -139,7 +138,7 @@ def run_joins(executor: concurrent.futures.Executor | None, all_orders: bool) ->
         search = Search(grouped(spec, options, explorer.named(tables)), options, all_orders, lambda step: None, Stats())
         search.run()
         found = [candidate for candidate in search.best() if isinstance(candidate, Candidate)]
-        return [trace(candidate.problem, candidate.joins()) for candidate in found]
+        return [candidate.tree() for candidate in found]
 
     return joined
 

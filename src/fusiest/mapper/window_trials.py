@@ -11,7 +11,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,26 +23,39 @@ from fusiest.mapper.window_bounds import Relaxation
 from fusiest.mapper.window_joins import RunJoins
 from fusiest.mapper.window_parts import PartMapping, evaluated_mapping, objective_of_parts, part_mapping
 from fusiest.mapper.window_plans import WindowPlan
+from fusiest.mapper.window_promises import Worth
 from fusiest.mapper.window_specs import FirstCut, rolled, unrolled
 from fusiest.mapper.window_tables import WindowTables
-from fusiest.pmapping import NoMapping, Table, large_enough, shared_memories
+from fusiest.pmapping import NoMapping, Table, TurnRows, large_enough, shared_memories
 from fusiest.spec import Spec, part_of
 
 MOST_FUSED_LOOPS = 2
 """Of an Einsum in a run: the one that makes windows, and another."""
 _ALIKE = 1.01
 """A mapping with windows that costs no more than this times what its search said is what was looked for."""
+Found = TypeVar("Found")
 TableSearch: TypeAlias = Callable[[Spec, Options, dict[str, Table]], list[Mapping]]
 """What is best of a spec. Tables that are known are given, and those that are explored are added."""
+
+
+class FoundTree(NamedTuple):
+    """What a search has found, with what it costs by the search."""
+
+    looptree: LoopTree
+    energy: float
+    latency: float
 
 
 class WindowSearches(NamedTuple):
     """Searches of specs without windows."""
 
     exact: TableSearch
-    quick: TableSearch
+    quick: Callable[[Spec, Options, dict[str, Table]], list[FoundTree]]
+    """What a look at few rows finds."""
     relaxed: Relaxation
     joined: RunJoins
+    turns: dict[object, TurnRows] | None = None
+    """Tables below common loops that are known, to be added to."""
 
 
 class PlanTrials:
@@ -53,29 +66,34 @@ class PlanTrials:
         self.spec, self.options, self.searches, self.begin = spec, options, searches, begin
         self.tables = WindowTables()
         self.part_of = functools.cache(functools.partial(part_of, spec))
-        self.found: dict[tuple[WindowPlan, bool], list[Mapping]] = {}
+        self.found: dict[tuple[WindowPlan, bool], list[FoundTree]] = {}
         """By plan, and whether for all sizes of a memory."""
         self.evaluated: dict[LoopTree, PartMapping | None] = {}
         self.failed = False
         """Whether some part was not searched without windows."""
 
-    def best(self, searched: Iterable[WindowPlan], wanted: Sequence[WindowPlan]) -> Iterator[PartMapping]:
+    def best(self, searched: Iterable[WindowPlan], wanted: Sequence[WindowPlan], worth: Worth) -> Iterator[PartMapping]:
         """Mappings that are found for some plans of a run over one rank, written as those of each that is wanted.
 
         What keeps tensors is searched as if its first window were like the others; what makes them again has windows that are
         all as long as the first. So either may have what is best for the other.
         """
         for plan in searched if wanted else ():
-            mappings = self._unrolled(plan, for_all_sizes=False)
+            mappings = [found for found in self._unrolled(plan, for_all_sizes=False) if worth(plan, *found[1:])]
             written = list(self._written_all(mappings, wanted))
             yield from written
             least, best = (min((m.energy for m in group), default=np.inf) for group in (mappings, written))
             if plan.kept and best > least * _ALIKE:
-                yield from self._written_all(self._unrolled(plan, for_all_sizes=True), wanted)
+                of_all_sizes = self._unrolled(plan, for_all_sizes=True)
+                yield from self._written_all([found for found in of_all_sizes if worth(plan, *found[1:])], wanted)
 
     def plain(self, part: Spec) -> list[Mapping]:
         """The best of a part without windows."""
-        return self._find(part, self.inner(False), self.searches.exact)
+        try:
+            return self._find(part, self.inner(False), self.searches.exact, True)
+        except SpecError:  # too large to search
+            self.failed = True
+            return []
 
     def inner(self, whole: bool) -> Options:
         """What the workload, or a part of it, is searched for."""
@@ -84,11 +102,11 @@ class PlanTrials:
         seconds = None if limit is None else max(1.0, self.begin + limit - time.perf_counter())
         return dataclasses.replace(self.options, objective=objective, windows="none", time_limit=seconds)
 
-    def _written_all(self, mappings: list[Mapping], plans: Sequence[WindowPlan]) -> Iterator[PartMapping]:
+    def _written_all(self, mappings: list[FoundTree], plans: Sequence[WindowPlan]) -> Iterator[PartMapping]:
         """Each mapping with the windows of each plan; if one is wanted, until what the search said is no better."""
         objective, best = self._options(plans[0]).minimized, np.inf
 
-        def score(costed: Mapping | PartMapping) -> float:
+        def score(costed: FoundTree | PartMapping) -> float:
             return objective.score_of(costed.energy, costed.latency)
 
         for mapping in sorted(mappings, key=score):
@@ -98,7 +116,7 @@ class PlanTrials:
                 best = min(best, score(written))
                 yield written
 
-    def _written(self, mapping: Mapping, plans: Sequence[WindowPlan]) -> Iterator[PartMapping]:
+    def _written(self, mapping: FoundTree, plans: Sequence[WindowPlan]) -> Iterator[PartMapping]:
         """The mapping with the windows of each plan, if it is right."""
         cuts: tuple[FirstCut, ...] = ("outside", "inside", "not")
         trees = (rolled(mapping.looptree, plan, cut) for plan, cut in itertools.product(plans, cuts))
@@ -113,7 +131,7 @@ class PlanTrials:
     def _options(self, plan: WindowPlan) -> Options:
         return self.inner(len(plan.einsums) == len(self.spec.info.einsums))
 
-    def _unrolled(self, plan: WindowPlan, for_all_sizes: bool) -> list[Mapping]:
+    def _unrolled(self, plan: WindowPlan, for_all_sizes: bool) -> list[FoundTree]:
         """What is found for a plan. For all sizes of a memory: kept tensors need more space than the search knows."""
         key = plan, for_all_sizes
         if key not in self.found:
@@ -126,17 +144,23 @@ class PlanTrials:
                 loops = options.max_fused_loops
                 loops = MOST_FUSED_LOOPS if loops is None else min(loops, MOST_FUSED_LOOPS)
                 options = dataclasses.replace(options, max_fused_loops=loops)
-            self.found[key] = self._find(part, options, self.searches.quick)
+            try:
+                self.found[key] = self._find(part, options, self.searches.quick, False)
+            except SpecError:  # too large to search
+                self.found[key] = []
         return self.found[key]
 
-    def _find(self, spec: Spec, options: Options, search: TableSearch) -> list[Mapping]:
+    def _find(
+        self,
+        spec: Spec,
+        options: Options,
+        search: Callable[[Spec, Options, dict[str, Table]], list[Found]],
+        exact: bool,
+    ) -> list[Found]:
         try:
-            tables = self.tables.remembered(spec, options, search is self.searches.exact)
-            mappings = search(spec, options, tables)
-            self.tables.keep(spec, options, tables, search is self.searches.exact)
-            return mappings
+            tables = self.tables.remembered(spec, options, exact)
+            found = search(spec, options, tables)
+            self.tables.keep(spec, options, tables, exact)
+            return found
         except NoMapping:
-            return []
-        except SpecError:  # too large to search
-            self.failed = self.failed or search is self.searches.exact
             return []

@@ -7,8 +7,9 @@ combined one by one, and what is worse in everything goes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from fusiest.pmapping import (
     Floats,
     FusedLoop,
     Ints,
+    OpenRates,
     TooManyCandidates,
     TurnLoop,
     TurnNest,
@@ -58,16 +60,61 @@ MOST_LOOKED_AT = 10_000
 LEAST_SHARE = 100
 MOST_ROWS = 2_000_000
 """Combinations of two tables."""
+MOST_FAILED = 6
+"""Tables that were too much to look at: after that, no more plans are searched."""
 
 
 @dataclass
 class TurnTables:
     """What was found so far, and how much more may be looked at."""
 
+    rates: frozenset[str] = frozenset()
+    """Memories whose throughputs tables leave open, so that they are the same for other throughputs."""
+    known: dict[object, TurnRows] = field(default_factory=dict)
+    """Tables, of this search and others."""
     rows: dict[object, TurnRows] = field(default_factory=dict)
+    """Those of this search, with its throughputs."""
+    failed: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By Einsum and number of loops, the smallest windows below which there was too much to look at."""
+    failures: int = 0
     candidates_left: int = MOST_IN_ALL
     plans: int = 0
     """How many were searched."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more may be looked at."""
+        return self.plans >= MOST_PLANS or self.candidates_left <= 0 or self.failures >= MOST_FAILED
+
+    def renewed(self) -> TurnTables:
+        """The same tables, with as much more to look at as there was at first."""
+        return replace(self, candidates_left=MOST_IN_ALL, plans=0)
+
+    def find(self, key: object, explore: Callable[[], TurnRows], most: int) -> TurnRows:
+        """A table that is known, or explored; it counts as explored either way, so that a search does not depend on others."""
+        if key not in self.known:
+            self.known[key] = explore()
+        table = self.known[key]
+        if table.explored > most:
+            raise TooManyCandidates
+        self.candidates_left -= table.explored
+        return table
+
+    def fail(self, plan: TurnPlan, einsum: str) -> None:
+        """There was too much to look at."""
+        size, key = window_size(plan, einsum), (einsum, len(plan.loops))
+        self.failures += 1
+        self.failed[key] = min(size, self.failed.get(key, size))
+
+    def has_failed(self, run: Sequence[str]) -> bool:
+        """Whether there was too much to look at for an Einsum of a run."""
+        return any(einsum in run for einsum, _ in self.failed)
+
+    def too_large(self, plan: TurnPlan) -> bool:
+        """Whether there was too much to look at in smaller windows of one of its Einsums."""
+        loops = len(plan.loops)
+        failed = ((name, self.failed[name, loops]) for name in plan.einsums if (name, loops) in self.failed)
+        return any(window_size(plan, name) >= size for name, size in failed)
 
 
 @dataclass
@@ -118,28 +165,33 @@ class TurnSearches:
         bounded.sort(key=lambda pair: self.options.minimized.score_of(*pair[0][:2]))
         for number, (least, plan) in enumerate(bounded):
             check()
-            bits = self._exchanged_bits(part, plan, memory) if promises(least) else None
+            if not promises(least):
+                continue
+            if self.tables.is_over:
+                left.add(sum(promises(least) for least, _ in bounded[number:]), least)
+                return
+            if self.tables.too_large(plan):
+                left.add(1, least)
+                continue
+            bits = self._exchanged_bits(part, plan, memory)
             if bits is None or max(bits) > size:
                 continue
             try:
-                self._count_plan()
+                self.tables.plans += 1
                 parts = self._planned(part, plan, memory, size, bits)
             except TooManyCandidates:
-                left.add(sum(promises(least) for least, _ in bounded[number:]), least)
-                return
+                left.add(1, least)
+                continue
             if None in parts:  # found, and the model does not agree: others of this plan were not looked at
                 left.add(1, least)
             yield [found for found in parts if found is not None]
-
-    def _count_plan(self) -> None:
-        self.tables.plans += 1
-        if self.tables.plans > MOST_PLANS:
-            raise TooManyCandidates
 
     def _fitting(self, part: Spec, size: float) -> tuple[list[TurnPlan], int]:
         """Plans of a run for which there may be room, and how many were not looked at (about: with some that make no windows)."""
         fitting, looked_at, unseen = list[TurnPlan](), 0, 0
         run = tuple(part.info.einsums)
+        if self.tables.is_over:
+            return [], sum(ways.plans for ways in self.ways(run) if ways.are_asked_for)
         most = max(LEAST_SHARE, MOST_LOOKED_AT // self.runs)
         for ways in self.ways(run):
             if not ways.are_few or looked_at >= most:
@@ -199,6 +251,8 @@ class TurnSearches:
         ends: frozenset[str] = frozenset(),
     ) -> tuple[list[TurnRows], TurnsTogether]:
         """All that the Einsums of a plan can do and nothing is better than. `ends`: shared with others, and on chip."""
+        if self.tables.too_large(plan):
+            raise TooManyCandidates
         tables = [self._table(part, plan, name, memory, ends) for name in plan.einsums]
         together = TurnsTogether(plan.common_loops(part), bits, size)
         for table in tables:
@@ -238,10 +292,14 @@ class TurnSearches:
         stops = frozenset(plan.levels[t] for t in inner)
         key = name, loops, exchanged, stops, alone, bool(ends)
         if key not in self.tables.rows:  # in the part alone, nothing at its ends may be on chip
-            most = min(MOST_CANDIDATES, self.tables.candidates_left)
-            asked = TurnsAsked(loops, memory, exchanged, stops, alone, self.options.imperfect, most)
-            table = self.tables.rows[key] = turn_rows(self.spec if ends else part, name, asked)
-            self.tables.candidates_left -= table.explored
+            most, rates = min(MOST_CANDIDATES, self.tables.candidates_left), self.tables.rates
+            asked = TurnsAsked(loops, memory, exchanged, stops, alone, self.options.imperfect, most, rates)
+            try:
+                table = self.tables.find(key, lambda: turn_rows(self.spec if ends else part, name, asked), most)
+            except TooManyCandidates:
+                self.tables.fail(plan, name)
+                raise
+            self.tables.rows[key] = table.settled(OpenRates.of(self.spec, name, rates))
         return self.tables.rows[key]
 
 
@@ -302,6 +360,11 @@ class TurnsTogether:
             key = bytes([einsum <= last]) + new.tobytes()
             groups[key] = np.maximum(groups[key], loads[:, einsum]) if key in groups else loads[:, einsum]
         return list(groups.values())
+
+
+def window_size(plan: TurnPlan, einsum: str) -> int:
+    """What an Einsum makes in one iteration of all loops."""
+    return math.prod(loop.tiling(einsum).tile for loop in plan.loops)
 
 
 def turn_tree(spec: Spec, plan: TurnPlan, memory: str, nests: dict[str, TurnNest]) -> LoopTree:

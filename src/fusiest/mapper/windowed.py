@@ -8,12 +8,9 @@ without windows, and valid. What no plan can beat ends the search; whether other
 from __future__ import annotations
 
 import functools
-import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from fusiest import interrupt
 from fusiest.errors import Interrupted, OutOfMemory, SpecError
@@ -25,7 +22,6 @@ from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import cpu_seconds
 from fusiest.mapper.result import Mapping, Result, Stop
 from fusiest.mapper.window_bounds import (
-    EinsumFloor,
     WindowAttempt,
     WindowBounds,
     gap_above,
@@ -44,19 +40,15 @@ from fusiest.mapper.window_parts import (
     joined_parts,
 )
 from fusiest.mapper.window_plans import (
-    WindowPlan,
     is_too_long,
-    kept_bits,
-    plan_bits,
-    window_plans,
     window_runs,
 )
-from fusiest.mapper.window_traffic import least_reading
+from fusiest.mapper.window_promises import WindowPromises, WindowRun
 from fusiest.mapper.window_trials import PlanTrials, WindowSearches
 from fusiest.mapper.window_turn_plans import TurnPlan, other_common_variables
 from fusiest.mapper.window_turns import MOST_PLANS, PlansLeft, TurnSearches, TurnTables
-from fusiest.objective import NOTHING, Least
-from fusiest.pmapping import exchange_memories
+from fusiest.objective import Least
+from fusiest.pmapping import exchange_memories, open_memories
 from fusiest.spec import Spec
 
 MOST_ATTEMPTS = 48
@@ -65,12 +57,14 @@ MOST_WORSE = 2
 """After so many numbers of iterations in a row that are no better than the others of a run over a rank, no more of it are tried."""
 MOST_FRUITLESS = 12
 """After so many plans that fit, and with which no mapping gets better, no more are tried."""
+MOST_FRUITLESS_TURNS, MOST_IN_VAIN = 6, 36
+"""In long workloads: plans of a run that are searched exactly and make no mapping better, before the next run's turn; and of all runs."""
 FEWER_WINDOWS = "--windows retained, --max-fused-loops 1 or --windows none takes less time"
 MOST_JOINED = 4
 """Runs that are joined with their neighbours; and those of the best mapping, together."""
 MOST_SEARCHED = 6
 """Einsums of a workload in which all that is before and after each run is searched."""
-WindowPass = tuple[tuple[str, ...], bool]
+WindowPass = tuple[WindowRun, bool]
 """A run, and whether its windows are kept, or some made again."""
 
 
@@ -128,13 +122,13 @@ class _WindowSearch:
     def __post_init__(self) -> None:
         self.names = list(self.spec.info.einsums)
         self.trials, self.forms = PlanTrials(self.spec, self.options, self.searches, self.begin), WindowForms(self.spec)
-        self.room = min((exchange_memories(self.spec) or {}).values(), default=np.inf)
-        self.least: dict[tuple[str, ...], Least] = {}
-        self.floors: dict[tuple[str, ...], dict[str, EinsumFloor]] = {}
-        known = mappings_to_cut(self.mappings) if len(self.names) > MOST_SEARCHED else []
-        self.plain = PlainParts(self.spec, known, self.trials.plain)
+        self.promises = WindowPromises(self.spec, self.options, self.bounds, self.trials.part_of)
+        self.is_long, self.is_cut = is_too_long(self.spec), len(self.names) > MOST_SEARCHED
+        """Whether what is before and after runs is cut from known mappings."""
+        self.plain = PlainParts(self.spec, mappings_to_cut(self.mappings) if self.is_cut else [], self.trials.plain)
         self.windowed: dict[tuple[int, int], list[PartMapping]] = {}
-        self.tables = TurnTables()
+        known = self.searches.turns if self.searches.turns is not None else {}
+        self.tables = TurnTables(open_memories(self.spec), known)
         self.left: dict[WindowPass, PlansLeft] | None = None
         """What was not gone through. None before all runs are known."""
         self.refused = False
@@ -156,7 +150,8 @@ class _WindowSearch:
         if memories is None or len(memories) != 1 or is_too_long(self.spec):
             return
         kept_only = True if self.options.windows == "retained" else None
-        joined = RunsJoined(replace(self._turns(()), kept_only=kept_only, tables=TurnTables()), self._least_of_turns)
+        turns = replace(self._turns(()), kept_only=kept_only, tables=self.tables.renewed())
+        joined = RunsJoined(turns, self._least)
         for runs in self._run_sets(joined):
             if self._over() or self._is_best():
                 return
@@ -168,7 +163,7 @@ class _WindowSearch:
 
     def _run_sets(self, joined: RunsJoined) -> list[RunSet]:
         """Those of the best mapping together, and the most promising ones alone."""
-        single = [run for run in self.least if joined.can_be_joined(run)]
+        single = [run for run in self.promises.least if joined.can_be_joined(run)]
         if self.bounds is not None:
             bounds, mappings = self.bounds, self.mappings
             single.sort(key=lambda run: bounds.score(bounds.hoped(run, mappings)))
@@ -195,7 +190,7 @@ class _WindowSearch:
         ahead: dict[WindowPass, PlansLeft] = {}
         for run in window_runs(self.spec):
             interrupt.check()
-            self.least[run] = least = self.bounds.of_run(run) if self.bounds is not None else NOTHING
+            least = self.promises.bound(run)
             if self._promises(least):
                 count = sum(ways.plans for ways in self._turns(run).ways(run) if ways.are_asked_for)
                 ahead |= {(run, kept): PlansLeft(count, least) for kept in passes}
@@ -204,9 +199,9 @@ class _WindowSearch:
             words = f"up to {plans:,} plans, of which the most promising are searched, up to {MOST_PLANS:,} of a kind"
             self.say(Step("windows", f"{words}; {FEWER_WINDOWS}"))
 
-    def _turns(self, run: tuple[str, ...]) -> TurnSearches:
+    def _turns(self, run: WindowRun) -> TurnSearches:
         options = self.trials.inner(len(run) == len(self.names))
-        runs = sum(self._promises(least) for least in self.least.values())
+        runs = sum(self._promises(least) for least in self.promises.least.values())
         return TurnSearches(self.spec, options, self.forms, self.kept_only, self.tables, max(1, runs))
 
     def _search(self) -> None:
@@ -223,8 +218,9 @@ class _WindowSearch:
 
     def _try_plans(self) -> None:
         """The most promising first, until none can be better."""
-        attempts, tried = self._attempts(), 0
-        searched = self._search_turns()
+        searched, tried = self._search_turns(), 0
+        runs = [run for run in self.promises.least if run not in searched and self._is_promising(run)]
+        attempts = self.promises.attempts(runs, self.forms, self.kept_only, self.mappings)
         worse, best = dict[object, int](), dict[object, list[PartMapping]]()
         fruitless = 0
         if len(attempts) > MOST_ATTEMPTS:
@@ -234,10 +230,8 @@ class _WindowSearch:
             if tried == MOST_ATTEMPTS or fruitless == MOST_FRUITLESS or self._over() or self._is_best():
                 break
             plan, run = attempt.plans[0], attempt.run
-            if run in searched:
-                continue
             kind = run, plan.variables[run[-1]]
-            if worse.get(kind, 0) >= MOST_WORSE or not self._promises(attempt.least):
+            if worse.get(kind, 0) >= MOST_WORSE or not self._promises(attempt.least) or not self._is_promising(run):
                 continue
             words = f"{run[0]} to {run[-1]} in {plan.times} iterations of {plan.variables[run[-1]]}"
             self.say(Step("windows", words, tried, min(len(attempts), MOST_ATTEMPTS), "plans"))
@@ -251,97 +245,73 @@ class _WindowSearch:
                 is_better = any(part not in others for part in best[kind])
                 worse[kind] = 0 if is_better else worse.get(kind, 0) + 1
 
-    def _search_turns(self) -> set[tuple[str, ...]]:
-        """Search short runs exactly; those for which no plan could add anything."""
-        searched: set[tuple[str, ...]] = set()
-        self.tables = TurnTables()
-        for run in sorted(self.least, key=len, reverse=True):
-            if self._over() or self._is_best():
+    def _search_turns(self) -> set[WindowRun]:
+        """Search short runs exactly; those for which no plan could add anything, or in long workloads much."""
+        searched: set[WindowRun] = set()
+        self.tables, in_vain = self.tables.renewed(), 0
+        hopeful = self.promises.in_turn(lambda: self.mappings)
+        for run in hopeful if self.is_long else sorted(self.promises.least, key=len, reverse=True):
+            if self._over() or self._is_best() or (self.is_long and in_vain >= MOST_IN_VAIN):
                 break
-            if not self._promises(self.least[run]):
+            if not self._promises(self.promises.least[run]):
                 continue
             self.say(Step("windows", f"{run[0]} to {run[-1]}, exactly"))
-            left, bound = PlansLeft(), functools.partial(self._least_of_turns, run)
+            left, bound = PlansLeft(), functools.partial(self._least, run)
+            fruitless, parts_found = 0, False
             for parts in self._turns(run).best(self.trials.part_of(run), bound, self._promises, left):
+                known = self.mappings
                 self._add(run, parts)
+                is_better, parts_found = self.mappings is not known, parts_found or bool(parts)
+                fruitless, in_vain = (0, 0) if is_better else (fruitless + 1, in_vain + 1)
                 if self._over() or self._is_best():
                     return searched
+                if self.is_long and fruitless == MOST_FRUITLESS_TURNS:
+                    left.add(1, self.promises.least[run])
+                    break
             if left.plans:
                 words = f"{run[0]} to {run[-1]}: {left.plans:,} plans are not gone through"
                 self.say(Step("windows", f"{words}; {FEWER_WINDOWS}"))
             elif not other_common_variables(self.spec, run):
                 searched.add(run)
+            if self.is_long and parts_found and not self.tables.has_failed(run):
+                searched.add(run)
             if not self._rest_is_searched(run):
-                left.add(0, self.least[run])
+                left.add(0, self.promises.least[run])
             if self.left is not None:
                 self.left[run, self.kept_only] = left
         return searched
 
-    def _rest_is_searched(self, run: tuple[str, ...]) -> bool:
+    def _rest_is_searched(self, run: WindowRun) -> bool:
         """Whether the best of all before and after a run is known."""
         if len(run) == len(self.names):
             return True
         return not self.plain.known and not self.trials.failed and self.options.time_limit is None
 
-    def _least_of_turns(self, run: tuple[str, ...], plan: TurnPlan | None) -> Least:
-        """What all Einsums cost at least with a plan of a run, or with any."""
-        if self.bounds is None or plan is None:
-            return self.least[run]
-        if run not in self.floors:
-            self.floors[run] = self.bounds.floors(run)
-        part, floors = self.trials.part_of(run), self.floors[run]
-        rows = {name: plan.rows(part.info.einsums[name]) for name in run}
-        least = self._least_above(run, {name: floors[name].above(rows[name], 0.0, 0.0) for name in run})
-        if not self._promises(least):  # what is read again only adds to it
-            return least
-        reading = least_reading(part, plan, self.room)
-        return self._least_above(run, {name: floors[name].above(rows[name], *reading[name]) for name in run})
-
-    def _least_above(self, run: tuple[str, ...], above: dict[str, Least]) -> Least:
-        return functools.reduce(Least.plus, above.values(), self.least[run])
-
     def _tried(self, attempt: WindowAttempt) -> list[PartMapping]:
         """What is found for plans that keep all that overlaps, or for all."""
         plans = attempt.plans
-        wanted = [plan for plan in (plans[:1] if self.kept_only else plans) if self._is_worth(plan)]
+        chosen = plans[:1] if self.kept_only else plans
+        wanted = [plan for plan in chosen if self.promises.is_worth(plan, self.mappings)]
         searched = (*plans[:1], *plans[-1:]) if self.kept_only else wanted
+        worth = self.promises.worth(wanted, self.mappings)
         try:
-            return list(self.trials.best(dict.fromkeys(searched), wanted))
+            return list(self.trials.best(dict.fromkeys(searched), wanted, worth))
         except SpecError:  # a name in the architecture means nothing in the part
             return []
 
-    def _attempts(self) -> list[WindowAttempt]:
-        """All plans, by what they may bring; those in which windows fit with the fewest iterations first."""
-        attempts = []
-        for run, least in self.least.items():
-            if not self._promises(least):
-                continue
-            forms: set[object] = set()
-            hope = self.bounds.hoped(run, self.mappings) if self.bounds is not None else NOTHING
-            plans = window_plans(self.spec, run)
-            for _, alike in itertools.groupby(plans, lambda p: (p.variables[p.einsums[-1]], p.times)):
-                same_loop = tuple(alike)
-                if len(same_loop) == 1 and not self.kept_only:  # nothing can be made again
-                    continue
-                if (form := self.forms.plan_form(same_loop[-1])) in forms:  # columns like rows
-                    continue
-                forms.add(form)
-                best, score = least, 0.0
-                if self.bounds is not None:
-                    best, best_hope = (self.bounds.of_plans(costs, same_loop) for costs in (least, hope))
-                    score = self.bounds.score(best_hope)
-                attempts.append(WindowAttempt(run, same_loop, best, score))
-        return sorted(attempts, key=self._order)
+    def _is_promising(self, run: WindowRun) -> bool:
+        """Whether a run may make something better; in longer workloads, whether it is likely to."""
+        is_likely = not self.is_cut or self.promises.is_hopeful(run, self.mappings)
+        return is_likely and self._promises(self.promises.least[run])
 
-    def _order(self, attempt: WindowAttempt) -> tuple[float, int, float, int]:
-        too_large = max(1.0, min(plan_bits(self.spec, plan) for plan in attempt.plans) / self.room)
-        return attempt.hope, -len(attempt.run), too_large, attempt.plans[0].times
+    def _least(self, run: WindowRun, plan: TurnPlan | None) -> Least:
+        return self.promises.of_turns(run, plan, self.mappings)
 
     def _promises(self, least: Least) -> bool:
-        return self.bounds is None or not self.mappings or self.bounds.promises(least, self.mappings)
+        return self.promises.can_be_better(least, self.mappings)
 
     def _is_best(self) -> bool:
-        return self.bounds is not None and self.bounds.is_met(self.mappings)
+        return self.promises.is_met(self.mappings)
 
     def _add(self, run: Sequence[str], parts: Sequence[PartMapping]) -> None:
         """Note what was found for a run, alone and between what is before and after it."""
@@ -383,12 +353,6 @@ class _WindowSearch:
             if joined:
                 best[end] = best_parts(joined)
         return best.get(len(self.names), [])
-
-    def _is_worth(self, plan: WindowPlan) -> bool:
-        """Whether a plan may be better than what is known, and there is room for what it keeps."""
-        if plan.kept and kept_bits(self.spec, plan) > self.room:
-            return False
-        return self.bounds is None or self._promises(self.bounds.of_plan(self.least[plan.einsums], plan))
 
     def _over(self) -> bool:
         limit = self.options.time_limit

@@ -13,7 +13,7 @@ from fusiest.pmapping.lattice import TooHard
 from fusiest.pmapping.least import least_costs, least_of_computing, least_of_reading
 from fusiest.pmapping.meeting import meet_below_fanouts, meeting_memories, shared_memories
 from fusiest.pmapping.notes import search_notes, spatial_notes
-from fusiest.pmapping.openrates import can_be_open, with_rates
+from fusiest.pmapping.openrates import OpenRates, open_memories, with_rates
 from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import allowed_placement
@@ -37,10 +37,10 @@ from fusiest.pmapping.window_nests import TooManyCandidates, TurnLoop, TurnNest,
 
 __all__ = [
     "Asked", "Backing", "Branch", "Compatibility", "Cutoff", "Floats", "FusedLimits", "FusedLoop", "Holding", "Ints",
-    "NoMapping", "Origin", "Rows", "Table", "TooHard", "TooManyCandidates", "TurnLoop", "TurnNest", "TurnRows",
-    "TurnsAsked", "allowed_placement", "can_be_open", "common_key", "compile_ahead", "constraints_key",
+    "NoMapping", "OpenRates", "Origin", "Rows", "Table", "TooHard", "TooManyCandidates", "TurnLoop", "TurnNest", "TurnRows",
+    "TurnsAsked", "allowed_placement", "common_key", "compile_ahead", "constraints_key",
     "exchange_memories", "explore", "group_numbers", "large_enough", "least_costs", "least_of_computing",
-    "least_of_reading", "meet_below_fanouts", "meeting_memories", "merge_rows", "pareto_rows", "paths", "pmappings",
+    "least_of_reading", "meet_below_fanouts", "meeting_memories", "merge_rows", "open_memories", "pareto_rows", "paths", "pmappings",
     "renamed_table", "roomy_memories", "search_notes", "shared_memories", "sized_paths", "sizes_by_einsum", "spatial_notes",
     "turn_rows", "weight", "why_none", "with_rates",
 ]  # fmt: skip

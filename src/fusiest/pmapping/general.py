@@ -59,12 +59,12 @@ class GeneralSearch:
     def __post_init__(self) -> None:
         self.path = self.nest.path
         self.footprints = Footprints(self.nest)
-        self.busy = busy_columns(self.nest.problem)
+        self.busy = busy_columns(self.nest.problem, self._rates())
         self.usages = self._usages()
         self.watts: dict[tuple[int, ...], float] = {}
         dimensions = [d for c in self.path.components for d in c.dimensions]
-        allowed = {i: allowed_instances(d, self.usages, i) for i, d in enumerate(dimensions)}
-        self.spreads = {i: factors_of(numbers) for i, numbers in allowed.items() if numbers is not None}
+        self.allowed = {i: allowed_instances(d, self.usages, i) for i, d in enumerate(dimensions)}
+        self.spreads = {i: factors_of(numbers) for i, numbers in self.allowed.items() if numbers is not None}
 
     def goal(self, holding: Iterable[str]) -> Goal | None:
         """What pmappings have to beat, given the memories that shared tensors are exchanged in."""
@@ -122,6 +122,10 @@ class GeneralSearch:
                 ways.setdefault(tuple(passed[place] for place in range(skeleton.last_fused)), []).append(passed)
             for same in ways.values():
                 yield skeleton, slots, same
+
+    def _rates(self) -> frozenset[str]:
+        """Components whose throughputs are left open."""
+        return frozenset()
 
     def _usages(self) -> Usages:
         return best_usages(self.path, self.imperfect)

@@ -76,13 +76,14 @@ class Limit:
         return keep
 
 
-def limits(skeleton: Skeleton, chains: Mapping[str, Chains], usages: Usages) -> list[Limit]:
-    """The dimensions' usages first, in the skeleton's order."""
+def limits(
+    skeleton: Skeleton, chains: Mapping[str, Chains], allowed: Mapping[int, frozenset[int] | None]
+) -> list[Limit]:
+    """The dimensions' usages first, in the skeleton's order. `allowed`: the `allowed_instances` of each."""
     used = [_used(chains, i) for i in range(len(skeleton.dimensions))]
     result = []
     for i, (factors, (_, d)) in enumerate(zip(used, skeleton.dimensions, strict=True)):
-        allowed = allowed_instances(d, usages, i)
-        result.append(Limit(factors, d.most, d.power_gateable or d.min_usage > 0, i, allowed=allowed))
+        result.append(Limit(factors, d.most, d.power_gateable or d.min_usage > 0, i, allowed=allowed[i]))
     for i, (factors, (_, d)) in enumerate(zip(used, skeleton.dimensions, strict=True)):
         result += [_compared(c, factors, (i, c)) for c in d.loop_bounds if c.operator.startswith("product")]
     for place, c in tile_shapes(skeleton):

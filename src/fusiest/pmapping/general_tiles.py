@@ -104,7 +104,7 @@ class GeneralNests:
 
     @cached_property
     def limited(self) -> list[Limit]:
-        return limits(self.skeleton, self.chains, self.search.usages)
+        return limits(self.skeleton, self.chains, self.search.allowed)
 
     @cached_property
     def swappings(self) -> list[Swapping]:
@@ -188,7 +188,7 @@ class GeneralNests:
             allowed = np.flatnonzero(self._allowed(chains, limited, state))
             state = state.take(allowed)
             values = state.products @ weights
-            return allowed, np.column_stack([*self._energy_latency(terms, values, state), values @ running])
+            return allowed, np.column_stack([self._finished_costs(terms, values, state), values @ running])
 
         bound = self._bound(terms)
         return BranchedCombiner(
@@ -310,14 +310,22 @@ class GeneralNests:
             origin = GeneralOrigin(self.skeleton, self.slots, self.passed, chain_tiles)
             yield TablePiece(form, rows, [origin], len(rows))
 
+    def _finished_costs(self, terms: Terms, values: Floats, state: Partial) -> Floats:
+        """What complete rows are compared by, besides space."""
+        return np.column_stack(self._energy_latency(terms, values, state))
+
     def _energy_latency(self, terms: Terms, values: Floats, state: Partial) -> tuple[Floats, Floats]:
         columns = Columns(self.search.busy, 0, ())
+        return finish(self.search.nest.problem, columns, self._criteria(terms, values, columns), self._watts(state))
+
+    def _criteria(self, terms: Terms, values: Floats, columns: Columns) -> Floats:
+        """Energy and busy times of each row."""
         criteria = np.zeros((len(values), columns.count))
         criteria[:, ENERGY] = values[:, terms.criterion("energy")]
         for i in range(len(self.search.busy)):
             if ("busy", i) in terms.criteria:
                 criteria[:, BUSY + i] = values[:, terms.criteria["busy", i]]
-        return finish(self.search.nest.problem, columns, criteria, self._watts(state))
+        return criteria
 
     def _watts(self, state: Partial) -> Floats:
         """Leakage of each row."""

@@ -8,20 +8,21 @@ any of them, and in space, is of no use with any throughputs, and `with_rates` l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from fusiest.pmapping.costs import BUSY, finish
+from fusiest.pmapping.costs import BUSY, Columns, finish
 from fusiest.pmapping.lattice import Lattice
 from fusiest.pmapping.pareto import Floats
+from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.table import Rows, Table, merge_rows
 from fusiest.spec import Memory, Spec, bind_all, flatten
 
 
-def can_be_open(spec: Spec, names: Iterable[str]) -> frozenset[str]:
-    """Of these components, memories outside all fanouts that are as slow as their actions are, one after the other."""
+def open_memories(spec: Spec) -> frozenset[str]:
+    """Memories outside all fanouts that are as slow as their actions are, one after the other: their throughputs can be left open."""
     outside = set()
     for node in flatten(spec.require_arch().nodes):
         bound = [bind_all(spec, info)[str(node.name)] for info in spec.info.einsums.values()]
@@ -29,7 +30,7 @@ def can_be_open(spec: Spec, names: Iterable[str]) -> frozenset[str]:
             break
         if isinstance(node, Memory) and all(component.total_latency is None for component in bound):
             outside.add(str(node.name))
-    return frozenset(names) & outside
+    return frozenset(outside)
 
 
 def closed_costs(search: Lattice, criteria: Floats, watts: float) -> tuple[Floats, Floats]:
@@ -38,29 +39,48 @@ def closed_costs(search: Lattice, criteria: Floats, watts: float) -> tuple[Float
 
 
 def open_costs(search: Lattice, criteria: Floats, watts: float) -> Floats:
-    """Per row, calls of each action of the components that are kept apart, in order, and watts; no columns if there are none."""
-    columns, components = search.columns, search.problem.path.components
-    if not columns.rates:
-        return np.empty((len(criteria), 0))
+    """`open_calls`, or no columns if there are none."""
+    return open_calls(search.problem, search.columns, criteria, watts) if search.columns.rates else criteria[:, :0]
+
+
+def open_calls(problem: Problem, columns: Columns, criteria: Floats, watts: float | Floats) -> Floats:
+    """Per row, calls of each action of the components that are kept apart, in order, and watts."""
+    components = problem.path.components
     places = {(components[b.component].name, b.action): i for i, b in enumerate(columns.busy, start=BUSY) if b.counts}
     rated_actions = sorted((name, str(action)) for name, action in places if name in columns.rates)
-    calls = [criteria[:, places[key]] * search.problem.info.n_instances for key in rated_actions]
-    return np.column_stack([*calls, np.full(len(criteria), watts)])
+    calls = [criteria[:, places[key]] * problem.info.n_instances for key in rated_actions]
+    return np.column_stack([*calls, np.broadcast_to(watts, len(criteria))])
 
 
 def with_rates(spec: Spec, table: Table, names: frozenset[str]) -> Table:
     """The table with the throughputs of a spec."""
-    bound = bind_all(spec, spec.info.einsums[table.einsum])
-    throughputs = [action.throughput for name in sorted(names) for _, action in sorted(bound[name].actions.items())]
-    owners = [name for name in sorted(names) for _ in bound[name].actions]
-    groups = {c: _settled(rows, np.array(throughputs), owners) for c, rows in table.groups.items()}
+    rates = OpenRates.of(spec, table.einsum, names)
+    groups = {c: _settled(rows, rates) for c, rows in table.groups.items()}
     return replace(table, groups=groups, candidates={})
 
 
-def _settled(rows: Rows, throughputs: Floats, owners: list[str]) -> Rows:
-    seconds = rows.calls[:, :-1] / throughputs
-    latency = rows.latency
-    for name in dict.fromkeys(owners):
-        latency = np.maximum(latency, seconds[:, [owner == name for owner in owners]].sum(axis=1))
-    energy = rows.energy + rows.calls[:, -1] * latency
+def _settled(rows: Rows, rates: OpenRates) -> Rows:
+    energy, latency = rates.settled(rows.energy, rows.latency, rows.calls)
     return merge_rows([replace(rows, energy=energy, latency=latency, calls=np.empty((len(rows), 0)))])
+
+
+class OpenRates(NamedTuple):
+    """Throughputs of the actions whose calls are kept apart, in order, and whose they are."""
+
+    throughputs: Floats
+    owners: tuple[str, ...]
+
+    @classmethod
+    def of(cls, spec: Spec, einsum: str, names: frozenset[str]) -> OpenRates:
+        """Those that a spec has for an Einsum."""
+        bound = bind_all(spec, spec.info.einsums[einsum])
+        actions = [(name, action) for name in sorted(names) for _, action in sorted(bound[name].actions.items())]
+        throughputs = np.array([action.throughput for _, action in actions], np.float64)
+        return cls(throughputs, tuple(name for name, _ in actions))
+
+    def settled(self, energy: Floats, latency: Floats, calls: Floats) -> tuple[Floats, Floats]:
+        """Energy and latency with all that was open."""
+        seconds = calls[:, :-1] / self.throughputs
+        for name in dict.fromkeys(self.owners):
+            latency = np.maximum(latency, seconds[:, [owner == name for owner in self.owners]].sum(axis=1))
+        return energy + calls[:, -1] * latency, latency

@@ -11,19 +11,25 @@ import dataclasses
 import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from fusiest.looptree import Compute, Node, Temporal, Tiling
+from fusiest.pmapping.costs import Columns, finish
 from fusiest.pmapping.explore import leakage, paths
 from fusiest.pmapping.general import GeneralSearch
 from fusiest.pmapping.general_chains import COUNTED, Chains, allowed_chains, make_chains, spread_chains, tile_options
+from fusiest.pmapping.general_combine import Partial
+from fusiest.pmapping.general_limits import Usages, best_usages
 from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.general_origin import GeneralOrigin
 from fusiest.pmapping.general_singles import SingleChains
 from fusiest.pmapping.general_space import Reserved
+from fusiest.pmapping.general_terms import Terms
 from fusiest.pmapping.general_tiles import GeneralNests
 from fusiest.pmapping.nest import HeldTensor, Nest, Rules
+from fusiest.pmapping.openrates import OpenRates, open_calls
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.plain import beside, constrained_variables, top_fits
@@ -34,6 +40,8 @@ from fusiest.spec import Path, Spec
 
 MOST_TILES = 16
 """With imperfect tiles, a window of so many rows has all of them, a longer one those that make fewer iterations."""
+_NEST = 1_000
+"""Candidates that can be looked at in the time that it takes to begin with a nest."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +68,24 @@ class TurnRows:
 
     costs: Floats
     """Rows × energy, latency, bits that are reserved above each of the loops, and in all; without exchanged tensors."""
+    calls: Floats
+    """Rows × what is not in energy and latency yet: calls of memories whose throughputs are open, and watts."""
     origins: tuple[tuple[WindowOrigin, int], ...]
     explored: int
     """How many candidates there were."""
+
+    def settled(self, rates: OpenRates) -> TurnRows:
+        """With these throughputs, those that nothing else is better than."""
+        if not len(self.costs):
+            return self
+        costs = np.column_stack([*rates.settled(self.costs[:, 0], self.costs[:, 1], self.calls), self.costs[:, 2:]])
+        return TurnRows(costs, self.calls[:, :0], self.origins, self.explored).pruned()
+
+    def pruned(self) -> TurnRows:
+        """Those that nothing else is better than."""
+        criteria = np.column_stack([self.costs, self.calls])
+        best = pareto_rows(np.zeros(len(criteria), np.int64), criteria)
+        return TurnRows(self.costs[best], self.calls[best], tuple(self.origins[i] for i in best), self.explored)
 
     def nest(self, row: int) -> TurnNest:
         """A row as nodes of a mapping."""
@@ -84,6 +107,8 @@ class TurnsAsked:
     imperfect: bool
     most: int
     """Candidates; more are too many."""
+    rates: frozenset[str] = frozenset()
+    """Memories whose throughputs are left open."""
 
 
 class TooManyCandidates(Exception):
@@ -91,20 +116,21 @@ class TooManyCandidates(Exception):
 
 
 def turn_rows(spec: Spec, einsum: str, asked: TurnsAsked) -> TurnRows:
-    """All that an Einsum can do in its turns and nothing else is better than, on any compute."""
-    costs: list[Floats] = [np.empty((0, 3 + len(asked.loops)))]
-    origins: list[tuple[WindowOrigin, int]] = []
+    """All that an Einsum can do in its turns and nothing else is better than, on any compute; given throughputs, `TurnRows.settled`."""
+    pieces, origins = list[tuple[Floats, Floats]](), list[tuple[WindowOrigin, int]]()
     budget = [asked.most]
     for path in paths(spec, einsum):
-        for origin, row_costs in _path_rows(spec, path, asked, budget):
-            costs.append(row_costs)
-            origins += [(origin, i) for i in range(len(row_costs))]
-    whole = np.concatenate(costs)
-    best = pareto_rows(np.zeros(len(whole), np.int64), whole)
-    return TurnRows(whole[best], tuple(origins[i] for i in best), asked.most - budget[0])
+        for origin, costs, calls in _path_rows(spec, path, asked, budget):
+            pieces.append((costs, calls))
+            origins += [(origin, i) for i in range(len(costs))]
+    explored = asked.most - budget[0]
+    if not pieces:
+        return TurnRows(np.empty((0, 3 + len(asked.loops))), np.empty((0, 1)), (), explored)
+    costs, calls = (np.concatenate(some) for some in zip(*pieces, strict=True))
+    return TurnRows(costs, calls, tuple(origins), explored).pruned()
 
 
-def _path_rows(spec: Spec, path: Path, asked: TurnsAsked, budget: list[int]) -> Iterator[tuple[WindowOrigin, Floats]]:
+def _path_rows(spec: Spec, path: Path, asked: TurnsAsked, budget: list[int]) -> Iterator[TurnPiece]:
     names = [c.name for c in path.components]
     if asked.memory not in names:
         return
@@ -112,8 +138,6 @@ def _path_rows(spec: Spec, path: Path, asked: TurnsAsked, budget: list[int]) -> 
     nest = Nest(problem, frozenset(), {}, Rules(sink=False, hoist=False), frozenset(), beside(spec, path))
     at = names.index(asked.memory)
     search = TurnSearch(nest, (at,), FusedLimits(), True, leakage(spec, problem), asked=asked, budget=budget)
-    if search.usages is not None:  # of what is asked of fanouts, windows of several lengths know nothing
-        raise TooManyCandidates
     outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
     common = {loop.variable for loop in asked.loops}
     for placement in placements(spec, path):
@@ -132,12 +156,19 @@ class TurnSearch(GeneralSearch):
     asked: TurnsAsked = dataclasses.field(kw_only=True)
     budget: list[int] = dataclasses.field(kw_only=True)
 
+    def _rates(self) -> frozenset[str]:
+        return self.asked.rates
+
+    def _usages(self) -> Usages:
+        """As without windows: `min_usage` compares what the Einsum's own bounds allow."""
+        return best_usages(self.path, self.asked.imperfect)
+
     def count(self, candidates: int) -> None:
         self.budget[0] -= candidates
         if self.budget[0] < 0:
             raise TooManyCandidates
 
-    def rows(self, placement: Placement) -> Iterator[tuple[WindowOrigin, Floats]]:
+    def rows(self, placement: Placement) -> Iterator[TurnPiece]:
         """For every order of holders, and every place of the common loops among them."""
         problem, path = self.nest.problem, self.path
         lifted = frozenset(HeldTensor(self.memories[0], self.nest.number[t]) for t in self.asked.exchanged)
@@ -192,7 +223,9 @@ class TurnSearch(GeneralSearch):
             yield dict(enumerate(chosen))
 
 
-PassedSlots = Mapping[int, frozenset[tuple[str, int]]]
+TurnPiece: TypeAlias = "tuple[WindowOrigin, Floats, Floats]"
+"""Costs of rows, what is open of them, and what they are."""
+PassedSlots: TypeAlias = Mapping[int, frozenset[tuple[str, int]]]
 """Per holder, the loops that its reservation sinks through: variable, and number of the slot."""
 
 
@@ -258,14 +291,15 @@ class WindowNests(GeneralNests):
         super().__init__(search, skeleton, slots, {})
         self.through, self.gaps_of_loops = passed, tuple(gaps)
 
-    def rows(self) -> Iterator[tuple[WindowOrigin, Floats]]:
-        """Rows that nothing is better than: energy, latency, bits above each loop, and all."""
+    def rows(self) -> Iterator[TurnPiece]:
+        """Rows that nothing is better than: energy, latency, bits above each loop, and all; and what is open."""
+        self.search.count(_NEST)
         combined = self._combined()
         if combined is None:
             return
         terms, chains, state = combined
         values = state.products @ terms.matrix()
-        energy, latency = self._energy_latency(terms, values, state)
+        costs = self._finished_costs(terms, values, state)
         bits = np.zeros((len(values), len(self.gaps_of_loops) + 1))
         for level in range(bits.shape[1]):
             name = Reserved(self.search.memories[0], (level, 0))
@@ -273,7 +307,14 @@ class WindowNests(GeneralNests):
                 bits[:, level] = values[:, terms.criteria[name]]
         tiles = {v: chains[v].tiles[state.choice[:, i]] for i, v in enumerate(self.variables)}
         origin = WindowOrigin(self.skeleton, self.slots, {}, tiles, self.through, self.gaps_of_loops, self.search.asked)
-        yield origin, np.column_stack([energy, latency, np.cumsum(bits, axis=1)])
+        yield origin, np.column_stack([costs[:, :2], np.cumsum(bits, axis=1)]), costs[:, 2:]
+
+    def _finished_costs(self, terms: Terms, values: Floats, state: Partial) -> Floats:
+        """Energy and latency of all that is not open, and what is."""
+        problem, columns = self.search.nest.problem, Columns(self.search.busy, 0, (), self.search.asked.rates)
+        criteria = self._criteria(terms, values, columns)
+        calls = open_calls(problem, columns, criteria, self._watts(state))
+        return np.column_stack([*finish(problem, columns, criteria, 0.0), calls])
 
     def _chains(self, variable: str) -> SingleChains:
         loop = next((common for common in self.search.asked.loops if common.variable == variable), None)
@@ -283,7 +324,8 @@ class WindowNests(GeneralNests):
             if loop is not None:
                 chains: Chains = _window_chains(self.skeleton, loop, slots, self.search.asked.imperfect)
             else:
-                chains = make_chains(self.skeleton, variable, slots, frozenset(), 0, self.search.asked.imperfect)
+                imperfect, spreads = self.search.asked.imperfect, self.search.spreads
+                chains = make_chains(self.skeleton, variable, slots, frozenset(), 0, imperfect, spreads)
             self.search.chains[key] = SingleChains(chains)
         return self.search.chains[key]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fusiest.errors import FusiestError
-from fusiest.mapper import Options, Step
+from fusiest.mapper import Options, Prior, Step
 from fusiest.mapper import run as search
 from fusiest.model import Evaluation
 from fusiest.report import SERIES
@@ -140,7 +140,7 @@ def _mapped(settings: Settings, built: Sequence[str]) -> Data:
     )
     trees = [load_texts({"built": text}, {}).mapping for text in built] if mode == "windows" else []
     try:
-        result = search(spec, options, start=[tree for tree in trees if tree is not None])
+        result = search(spec, options, prior=Prior(start=[tree for tree in trees if tree is not None]))
     except FusiestError as error:
         return {"error": str(error)}
     if result.interrupted:

@@ -159,13 +159,14 @@ def _refused(error: FusiestError) -> Outcome:
 
 
 def _search(task: SearchTask) -> Outcome:
-    from fusiest.mapper import result_json, run, worth_windows
+    from fusiest.mapper import Prior, result_json, run, worth_windows
     from fusiest.sweeps.shelf import Shelf, own_shelf
     from fusiest.sweeps.store import packed
 
     shelf = own_shelf() if task.family else Shelf()
     if task.form is not None:
         shelf.expect(task.spec, task.options, task.form)
+    shared = shelf.has_any
     windows = worth_windows(task.spec, task.options)  # of what others have found, tables alone change no answer then
     result = shelf.result(task.spec, task.options) if not windows else None
     if result is None:
@@ -173,9 +174,10 @@ def _search(task: SearchTask) -> Outcome:
         try:
             tables = shelf.tables(task.spec, task.options) or shelf.open_tables(task.spec, task.options, task.rates)
             start = () if shelf.passed or windows else shelf.start(task.family)
-            result = run(task.spec, task.options, tables=tables, start=start, front=front)
+            turns = shelf.turn_tables(task.spec, task.options) if windows else None
+            result = run(task.spec, task.options, prior=Prior(tables, start, True, front, turns))
         except (MemoryError, OutOfMemory):
-            if not shelf.kept and not shelf.fronts:
+            if not shared:
                 raise
             shelf.clear()  # what is kept for others must not be what is too much
             return _search(task)

@@ -12,7 +12,7 @@ from typing import Any
 from fusiest import interrupt
 from fusiest.errors import FusiestError, SpecError, did_you_mean
 from fusiest.frames import DataTable
-from fusiest.mapper import LONGEST_WORKLOAD, Result
+from fusiest.mapper import Result
 from fusiest.objective import aim_of
 from fusiest.sweeps.answers import Answer, Counts, Reuse
 from fusiest.sweeps.children import Children
@@ -245,9 +245,7 @@ class Sweep:
         """Which workloads have convolutions that might cost less if they were fused through their halos, which was not looked for."""
         first = next((answer.design for answer in self.answers if answer.row.family), None)
         labels = [w.label for w in self.file.workloads if first is not None and self.windows(first, w) == "none"]
-        usual = f", which sweeps try in more than {LONGEST_WORKLOAD} Einsums only if asked to (windows: all)"
-        reason = usual if self.file.usual_windows and self.file.options.exchange == "finished" else ""
-        return f"{', '.join(labels)}: without windows{reason}" if labels else ""
+        return f"{', '.join(labels)}: without windows" if labels else ""
 
     def result(self, design: Design | int | Mapping[str, object], workload: str | None = None) -> Result:
         """The result of one run, as `fusiest.map` gives it: each of its mappings is evaluated on that design."""

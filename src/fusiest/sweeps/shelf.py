@@ -22,10 +22,11 @@ from fusiest.mapper import Options, Result, SizeFront, asked_of, from_front, ope
 from fusiest.pmapping import (
     Floats,
     Table,
-    can_be_open,
+    TurnRows,
     large_enough,
     meet_below_fanouts,
     meeting_memories,
+    open_memories,
     with_rates,
 )
 from fusiest.spec import Spec
@@ -73,6 +74,8 @@ class Shelf:
     kept: OrderedDict[str, KeptTables] = field(default_factory=OrderedDict)
     mappings: OrderedDict[str, tuple[LoopTree, ...]] = field(default_factory=OrderedDict)
     """The best mappings of the latest searches of a family, by family: good ones to begin with on other designs of it."""
+    turns: OrderedDict[str, dict[object, TurnRows]] = field(default_factory=OrderedDict)
+    """Tables below loops that make windows, by all but throughputs of memories that these leave open."""
     fronts: OrderedDict[str, tuple[Spec, SizeFront]] = field(default_factory=OrderedDict)
     """What is best for smaller sizes of one memory, and the design that has the largest."""
     too_wide: set[str | None] = field(default_factory=set)
@@ -91,7 +94,7 @@ class Shelf:
     def open_tables(self, spec: Spec, options: Options, rates: frozenset[str]) -> dict[str, Table]:
         """The tables of a spec's Einsums, settled from some for all throughputs of these components, which are explored unless they
         are known."""
-        names = can_be_open(spec, rates) if rates else rates
+        names = rates & open_memories(spec) if rates else rates
         key = table_key(spec, options, self._form(spec, options), names)
         if not names or key is None or key in self.not_open:
             return {}
@@ -102,6 +105,15 @@ class Shelf:
             tables = self._fitting(key, spec, options)
             self.not_open.update(() if tables else {key})
         return {name: with_rates(spec, table, names) for name, table in tables.items()}
+
+    def turn_tables(self, spec: Spec, options: Options) -> dict[object, TurnRows]:
+        """What is known of windows, to be added to. It depends on no throughputs that are left open."""
+        key = self._form(spec, options).without((), open_memories(spec))
+        tables = self.turns.setdefault(key, {})
+        self.turns.move_to_end(key)
+        while len(self.turns) > MOST_SETS:
+            self.turns.popitem(last=False)
+        return tables
 
     def _fitting(self, key: str | None, spec: Spec, options: Options) -> dict[str, Table]:
         if key is None or key not in self.kept:
@@ -159,9 +171,15 @@ class Shelf:
         while len(self.fronts) > MOST_SETS:
             self.fronts.popitem(last=False)
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there is anything that takes much memory."""
+        return bool(self.kept or self.fronts or self.turns)
+
     def clear(self) -> None:
         """Forget all that takes much memory."""
         self.kept.clear()
+        self.turns.clear()
         self.fronts.clear()
 
     def start(self, family: str) -> tuple[LoopTree, ...]:

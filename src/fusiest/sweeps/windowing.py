@@ -1,7 +1,8 @@
 """Windows in sweeps: which runs look for them, and what then still holds of what takes a search's place.
 
 Mappings with windows are found, not always proven: what other designs have found may lead a search to a better one than `fusiest map` has.
-So where they are looked for, a search begins with nothing but tables, which change no answer.
+So where they are looked for, a search begins with nothing but tables, of pmappings and of what Einsums can do below loops that make
+windows. Those change no answer.
 """
 
 from __future__ import annotations
@@ -9,17 +10,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from fusiest.mapper import Options, can_be_bounded, has_halos, is_too_long, usual_windows, worth_windows
+from fusiest.mapper import Options, can_be_bounded, has_halos, usual_windows, worth_windows
 from fusiest.spec import Spec
 from fusiest.sweeps.bounds import LeastCosts, least_costs
 
 
 def run_options(spec: Spec, options: Options, usual: bool) -> Options:
-    """The options of one run. `usual`: windows are looked for as `fusiest map` does if nothing is said.
-
-    In long workloads that would take each run many times as long: they are left out, which the page says, unless they are asked for.
-    """
-    if not usual or not _reads_through_halos(spec) or is_too_long(spec):
+    """The options of one run. `usual`: windows are looked for as `fusiest map` does if nothing is said."""
+    if not usual or not _reads_through_halos(spec):
         return options
     return _with_windows(options, usual_windows(options.usage, options.exchange))
 
