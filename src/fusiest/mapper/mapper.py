@@ -163,8 +163,9 @@ def _run_with_windows(
     """First without windows, as if there were none, then with them, if there is time: so no limit makes it worse than without."""
     begin, limit = time.perf_counter(), options.time_limit
     no_mapping: NoMapping | None = None
+    tables: dict[str, Table] = prior.tables if prior.tables is not None else {}
     try:
-        result = _run(spec, options, say, executor, prior)
+        result = _run(spec, options, say, executor, prior._replace(tables=tables))
     except NoMapping as error:
         no_mapping, result = error, Result(spec, options.objective, [], False, 1.0, Stats())
     result.options = options
@@ -204,7 +205,7 @@ def _run_with_windows(
 
     joined = run_joins(executor, result.stats.orders == "all")
     with interrupt.limited(None if limit is None else begin + limit):
-        result = with_windows(result, WindowSearches(exact, quick, relaxed, joined, prior.turns), say, begin)
+        result = with_windows(result, WindowSearches(exact, quick, relaxed, joined, tables, prior.turns), say, begin)
     if no_mapping is not None and not result.mappings:
         raise no_mapping
     return result

@@ -138,11 +138,24 @@ class WindowBounds:
             }
         known = min(mappings, key=lambda m: self.options.minimized.score_of(m.energy, m.latency))
         energy, latency = known.energy, known.latency
-        for name, least in self._inside[run].items():
+        for name, least in self._least_inside(run).items():
             costs = known.evaluation.einsums[name]
             energy -= max(0.0, costs.energy - least.energy)
             latency -= max(0.0, costs.latency - least.latency)
         return Least(energy, latency, 0.0)
+
+    def inside(self, run: tuple[str, ...]) -> tuple[float, float]:
+        """Energy and latency of a run alone, at least."""
+        least = self._least_inside(run).values()
+        return sum(each.energy for each in least), sum(each.latency for each in least)
+
+    def _least_inside(self, run: tuple[str, ...]) -> dict[str, Least]:
+        if run not in self._inside:
+            options = self._cut_off(run).options
+            self._inside[run] = {
+                name: functools.reduce(Least.__or__, options[name].values(), IMPOSSIBLE) for name in run
+            }
+        return self._inside[run]
 
     def _cut_off(self, run: Collection[str]) -> LowerBounds:
         """Bounds if a run exchanges nothing with others on chip."""

@@ -10,23 +10,28 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from fusiest.looptree import LoopTree, Nested, Node, Sequential, Storage, einsums
 from fusiest.mapper.result import Mapping
 from fusiest.mapper.window_parts import NO_PART, PartMapping, best_parts, evaluated_mapping, in_a_row, part_mapping
-from fusiest.mapper.window_plans import LONGEST_WORKLOAD, MOST_EINSUMS
+from fusiest.mapper.window_plans import MOST_EINSUMS
+from fusiest.model import elements
+from fusiest.pmapping import Floats, least_of_reading
 from fusiest.spec import Spec, memory_names, part_of
 
-MOST_REFINED = 3
+MOST_REFINED = 1
 """Whole mappings of which cut parts are searched."""
 
 
 class PlainParts:
     """The best without windows of Einsums from one to another."""
 
-    def __init__(self, spec: Spec, known: Sequence[LoopTree], search: Callable[[Spec], list[Mapping]]) -> None:
+    def __init__(self, spec: Spec, known: Sequence[Mapping], search: Callable[[Spec], list[Mapping]]) -> None:
         """`known`: mappings to be cut; if there are none, every part is searched."""
         self.spec, self.known, self.search = spec, known, search
         self.names = list(spec.info.einsums)
+        self.costs = [CutCosts(spec, mapping) for mapping in known]
         self.parts: dict[tuple[int, int], list[PartMapping]] = {}
         self.cut: set[LoopTree] = set()
         self.searched: dict[tuple[int, int], list[PartMapping]] = {}
@@ -35,19 +40,22 @@ class PlainParts:
         """Those that nothing is better than."""
         span = start, end
         if span not in self.parts:
-            cut = [part for tree in self.known for part in self._cut(tree, start, end)]
+            cut = [part for mapping in self.known for part in self._cut(mapping.looptree, start, end)]
             self.parts[span] = best_parts(cut) if self.known else self._searched(start, end)
         return self.parts[span]
 
+    def estimates(self, start: int, end: int) -> list[tuple[float, float]]:
+        """About what a part costs as each known mapping has it."""
+        return [costs.between(start, end) for costs in self.costs]
+
     def refine(self, wholes: Sequence[PartMapping]) -> bool:
-        """Search what was cut for the first of these mappings, if it is not too long; whether there was any."""
+        """Search what was cut for the first of these mappings; whether there was any."""
         trees = dict.fromkeys(tree for whole in wholes[:MOST_REFINED] for tree in whole.trees if tree in self.cut)
-        short = [names for tree in trees if len(names := einsums(tree.nodes)) <= LONGEST_WORKLOAD]
-        for names in short:
+        for names in (einsums(tree.nodes) for tree in trees):
             start = min(map(self.names.index, names))
             span = start, start + len(names)
             self.parts[span] = best_parts([*self.between(*span), *self._searched(*span)])
-        return bool(short)
+        return bool(trees)
 
     def _cut(self, tree: LoopTree, start: int, end: int) -> Iterator[PartMapping]:
         """As a known mapping has it. What it does in the same loops with others, if that is little, is searched."""
@@ -74,10 +82,52 @@ class PlainParts:
         return self.searched[span]
 
 
-def mappings_to_cut(mappings: Sequence[Mapping]) -> list[LoopTree]:
+class CutCosts:
+    """About what parts of a known mapping cost, Einsum by Einsum: what crosses their ends is written to the outermost memory, and read."""
+
+    def __init__(self, spec: Spec, mapping: Mapping) -> None:
+        self.spec, self.names = spec, list(spec.info.einsums)
+        self.outermost = memory_names(spec.require_arch())[0]
+        self.einsums = [mapping.evaluation.einsums[name] for name in self.names]
+        self.sums = np.cumsum([(0.0, 0.0), *((einsum.energy, einsum.latency) for einsum in self.einsums)], axis=0)
+        holders = {node for path in mapping.looptree.paths() for node in path if isinstance(node, Storage)}
+        off_chip = {t for holder in holders if holder.component == self.outermost for t in holder.tensors}
+        number = {name: i for i, name in enumerate(self.names)}
+        makers = {t: max(number[m] for m in makers) for t, makers in spec.info.producers.items() if t not in off_chip}
+        self.exchanged = [(t, made, sorted(number[u] for u in spec.info.users[t])) for t, made in makers.items()]
+        """On chip: who makes them, and who uses them."""
+        self.added: dict[tuple[int, bool], Floats] = {}
+
+    def between(self, start: int, end: int) -> tuple[float, float]:
+        """Energy and latency of Einsums from one to before another."""
+        energy, latency = self.sums[end] - self.sums[start] + self._added(start, True) + self._added(end, False)
+        return float(energy), float(latency)
+
+    def _added(self, cut: int, reads: bool) -> Floats:
+        """By a cut, to what follows it, or to what comes before."""
+        if (cut, reads) not in self.added:
+            added = np.zeros(2)
+            for tensor, made, users in self.exchanged:
+                if made < cut <= users[-1]:
+                    mover = next(user for user in users if user >= cut) if reads else made
+                    added += self._moving(tensor, mover)
+            self.added[cut, reads] = added
+        return self.added[cut, reads]
+
+    def _moving(self, tensor: str, mover: int) -> Floats:
+        """What it costs an Einsum to read all that it uses of a tensor; as much, it is assumed, as to write it."""
+        info = self.spec.info.einsums[self.names[mover]]
+        values = elements(info.accesses[tensor], info.bounds)
+        energy, seconds = least_of_reading(self.spec, info.name, tensor)
+        costs = self.einsums[mover]
+        busy = costs.latency_per_component.get(self.outermost, 0.0) + values * seconds
+        return np.array([values * energy, max(0.0, busy - costs.latency)])
+
+
+def mappings_to_cut(mappings: Sequence[Mapping]) -> list[Mapping]:
     """The best mappings by energy, latency and both."""
     keys: tuple[Callable[[Mapping], float], ...] = (lambda m: m.energy, lambda m: m.latency, lambda m: m.edp)
-    return list(dict.fromkeys(min(mappings, key=key).looptree for key in keys)) if mappings else []
+    return list({id(best): best for best in (min(mappings, key=key) for key in keys)}.values()) if mappings else []
 
 
 def _branches(tree: LoopTree) -> tuple[tuple[Storage, ...], tuple[tuple[Node, ...], ...]]:

@@ -26,6 +26,8 @@ from fusiest.mapper.result import Mapping, Stats
 from fusiest.mapper.search import Search
 from fusiest.mapper.tables import asked_of, grouped, make_explorer
 from fusiest.mapper.window_parts import evaluated_mapping, is_allowed
+from fusiest.mapper.window_plans import is_too_long
+from fusiest.mapper.window_tables import table_keys
 from fusiest.mapper.window_turn_plans import TurnPlan
 from fusiest.mapper.window_turns import TurnSearches, TurnsFound
 from fusiest.objective import Least
@@ -43,7 +45,7 @@ from fusiest.pmapping import (
 )
 from fusiest.spec import Spec, memory_names, merged, part_of
 
-MOST_JOINED_PLANS = 24
+MOST_JOINED_PLANS = 8
 """Of a run, those with the least bounds."""
 MOST_ENDS = 3
 """Tensors that a run shares with others; of more, none stay on chip."""
@@ -51,8 +53,8 @@ MOST_ENDS = 3
 RunSet: TypeAlias = tuple[tuple[str, ...], ...]
 RunTables: TypeAlias = Callable[[tuple[str, ...]], dict[str, Table]]
 """Tables of runs, given the memories that tables count."""
-RunJoins: TypeAlias = Callable[[Spec, Options, RunTables], list[LoopTree]]
-"""The best mappings of a workload with runs in it, given their tables."""
+RunJoins: TypeAlias = Callable[[Spec, Options, RunTables, bool], list[LoopTree]]
+"""The best mappings of a workload with runs in it, given their tables; or good ones, at a look."""
 
 
 class RunsJoined:
@@ -63,21 +65,29 @@ class RunsJoined:
         ((self.memory, self.size),) = (exchange_memories(self.spec) or {}).items()
 
     def can_be_joined(self, run: Sequence[str]) -> bool:
-        """Whether others use what it uses or makes, and nothing is persistent or runs several times."""
-        infos = [self.spec.info.einsums[name] for name in run]
-        plain = all(not info.persistent and info.n_instances == 1 for info in infos)
-        return plain and 0 < len(self._ends(run)) <= MOST_ENDS
+        """Whether others use what it uses or makes, nothing of that is persistent, and nothing runs several times."""
+        infos, ends = [self.spec.info.einsums[name] for name in run], self._ends(run)
+        plain = all(info.n_instances == 1 and not info.persistent & set(ends) for info in infos)
+        return plain and 0 < len(ends) <= MOST_ENDS
 
     def best(self, runs: RunSet, options: Options, search: RunJoins) -> list[Mapping]:
-        """The best mappings with these runs, as far as the model confirms them."""
+        """The best mappings with these runs, as far as the model confirms them; in long workloads good ones.
+
+        Runs that have no room for any plan are left out.
+        """
+        made: dict[tuple[str, ...], Table] = {}
 
         def tables(memories: tuple[str, ...]) -> dict[str, Table]:
-            return {run[-1]: self.table(run, memories) for run in runs}
+            made.update({run: self.table(run, memories) for run in runs})
+            return {run[-1]: table for run, table in made.items()}
 
         try:
-            trees = search(merged(self.spec, runs), options, tables)
+            trees = search(merged(self.spec, runs), options, tables, is_too_long(self.spec))
         except (NoMapping, SpecError):  # nothing fits, or a name means nothing without the Einsums inside
             return []
+        roomy = tuple(run for run, table in made.items() if len(table))
+        if roomy and len(roomy) < len(runs):
+            return self.best(roomy, options, search)
         found = (evaluated_mapping(self.spec, tree) for tree in trees)
         return [mapping for mapping in found if mapping is not None and is_allowed(self.spec, mapping.looptree)]
 
@@ -123,9 +133,10 @@ class RunsJoined:
 
 def run_joins(executor: concurrent.futures.Executor | None, all_orders: bool) -> RunJoins:
     """Searches of workloads with runs in them. `all_orders`: of Einsums, not only the one that is given."""
+    explored: dict[object, Table] = {}
 
     @collected_after
-    def joined(spec: Spec, options: Options, make: RunTables) -> list[LoopTree]:
+    def joined(spec: Spec, options: Options, make: RunTables, quickly: bool) -> list[LoopTree]:
         asked = replace(asked_of(options), needed=False, usage=True)  # what runs take inside counts everywhere
         tables = make(meeting_memories(spec, asked.usage, asked.ample(spec)))
         if not all(len(table) for table in tables.values()):
@@ -134,10 +145,17 @@ def run_joins(executor: concurrent.futures.Executor | None, all_orders: bool) ->
         firsts = explorer.representative.items()  # runs are like no other Einsum, whatever they look like
         own = {name: name if {name, first} & tables.keys() else first for name, first in firsts}
         explorer = replace(explorer, representative=own)
+        keys = {name: key for name, key in table_keys(spec, asked, options.finished).items() if name not in tables}
+        tables |= {name: explored[key] for name, key in keys.items() if key in explored}
         explorer.explore(tables, asked)
-        search = Search(grouped(spec, options, explorer.named(tables)), options, all_orders, lambda step: None, Stats())
-        search.run()
-        found = [candidate for candidate in search.best() if isinstance(candidate, Candidate)]
+        explored.update({key: tables[name] for name, key in keys.items() if name in tables})
+        problem = grouped(spec, options, explorer.named(tables))
+        search = Search(problem, options, all_orders, lambda step: None, Stats())
+        if quickly:
+            search.look()
+        else:
+            search.run()
+        found = [candidate for candidate in search.candidates and search.best() if isinstance(candidate, Candidate)]
         return [candidate.tree() for candidate in found]
 
     return joined

@@ -90,25 +90,14 @@ class WindowPromises:
 
     # --- hopes --------------------------------------------------------------------------------------------------------
 
-    def hope(self, run: WindowRun, mappings: Sequence[Mapping]) -> float:
-        """The score of the best known mapping with the best that a run could be, over that without; 0 if nothing is known."""
-        if self.bounds is None or not mappings:
-            return 0.0
-        best = self._best(mappings)
-        return self.bounds.score(self.bounds.hoped(run, mappings)) / self._score(best.energy, best.latency)
-
-    def is_hopeful(self, run: WindowRun, mappings: Sequence[Mapping]) -> bool:
-        """Whether the best known mapping may be much better with a run; of a front, that is not asked."""
-        return self.options.minimized.is_front or self.hope(run, mappings) < 1 - HOPE
-
-    def in_turn(self, mappings: Callable[[], Sequence[Mapping]]) -> Iterator[WindowRun]:
-        """Runs that are hopeful, given what is known by then, the most hopeful first."""
+    def in_turn(self, hope: Callable[[WindowRun], float]) -> Iterator[WindowRun]:
+        """Runs that may make what is known better, by what is known then, the most hopeful first."""
         waiting = list(self.least)
         while waiting:
-            known = mappings()
-            run = min(waiting, key=lambda run: (self.hope(run, known), -len(run)))
+            hopes = {run: hope(run) for run in waiting}
+            run = min(waiting, key=lambda run: (hopes[run], -len(run)))
             waiting.remove(run)
-            if self.is_hopeful(run, known):
+            if self.options.minimized.is_front or hopes[run] < 1 - HOPE:
                 yield run
 
     def worth(self, wanted: Sequence[WindowPlan], mappings: Sequence[Mapping]) -> Worth:

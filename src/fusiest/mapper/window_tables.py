@@ -4,40 +4,41 @@ from __future__ import annotations
 
 from fusiest.mapper.options import Options
 from fusiest.mapper.tables import asked_of
-from fusiest.pmapping import Table, common_key, meeting_memories
+from fusiest.pmapping import Asked, Table, common_key, meeting_memories
 from fusiest.spec import Spec
 
 MOST_TABLES = 24
-"""A table of many rows holds what it takes to write them as nests: some ten megabytes."""
+"""Besides those of the whole workload: a table of many rows holds what it takes to write them as nests, some ten megabytes."""
 
 
 class WindowTables:
-    """The latest tables, by all that they depend on."""
+    """Tables of the whole workload, and the latest of others, by all that they depend on."""
 
-    def __init__(self) -> None:
+    def __init__(self, spec: Spec, options: Options, tables: dict[str, Table]) -> None:
+        self.of_all = {key: tables[name] for name, key in _keys(spec, options, True).items() if name in tables}
         self.tables: dict[object, Table] = {}
 
     def remembered(self, spec: Spec, options: Options, exact: bool) -> dict[str, Table]:
         """The tables of a spec that are there, by Einsum."""
-        keys = _keys(spec, options, exact)
-        return {name: self.tables[key] for name, key in keys.items() if key in self.tables}
+        known, keys = {**self.of_all, **self.tables}, _keys(spec, options, exact)
+        return {name: known[key] for name, key in keys.items() if key in known}
 
     def keep(self, spec: Spec, options: Options, tables: dict[str, Table], exact: bool) -> None:
         """Those that a search has explored."""
         keys = _keys(spec, options, exact)
         for name, table in tables.items():
-            self.tables.setdefault(keys[name], table)
+            if keys[name] not in self.of_all:
+                self.tables.setdefault(keys[name], table)
         for key in list(self.tables)[:-MOST_TABLES]:
             del self.tables[key]
 
 
 def _keys(spec: Spec, options: Options, exact: bool) -> dict[str, object]:
-    asked = asked_of(options)
-    common = (
-        exact,
-        asked,
-        meeting_memories(spec, asked.usage, asked.ample(spec)),
-        asked.ample(spec),
-        asked.is_roomy(spec),
-    )
-    return {name: (name, common_key(spec, name, options.finished), common) for name in spec.info.einsums}
+    return {name: (exact, key) for name, key in table_keys(spec, asked_of(options), options.finished).items()}
+
+
+def table_keys(spec: Spec, asked: Asked, finished: bool) -> dict[str, object]:
+    """All that the table of each Einsum depends on."""
+    ample = asked.ample(spec)
+    common = asked, meeting_memories(spec, asked.usage, ample), ample, asked.is_roomy(spec)
+    return {name: (name, common_key(spec, name, finished), common) for name in spec.info.einsums}

@@ -54,6 +54,8 @@ class WindowSearches(NamedTuple):
     """What a look at few rows finds."""
     relaxed: Relaxation
     joined: RunJoins
+    tables: dict[str, Table] | None = None
+    """Those of the whole workload, of Einsums of which nothing was left out."""
     turns: dict[object, TurnRows] | None = None
     """Tables below common loops that are known, to be added to."""
 
@@ -64,7 +66,7 @@ class PlanTrials:
     def __init__(self, spec: Spec, options: Options, searches: WindowSearches, begin: float) -> None:
         """`begin`: from when on a time limit counts."""
         self.spec, self.options, self.searches, self.begin = spec, options, searches, begin
-        self.tables = WindowTables()
+        self.tables = WindowTables(spec, self.inner(True), searches.tables or {})
         self.part_of = functools.cache(functools.partial(part_of, spec))
         self.found: dict[tuple[WindowPlan, bool], list[FoundTree]] = {}
         """By plan, and whether for all sizes of a memory."""

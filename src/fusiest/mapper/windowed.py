@@ -31,19 +31,13 @@ from fusiest.mapper.window_bounds import (
 from fusiest.mapper.window_cuts import PlainParts, mappings_to_cut
 from fusiest.mapper.window_forms import WindowForms
 from fusiest.mapper.window_joins import RunSet, RunsJoined
-from fusiest.mapper.window_parts import (
-    NO_PART,
-    PartMapping,
-    best_of,
-    best_parts,
-    in_a_row,
-    joined_parts,
-)
+from fusiest.mapper.window_parts import NO_PART, PartMapping, best_of, best_parts, joined_parts
 from fusiest.mapper.window_plans import (
     is_too_long,
     window_runs,
 )
-from fusiest.mapper.window_promises import WindowPromises, WindowRun
+from fusiest.mapper.window_promises import HOPE, WindowPromises, WindowRun
+from fusiest.mapper.window_rows import PartsInARow, PartSpan, PartsRow
 from fusiest.mapper.window_trials import PlanTrials, WindowSearches
 from fusiest.mapper.window_turn_plans import TurnPlan, other_common_variables
 from fusiest.mapper.window_turns import MOST_PLANS, PlansLeft, TurnSearches, TurnTables
@@ -60,6 +54,8 @@ MOST_FRUITLESS = 12
 MOST_FRUITLESS_TURNS, MOST_IN_VAIN = 6, 36
 """In long workloads: plans of a run that are searched exactly and make no mapping better, before the next run's turn; and of all runs."""
 FEWER_WINDOWS = "--windows retained, --max-fused-loops 1 or --windows none takes less time"
+MOST_MADE = 8
+"""Ways to cut a long workload into runs and parts that are evaluated in the end."""
 MOST_JOINED = 4
 """Runs that are joined with their neighbours; and those of the best mapping, together."""
 MOST_SEARCHED = 6
@@ -126,7 +122,7 @@ class _WindowSearch:
         self.is_long, self.is_cut = is_too_long(self.spec), len(self.names) > MOST_SEARCHED
         """Whether what is before and after runs is cut from known mappings."""
         self.plain = PlainParts(self.spec, mappings_to_cut(self.mappings) if self.is_cut else [], self.trials.plain)
-        self.windowed: dict[tuple[int, int], list[PartMapping]] = {}
+        self.rows = PartsInARow(len(self.names), self.plain)
         known = self.searches.turns if self.searches.turns is not None else {}
         self.tables = TurnTables(open_memories(self.spec), known)
         self.left: dict[WindowPass, PlansLeft] | None = None
@@ -147,7 +143,7 @@ class _WindowSearch:
     def _join_runs(self) -> None:
         """Promising runs between neighbours with which they may exchange tensors on chip."""
         memories = exchange_memories(self.spec)
-        if memories is None or len(memories) != 1 or is_too_long(self.spec):
+        if memories is None or len(memories) != 1:
             return
         kept_only = True if self.options.windows == "retained" else None
         turns = replace(self._turns(()), kept_only=kept_only, tables=self.tables.renewed())
@@ -162,16 +158,19 @@ class _WindowSearch:
                 self.mappings = best_of([*self.mappings, *found], self.options)
 
     def _run_sets(self, joined: RunsJoined) -> list[RunSet]:
-        """Those of the best mapping together, and the most promising ones alone."""
+        """Those of the best mapping together, and in short workloads the most promising ones alone."""
+        score = self.options.minimized.score_of
+        best = min(self._wholes(), key=lambda part: score(part.energy, part.latency), default=NO_PART)
+        runs = {einsums(tree.nodes) for tree in best.trees}
         single = [run for run in self.promises.least if joined.can_be_joined(run)]
+        together = tuple(run for run in single if run in runs)
+        if self.is_long:
+            return [together] if together else []
         if self.bounds is not None:
             bounds, mappings = self.bounds, self.mappings
             single.sort(key=lambda run: bounds.score(bounds.hoped(run, mappings)))
         sets: list[RunSet] = [(run,) for run in single[:MOST_JOINED]]
-        score = self.options.minimized.score_of
-        best = min(self._whole(), key=lambda part: score(part.energy, part.latency), default=NO_PART)
-        runs = tuple(run for tree in best.trees if (run := einsums(tree.nodes)) in single)
-        return [runs, *sets] if len(runs) > 1 else sets
+        return [together, *sets] if len(together) > 1 else sets
 
     def domain_gap(self) -> float:
         """How much better something with turns that were not gone through could be than what is known."""
@@ -210,11 +209,11 @@ class _WindowSearch:
             self._try_plans()
         except OutOfTime:
             self.stopped = "time limit"
-        wholes = [whole for whole in self._whole() if whole.windows]
+        wholes = [whole for whole in self._wholes() if whole.windows]
         self._note(wholes)
         score = self.options.minimized.score_of
         if not self._over() and self.plain.refine(sorted(wholes, key=lambda whole: score(whole.energy, whole.latency))):
-            self._note(self._whole())
+            self._note(self._wholes())
 
     def _try_plans(self) -> None:
         """The most promising first, until none can be better."""
@@ -249,7 +248,7 @@ class _WindowSearch:
         """Search short runs exactly; those for which no plan could add anything, or in long workloads much."""
         searched: set[WindowRun] = set()
         self.tables, in_vain = self.tables.renewed(), 0
-        hopeful = self.promises.in_turn(lambda: self.mappings)
+        hopeful = self.promises.in_turn(self._hope)
         for run in hopeful if self.is_long else sorted(self.promises.least, key=len, reverse=True):
             if self._over() or self._is_best() or (self.is_long and in_vain >= MOST_IN_VAIN):
                 break
@@ -301,8 +300,19 @@ class _WindowSearch:
 
     def _is_promising(self, run: WindowRun) -> bool:
         """Whether a run may make something better; in longer workloads, whether it is likely to."""
-        is_likely = not self.is_cut or self.promises.is_hopeful(run, self.mappings)
+        is_likely = not self.is_cut or self.options.minimized.is_front or self._hope(run) < 1 - HOPE
         return is_likely and self._promises(self.promises.least[run])
+
+    def _hope(self, run: WindowRun) -> float:
+        """The score with the best that a run could be, between what is known before and after it, over the best that is known."""
+        if self.bounds is None or not self.mappings:
+            return 0.0
+        first, last = self._span(run)
+        energy, latency = self.bounds.inside(run)
+        rows = (a.then(c) for a in self.rows.to(first) for c in self.rows.since(last))
+        score = self.options.minimized.score_of
+        hoped = min((score(row.energy + energy, row.latency + latency) for row in rows), default=0.0)
+        return hoped / min(score(m.energy, m.latency) for m in self.mappings)
 
     def _least(self, run: WindowRun, plan: TurnPlan | None) -> Least:
         return self.promises.of_turns(run, plan, self.mappings)
@@ -313,46 +323,49 @@ class _WindowSearch:
     def _is_best(self) -> bool:
         return self.promises.is_met(self.mappings)
 
+    def _span(self, run: Sequence[str]) -> PartSpan:
+        first = self.names.index(run[0])
+        return first, first + len(run)
+
     def _add(self, run: Sequence[str], parts: Sequence[PartMapping]) -> None:
         """Note what was found for a run, alone and between what is before and after it."""
-        first = self.names.index(run[0])
-        span = first, first + len(run)
-        old = self.windowed.get(span, [])
-        self.windowed[span] = best_parts([*old, *parts])
-        new = [part for part in self.windowed[span] if part not in old]
-        if new:
-            before, after = self.plain.between(0, span[0]), self.plain.between(span[1], len(self.names))
-            self._note([in_a_row(in_a_row(a, b), c) for a in before for b in new for c in after])
+        span = self._span(run)
+        new = self.rows.add(span, parts)
+        if not new:
+            return
+        if not self.is_cut:
+            self._note(self.rows.between_plain(span, new))
+            return
+        for whole in self.rows.made(self._in_order(self.rows.around(span, new)), self._costs_are_beaten):
+            self._note([whole])
+
+    def _wholes(self) -> list[PartMapping]:
+        """The best ways to put runs with windows and parts without in a row."""
+        if not self.is_cut:
+            return self.rows.wholes()
+        rows = self._in_order(self.rows.to(len(self.names)))
+        return list(self.rows.made(rows[:MOST_MADE], lambda energy, latency: False))
+
+    def _in_order(self, rows: list[PartsRow]) -> list[PartsRow]:
+        score = self.options.minimized.score_of
+        return sorted(rows, key=lambda row: score(row.energy, row.latency))
 
     def _note(self, parts: Sequence[PartMapping]) -> None:
         """Whole mappings that are better than known ones."""
-        better = [part for part in best_parts(parts) if part.windows and not self._is_beaten(part)]
+        better = [
+            part for part in best_parts(parts) if part.windows and not self._costs_are_beaten(part.energy, part.latency)
+        ]
         mappings = [mapping for part in better if (mapping := joined_parts(self.spec, part)) is not None]
         self.refused = self.refused or len(mappings) < len(better)
         if mappings:
             self.mappings = best_of([*self.mappings, *mappings], self.options)
 
-    def _is_beaten(self, part: PartMapping) -> bool:
+    def _costs_are_beaten(self, energy: float, latency: float) -> bool:
         objective = self.options.minimized
         if objective.is_front:
-            return any(m.energy <= part.energy and m.latency <= part.latency for m in self.mappings)
-        score = objective.score_of(part.energy, part.latency)
+            return any(m.energy <= energy and m.latency <= latency for m in self.mappings)
+        score = objective.score_of(energy, latency)
         return any(objective.score_of(m.energy, m.latency) < score for m in self.mappings)
-
-    def _whole(self) -> list[PartMapping]:
-        """The best ways to put runs with windows and parts without in a row."""
-        starts = {0, *(end for _, end in self.windowed)}
-        ends = {len(self.names), *(start for start, _ in self.windowed)}
-        best: dict[int, list[PartMapping]] = {0: [NO_PART]}
-        for end in range(1, len(self.names) + 1) if len(self.windowed) > (not self.plain.known) else ():
-            options = [(start, parts) for (start, to), parts in self.windowed.items() if to == end and start in best]
-            if end in ends:
-                plain = [s for s in sorted(starts) if s < end and s in best and (s, end) != (0, len(self.names))]
-                options += [(s, self.plain.between(s, end)) for s in plain]
-            joined = [in_a_row(before, after) for start, parts in options for before in best[start] for after in parts]
-            if joined:
-                best[end] = best_parts(joined)
-        return best.get(len(self.names), [])
 
     def _over(self) -> bool:
         limit = self.options.time_limit
