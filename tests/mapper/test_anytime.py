@@ -33,6 +33,7 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.result import Stats
 from fusiest.mapper.search import Search
 from fusiest.mapper.tables import Explorer, make_explorer
+from fusiest.pmapping import is_allowed
 from fusiest.pmapping.explore import Asked
 from fusiest.pmapping.layers import Layer
 from fusiest.pmapping.outlook import Cutoff
@@ -89,6 +90,7 @@ def test_with_coarse_tables_mappings_are_valid_and_the_gap_contains_the_best(cas
     limited = fusiest.map(case.spec, orders=case.orders, jobs=1, time_limit=LONG, windows="none")
     event("stopped" if limited.stopped else "all was found")
     check_values(case.spec, limited.mappings)
+    assert all(is_allowed(case.spec, mapping.looptree, imperfect=False) for mapping in limited.mappings)
     known = np.array([(m.energy, m.latency) for m in limited.mappings])
     for m in limited.mappings:
         assert covers(front, (m.energy, m.latency))

@@ -17,6 +17,7 @@ from fusiest.errors import FusiestError
 from fusiest.frozen import FrozenDict
 from fusiest.looptree.nodes import Compute, LoopTree, Node, Sequential, Storage, Temporal
 from fusiest.mapper.mapper import NoMapping, map
+from fusiest.pmapping import is_allowed
 from tests.proving import PROVE, TALLY, Decorator, cases, floors
 from tests.reference.exhaustive import TooManyTrees
 from tests.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
@@ -57,6 +58,7 @@ def found(
         return None
     assert result.optimal
     check_values(case.spec, result.mappings)
+    assert all(is_allowed(case.spec, mapping.looptree, imperfect=False) for mapping in result.mappings)
     return [(m.energy, m.latency) for m in result.mappings]
 
 
@@ -67,6 +69,7 @@ def expected(case: WorkloadCase, exchange: str = "finished", limits: WorkloadLim
     except (TooManyTrees, TooManyCombinations) as error:
         count(type(error).__name__)
         return None
+    assert all(is_allowed(case.spec, mapping.tree, imperfect=False) for mapping in front)
     kind = _description([m.tree for m in front])
     count(kind)
     TALLY["fused"] += kind == "fused"

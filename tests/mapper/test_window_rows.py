@@ -13,7 +13,7 @@ from fusiest.mapper.window_parts import PartMapping
 from fusiest.mapper.window_rows import PartsInARow
 
 
-class _PlainParts(PlainParts):
+class _PartsByHand(PlainParts):
     """Each Einsum costs 10 J and 1 s, and every part 2 J more for each of its ends inside of four Einsums."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ def _part(energy: float, latency: float, start: int, end: int, windows: bool = F
 
 
 def test_rows_take_the_best_of_runs_and_parts() -> None:
-    rows = PartsInARow(4, _PlainParts())
+    rows = PartsInARow(4, _PartsByHand())
     assert [row[:2] for row in rows.to(4)] == [(40.0, 4.0)]
     assert rows.add((1, 3), [_part(12.0, 2.0, 1, 3, True)])
     # E0 alone: 10 + 2; the run: 12; E3 alone: 10 + 2. Without the run 40.
@@ -49,13 +49,13 @@ def test_rows_take_the_best_of_runs_and_parts() -> None:
 
 
 def test_what_is_slower_and_cheaper_stays() -> None:
-    rows = PartsInARow(4, _PlainParts())
+    rows = PartsInARow(4, _PartsByHand())
     rows.add((0, 4), [_part(20.0, 9.0, 0, 4, True), _part(50.0, 3.0, 0, 4, True)])
     assert sorted(row[:2] for row in rows.to(4)) == [(20.0, 9.0), (40.0, 4.0), (50.0, 3.0)]
 
 
 def test_what_is_no_better_is_not_new_and_what_is_beaten_is_not_made() -> None:
-    rows = PartsInARow(4, plain := _PlainParts())
+    rows = PartsInARow(4, plain := _PartsByHand())
     assert rows.add((1, 3), [_part(12.0, 2.0, 1, 3, True)])
     assert not rows.add((1, 3), [_part(13.0, 2.0, 1, 3, True)])
     assert list(rows.made(rows.to(4), lambda energy, latency: energy >= 36)) == []

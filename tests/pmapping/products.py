@@ -51,7 +51,7 @@ def make_search(
     problem = make_problem(path, *constrained_variables(spec, path))
     nest = Nest(problem, shared, {}, rules or Rules(), frozenset(), frozenset())
     (placement,) = placements(spec, path)
-    return Lattice(lattice_space(nest, [placement], frozenset([GLB]), leakage(spec, problem)), cutoff)
+    return Lattice(lattice_space(nest, [placement], None, frozenset([GLB]), leakage(spec, problem)), cutoff)
 
 
 def glb_stretch(search: Lattice) -> Stretch:

@@ -56,7 +56,7 @@ def depth_first(spec: Spec, options: Options, run: Run, say: Progress) -> Result
         parts = search.one_stack() if flow.stacks == "one" else search.any_stacks()
     except KeyboardInterrupt:
         raise Interrupted("interrupted before a mapping was known") from None
-    mappings = [mapping for part in parts if (mapping := joined_parts(spec, part)) is not None]
+    mappings = [mapping for part in parts if (mapping := joined_parts(spec, part, None)) is not None]
     if not mappings:
         raise NoMapping(
             "no tile of this dataflow fits: its layers' feature maps must be held together in a memory on chip"

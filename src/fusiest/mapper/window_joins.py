@@ -25,7 +25,7 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping, Stats
 from fusiest.mapper.search import Search
 from fusiest.mapper.tables import asked_of, grouped, make_explorer
-from fusiest.mapper.window_parts import evaluated_mapping, is_allowed
+from fusiest.mapper.window_parts import allowed_mapping
 from fusiest.mapper.window_plans import is_too_long
 from fusiest.mapper.window_tables import table_keys
 from fusiest.mapper.window_turn_plans import TurnPlan
@@ -88,8 +88,8 @@ class RunsJoined:
         roomy = tuple(run for run, table in made.items() if len(table))
         if roomy and len(roomy) < len(runs):
             return self.best(roomy, options, search)
-        found = (evaluated_mapping(self.spec, tree) for tree in trees)
-        return [mapping for mapping in found if mapping is not None and is_allowed(self.spec, mapping.looptree)]
+        found = (allowed_mapping(self.spec, tree, options.imperfect) for tree in trees)
+        return [mapping for mapping in found if mapping is not None]
 
     def table(self, run: tuple[str, ...], memories: tuple[str, ...]) -> Table:
         """All that the most promising plans of a run can do."""

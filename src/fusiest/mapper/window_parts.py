@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fusiest.errors import FusiestError
-from fusiest.looptree import Compute, LoopTree, Nested, Node, Sequential, Storage, Toll, einsums
+from fusiest.looptree import LoopTree, Nested, Node, Sequential, Storage, einsums
 from fusiest.mapper.candidates import best_rows
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping
 from fusiest.model import evaluate
-from fusiest.pmapping import allowed_placement, pareto_rows
+from fusiest.pmapping import is_allowed, pareto_rows
 from fusiest.spec import Spec, memory_names
 
 
@@ -80,7 +80,13 @@ def evaluated_mapping(spec: Spec, tree: LoopTree) -> Mapping | None:
     return None if cost.warnings else Mapping(tree, einsums(tree.nodes), cost)
 
 
-def joined_parts(spec: Spec, part: PartMapping) -> Mapping | None:
+def allowed_mapping(spec: Spec, tree: LoopTree, imperfect: bool | None) -> Mapping | None:
+    """The mapping, if it fits, is right, and obeys the architecture's constraints (see `is_allowed`)."""
+    mapping = evaluated_mapping(spec, tree)
+    return mapping if mapping is not None and is_allowed(spec, tree, imperfect) else None
+
+
+def joined_parts(spec: Spec, part: PartMapping, imperfect: bool | None) -> Mapping | None:
     """One mapping of the whole workload, if the architecture's constraints allow it there."""
     top: dict[tuple[str, bool], list[str]] = {}
     branches: list[tuple[Node, ...]] = []
@@ -93,8 +99,7 @@ def joined_parts(spec: Spec, part: PartMapping) -> Mapping | None:
         branches.append(tree.nodes[len(holders) :])
     nodes: list[Node] = [Storage(tensors=tuple(t), component=c, persistent=p) for (c, p), t in top.items()]
     tail = branches[0] if len(branches) == 1 else (Sequential(nodes=tuple(Nested(nodes=b) for b in branches)),)
-    mapping = evaluated_mapping(spec, LoopTree(nodes=(*nodes, *tail)))
-    return mapping if mapping is not None and is_allowed(spec, mapping.looptree) else None
+    return allowed_mapping(spec, LoopTree(nodes=(*nodes, *tail)), imperfect)
 
 
 def off_chip(spec: Spec, run: Sequence[str], inside: Set[str]) -> Iterator[Storage]:
@@ -115,19 +120,3 @@ def off_chip(spec: Spec, run: Sequence[str], inside: Set[str]) -> Iterator[Stora
 def _on_top(spec: Spec, node: Node) -> bool:
     """Whether it is a holder of the outermost memory."""
     return isinstance(node, Storage) and node.component == memory_names(spec.require_arch())[0]
-
-
-def is_allowed(spec: Spec, tree: LoopTree) -> bool:
-    """Whether every memory holds for each Einsum what it must and may."""
-    for path in tree.paths():
-        leaf = path[-1]
-        assert isinstance(leaf, Compute)
-        accesses = spec.info.einsums[leaf.einsum].accesses
-        held: dict[str, frozenset[str]] = {}
-        for node in path:
-            if isinstance(node, Storage | Toll):
-                name = str(node.component)
-                held[name] = held.get(name, frozenset()) | frozenset(str(t) for t in node.tensors if t in accesses)
-        if not allowed_placement(spec, leaf.einsum, leaf.component, held):
-            return False
-    return True

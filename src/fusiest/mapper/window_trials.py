@@ -21,7 +21,7 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping
 from fusiest.mapper.window_bounds import Relaxation
 from fusiest.mapper.window_joins import RunJoins
-from fusiest.mapper.window_parts import PartMapping, evaluated_mapping, objective_of_parts, part_mapping
+from fusiest.mapper.window_parts import PartMapping, allowed_mapping, objective_of_parts, part_mapping
 from fusiest.mapper.window_plans import WindowPlan
 from fusiest.mapper.window_promises import Worth
 from fusiest.mapper.window_specs import FirstCut, rolled, unrolled
@@ -124,7 +124,7 @@ class PlanTrials:
         trees = (rolled(mapping.looptree, plan, cut) for plan, cut in itertools.product(plans, cuts))
         for tree in dict.fromkeys(trees):
             if tree is not None and tree not in self.evaluated:
-                cost = evaluated_mapping(self.part_of(plans[0].einsums), tree)
+                cost = allowed_mapping(self.part_of(plans[0].einsums), tree, self.options.imperfect)
                 self.evaluated[tree] = None if cost is None else part_mapping(cost, windows=True)
             part = None if tree is None else self.evaluated[tree]
             if part is not None:

@@ -7,6 +7,7 @@ combined one by one, and what is worse in everything goes.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,12 +15,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fusiest.errors import FusiestError
+from fusiest.frozen import FrozenDict
 from fusiest.interrupt import check
 from fusiest.looptree import Compute, LoopTree, Nested, Node, Sequential, Storage, Temporal
 from fusiest.mapper.candidates import best_rows
 from fusiest.mapper.options import Options
 from fusiest.mapper.window_forms import WindowForms
-from fusiest.mapper.window_parts import PartMapping, evaluated_mapping, off_chip, part_mapping
+from fusiest.mapper.window_parts import PartMapping, allowed_mapping, off_chip, part_mapping
 from fusiest.mapper.window_specs import window_loop
 from fusiest.mapper.window_turn_plans import (
     MOST_LOOPS,
@@ -47,7 +49,7 @@ from fusiest.pmapping import (
     pareto_rows,
     turn_rows,
 )
-from fusiest.spec import Spec, paths_of
+from fusiest.spec import Memory, Spec, flatten, paths_of
 
 MOST_CANDIDATES = 200_000
 """Of one Einsum below given loops; more are left to plans as specs."""
@@ -237,7 +239,7 @@ class TurnSearches:
         for i in self._chosen(together.costs):
             picked = zip(plan.einsums, tables, together.rows[i], strict=True)
             nests = {name: table.nest(int(r)) for name, table, r in picked}
-            mapping = evaluated_mapping(part, turn_tree(part, plan, memory, nests))
+            mapping = allowed_mapping(part, turn_tree(part, plan, memory, nests), self.options.imperfect)
             found.append(None if mapping is None else part_mapping(mapping, windows=True))
         return found
 
@@ -283,17 +285,23 @@ class TurnSearches:
             return pareto_rows(np.zeros(len(costs), np.int64), costs[:, :2])
         return best_rows(minimized, costs[:, 0], costs[:, 1])[:1]
 
+    @functools.cached_property
+    def _levels_matter(self) -> bool:
+        """Whether constraints ask where each exchanged tensor stands among the loops; else it matters only where some do."""
+        nodes = flatten(self.spec.require_arch().nodes)
+        tensors = [node.tensors for node in nodes if isinstance(node, Memory)]
+        return any(t.no_fused_loops or t.no_refetch_from_above or t.no_resend_to_below for t in tensors)
+
     def _table(self, part: Spec, plan: TurnPlan, name: str, memory: str, ends: frozenset[str]) -> TurnRows:
         loops = tuple(TurnLoop(p.variables[name], p.tiling(name), p.times) for p in plan.loops)
         accesses = part.info.einsums[name].accesses
-        inner = frozenset(t for t in accesses if t in plan.levels)
-        exchanged = inner | (ends & accesses.keys())
+        levels = FrozenDict({t: plan.levels.get(t, 0) for t in accesses if t in plan.levels or t in ends})
         alone = frozenset(t for t in accesses if len(part.info.users[t]) == 1)
-        stops = frozenset(plan.levels[t] for t in inner)
-        key = name, loops, exchanged, stops, alone, bool(ends)
+        known_by = levels if self._levels_matter else (frozenset(levels), frozenset(levels.values()))
+        key = name, loops, known_by, alone, bool(ends)
         if key not in self.tables.rows:  # in the part alone, nothing at its ends may be on chip
             most, rates = min(MOST_CANDIDATES, self.tables.candidates_left), self.tables.rates
-            asked = TurnsAsked(loops, memory, exchanged, stops, alone, self.options.imperfect, most, rates)
+            asked = TurnsAsked(loops, memory, levels, alone, self.options.imperfect, most, rates)
             try:
                 table = self.tables.find(key, lambda: turn_rows(self.spec if ends else part, name, asked), most)
             except TooManyCandidates:

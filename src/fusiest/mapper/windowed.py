@@ -355,7 +355,9 @@ class _WindowSearch:
         better = [
             part for part in best_parts(parts) if part.windows and not self._costs_are_beaten(part.energy, part.latency)
         ]
-        mappings = [mapping for part in better if (mapping := joined_parts(self.spec, part)) is not None]
+        mappings = [
+            mapping for part in better if (mapping := joined_parts(self.spec, part, self.options.imperfect)) is not None
+        ]
         self.refused = self.refused or len(mappings) < len(better)
         if mappings:
             self.mappings = best_of([*self.mappings, *mappings], self.options)

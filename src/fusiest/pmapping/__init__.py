@@ -6,6 +6,7 @@
 """
 
 from fusiest.pmapping.ahead import compile_ahead
+from fusiest.pmapping.allowed import is_allowed
 from fusiest.pmapping.diagnose import NoMapping, why_none
 from fusiest.pmapping.explore import Asked, explore, paths, weight
 from fusiest.pmapping.identical import common_key, constraints_key, renamed_table
@@ -16,7 +17,6 @@ from fusiest.pmapping.notes import search_notes, spatial_notes
 from fusiest.pmapping.openrates import OpenRates, open_memories, with_rates
 from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
-from fusiest.pmapping.placement import allowed_placement
 from fusiest.pmapping.remembered import pmappings
 from fusiest.pmapping.roomy import exchange_memories, roomy_memories
 from fusiest.pmapping.sizes import large_enough, sized_paths, sizes_by_einsum
@@ -38,8 +38,8 @@ from fusiest.pmapping.window_nests import TooManyCandidates, TurnLoop, TurnNest,
 __all__ = [
     "Asked", "Backing", "Branch", "Compatibility", "Cutoff", "Floats", "FusedLimits", "FusedLoop", "Holding", "Ints",
     "NoMapping", "OpenRates", "Origin", "Rows", "Table", "TooHard", "TooManyCandidates", "TurnLoop", "TurnNest", "TurnRows",
-    "TurnsAsked", "allowed_placement", "common_key", "compile_ahead", "constraints_key",
-    "exchange_memories", "explore", "group_numbers", "large_enough", "least_costs", "least_of_computing",
+    "TurnsAsked", "common_key", "compile_ahead", "constraints_key",
+    "exchange_memories", "explore", "group_numbers", "is_allowed", "large_enough", "least_costs", "least_of_computing",
     "least_of_reading", "meet_below_fanouts", "meeting_memories", "merge_rows", "open_memories", "pareto_rows", "paths", "pmappings",
     "renamed_table", "roomy_memories", "search_notes", "shared_memories", "sized_paths", "sizes_by_einsum", "spatial_notes",
     "turn_rows", "weight", "why_none", "with_rates",

@@ -17,6 +17,7 @@ from fusiest.pmapping.copy import CopySearch, copy_placements
 from fusiest.pmapping.costs import Leakage, finish
 from fusiest.pmapping.factors import divisors
 from fusiest.pmapping.general import GeneralSearch
+from fusiest.pmapping.general_limits import Usages, asked_usages
 from fusiest.pmapping.lattice import Lattice, LatticeSpace, TooHard
 from fusiest.pmapping.meeting import can_fuse, meeting_memories
 from fusiest.pmapping.nest import HeldTensor, Nest, Rules
@@ -171,6 +172,7 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
     agreed = agreed_loops(spec, path.einsum.name, asked.finished)
     possible = [placement for placement in _looked_at(spec, path, asked) if top_fits(path, placement)]
     chains = (asked.imperfect and asked.beam is None) or asked.general
+    chains = chains or (asked.imperfect and not _can_use(problem, asked_usages(problem, True)))
     free = frozenset(pair for placement in possible for pair in free_pairs(path, placement, together))
     plain = [placement for placement in possible if not chains and is_plain(problem, placement, free)]
     nest = Nest(problem, shared, agreed, asked.rules, near_pairs(path, free), together)
@@ -188,17 +190,20 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
             for piece in _first_look(fallback, possible, divided):
                 fallback.learn(piece.compatibility, piece.rows)
                 yield piece
+        is_look = asked.imperfect and asked.beam is not None
         for placement in possible:
             if placement not in plain:
-                yield from fallback.pieces(placement)
+                yield from fallback.look(placement) if is_look else fallback.pieces(placement)
     if plain:
+        usages = asked_usages(problem, asked.imperfect)
         # Fused loops are split by all divisors; where there are none, a quick look does with fewer.
         if asked.beam is not None and (asked.apart or not can_fuse(spec)):
             most = _SHAPES_OF_A_ROW * asked.beam * _USUAL_PLACEMENTS // max(len(plain), _USUAL_PLACEMENTS)
-            nest = replace(nest, problem=coarsened(problem, most))
+            coarse = coarsened(problem, most)
+            nest = replace(nest, problem=coarse) if _can_use(coarse, usages) else nest
         if asked.needed and not asked.is_roomy(spec):
             nest = replace(nest, common=common_loops(spec, path.einsum.name))
-        space = replace(lattice_space(nest, plain, frozenset(tracked), leaks), rates=asked.rates)
+        space = replace(lattice_space(nest, plain, usages, frozenset(tracked), leaks), rates=asked.rates)
         if (roomy := asked.roomy(spec)) is not None:
             space = replace(space, lifted=_lifted(roomy, nest))
         for search in _runs(space, asked, not asked.usage and not can_fuse(spec), not tracked and asked.is_roomy(spec)):
@@ -218,8 +223,8 @@ def _looked_at(spec: Spec, path: Path, asked: Asked) -> Iterable[Placement]:
 def _first_look(search: GeneralSearch, possible: list[Placement], plain: list[Placement]) -> Iterator[TablePiece]:
     """Some pmappings, for others to beat: with perfect tiles, unless `min_usage` then asks for less than without; else those that
     a quick look finds."""
-    space = lattice_space(search.nest, plain, frozenset(), search.leakage)
-    if plain and (space.best is None or search.usages is None or space.best <= search.usages):
+    if plain and _can_use(search.nest.problem, search.usages):
+        space = lattice_space(search.nest, plain, search.usages, frozenset(), search.leakage)
         for look in _explore_alone(space, search.known):
             yield from searched(look, (), replace(search.limits, loops=0), False)
     elif search.imperfect:
@@ -271,10 +276,16 @@ def _explore_alone(space: LatticeSpace, known: Cutoff | None = None) -> Iterator
     yield exact
 
 
-def lattice_space(nest: Nest, plain: list[Placement], tracked: frozenset[int], leakage: Leakage) -> LatticeSpace:
-    """What is searched over tile shapes."""
-    best = best_usages(nest.problem)
-    return LatticeSpace(nest, plain, fanouts(nest.problem, best), best, tracked, leakage)
+def lattice_space(
+    nest: Nest, plain: list[Placement], usages: Usages, tracked: frozenset[int], leakage: Leakage
+) -> LatticeSpace:
+    """What is searched over tile shapes. `usages`: what `min_usage` leaves, of all tiles that are asked for."""
+    return LatticeSpace(nest, plain, fanouts(nest.problem, usages), usages, tracked, leakage)
+
+
+def _can_use(problem: Problem, usages: Usages) -> bool:
+    """Whether tiles that divide, of these sizes, use fanouts as far as `min_usage` asks of all."""
+    return usages is None or not usages.isdisjoint(best_usages(problem) or ())
 
 
 def _lifted(roomy: frozenset[str], nest: Nest) -> frozenset[HeldTensor]:

@@ -16,6 +16,8 @@ import numpy as np
 from fusiest.pmapping.general_chains import Chains, tile_options, tile_shapes, written_above
 from fusiest.pmapping.general_nest import Skeleton
 from fusiest.pmapping.pareto import Ints
+from fusiest.pmapping.problem import Problem
+from fusiest.pmapping.spatial import best_usages as usages_of_divisors
 from fusiest.pmapping.spatial import never_spread, satisfies, undominated, usage
 from fusiest.spec import BoundComparison, BoundDimension, Path
 
@@ -117,6 +119,11 @@ def _compared(comparison: BoundComparison, values: Mapping[str, Ints], name: Has
     }
     most = comparison.value if operator in ("<=", "<", "==") else math.inf
     return Limit(factors, most, operator not in ("<=", "<"), name, comparison)
+
+
+def asked_usages(problem: Problem, imperfect: bool) -> Usages:
+    """Usages that `min_usage` leaves: of all tiles, or, where they have to divide, of those that do."""
+    return best_usages(problem.path, True) if imperfect else usages_of_divisors(problem)
 
 
 def best_usages(path: Path, imperfect: bool) -> Usages:

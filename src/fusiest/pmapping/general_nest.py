@@ -6,6 +6,7 @@ that follows the last holder of the memories above them. Memories need not stand
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -105,18 +106,19 @@ class Skeleton:
     # --- where loops may stand ----------------------------------------------------------------------------------------
 
     @cached_property
-    def _bars(self) -> list[tuple[range, frozenset[str]]]:
-        """Gaps, and variables that must have no Temporal loop there."""
+    def _bars(self) -> list[tuple[int, range, frozenset[str]]]:
+        """Tensors, gaps, and variables that for their sake must have no Temporal loop there."""
         bars = []
         for place, holder in self.everywhere:
             below = next((p for p in self.places[holder.tensor] if p > place), len(self.holders))
-            bars.append((range(place + 1), self.nest.barred_above(holder, self.stretch)))
-            bars.append((range(place + 1, below + 1), self.nest.barred_below(holder, self.stretch)))
-        return [(gaps, barred) for gaps, barred in bars if barred]
+            bars.append((holder.tensor, range(place + 1), self.nest.barred_above(holder, self.stretch)))
+            bars.append((holder.tensor, range(place + 1, below + 1), self.nest.barred_below(holder, self.stretch)))
+        return [(tensor, gaps, barred) for tensor, gaps, barred in bars if barred]
 
-    def may_loop(self, variable: str, gap: int) -> bool:
-        """Whether a Temporal loop recomputes no tensor, refetches none and resends none that must not be."""
-        return not any(gap in gaps and variable in barred for gaps, barred in self._bars)
+    def may_loop(self, variable: str, gap: int, but: Set[int] = frozenset()) -> bool:
+        """Whether a Temporal loop recomputes no tensor, refetches none and resends none that must not be; `but` for these tensors,
+        which are backed below it."""
+        return not any(t not in but and gap in gaps and variable in barred for t, gaps, barred in self._bars)
 
     def may_spread(self, variable: str, dimension: int) -> bool:
         """Whether a Spatial loop over a variable may use a dimension: it splits tensors backed below it, or replicates them."""

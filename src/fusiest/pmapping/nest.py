@@ -156,7 +156,7 @@ class Nest:
         """The holders that may be next, from the inside out, and the options that each leaves."""
         for holder in stretch.holders:
             if holder not in placed and self.may_follow(holder, placed, stretch):
-                after = self._options_left(options, placed, holder, stretch)
+                after = self.options_left(options, placed, holder, stretch)
                 if after is not None:
                     yield holder, after
 
@@ -184,7 +184,7 @@ class Nest:
             options.append(frozenset(agreeing))
         return tuple(options)
 
-    def _options_left(
+    def options_left(
         self, options: OrderOptions, placed: Set[HeldTensor], holder: HeldTensor, stretch: Stretch
     ) -> OrderOptions | None:
         """Of these options, those with nothing to be placed further out than a holder that must stand below it; None if
@@ -231,11 +231,14 @@ class Nest:
         for k … [A in M]     where k does not index A fully: A would be fetched again, which M may not ask for
         (`no_refetch_from_above`); or, where A is backed, computed again or held in part.
         """
-        backing = stretch.is_backing(holder)
         barred = self.unfused(holder, stretch)
-        if backing or self.names[holder.tensor] in stretch.sets[holder.memory].no_refetch_from_above:
+        if stretch.is_backing(holder) or self.fetches_once(holder, stretch):
             barred |= self.path.einsum.bounds.keys() - self.full[holder.tensor]
         return barred
+
+    def fetches_once(self, holder: HeldTensor, stretch: Stretch) -> bool:
+        """`no_refetch_from_above`: whether the holder is not to be filled again with the same."""
+        return self.names[holder.tensor] in stretch.sets[holder.memory].no_refetch_from_above
 
     def unfused(self, holder: HeldTensor, stretch: Stretch) -> frozenset[str]:
         """Variables without a loop above where Einsums exchange a tensor: `no_fused_loops`, and those that are not common."""

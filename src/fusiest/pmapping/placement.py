@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from fusiest.interrupt import check
 from fusiest.pmapping.placement_graph import HeldChoice, HeldSets, PlacementNode, placement_graph
-from fusiest.spec import NameSet, Path, PlacementSets, Spec, bind
+from fusiest.spec import NameSet, Path, PlacementSets, Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +168,3 @@ def _renamed_value(value: Any, renamed: Callable[[Any], Any], new: Mapping[str, 
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         return dataclasses.replace(value, **{name: renamed(entry) for name, entry in fields.items()})
     return value
-
-
-def allowed_placement(spec: Spec, einsum: str, compute: str, held: Mapping[str, frozenset[str]]) -> bool:
-    """Whether memories may hold just these tensors for an Einsum; for a copy anything goes."""
-    path = bind(spec, einsum, compute)
-    memories = [(i, held.get(path.components[i].name, frozenset())) for i in path.memories]
-    matches = (all(placement.held[i] == tensors for i, tensors in memories) for placement in placements(spec, path))
-    return path.einsum.is_copy_operation or any(matches)

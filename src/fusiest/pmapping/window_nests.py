@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from fusiest.frozen import FrozenDict
 from fusiest.looptree import Compute, Node, Temporal, Tiling
 from fusiest.pmapping.costs import Columns, finish
 from fusiest.pmapping.explore import leakage, paths
@@ -99,8 +100,7 @@ class TurnsAsked:
 
     loops: tuple[TurnLoop, ...]
     memory: str
-    exchanged: frozenset[str]
-    stops: frozenset[int]
+    levels: FrozenDict[str, int]
     """How many of the loops stand above each of these tensors: their holders stand right below that loop."""
     alone: frozenset[str]
     """Tensors that no other Einsum below these loops uses: they may be held above them."""
@@ -109,6 +109,10 @@ class TurnsAsked:
     """Candidates; more are too many."""
     rates: frozenset[str] = frozenset()
     """Memories whose throughputs are left open."""
+
+    def backed_below(self, number: int) -> frozenset[str]:
+        """Exchanged tensors that a loop stands above."""
+        return frozenset(tensor for tensor, level in self.levels.items() if level > number)
 
 
 class TooManyCandidates(Exception):
@@ -139,12 +143,12 @@ def _path_rows(spec: Spec, path: Path, asked: TurnsAsked, budget: list[int]) -> 
     at = names.index(asked.memory)
     search = TurnSearch(nest, (at,), FusedLimits(), True, leakage(spec, problem), asked=asked, budget=budget)
     outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
-    common = {loop.variable for loop in asked.loops}
+    fused = {loop.variable for k, loop in enumerate(asked.loops) if asked.backed_below(k)}
     for placement in placements(spec, path):
         backing = {t: placement.holders(t, path)[0] for t in path.einsum.accesses}
         sets = placement.sets[at]
-        barred = sets is not None and bool(sets.no_fused_loops & common)
-        where = all(m == (at if t in asked.exchanged else outermost) for t, m in backing.items())
+        barred = sets is not None and bool(sets.no_fused_loops & fused)
+        where = all(m == (at if t in asked.levels else outermost) for t, m in backing.items())
         if where and not barred and top_fits(path, placement):
             yield from search.rows(placement)
 
@@ -171,17 +175,22 @@ class TurnSearch(GeneralSearch):
     def rows(self, placement: Placement) -> Iterator[TurnPiece]:
         """For every order of holders, and every place of the common loops among them."""
         problem, path = self.nest.problem, self.path
-        lifted = frozenset(HeldTensor(self.memories[0], self.nest.number[t]) for t in self.asked.exchanged)
+        lifted = frozenset(HeldTensor(self.memories[0], self.nest.number[t]) for t in self.asked.levels)
         whole = Steps(problem, [placement], lifted).outer_stretch(0, len(path.components))
         for order in self.nest.orders(frozenset(), self.nest.order_options(whole), whole):
             skeleton = Skeleton(self.nest, placement, whole, tuple(reversed(order)), True)
             most = next((i for i, h in enumerate(skeleton.holders) if not self._may_be_above(h)), len(order))
             for gaps in itertools.combinations_with_replacement(range(most + 1), len(self.asked.loops)):
-                if not all(skeleton.may_loop(o.variable, g) for o, g in zip(self.asked.loops, gaps, strict=True)):
+                if not all(self._may_loop(skeleton, number, gap) for number, gap in enumerate(gaps)):
                     continue
                 slots = {v: self._slots(skeleton, v, gaps) for v in path.einsum.bounds}
                 for passed in self._passed(skeleton, slots, gaps):
                     yield from WindowNests(self, skeleton, slots, passed, gaps).rows()
+
+    def _may_loop(self, skeleton: Skeleton, number: int, gap: int) -> bool:
+        """Whether a common loop may stand in a gap."""
+        below = frozenset(self.nest.number[t] for t in self.asked.backed_below(number))
+        return skeleton.may_loop(self.asked.loops[number].variable, gap, below)
 
     def _may_be_above(self, holder: HeldTensor) -> bool:
         return holder.memory == self.memories[0] and self.nest.names[holder.tensor] in self.asked.alone
@@ -205,7 +214,7 @@ class TurnSearch(GeneralSearch):
                 if gap == place + 1 and not ended:
                     if loop.variable in full or loop.variable in partial:
                         through.add((loop.variable, 0))
-                    ended = loop.variable not in full or number in self.asked.stops
+                    ended = loop.variable not in full or number in self.asked.levels.values()
             if ended or place + 1 < gaps[-1]:
                 options.append([frozenset(through)])
                 continue
