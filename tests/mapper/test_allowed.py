@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fusiest
-from fusiest.pmapping import is_allowed
-from fusiest.spec import Spec
+from fusiest.pmapping import NoMapping, is_allowed
+from fusiest.spec import Memory, Spec
+from tests import proving
+from tests.drawing.dice import Dice
+from tests.drawing.windows import draw_small_cnn
 from tests.load_text import load_text
+from tests.proving import TALLY
 
 ARCH = """
 arch:
@@ -91,6 +99,62 @@ def test_windows_do_all_that_constraints_allow(spec: Spec, energy: float) -> Non
     result = fusiest.map(spec, "energy", windows="all", jobs=1)
     assert result.best("energy").energy == pytest.approx(energy)
     assert is_allowed(spec, result.best("energy").looptree, imperfect=False)
+
+
+@st.composite
+def constrained_cnns(draw: st.DrawFn) -> tuple[Spec, Spec]:
+    """A few layers, sometimes with a register between buffer and compute, and the same with a constraint."""
+    dice = Dice(draw)
+    spec = draw_small_cnn(dice, dice.one_of(["pair", "pair", "triple", "residual", "image", "dilated", "pooled"]))
+    outer, buffer, compute = spec.require_arch().nodes
+    assert isinstance(buffer, Memory)
+    exchanged = [t for t in spec.info.producers if len(spec.info.users[t]) > 1]
+    held, rows = dice.one_of(exchanged), dice.one_of(sorted(spec.info.einsums["E1"].bounds))
+    inner = dataclasses.replace(
+        buffer, name="Reg", size=64, tensors=dataclasses.replace(buffer.tensors, keep=held, may_keep="Nothing")
+    )
+    nodes = (outer, buffer, inner, compute) if dice.chance(50) else (outer, buffer, compute)
+    field, value = dice.one_of(
+        [("no_fused_loops", rows), ("no_resend_to_below", held), ("no_refetch_from_above", held)]
+    )
+    if field == "no_refetch_from_above" and len(nodes) == 4:
+        changed = dataclasses.replace(inner, tensors=dataclasses.replace(inner.tensors, no_refetch_from_above=value))
+        others = (outer, buffer, changed, compute)
+    else:
+        tensors = dataclasses.replace(buffer.tensors, **{field: value})
+        others = (outer, dataclasses.replace(buffer, tensors=tensors), *nodes[2:])
+    arches = (dataclasses.replace(spec.require_arch(), nodes=each) for each in (nodes, others))
+    free, constrained = (dataclasses.replace(spec, arch=each) for each in arches)
+    return free, constrained
+
+
+@proving.floors(20, both=0.5, obeyed=0.15, broken=0.1)
+@proving.cases(20, proving=1_000)
+@given(constrained_cnns())
+def test_a_constraint_takes_just_what_breaks_it(drawn: tuple[Spec, Spec]) -> None:
+    """If what is best without a constraint obeys it, it is the best with it; and nothing is better with it than without."""
+    results = []
+    for spec in drawn:
+        try:
+            results.append(fusiest.map(spec, "energy", windows="all", jobs=1))
+        except NoMapping:
+            results.append(None)
+    TALLY["compared"] += 1
+    free, ours = results
+    if ours is None or free is None:
+        assert ours is None
+        return
+    TALLY["both"] += 1
+    best, least = free.best("energy"), ours.best("energy")
+    assert is_allowed(drawn[1], least.looptree, imperfect=False)
+    assert is_allowed(drawn[0], best.looptree, imperfect=False)
+    if is_allowed(drawn[1], best.looptree, imperfect=False):
+        TALLY["obeyed"] += 1
+        assert least.energy * (1 - ours.gap) <= best.energy * (1 + 1e-9)
+    else:
+        TALLY["broken"] += 1
+    if free.optimal:
+        assert least.energy >= best.energy * (1 - 1e-9)
 
 
 USED = """

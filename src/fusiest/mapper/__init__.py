@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from fusiest.mapper.tables import asked_of, explore_all, open_tables
     from fusiest.mapper.window_bounds import can_be_bounded, usual_windows, worth_windows
     from fusiest.mapper.window_plans import has_halos
+    from fusiest.mapper.window_turn_plans import KnownTurns
 
 __all__ = [
-    "GIVEN", "Improvement", "LayerNest", "Mapping", "Options", "Prior", "Profile", "Progress", "Result",
+    "GIVEN", "Improvement", "KnownTurns", "LayerNest", "Mapping", "Options", "Prior", "Profile", "Progress", "Result",
     "SizeFront", "StackPlan", "Stats", "Step", "Stop", "asked_of", "can_be_bounded", "checked_mapping",
     "cpu_seconds", "evaluation_json", "explore_all", "features", "from_front", "given_mapping", "has_halos",
     "image_variables", "json_text", "load_any", "load_best", "made_now", "map", "mappings_on",

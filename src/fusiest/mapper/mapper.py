@@ -33,9 +33,10 @@ from fusiest.mapper.window_bounds import usual_windows, worth_windows
 from fusiest.mapper.window_joins import run_joins
 from fusiest.mapper.window_parts import best_of
 from fusiest.mapper.window_trials import FoundTree, WindowSearches
+from fusiest.mapper.window_turn_plans import KnownTurns
 from fusiest.mapper.windowed import with_windows
 from fusiest.model import evaluate, fused_sets
-from fusiest.pmapping import NoMapping, Table, TurnRows, compile_ahead, shared_memories, sizes_by_einsum
+from fusiest.pmapping import NoMapping, Table, compile_ahead, shared_memories, sizes_by_einsum
 from fusiest.spec import Spec
 
 MOST_DOWN_SETS = 10_000
@@ -52,7 +53,7 @@ class Prior(NamedTuple):
     """Whether other searches use the tables, too: they must have all pmappings, not only what can beat the best that this one knows."""
     front: SizeFront | None = None
     """Gets what is best for smaller sizes of a memory, as far as that takes little more time."""
-    turns: dict[object, TurnRows] | None = None
+    turns: KnownTurns | None = None
     """Tables of Einsums below loops that make windows, of a spec that differs by nothing but throughputs of memories outside all
     fanouts; those that the search explores are added."""
 

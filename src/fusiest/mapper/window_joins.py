@@ -137,7 +137,7 @@ def run_joins(executor: concurrent.futures.Executor | None, all_orders: bool) ->
 
     @collected_after
     def joined(spec: Spec, options: Options, make: RunTables, quickly: bool) -> list[LoopTree]:
-        asked = replace(asked_of(options), needed=False, usage=True)  # what runs take inside counts everywhere
+        asked = replace(asked_of(options), usage=True)  # what runs take inside counts everywhere
         tables = make(meeting_memories(spec, asked.usage, asked.ample(spec)))
         if not all(len(table) for table in tables.values()):
             return []

@@ -26,7 +26,8 @@ from fusiest.mapper.window_plans import WindowPlan
 from fusiest.mapper.window_promises import Worth
 from fusiest.mapper.window_specs import FirstCut, rolled, unrolled
 from fusiest.mapper.window_tables import WindowTables
-from fusiest.pmapping import NoMapping, Table, TurnRows, large_enough, shared_memories
+from fusiest.mapper.window_turn_plans import KnownTurns
+from fusiest.pmapping import NoMapping, Table, large_enough, shared_memories
 from fusiest.spec import Spec, part_of
 
 MOST_FUSED_LOOPS = 2
@@ -56,7 +57,7 @@ class WindowSearches(NamedTuple):
     joined: RunJoins
     tables: dict[str, Table] | None = None
     """Those of the whole workload, of Einsums of which nothing was left out."""
-    turns: dict[object, TurnRows] | None = None
+    turns: KnownTurns | None = None
     """Tables below common loops that are known, to be added to."""
 
 

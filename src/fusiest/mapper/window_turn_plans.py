@@ -18,7 +18,7 @@ from fusiest.frozen import FrozenDict
 from fusiest.mapper.window_forms import WindowForms
 from fusiest.mapper.window_plans import WindowPlan, is_window, touched_rows, window_plan
 from fusiest.model import footprint
-from fusiest.pmapping import Floats, Ints
+from fusiest.pmapping import Floats, Ints, TurnRows
 from fusiest.spec import EinsumInfo, Spec
 
 MOST_LOOPS = 3
@@ -165,6 +165,40 @@ def turn_plans(spec: Spec, run: Sequence[str], ways: TurnWays) -> Iterator[TurnP
             plan = _turn_plan(planned, run, chosen, dict(zip(inner, levels, strict=True)))
             if plan is not None and any(is_window(loop, t) for loop in plan.loops for t in inner):
                 yield plan
+
+
+class LazyPlans:
+    """Plans that are made when they are first asked for, and then kept."""
+
+    def __init__(self, plans: Iterator[TurnPlan]) -> None:
+        self.made, self.more = list[TurnPlan](), plans
+
+    def __iter__(self) -> Iterator[TurnPlan]:
+        for number in itertools.count():
+            if number == len(self.made):
+                plan = next(self.more, None)
+                if plan is None:
+                    return
+                self.made.append(plan)
+            yield self.made[number]
+
+
+@dataclass(frozen=True)
+class KnownTurns:
+    """What searches of designs that differ by throughputs alone have in common; they add to it."""
+
+    rows: dict[object, TurnRows] = field(default_factory=dict)
+    """Tables."""
+    plans: dict[object, LazyPlans] = field(default_factory=dict)
+    bits: dict[TurnPlan, list[float] | None] = field(default_factory=dict)
+    """By plan, what exchanged tensors take while each Einsum runs; None if it is wrong."""
+
+    def plans_of(self, spec: Spec, run: tuple[str, ...], ways: TurnWays) -> LazyPlans:
+        """All plans of a run over given variables."""
+        key = run, ways
+        if key not in self.plans:
+            self.plans[key] = LazyPlans(turn_plans(spec, run, ways))
+        return self.plans[key]
 
 
 def _turn_plan(

@@ -25,11 +25,11 @@ from fusiest.mapper.window_parts import PartMapping, allowed_mapping, off_chip, 
 from fusiest.mapper.window_specs import window_loop
 from fusiest.mapper.window_turn_plans import (
     MOST_LOOPS,
+    KnownTurns,
     TurnLimits,
     TurnPlan,
     TurnWays,
     makes_again,
-    turn_plans,
     turn_ways,
 )
 from fusiest.model import take_apart
@@ -72,8 +72,8 @@ class TurnTables:
 
     rates: frozenset[str] = frozenset()
     """Memories whose throughputs tables leave open, so that they are the same for other throughputs."""
-    known: dict[object, TurnRows] = field(default_factory=dict)
-    """Tables, of this search and others."""
+    known: KnownTurns = field(default_factory=KnownTurns)
+    """Of this search and others."""
     rows: dict[object, TurnRows] = field(default_factory=dict)
     """Those of this search, with its throughputs."""
     failed: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -94,9 +94,10 @@ class TurnTables:
 
     def find(self, key: object, explore: Callable[[], TurnRows], most: int) -> TurnRows:
         """A table that is known, or explored; it counts as explored either way, so that a search does not depend on others."""
-        if key not in self.known:
-            self.known[key] = explore()
-        table = self.known[key]
+        known = self.known.rows
+        if key not in known:
+            known[key] = explore()
+        table = known[key]
         if table.explored > most:
             raise TooManyCandidates
         self.candidates_left -= table.explored
@@ -199,7 +200,7 @@ class TurnSearches:
             if not ways.are_few or looked_at >= most:
                 unseen += ways.plans if ways.are_asked_for else 0
                 continue
-            for number, plan in enumerate(turn_plans(self.spec, run, ways)):
+            for number, plan in enumerate(self.tables.known.plans_of(self.spec, run, ways)):
                 check()
                 if makes_again(plan) == self.kept_only:
                     continue
@@ -213,6 +214,12 @@ class TurnSearches:
 
     def _exchanged_bits(self, part: Spec, plan: TurnPlan, memory: str) -> list[float] | None:
         """While each Einsum runs, what exchanged tensors take. None if the model says that the plan is wrong."""
+        known = self.tables.known.bits
+        if plan not in known:
+            known[plan] = self._count_exchanged_bits(part, plan, memory)
+        return known[plan]
+
+    def _count_exchanged_bits(self, part: Spec, plan: TurnPlan, memory: str) -> list[float] | None:
         nests = {}
         for name in plan.einsums:
             bounds = part.info.einsums[name].bounds

@@ -39,7 +39,7 @@ from fusiest.mapper.window_plans import (
 from fusiest.mapper.window_promises import HOPE, WindowPromises, WindowRun
 from fusiest.mapper.window_rows import PartsInARow, PartSpan, PartsRow
 from fusiest.mapper.window_trials import PlanTrials, WindowSearches
-from fusiest.mapper.window_turn_plans import TurnPlan, other_common_variables
+from fusiest.mapper.window_turn_plans import KnownTurns, TurnPlan, other_common_variables
 from fusiest.mapper.window_turns import MOST_PLANS, PlansLeft, TurnSearches, TurnTables
 from fusiest.objective import Least
 from fusiest.pmapping import exchange_memories, open_memories
@@ -123,7 +123,7 @@ class _WindowSearch:
         """Whether what is before and after runs is cut from known mappings."""
         self.plain = PlainParts(self.spec, mappings_to_cut(self.mappings) if self.is_cut else [], self.trials.plain)
         self.rows = PartsInARow(len(self.names), self.plain)
-        known = self.searches.turns if self.searches.turns is not None else {}
+        known = self.searches.turns or KnownTurns()
         self.tables = TurnTables(open_memories(self.spec), known)
         self.left: dict[WindowPass, PlansLeft] | None = None
         """What was not gone through. None before all runs are known."""
@@ -186,12 +186,12 @@ class _WindowSearch:
     def _look_ahead(self) -> None:
         """What all runs cost at least, and how many plans they have; where these are many, it is said."""
         passes = (True, False) if self.options.windows == "all" else (True,)
-        ahead: dict[WindowPass, PlansLeft] = {}
+        ahead, turns = dict[WindowPass, PlansLeft](), self._turns(())
         for run in window_runs(self.spec):
             interrupt.check()
             least = self.promises.bound(run)
             if self._promises(least):
-                count = sum(ways.plans for ways in self._turns(run).ways(run) if ways.are_asked_for)
+                count = sum(ways.plans for ways in turns.ways(run) if ways.are_asked_for)
                 ahead |= {(run, kept): PlansLeft(count, least) for kept in passes}
         self.left, plans = ahead, sum(left.plans for (_, kept), left in ahead.items() if kept)
         if plans > MOST_PLANS:
@@ -219,6 +219,10 @@ class _WindowSearch:
         """The most promising first, until none can be better."""
         searched, tried = self._search_turns(), 0
         runs = [run for run in self.promises.least if run not in searched and self._is_promising(run)]
+        if (
+            self.is_long and searched
+        ):  # what else there is of others is hardly ever better, and takes a quarter of the time
+            return
         attempts = self.promises.attempts(runs, self.forms, self.kept_only, self.mappings)
         worse, best = dict[object, int](), dict[object, list[PartMapping]]()
         fruitless = 0

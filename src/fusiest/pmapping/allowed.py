@@ -6,10 +6,10 @@ do not index it fully; that the tensor is right all the same, the model says.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 from fusiest.looptree import Compute, LoopTree, Node, Spatial, Storage, Temporal, Toll, tiling_in, variable_in
@@ -48,22 +48,22 @@ def _is_allowed(spec: Spec, nodes: tuple[Node, ...], imperfect: bool | None) -> 
     branch = _WrittenBranch(path, nodes)
     if not branch.spreads_as_asked():
         return False
-    alike = (placement for placement in placements(spec, path) if branch.is_placed(placement))
-    placement = next(alike, None)
-    if placement is None:
-        return False
-    problem = make_problem(path, *constrained_variables(spec, path))
+    nest = _nest_of(spec, leaf.einsum, leaf.component)
     if imperfect is not None:
-        usages = asked_usages(problem, imperfect)
+        usages = asked_usages(nest.problem, imperfect)
         if usages is not None and branch.usage not in usages:
             return False
+    alike = (placement for placement in placements(spec, path) if branch.is_placed(placement))
+    stretches = (Steps(nest.problem, [placement]).outer_stretch(0, len(path.components)) for placement in alike)
+    return any(branch.obeys(nest, stretch) for stretch in stretches)
+
+
+@functools.lru_cache(64)
+def _nest_of(spec: Spec, einsum: str, compute: str) -> Nest:
+    path = bind(spec, einsum, compute)
+    problem = make_problem(path, *constrained_variables(spec, path))
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
-    nest = Nest(problem, shared, {}, Rules(), frozenset(), beside(spec, path))
-    while placement is not None:
-        if branch.obeys(nest, Steps(problem, [placement]).outer_stretch(0, len(path.components))):
-            return True
-        placement = next(alike, None)
-    return False
+    return Nest(problem, shared, {}, Rules(), frozenset(), beside(spec, path))
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class _WrittenBranch:
 
     # --- loops --------------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @functools.cached_property
     def loops(self) -> tuple[WrittenLoop, ...]:
         """With their iterations, from the root down."""
         extents, loops = dict(self.path.einsum.bounds), []
@@ -114,7 +114,7 @@ class _WrittenBranch:
 
     # --- fanouts ------------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @functools.cached_property
     def _dimensions(self) -> list[BoundDimension]:
         return [d for component in self.path.components for d in component.dimensions]
 
@@ -144,7 +144,7 @@ class _WrittenBranch:
 
     # --- holders ------------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @functools.cached_property
     def _held(self) -> Mapping[str, frozenset[str]]:
         held: dict[str, frozenset[str]] = {}
         for _, component, tensor in self._holders():

@@ -18,11 +18,10 @@ import numpy as np
 
 from fusiest.joining import make_charges, memory_sizes
 from fusiest.looptree import LoopTree
-from fusiest.mapper import Options, Result, SizeFront, asked_of, from_front, open_tables
+from fusiest.mapper import KnownTurns, Options, Result, SizeFront, asked_of, from_front, open_tables
 from fusiest.pmapping import (
     Floats,
     Table,
-    TurnRows,
     large_enough,
     meet_below_fanouts,
     meeting_memories,
@@ -74,7 +73,7 @@ class Shelf:
     kept: OrderedDict[str, KeptTables] = field(default_factory=OrderedDict)
     mappings: OrderedDict[str, tuple[LoopTree, ...]] = field(default_factory=OrderedDict)
     """The best mappings of the latest searches of a family, by family: good ones to begin with on other designs of it."""
-    turns: OrderedDict[str, dict[object, TurnRows]] = field(default_factory=OrderedDict)
+    turns: OrderedDict[str, KnownTurns] = field(default_factory=OrderedDict)
     """Tables below loops that make windows, by all but throughputs of memories that these leave open."""
     fronts: OrderedDict[str, tuple[Spec, SizeFront]] = field(default_factory=OrderedDict)
     """What is best for smaller sizes of one memory, and the design that has the largest."""
@@ -106,10 +105,10 @@ class Shelf:
             self.not_open.update(() if tables else {key})
         return {name: with_rates(spec, table, names) for name, table in tables.items()}
 
-    def turn_tables(self, spec: Spec, options: Options) -> dict[object, TurnRows]:
+    def turn_tables(self, spec: Spec, options: Options) -> KnownTurns:
         """What is known of windows, to be added to. It depends on no throughputs that are left open."""
         key = self._form(spec, options).without((), open_memories(spec))
-        tables = self.turns.setdefault(key, {})
+        tables = self.turns.setdefault(key, KnownTurns())
         self.turns.move_to_end(key)
         while len(self.turns) > MOST_SETS:
             self.turns.popitem(last=False)
