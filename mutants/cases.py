@@ -97,4 +97,11 @@ MUTANTS = (
     # --- limits
     Mutant("pmapping/least.py", "return float(energy[0]) +", "return 2 * float(energy[0]) +",
            ("tests/pmapping/test_least.py",)),
+    # --- constraints
+    Mutant("pmapping/window_nests.py", "if level > number)", "if level < 0)",
+           ("tests/mapper/test_allowed.py",)),
+    Mutant("pmapping/allowed.py", "if usages is not None and branch.usage not in usages:", "if False:",
+           ("tests/mapper/test_allowed.py",)),
+    Mutant("pmapping/allowed.py", "if nest.keeps(holder, stretch) and self._steps", "if False and self._steps",
+           ("tests/mapper/test_allowed.py",)),
 )  # fmt: skip
