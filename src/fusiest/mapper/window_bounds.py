@@ -131,11 +131,6 @@ class WindowBounds:
         """About what all Einsums cost if this run does the best that it could, and the others what they do in the best of these."""
         if not mappings:
             return self.of_run(run)
-        if run not in self._inside:
-            options = self._cut_off(run).options
-            self._inside[run] = {
-                name: functools.reduce(Least.__or__, options[name].values(), IMPOSSIBLE) for name in run
-            }
         known = min(mappings, key=lambda m: self.options.minimized.score_of(m.energy, m.latency))
         energy, latency = known.energy, known.latency
         for name, least in self._least_inside(run).items():

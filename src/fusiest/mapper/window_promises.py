@@ -97,8 +97,12 @@ class WindowPromises:
             hopes = {run: hope(run) for run in waiting}
             run = min(waiting, key=lambda run: (hopes[run], -len(run)))
             waiting.remove(run)
-            if self.options.minimized.is_front or hopes[run] < 1 - HOPE:
+            if self.is_hopeful(hopes[run]):
                 yield run
+
+    def is_hopeful(self, hope: float) -> bool:
+        """Whether a run with this hope saves enough to be looked at; of a front, that is not asked."""
+        return self.options.minimized.is_front or hope < 1 - HOPE
 
     def worth(self, wanted: Sequence[WindowPlan], mappings: Sequence[Mapping]) -> Worth:
         """Whether what a search finds for a plan of a run is worth a closer look as that of one of the wanted plans."""

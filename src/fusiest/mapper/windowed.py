@@ -36,7 +36,7 @@ from fusiest.mapper.window_plans import (
     is_too_long,
     window_runs,
 )
-from fusiest.mapper.window_promises import HOPE, WindowPromises, WindowRun
+from fusiest.mapper.window_promises import WindowPromises, WindowRun
 from fusiest.mapper.window_rows import PartsInARow, PartSpan, PartsRow
 from fusiest.mapper.window_trials import PlanTrials, WindowSearches
 from fusiest.mapper.window_turn_plans import KnownTurns, TurnPlan, other_common_variables
@@ -218,11 +218,9 @@ class _WindowSearch:
     def _try_plans(self) -> None:
         """The most promising first, until none can be better."""
         searched, tried = self._search_turns(), 0
+        if self.is_long and searched:
+            return  # what plans of others find is hardly ever better, and takes a quarter of the time
         runs = [run for run in self.promises.least if run not in searched and self._is_promising(run)]
-        if (
-            self.is_long and searched
-        ):  # what else there is of others is hardly ever better, and takes a quarter of the time
-            return
         attempts = self.promises.attempts(runs, self.forms, self.kept_only, self.mappings)
         worse, best = dict[object, int](), dict[object, list[PartMapping]]()
         fruitless = 0
@@ -304,7 +302,7 @@ class _WindowSearch:
 
     def _is_promising(self, run: WindowRun) -> bool:
         """Whether a run may make something better; in longer workloads, whether it is likely to."""
-        is_likely = not self.is_cut or self.options.minimized.is_front or self._hope(run) < 1 - HOPE
+        is_likely = not self.is_cut or self.promises.is_hopeful(self._hope(run))
         return is_likely and self._promises(self.promises.least[run])
 
     def _hope(self, run: WindowRun) -> float:

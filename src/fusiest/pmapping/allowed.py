@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fusiest.looptree import Compute, LoopTree, Node, Spatial, Storage, Temporal, Toll, tiling_in, variable_in
+from fusiest.looptree import Compute, LoopTree, Node, Spatial, Storage, Temporal, tiling_in, variable_in
 from fusiest.pmapping.general_limits import asked_usages
 from fusiest.pmapping.nest import HeldTensor, Nest, Rules, Stretch
 from fusiest.pmapping.placement import Placement, placements
@@ -31,6 +31,8 @@ class WrittenLoop(NamedTuple):
     node: Temporal | Spatial
     iterations: int
     """At most; of one that makes windows, two stand for all."""
+    tile: int
+    """The variable's extent below it; of windows the longest."""
 
 
 def is_allowed(spec: Spec, tree: LoopTree, imperfect: bool | None) -> bool:
@@ -85,11 +87,11 @@ class _WrittenBranch:
             variable, tiling = variable_in(node, self.einsum), tiling_in(node, self.einsum)
             if variable is None or tiling is None or variable not in extents:
                 continue
-            extent = extents[variable]
-            extents[variable] = min(extent, max(tiling.first, tiling.tile))
+            extent, tile = extents[variable], min(extents[variable], max(tiling.first, tiling.tile))
             iterations = 2 if tiling.windowed else -(-extent // tiling.tile)
             if iterations > 1:
-                loops.append(WrittenLoop(place, variable, node, iterations))
+                loops.append(WrittenLoop(place, variable, node, iterations, tile))
+            extents[variable] = tile
         return tuple(loops)
 
     @property
@@ -98,12 +100,7 @@ class _WrittenBranch:
 
     def extents(self, place: int) -> dict[str, int]:
         """Of all variables, below the loops that are written above a place."""
-        extents = dict(self.path.einsum.bounds)
-        for loop in self.loops:
-            tiling = tiling_in(loop.node, self.einsum)
-            if loop.place < place and tiling is not None:
-                extents[loop.variable] = min(extents[loop.variable], max(tiling.first, tiling.tile))
-        return extents
+        return {**self.path.einsum.bounds, **{loop.variable: loop.tile for loop in self.loops if loop.place < place}}
 
     def _steps(self, places: range, variables: frozenset[str], temporal: bool) -> bool:
         """Whether a loop over one of these variables stands there; `temporal`: no Spatial one."""
@@ -151,10 +148,10 @@ class _WrittenBranch:
             held[component] = held.get(component, frozenset()) | {tensor}
         return held
 
-    def _holders(self, kinds: type | tuple[type, ...] = (Storage, Toll)) -> Iterator[tuple[int, str, str]]:
-        """Place, component and tensor."""
+    def _holders(self) -> Iterator[tuple[int, str, str]]:
+        """Place, memory and tensor."""
         for place, node in enumerate(self.nodes):
-            if isinstance(node, kinds) and isinstance(node, Storage | Toll):
+            if isinstance(node, Storage):
                 for tensor in node.tensors:
                     if tensor in self.path.einsum.accesses:
                         yield place, str(node.component), str(tensor)
@@ -169,7 +166,7 @@ class _WrittenBranch:
         names = [component.name for component in self.path.components]
         holders = [
             (place, HeldTensor(names.index(component), nest.number[tensor]))
-            for place, component, tensor in self._holders(Storage)
+            for place, component, tensor in self._holders()
         ]
         return self._are_in_order(holders, nest, stretch) and all(
             self._loops_are_allowed(place, holder, holders, nest, stretch) for place, holder in holders
