@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.mapper import Options, run, window_turns
+from fusiest.mapper import Options, run, tables, window_turns
 from fusiest.mapper import window_plans as plans
-from fusiest.pmapping import TurnRows, TurnsAsked
+from fusiest.pmapping import Asked, Table, TurnRows, TurnsAsked
 from fusiest.spec import Memory
 from fusiest.sweeps import Reuse, Store
 from fusiest.sweeps.bounds import LeastCosts
@@ -20,7 +20,7 @@ from fusiest.sweeps.session import Running, Sweep
 from fusiest.sweeps.sweepfile import make_sweep
 from fusiest.sweeps.windowing import least_of_run, run_options
 from tests.load_text import load_text
-from tests.mapper.test_windows import ARCH, PAIR
+from tests.mapper.test_windows import ARCH, BLOCK, PAIR
 from tests.sweeps.test_random_sweeps import Here
 
 SKIPPING = PAIR.replace("H: p + s", "H: 3 * p + s").replace("p < 32, 0 <= s < 3", "p < 11, 0 <= s < 2")
@@ -95,6 +95,33 @@ def test_tables_below_windows_serve_all_bandwidths(tmp_path: Path, monkeypatch: 
         best, row = result.best(), answer.row
         assert (row.energy, row.latency) == pytest.approx((best.energy, best.latency), rel=1e-9)
         assert row.gap == pytest.approx(max(result.gap, result.beyond), rel=1e-9)
+
+
+def test_tables_beside_runs_serve_all_bandwidths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where runs are joined with their neighbours, those of the neighbours are explored for the first of three bandwidths alone."""
+    explored = Counter[object]()
+    explore = tables.explore
+
+    def counted(spec: fusiest.Spec, name: str, asked: Asked) -> Table:
+        if asked.usage and len(spec.info.einsums) == 2:  # a run of two Einsums is one, joined with the third
+            explored[tuple(spec.info.einsums), name, asked.rates] += 1
+        return explore(spec, name, asked)
+
+    monkeypatch.setattr(tables, "explore", counted)
+    made = fields(tmp_path, parameters={"DRAM.read.throughput": [1, 2, 5], "Buf.size": [400]})
+    (tmp_path / "pair.yaml").write_text(BLOCK)
+    with Store(tmp_path / "runs") as store:
+        answers = list(run_all(Driver(make_sweep(made), store, reuse=Reuse(covered=False)), Here()))
+    assert len(answers) == 3
+    assert {rates for _, _, rates in explored} == {frozenset({"DRAM"})}
+    assert set(explored.values()) == {1}
+    for answer in answers:
+        arch = ARCH.replace("SIZE", "400").replace(
+            "read, energy: 100, throughput: 1",
+            f"read, energy: 100, throughput: {answer.design.values['DRAM.read.throughput']}",
+        )
+        best, row = fusiest.map(load_text(arch, BLOCK), "edp", jobs=1).best(), answer.row
+        assert (row.energy, row.latency) == pytest.approx((best.energy, best.latency), rel=1e-9)
 
 
 def test_rows_that_nobody_reads_are_in_no_bound() -> None:

@@ -204,7 +204,7 @@ def _run_with_windows(
         search.run()
         return problem, [candidate.costs for candidate in search.best()] if search.candidates else []
 
-    joined = run_joins(executor, result.stats.orders == "all")
+    joined = run_joins(executor, result.stats.orders == "all", prior.turns)
     with interrupt.limited(None if limit is None else begin + limit):
         result = with_windows(result, WindowSearches(exact, quick, relaxed, joined, tables, prior.turns), say, begin)
     if no_mapping is not None and not result.mappings:

@@ -24,14 +24,15 @@ from fusiest.mapper.candidates import Candidate
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping, Stats
 from fusiest.mapper.search import Search
-from fusiest.mapper.tables import asked_of, grouped, make_explorer
+from fusiest.mapper.tables import Explorer, asked_of, grouped, make_explorer
 from fusiest.mapper.window_parts import allowed_mapping
 from fusiest.mapper.window_plans import is_too_long
 from fusiest.mapper.window_tables import table_keys
-from fusiest.mapper.window_turn_plans import TurnPlan
+from fusiest.mapper.window_turn_plans import KnownTurns, TurnPlan
 from fusiest.mapper.window_turns import TurnSearches, TurnsFound
 from fusiest.objective import Least
 from fusiest.pmapping import (
+    Asked,
     Backing,
     Compatibility,
     Floats,
@@ -42,6 +43,7 @@ from fusiest.pmapping import (
     exchange_memories,
     meeting_memories,
     merge_rows,
+    with_rates,
 )
 from fusiest.spec import Spec, memory_names, merged, part_of
 
@@ -131,8 +133,11 @@ class RunsJoined:
         return Compatibility((), tuple(backings))
 
 
-def run_joins(executor: concurrent.futures.Executor | None, all_orders: bool) -> RunJoins:
-    """Searches of workloads with runs in them. `all_orders`: of Einsums, not only the one that is given."""
+def run_joins(
+    executor: concurrent.futures.Executor | None, all_orders: bool, known: KnownTurns | None = None
+) -> RunJoins:
+    """Searches of workloads with runs in them. `all_orders`: of Einsums, not only the one that is given. `known`: has tables for other
+    throughputs, and gets those that are explored."""
     explored: dict[object, Table] = {}
 
     @collected_after
@@ -147,6 +152,8 @@ def run_joins(executor: concurrent.futures.Executor | None, all_orders: bool) ->
         explorer = replace(explorer, representative=own)
         keys = {name: key for name, key in table_keys(spec, asked, options.finished).items() if name not in tables}
         tables |= {name: explored[key] for name, key in keys.items() if key in explored}
+        if known is not None and known.rates:
+            tables |= _settled(explorer, asked, known, tables)
         explorer.explore(tables, asked)
         explored.update({key: tables[name] for name, key in keys.items() if name in tables})
         problem = grouped(spec, options, explorer.named(tables))
@@ -159,6 +166,18 @@ def run_joins(executor: concurrent.futures.Executor | None, all_orders: bool) ->
         return [candidate.tree() for candidate in found]
 
     return joined
+
+
+def _settled(explorer: Explorer, asked: Asked, known: KnownTurns, explored: dict[str, Table]) -> dict[str, Table]:
+    """Tables that are not explored, from some for all throughputs of known memories: those that are known, and those that can be had."""
+    asked = replace(asked, rates=known.rates)
+    keys = table_keys(explorer.spec, asked, asked.finished)
+    missing = [name for name in explorer.distinct if name not in explored]
+    tables = explored | {name: known.tables[keys[name]] for name in missing if keys[name] in known.tables}
+    explorer.explore(tables, asked)
+    opened = {name: tables[name] for name in missing if name in tables}
+    known.tables.update({keys[name]: table for name, table in opened.items()})
+    return {name: with_rates(explorer.spec, table, known.rates) for name, table in opened.items()}
 
 
 def _subsets(tensors: Sequence[str]) -> Iterator[frozenset[str]]:

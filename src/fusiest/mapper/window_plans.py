@@ -54,6 +54,8 @@ class WindowPlan:
     """Tensors that are held above the loop."""
     _touched: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
     """By Einsum, `touched_rows`."""
+    _rows: dict[tuple[str, int], float] = field(default_factory=dict, compare=False, repr=False)
+    """By Einsum and bound."""
 
     def tiling(self, einsum: str) -> Tiling:
         """The Einsum's tiles in the loop."""
@@ -62,10 +64,13 @@ class WindowPlan:
 
     def rows(self, einsum: str, bound: int) -> float:
         """How often all rows are made, on average; `bound` is their number."""
-        first, tile, step = self.tiling(einsum)
-        ends = (first + i * step for i in range(1, self.times))
-        count = min(bound, first) + sum(max(0, min(bound, end) - max(0, end - tile)) for end in ends)
-        return count / bound
+        key = einsum, bound
+        if key not in self._rows:
+            first, tile, step = self.tiling(einsum)
+            ends = (first + i * step for i in range(1, self.times))
+            count = min(bound, first) + sum(max(0, min(bound, end) - max(0, end - tile)) for end in ends)
+            self._rows[key] = count / bound
+        return self._rows[key]
 
 
 @functools.lru_cache(maxsize=4)

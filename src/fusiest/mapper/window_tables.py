@@ -41,4 +41,4 @@ def table_keys(spec: Spec, asked: Asked, finished: bool) -> dict[str, object]:
     """All that the table of each Einsum depends on."""
     ample = asked.ample(spec)
     common = asked, meeting_memories(spec, asked.usage, ample), ample, asked.is_roomy(spec)
-    return {name: (name, common_key(spec, name, finished), common) for name in spec.info.einsums}
+    return {name: (name, common_key(spec, name, finished, asked.rates), common) for name in spec.info.einsums}

@@ -18,7 +18,7 @@ from fusiest.frozen import FrozenDict
 from fusiest.mapper.window_forms import WindowForms
 from fusiest.mapper.window_plans import WindowPlan, is_window, touched_rows, window_plan
 from fusiest.model import footprint
-from fusiest.pmapping import Floats, Ints, TurnRows
+from fusiest.pmapping import Floats, Ints, Table, TurnRows
 from fusiest.spec import EinsumInfo, Spec
 
 MOST_LOOPS = 3
@@ -189,9 +189,21 @@ class KnownTurns:
 
     rows: dict[object, TurnRows] = field(default_factory=dict)
     """Tables."""
+    ways: dict[object, list[TurnWays]] = field(default_factory=dict)
     plans: dict[object, LazyPlans] = field(default_factory=dict)
     bits: dict[TurnPlan, list[float] | None] = field(default_factory=dict)
     """By plan, what exchanged tensors take while each Einsum runs; None if it is wrong."""
+    rates: frozenset[str] = frozenset()
+    """Memories of which other throughputs will be asked for."""
+    tables: dict[object, Table] = field(default_factory=dict)
+    """Of Einsums beside runs, for all throughputs of these memories."""
+
+    def ways_of(self, spec: Spec, run: tuple[str, ...], forms: WindowForms, limits: TurnLimits) -> list[TurnWays]:
+        """All choices of variables for the loops of a run."""
+        key = run, limits
+        if key not in self.ways:
+            self.ways[key] = list(turn_ways(spec, run, forms, limits))
+        return self.ways[key]
 
     def plans_of(self, spec: Spec, run: tuple[str, ...], ways: TurnWays) -> LazyPlans:
         """All plans of a run over given variables."""

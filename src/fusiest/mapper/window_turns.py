@@ -30,7 +30,6 @@ from fusiest.mapper.window_turn_plans import (
     TurnPlan,
     TurnWays,
     makes_again,
-    turn_ways,
 )
 from fusiest.model import take_apart
 from fusiest.objective import IMPOSSIBLE, Least
@@ -149,7 +148,7 @@ class TurnSearches:
         """All that a run could be searched for."""
         most = self.options.max_fused_loops
         limits = TurnLimits(MOST_LOOPS if most is None else min(most, MOST_LOOPS), self.options.imperfect)
-        return list(turn_ways(self.spec, run, self.forms, limits))
+        return self.tables.known.ways_of(self.spec, tuple(run), self.forms, limits)
 
     def best(
         self, part: Spec, bound: Callable[[TurnPlan | None], Least], promises: Callable[[Least], bool], left: PlansLeft

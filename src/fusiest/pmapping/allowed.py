@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fusiest.looptree import Compute, LoopTree, Node, Spatial, Storage, Temporal, tiling_in, variable_in
-from fusiest.pmapping.general_limits import asked_usages
+from fusiest.pmapping.general_limits import Usages, asked_usages
 from fusiest.pmapping.nest import HeldTensor, Nest, Rules, Stretch
 from fusiest.pmapping.placement import Placement, placements
 from fusiest.pmapping.plain import beside, constrained_variables
@@ -52,7 +52,7 @@ def _is_allowed(spec: Spec, nodes: tuple[Node, ...], imperfect: bool | None) -> 
         return False
     nest = _nest_of(spec, leaf.einsum, leaf.component)
     if imperfect is not None:
-        usages = asked_usages(nest.problem, imperfect)
+        usages = _usages_of(spec, leaf.einsum, leaf.component, imperfect)
         if usages is not None and branch.usage not in usages:
             return False
     alike = (placement for placement in placements(spec, path) if branch.is_placed(placement))
@@ -66,6 +66,11 @@ def _nest_of(spec: Spec, einsum: str, compute: str) -> Nest:
     problem = make_problem(path, *constrained_variables(spec, path))
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
     return Nest(problem, shared, {}, Rules(), frozenset(), beside(spec, path))
+
+
+@functools.lru_cache(64)
+def _usages_of(spec: Spec, einsum: str, compute: str, imperfect: bool) -> Usages:
+    return asked_usages(_nest_of(spec, einsum, compute).problem, imperfect)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from fusiest.frozen import FrozenDict
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.placement import fact_of_placements, first_alike, graph_of
@@ -17,8 +18,11 @@ from fusiest.pmapping.table import Backing, Branch, FusedLoop, Holding, Origin, 
 from fusiest.spec import BoundComponent, EinsumInfo, Path, Spec, paths_of
 
 
-def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
-    """Equal for Einsums whose pmappings are the same up to names: structure, sharing, bits and evaluated constraints."""
+def common_key(spec: Spec, einsum: str, finished: bool = True, rates: frozenset[str] = frozenset()) -> object:
+    """Equal for Einsums whose pmappings are the same up to names: structure, sharing, bits and evaluated constraints.
+
+    `rates`: components whose throughputs do not matter.
+    """
     info = spec.info.einsums[einsum]
     number = _numbers(info)
     accesses = [
@@ -37,18 +41,23 @@ def common_key(spec: Spec, einsum: str, finished: bool = True) -> object:
         info.n_instances,
         info.is_copy_operation,
     )
-    return _renamed(facts, number), constraints_key(spec, einsum, number)
+    return _renamed(facts, number), constraints_key(spec, einsum, number, rates)
 
 
-def constraints_key(spec: Spec, einsum: str, number: Mapping[str, str]) -> object:
+def constraints_key(spec: Spec, einsum: str, number: Mapping[str, str], rates: frozenset[str] = frozenset()) -> object:
     """All that the architecture says of an Einsum, on every compute, with other names for its tensors and variables."""
     paths, chosen, directions = [], [], []
     for path in paths_of(spec, einsum):
-        paths.append(path.components)
+        paths.append([_without_rates(c) if c.name in rates else c for c in path.components])
         # Not among what is renamed: a tensor may be called `up`.
         directions += [frozenset((number.get(t, t), way) for t, way in c.direction.items()) for c in path.components]
         chosen.append(_numbered_placements(spec, first_alike(spec, path)) if path.runs else frozenset())
     return _renamed(paths, number), tuple(chosen), tuple(directions), _latency_names(spec, einsum, number)
+
+
+def _without_rates(component: BoundComponent) -> BoundComponent:
+    actions = {name: dataclasses.replace(action, throughput=0.0) for name, action in component.actions.items()}
+    return dataclasses.replace(component, actions=FrozenDict(actions))
 
 
 def _numbers(info: EinsumInfo) -> dict[str, str]:

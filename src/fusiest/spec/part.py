@@ -29,10 +29,9 @@ def part_of(spec: Spec, einsums: Collection[str]) -> Spec:
     chosen = tuple(
         explicit_einsum(spec, e, spec.info.einsums[e.name].bounds, {}) for e in workload.einsums if e.name in einsums
     )
+    present = _named(chosen)
     absent = tuple(
-        Rename(name=name, source=source)
-        for name, source in _named(workload.einsums).items()
-        if name not in _named(chosen)
+        Rename(name=name, source=source) for name, source in _named(workload.einsums).items() if name not in present
     )
     chosen = tuple(replace(e, renames=(*e.renames, *absent)) for e in chosen)
     whole = replace(

@@ -174,7 +174,7 @@ def _search(task: SearchTask) -> Outcome:
         try:
             tables = shelf.tables(task.spec, task.options) or shelf.open_tables(task.spec, task.options, task.rates)
             start = () if shelf.passed or windows else shelf.start(task.family)
-            turns = shelf.turn_tables(task.spec, task.options) if windows else None
+            turns = shelf.turn_tables(task.spec, task.options, task.rates) if windows else None
             result = run(task.spec, task.options, prior=Prior(tables, start, True, front, turns))
         except (MemoryError, OutOfMemory):
             if not shared:

@@ -105,10 +105,12 @@ class Shelf:
             self.not_open.update(() if tables else {key})
         return {name: with_rates(spec, table, names) for name, table in tables.items()}
 
-    def turn_tables(self, spec: Spec, options: Options) -> KnownTurns:
-        """What is known of windows, to be added to. It depends on no throughputs that are left open."""
-        key = self._form(spec, options).without((), open_memories(spec))
-        tables = self.turns.setdefault(key, KnownTurns())
+    def turn_tables(self, spec: Spec, options: Options, rates: frozenset[str]) -> KnownTurns:
+        """What is known of windows, to be added to. It depends on no throughputs that are left open; of these components, others will
+        be asked for."""
+        outside = open_memories(spec)
+        key = self._form(spec, options).without((), outside)
+        tables = self.turns.setdefault(key, KnownTurns(rates=rates & outside))
         self.turns.move_to_end(key)
         while len(self.turns) > MOST_SETS:
             self.turns.popitem(last=False)
