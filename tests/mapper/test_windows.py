@@ -140,6 +140,35 @@ def test_long_workloads(objective: str, size: int, monkeypatch: pytest.MonkeyPat
     assert any("others at most" in words or words.endswith("as far as they were tried") for words in cut.domain)
 
 
+LATER = """
+workload:
+  bits_per_value: {All: 8}
+  einsums:
+  - {name: A, tensor_accesses: [{name: I, projection: {X: h}}, {name: T, projection: {H: h}, output: true}],
+     iteration_space_shape: [0 <= h < 34]}
+  - {name: B, tensor_accesses: [{name: T, projection: {H: p + s}}, {name: W, projection: {S: s}},
+     {name: O, projection: {P: p}, output: true}], iteration_space_shape: [0 <= p < 32, 0 <= s < 3]}
+  - {name: C, tensor_accesses: [{name: O, projection: {P: p}}, {name: V, projection: {P: p, N: n}},
+     {name: Q, projection: {N: n}, output: true}], iteration_space_shape: [0 <= p < 32, 0 <= n < 16]}
+  - {name: D, tensor_accesses: [{name: O, projection: {P: p}}, {name: Q, projection: {N: n}},
+     {name: Z, projection: {P: p, N: n}, output: true}], iteration_space_shape: [0 <= p < 32, 0 <= n < 16]}
+"""
+
+
+def test_room_for_what_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """O is used to the end and there is no room for T beside it: cut off, a window of T saves nothing, since O is off chip then. Only
+    joined with C and D it does, in long workloads, too. A larger memory costs no more."""
+    monkeypatch.setattr(plans, "LONGEST_WORKLOAD", 1)
+    least = {}
+    for size in (280, 310, 500, 550):
+        least[size] = fusiest.map(load_text(ARCH.replace("SIZE", str(size)), LATER), "energy", jobs=1).best("energy")
+    without = fusiest.map(load_text(ARCH.replace("SIZE", "500"), LATER), "energy", jobs=1, windows="none").best(
+        "energy"
+    )
+    assert least[280].energy > least[310].energy == least[500].energy == least[550].energy
+    assert without.energy > 1.05 * least[500].energy
+
+
 def test_all_windows_are_no_worse_than_those_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if few plans are tried: those that keep everything come first. Then the others, with which nothing gets worse."""
     monkeypatch.setattr(window_turns, "MOST_PLANS", 0)

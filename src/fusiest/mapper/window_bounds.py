@@ -120,20 +120,23 @@ class WindowBounds:
     least: list[KnownCosts]
     """The best, as if there were room for everything."""
     lower: LowerBounds
-    _inside: dict[tuple[str, ...], dict[str, Least]] = field(default_factory=dict, repr=False)
-    """By run, what each of its Einsums costs at least."""
+    _inside: dict[tuple[tuple[str, ...], bool], dict[str, Least]] = field(default_factory=dict, repr=False)
+    """By run and whether it is cut off, what each of its Einsums costs at least."""
 
     def of_run(self, run: Collection[str]) -> Least:
         """What all Einsums cost at least if this run exchanges tensors with others in the outermost memory alone."""
         return self._cut_off(run).least_of_all(frozenset())
 
-    def hoped(self, run: tuple[str, ...], mappings: Sequence[Mapping]) -> Least:
-        """About what all Einsums cost if this run does the best that it could, and the others what they do in the best of these."""
+    def hoped(self, run: tuple[str, ...], mappings: Sequence[Mapping], cut_off: bool = True) -> Least:
+        """About what all Einsums cost if this run does the best that it could, and the others what they do in the best of these.
+
+        `cut_off`: it exchanges nothing with others on chip.
+        """
         if not mappings:
             return self.of_run(run)
         known = min(mappings, key=lambda m: self.options.minimized.score_of(m.energy, m.latency))
         energy, latency = known.energy, known.latency
-        for name, least in self._least_inside(run).items():
+        for name, least in self._least_inside(run, cut_off).items():
             costs = known.evaluation.einsums[name]
             energy -= max(0.0, costs.energy - least.energy)
             latency -= max(0.0, costs.latency - least.latency)
@@ -141,16 +144,16 @@ class WindowBounds:
 
     def inside(self, run: tuple[str, ...]) -> tuple[float, float]:
         """Energy and latency of a run alone, at least."""
-        least = self._least_inside(run).values()
+        least = self._least_inside(run, True).values()
         return sum(each.energy for each in least), sum(each.latency for each in least)
 
-    def _least_inside(self, run: tuple[str, ...]) -> dict[str, Least]:
-        if run not in self._inside:
-            options = self._cut_off(run).options
-            self._inside[run] = {
+    def _least_inside(self, run: tuple[str, ...], cut_off: bool) -> dict[str, Least]:
+        if (run, cut_off) not in self._inside:
+            options = self._cut_off(run).options if cut_off else self.lower.options
+            self._inside[run, cut_off] = {
                 name: functools.reduce(Least.__or__, options[name].values(), IMPOSSIBLE) for name in run
             }
-        return self._inside[run]
+        return self._inside[run, cut_off]
 
     def _cut_off(self, run: Collection[str]) -> LowerBounds:
         """Bounds if a run exchanges nothing with others on chip."""

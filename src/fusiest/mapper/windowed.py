@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fusiest import interrupt
@@ -56,8 +56,8 @@ MOST_FRUITLESS_TURNS, MOST_IN_VAIN = 6, 36
 FEWER_WINDOWS = "--windows retained, --max-fused-loops 1 or --windows none takes less time"
 MOST_MADE = 8
 """Ways to cut a long workload into runs and parts that are evaluated in the end."""
-MOST_JOINED = 4
-"""Runs that are joined with their neighbours; and those of the best mapping, together."""
+MOST_JOINED, MOST_JOINED_IN_VAIN = 4, 2
+"""Runs that are joined with their neighbours, each alone; and, in long workloads, those in a row that make no mapping better."""
 MOST_SEARCHED = 6
 """Einsums of a workload in which all that is before and after each run is searched."""
 WindowPass = tuple[WindowRun, bool]
@@ -147,30 +147,31 @@ class _WindowSearch:
             return
         kept_only = True if self.options.windows == "retained" else None
         turns = replace(self._turns(()), kept_only=kept_only, tables=self.tables.renewed())
-        joined = RunsJoined(turns, self._least)
+        joined, in_vain = RunsJoined(turns, self._least), 0
         for runs in self._run_sets(joined):
-            if self._over() or self._is_best():
+            if self._over() or self._is_best() or (self.is_long and in_vain == MOST_JOINED_IN_VAIN):
                 return
             words = " and ".join(f"{run[0]} to {run[-1]}" for run in runs)
             self.say(Step("windows", f"{words}, between others"))
             found = joined.best(runs, self.trials.inner(True), self.searches.joined)
-            if found:
-                self.mappings = best_of([*self.mappings, *found], self.options)
+            self.mappings = best_of([*self.mappings, *found], self.options)
+            in_vain = 0 if any(mapping is new for mapping in self.mappings for new in found) else in_vain + 1
 
-    def _run_sets(self, joined: RunsJoined) -> list[RunSet]:
-        """Those of the best mapping together, and in short workloads the most promising ones alone."""
+    def _run_sets(self, joined: RunsJoined) -> Iterator[RunSet]:
+        """Those of the best mapping together, and the most promising ones alone; in long workloads only what contains one of the former."""
         score = self.options.minimized.score_of
         best = min(self._wholes(), key=lambda part: score(part.energy, part.latency), default=NO_PART)
         runs = {einsums(tree.nodes) for tree in best.trees}
         single = [run for run in self.promises.least if joined.can_be_joined(run)]
         together = tuple(run for run in single if run in runs)
+        if len(together) > (not self.is_long):
+            yield together
         if self.is_long:
-            return [together] if together else []
+            single = [run for run in single if not together or any(set(inner) < set(run) for inner in together)]
         if self.bounds is not None:
             bounds, mappings = self.bounds, self.mappings
-            single.sort(key=lambda run: bounds.score(bounds.hoped(run, mappings)))
-        sets: list[RunSet] = [(run,) for run in single[:MOST_JOINED]]
-        return [together, *sets] if len(together) > 1 else sets
+            single.sort(key=lambda run: (bounds.score(bounds.hoped(run, mappings, cut_off=False)), len(run)))
+        yield from ((run,) for run in single[:MOST_JOINED])
 
     def domain_gap(self) -> float:
         """How much better something with turns that were not gone through could be than what is known."""
