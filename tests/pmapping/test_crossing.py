@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusiest.errors import SpecError
-from fusiest.pmapping import Asked, Cutoff, Table, crossing, explore, kernels, pair_kernels
+from fusiest.pmapping import Asked, Cutoff, Table, crossing, explore, pair_kernels
 from fusiest.pmapping.crossing import halved
 from fusiest.pmapping.pareto import Floats
 from tests.mapper_strategies import MapperCase, mapper_cases
@@ -25,18 +25,16 @@ def test_boxes_leave_out_no_pair(seed: int) -> None:
     steps, numbers = dice.integers(-1, shapes // 2, (6, rows)), dice.integers(0, 3, (choices, 2)) + [0, 3]
     togo = dice.uniform(0, 0.2, (3, shapes if seed % 2 else 1))
     scale, known = np.array([0.1, 2.0]), np.array([[0.5, 1.2], [0.8, 0.7]])
-    row_tree, row_boxes = halved(values, values)
-    choice_tree, choice_boxes = halved(matrix[:, 0], matrix.reshape(choices, -1))
-    found = pair_kernels.hopeful(
-        row_tree, choice_tree, row_boxes, choice_boxes, values, matrix, steps, numbers, togo, togo.min(axis=1), scale, known
-    )  # fmt: skip
+    row_tree, choice_tree = halved(values, values), halved(matrix[:, 0], matrix.reshape(choices, -1))
+    bar = pair_kernels.Bar(togo, scale, known)
+    found = pair_kernels.hopeful(row_tree, choice_tree, values, matrix, (steps, numbers), bar, togo.min(axis=1))
     expected = set()
     for row in range(rows):
         for choice in range(choices):
             parts = steps[numbers[choice], row]
             shape = int(parts.sum())
             to_come = togo[:, shape if seed % 2 else 0]
-            if (parts >= 0).all() and not kernels.beaten(values[row] @ matrix[choice], to_come, scale, known):
+            if (parts >= 0).all() and not pair_kernels.beaten(values[row] @ matrix[choice], to_come, scale, known):
                 expected.add((row, choice, shape))
     assert {tuple(pair) for pair in found.tolist()} == expected
     assert len(found) == len(expected)

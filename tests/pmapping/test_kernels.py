@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fusiest
-from fusiest.pmapping import Asked, Cutoff, explore, kernels
+from fusiest.pmapping import Asked, Cutoff, explore, kernels, pair_kernels
 from fusiest.pmapping.ahead import cross_little
 from fusiest.pmapping.pareto import Floats, Ints
 
@@ -51,9 +51,9 @@ def test_crossing_keeps_more_rows_than_there_was_room_for() -> None:
     inputs = np.column_stack([np.arange(count), np.arange(count)[::-1]]).astype(np.float64)
     matrix = np.array([[[1.0, 0.0], [0.0, 2.0]]])
     one, none = np.zeros(1, np.int64), np.empty((0, 2))
-    lengths, origin, choice, out = kernels.cross(
-        np.array([0, 1]), one, one, np.array([0, count]), inputs, matrix, np.zeros((1, 1)), np.ones(2), none
-    )
+    pairs = pair_kernels.Pairs(one, np.array([0, 1]), one, one, np.array([0, count]))
+    bar = pair_kernels.Bar(np.zeros((1, 1)), np.ones(2), none)
+    lengths, origin, choice, out = pair_kernels.cross(pairs, inputs, matrix, bar)
     assert lengths.tolist() == [count]
     assert sorted(origin.tolist()) == list(range(count))
     assert (choice == 0).all()
@@ -62,26 +62,26 @@ def test_crossing_keeps_more_rows_than_there_was_room_for() -> None:
 
 def test_pairs_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays of another layout would be compiled for anew, which takes longer than a search."""
-    pair, layouts = kernels.pair, set()
+    pair, layouts = pair_kernels.pair, set()
 
     def noted(steps: Ints, rows: Ints, shapes: int) -> object:
         layouts.add((steps.flags.c_contiguous, rows.flags.c_contiguous))
         return pair(steps, rows, shapes)
 
-    monkeypatch.setattr(kernels, "pair", noted)
+    monkeypatch.setattr(pair_kernels, "pair", noted)
     fusiest.map(fusiest.load("tpu_v4i", "matmuls", N_EINSUMS=1, M=64, KN=64), "edp", jobs=1)
     assert layouts == {(True, True)}
 
 
 def test_crossing_is_compiled_for_one_kind_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a second each time: with something to beat or not, with leakage or none, arguments have the same types."""
-    cross, kinds = kernels.cross, set[object]()
+    cross, kinds = pair_kernels.cross, set[object]()
 
     def noted(*arguments: object) -> object:
         kinds.add(tuple(numba.typeof(argument) for argument in arguments))
         return cross(*arguments)
 
-    monkeypatch.setattr(kernels, "cross", noted)
+    monkeypatch.setattr(pair_kernels, "cross", noted)
     spec = fusiest.load("tpu_v4i", "matmuls", N_EINSUMS=1, M=64, KN=64)
     known = Cutoff(np.array([[1.0, 1.0]]))
     for cutoff in (None, known):

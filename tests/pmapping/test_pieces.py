@@ -9,7 +9,7 @@ import pytest
 
 from fusiest.pmapping.copy import copy_placements
 from fusiest.pmapping.crossing import multiples
-from fusiest.pmapping.fused_kernels import assemble
+from fusiest.pmapping.fused_kernels import HoldersAbove, SeedRows, assemble
 from fusiest.pmapping.fused_tiles import TileClass, split_members, with_chains
 from fusiest.pmapping.gathered import Ancestry, FusedOrigin, FusedRows, Gathered, Piece
 from fusiest.pmapping.general_orders import all_sunk
@@ -176,12 +176,13 @@ def test_holders_above_the_seed_are_paid_and_take_space(room: float, fits: list[
     longer than the 2 s of the compute; at 0.5 W that leaks 1.875 J. Twice each. 6 values of 3 bits are 18 bits, with 2 of the
     seed and 1 above all fused loops 21; 7 more are taken throughout."""
     row, tile, criteria = np.ones(1, np.int64), np.ones(1, np.int64), np.zeros((1, 4))
-    count = assemble(
-        np.array([0]), np.array([0, 1]), np.array([[3.0, 1.0, 2.0]]), np.array([[2.0]]), np.array([[[5.0], [1.0], [6.0]]]),
-        np.array([[0]]), np.array([[0, 0, 0, 0], [0, 0, 0, 0]]), np.array([[[2.0, 0.5], [1.0, 0.25]]]),
-        np.array([[-1.0, -1.0, 0.0], [0.0, 0.0, 3.0]]), np.array([room]), np.array([[7.0, 1.0]]), np.array([0.5, 2.0]),
-        (row, tile, criteria),
+    seed = SeedRows(np.array([0]), np.array([0, 1]), np.array([[3.0, 1.0, 2.0]]), np.array([[2.0]]))
+    above = HoldersAbove(
+        np.array([[[5.0], [1.0], [6.0]]]), np.array([[0]]), np.array([[0, 0, 0, 0], [0, 0, 0, 0]]),
+        np.array([[[2.0, 0.5], [1.0, 0.25]]]), np.array([[-1.0, -1.0, 0.0], [0.0, 0.0, 3.0]]),
     )  # fmt: skip
+    fixed, scale = np.array([[7.0, 1.0]]), np.array([0.5, 2.0])
+    count = assemble(seed, above, np.array([room]), fixed, scale, (row, tile, criteria))
     assert row[:count].tolist() == tile[:count].tolist() == fits
     if fits:
         assert criteria.tolist() == [[2 * (14 + 0.5 * 3.75), 2 * 3.75, 7.0, 7 + 1 + 18 + 2]]

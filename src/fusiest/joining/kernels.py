@@ -219,11 +219,12 @@ def matching_pairs(before, einsum, joint, incumbents, more):
 
 
 @compiled()
-def _reserve(before, einsum, joint, i, j, reserved, beside, persistent):
+def _reserve(before, einsum, joint, pair, reserved, beside, persistent):
     """Of one pair, per account: what is reserved in each zone of the refinement, needed beside it, and persistent.
 
     Beside all zones: only what the Einsum needs inside them.
     """
+    i, j = pair[0], pair[1]
     last, bits, outside, inside = joint.zones, einsum.bits, joint.open_boundaries, joint.einsum_boundaries
     for a in range(len(joint.before)):
         old, memory = joint.before[a], joint.memory[a]
@@ -259,7 +260,7 @@ def joined_rows(before, einsum, joint, incumbents, more):
     before_beside, boundaries, count = before.beside, joint.open_boundaries, 0
     for p in range(len(pairs)):
         i, j = pairs[p, 0], pairs[p, 1]
-        _reserve(before, einsum, joint, i, j, reserved, beside, persistent)
+        _reserve(before, einsum, joint, pairs[p], reserved, beside, persistent)
         fits, usage = True, -1.0
         for a in range(accounts):
             kept_inside[count, a], kept_persistent[count, a] = beside[a, zones], persistent[a]

@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-from fusiest.pmapping import kernels, pair_kernels
+from fusiest.pmapping import pair_kernels
 from fusiest.pmapping.costs import BUSY, finish
 from fusiest.pmapping.layers import Layer
 from fusiest.pmapping.nest import HeldTensor, HolderSource
 from fusiest.pmapping.outlook import Cutoff, Outlook, Prospect
+from fusiest.pmapping.pair_kernels import Bar, Halves, Pairs
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.problem import FIRST, TRAFFIC
 from fusiest.pmapping.spatial import Fanout
@@ -39,7 +39,7 @@ class Crossing:
         """All pairs of a shape below and a choice whose product still divides the bounds; most parallelism first."""
         below, first = np.unique(self.layer.shape, return_index=True)
         steps, numbers = self._steps(below)
-        shapes, start, below, choice = kernels.pair(steps, numbers, self.outlook.problem.shapes)
+        shapes, start, below, choice = pair_kernels.pair(steps, numbers, self.outlook.problem.shapes)
         return Pairs(shapes, start, below, choice, np.append(first, len(self.layer.shape)).astype(np.int64))
 
     def _steps(self, below: Ints) -> tuple[Ints, Ints]:
@@ -61,14 +61,10 @@ class Crossing:
         A box of rows and one of choices, with the least of both, cost no more than any pair of theirs: if that is beaten, all are.
         """
         features = np.column_stack([self.fanout.units, self.fanout.shared, self.fanout.apart])
-        rows, row_boxes = halved(inputs, inputs)
-        choices, choice_boxes = halved(features, matrix.reshape(len(matrix), -1))
-        steps, numbers = self._steps(self.layer.shape)
-        togo = np.ascontiguousarray(beaten.togo)
-        least = np.where(np.isfinite(togo), togo, np.inf).min(axis=1)
-        hopeful = pair_kernels.hopeful(
-            rows, choices, row_boxes, choice_boxes, inputs, matrix, steps, numbers, togo, least, beaten.scale, beaten.known
-        )  # fmt: skip
+        rows, choices = halved(inputs, inputs), halved(features, matrix.reshape(len(matrix), -1))
+        bar = Bar(np.ascontiguousarray(beaten.togo), beaten.scale, beaten.known)
+        least = np.where(np.isfinite(bar.togo), bar.togo, np.inf).min(axis=1)
+        hopeful = pair_kernels.hopeful(rows, choices, inputs, matrix, self._steps(self.layer.shape), bar, least)
         hopeful = hopeful[np.lexsort((hopeful[:, 0], hopeful[:, 1], hopeful[:, 2]))]
         shapes, start = np.unique(hopeful[:, 2], return_index=True)
         below, choice = np.ascontiguousarray(hopeful[:, 0]), np.ascontiguousarray(hopeful[:, 1])
@@ -108,14 +104,13 @@ class Crossing:
         else:
             least = matrix if bound.matrix is None else bound.matrix(self.fanout)[:, inputs]
             pairs = self._hopeful(below, np.ascontiguousarray(least[:, :, : columns.time + 1]), bound)
-        togo, scale, known = np.zeros((columns.time, len(pairs.shapes))), np.ones(2), np.empty((0, 2))
+        bar = Bar(np.zeros((columns.time, len(pairs.shapes))), np.ones(2), np.empty((0, 2)))
         if beaten is not None:
             # in the order of the arrays above: the kernel would be compiled once more for another
-            togo, scale, known = np.ascontiguousarray(beaten.togo[:, pairs.shapes]), beaten.scale, beaten.known
-        lengths, rows, choice, values = kernels.cross(
-            pairs.start, pairs.below, pairs.choice, pairs.first, below,
-            np.ascontiguousarray(matrix[:, :, outputs]), togo, scale, known,
-        )  # fmt: skip
+            bar = Bar(np.ascontiguousarray(beaten.togo[:, pairs.shapes]), beaten.scale, beaten.known)
+        lengths, rows, choice, values = pair_kernels.cross(
+            pairs, below, np.ascontiguousarray(matrix[:, :, outputs]), bar
+        )
         criteria = np.zeros((len(rows), columns.count))
         criteria[:, outputs] = values
         shape, source = np.repeat(pairs.shapes, lengths), np.full(len(rows), self.number)
@@ -123,20 +118,6 @@ class Crossing:
         origin = rows if self.rows is None else self.rows[rows]
         at = HeldTensor(self.fanout.level, -1)
         return Layer("cross", at, shape, criteria, source, origin, self.fanout.numbers[choice], tolls)
-
-
-class Pairs(NamedTuple):
-    """Shapes below a fanout paired with choices of Spatial loops, ordered by the shape above."""
-
-    shapes: Ints
-    """Shapes above the fanout."""
-    start: Ints
-    """Per shape above, its first pair."""
-    below: Ints
-    """Per pair, which shape below; or which row, as if each had a shape of its own."""
-    choice: Ints
-    first: Ints
-    """Per shape below, its first row."""
 
 
 def multiples(divisors: Ints, factor: int) -> Ints:
@@ -162,9 +143,8 @@ class Beaten:
     """How criteria change at least, per choice, once all fanouts are crossed; None: as they do. `togo` is the same for all shapes then."""
 
 
-def halved(features: Floats, values: Floats) -> tuple[tuple[Ints, Ints], Floats]:
-    """Rows cut into halves of similar ones, by one feature after the other: where each part begins, and all in order; and the least and
-    the most of each value, 2 × nodes × values, as `pair_kernels` has them."""
+def halved(features: Floats, values: Floats) -> Halves:
+    """Rows cut into halves of similar ones, by one feature after the other."""
     count = len(features)
     order = np.arange(count)
     varying = [np.ascontiguousarray(column) for column in features.T if (column != column[0]).any()]
@@ -180,7 +160,7 @@ def halved(features: Floats, values: Floats) -> tuple[tuple[Ints, Ints], Floats]
         for level in range(depth, 0, -1):
             nodes = box[1 << level : 2 << level]
             box[1 << level - 1 : 1 << level] = least(nodes[::2], nodes[1::2])
-    return (starts, order), boxes
+    return Halves(starts, order, boxes)
 
 
 def _matrix(outlook: Outlook, fanout: Fanout, sources: Mapping[int, HolderSource]) -> Floats:

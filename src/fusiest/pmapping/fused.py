@@ -14,7 +14,7 @@ import numpy as np
 
 from fusiest.interrupt import check
 from fusiest.pmapping.costs import BUSY, ENERGY
-from fusiest.pmapping.fused_kernels import assemble
+from fusiest.pmapping.fused_kernels import HoldersAbove, SeedRows, assemble
 from fusiest.pmapping.fused_plans import FusedLayout, FusedPlan, bits_per_value
 from fusiest.pmapping.fused_structures import Situation
 from fusiest.pmapping.fused_tiles import FusedTiles, TileClass
@@ -143,10 +143,9 @@ class FusedPart:
     ) -> FusedRows | None:
         """Rows of one structure, so many at most; None if none fits."""
         out = self.tiles.space(count, 2 + len(self.memories) * (len(layout.chain) + 1))
-        fitting = assemble(
-            number, tile_class.first, self._base, self._space, self.problem.amounts, shapes, layout.holders, self.prices,
-            layout.reserved, self.room, self.fixed, self._scale, out,
-        )  # fmt: skip
+        seed = SeedRows(number, tile_class.first, self._base, self._space)
+        above = HoldersAbove(self.problem.amounts, shapes, layout.holders, self.prices, layout.reserved)
+        fitting = assemble(seed, above, self.room, self.fixed, self._scale, out)
         if not fitting:
             return None
         rows = FusedRows(out[0][:fitting].copy(), out[1][:fitting].copy(), out[2][:fitting].copy())

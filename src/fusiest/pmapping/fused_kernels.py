@@ -4,26 +4,54 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 
 from fusiest.compiled import compiled
 
+if TYPE_CHECKING:
+    from fusiest.pmapping.pareto import Floats, Ints
+
+
+class SeedRows(NamedTuple):
+    """Rows of a seed: row i has all tiles from first[number[i]] to first[number[i] + 1]."""
+
+    number: Ints
+    first: Ints
+    base: Floats
+    """Per row and criterion: energy, busy times, time."""
+    space: Floats
+    """Per row and memory, bits inside all fused loops."""
+
+
+class HoldersAbove(NamedTuple):
+    """What holders above a seed cost and take."""
+
+    amounts: Floats
+    """Per tensor, traffic, first pass and footprint at each shape."""
+    shapes: Ints
+    """Per point between loops and tiles, the shape there."""
+    holders: Ints
+    """Per holder its number, its tensor, and the points where it stands and where its space is."""
+    prices: Floats
+    """Per number, per value of traffic and of first pass."""
+    reserved: Floats
+    """Per holder its memory, the zones that its space is below (or -1: it counts when joining), and its bits per value."""
+
 
 @compiled()
-def assemble(number, first, base, space, amounts, shapes, holders, prices, reserved, room, fixed, scale, out):
+def assemble(seed, above, room, fixed, scale, out):
     """Rows of one structure of the fused part: costs and space of the holders above the seed, added to the seed's rows.
 
-    Row i of the seed has all tiles from first[number[i]] to first[number[i] + 1]. base: per row of the seed and criterion (energy,
-    busy times, time); space: per row of the seed and memory, bits inside all fused loops. amounts: per tensor traffic, first pass
-    and footprint at each shape. shapes: per point between loops and tiles, the shape there. holders: per holder its
-    number, its tensor, and the points where it stands and where its space is; prices: per number, per value of traffic and
-    of first pass. reserved: per holder its memory, the zones that its space is below (or -1: it counts when joining), and
-    its bits per value. room: per memory what it can hold. fixed: per memory, bits that are taken throughout, and bits above
-    all fused loops. scale: watts of leakage, number of instances.
+    room: per memory what it can hold. fixed: per memory, bits that are taken throughout, and bits above all fused loops. scale: watts
+    of leakage, number of instances.
 
     Writes of each row that fits the row of the seed, the tiles, and its criteria: energy, latency, and per memory running sums of
     bits down to each zone. Returns how many there are.
     """
+    number, first, base, space = seed
+    amounts, shapes, holders, prices, reserved = above
     rows, tiles, criteria = out
     columns, memories = base.shape[1], len(room)
     zones = (criteria.shape[1] - 2) // memories - 1 if memories else 0

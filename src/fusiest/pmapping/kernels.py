@@ -1,24 +1,38 @@
-"""Compiled kernels: Pareto pruning inside groups, the growth of tiles over a lattice of divisors, holders, fanouts.
+"""Compiled kernels: Pareto pruning inside groups, the growth of tiles over a lattice of divisors, holders.
 
 Everything is arrays; a row is a vector of criteria, smaller is better. Ties within 1e-12 count as equal, so that sums
 taken in another order do not keep equal rows apart.
 """
 
 # mypy: allow-untyped-defs
-# ruff: noqa: SIM110  (a compiled loop is no generator)
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fusiest.compiled import compiled
 
+if TYPE_CHECKING:
+    from fusiest.pmapping.pareto import Ints
+
 SLACK = 1e-12
 SMALL_GROUP = 8
 
 
+class Digit(NamedTuple):
+    """Of the number of a shape, that of a variable: (shape // stride) % radix."""
+
+    stride: int
+    radix: int
+    before_start: Ints
+    before: Ints
+    """Those one prime smaller than a digit: from before_start[digit] to before_start[digit + 1]."""
+
+
 @compiled()
-def _dominates(criteria, a, b):
+def dominates(criteria, a, b):
     """Whether row a is at least as good as row b in every criterion."""
     for c in range(criteria.shape[1]):
         x, y = criteria[a, c], criteria[b, c]
@@ -138,7 +152,7 @@ def _front(criteria, count, front):
     for row in range(count):
         dominated = False
         for f in range(size):
-            if _dominates(criteria, front[f], row):
+            if dominates(criteria, front[f], row):
                 dominated = True
                 if f > 0:  # move a successful dominator forward: it will likely succeed again
                     front[f], front[f // 2] = front[f // 2], front[f]
@@ -147,7 +161,7 @@ def _front(criteria, count, front):
             continue
         kept = 0
         for f in range(size):
-            if not _dominates(criteria, row, front[f]):
+            if not dominates(criteria, row, front[f]):
                 front[kept] = front[f]
                 kept += 1
         front[kept] = row
@@ -156,13 +170,13 @@ def _front(criteria, count, front):
 
 
 @compiled()
-def grow(shapes, stride, radix, before_start, before, start, rows, criteria):
+def grow(shapes, variable, start, rows, criteria):
     """Put a temporal loop over one variable above the current point, or none.
 
-    Shapes are numbered in mixed radix; this variable's digit is (shape // stride) % radix. `before` lists, for each
-    digit, those one prime smaller. A row at a shape is reachable at every multiple of it: each shape takes over what
+    Shapes are numbered in mixed radix: see `Digit`. A row at a shape is reachable at every multiple of it: each shape takes over what
     its prime predecessors have, Pareto-pruned. Criteria do not change: crossing a temporal loop costs nothing.
     """
+    stride, radix, before_start, before = variable
     new_start = np.zeros(shapes + 1, np.int64)
     capacity = max(1024, 2 * len(rows))
     out = np.empty(capacity, np.int64)
@@ -189,14 +203,14 @@ def grow(shapes, stride, radix, before_start, before, start, rows, criteria):
                 row = out[position]
                 dominated = False
                 for f in range(base, used):
-                    if out[f] == row or _dominates(criteria, out[f], row):
+                    if out[f] == row or dominates(criteria, out[f], row):
                         dominated = True
                         break
                 if dominated:
                     continue
                 kept = base
                 for f in range(base, used):
-                    if not _dominates(criteria, row, out[f]):
+                    if not dominates(criteria, row, out[f]):
                         out[kept] = out[f]
                         kept += 1
                 out[kept] = row
@@ -243,143 +257,3 @@ def place(shape, space, rows, criteria, amounts, weights, limits):
             fits[used] = i
             used += 1
     return fits[:used], out[:used]
-
-
-@compiled()
-def pair(steps, rows, shapes):
-    """Pairs of a shape below a fanout and a choice of Spatial loops, ordered by the shape above, then by choice.
-
-    The shape above is the sum of steps[rows[choice, v], below] over variables; -1: it does not divide the bounds. Returns
-    the shapes above, the first pair of each, and per pair the shape below and the choice.
-    """
-    choices, variables = rows.shape
-    below = steps.shape[1]
-    counts = np.zeros(shapes + 1, np.int64)
-    for fill in range(2):
-        if fill:
-            used, total = 0, 0
-            for shape in range(shapes):
-                used += counts[shape] > 0
-            above = np.empty(used, np.int64)
-            start = np.empty(used + 1, np.int64)
-            used = 0
-            for shape in range(shapes):
-                if counts[shape] > 0:
-                    above[used], start[used] = shape, total
-                    total += counts[shape]
-                    counts[shape] = start[used]
-                    used += 1
-            start[used] = total
-            number = np.empty(total, np.int64)
-            choice = np.empty(total, np.int64)
-        for j in range(choices):
-            for i in range(below):
-                shape = 0
-                for v in range(variables):
-                    step = steps[rows[j, v], i]
-                    if step < 0:
-                        shape = -1
-                        break
-                    shape += step
-                if shape < 0:
-                    continue
-                if fill:
-                    number[counts[shape]] = i
-                    choice[counts[shape]] = j
-                counts[shape] += 1
-    return above, start, number, choice
-
-
-@compiled()
-def cross(out_start, below, choices, start, inputs, matrix, togo, scale, known):
-    """Put Spatial loops above the current point, and keep for each shape above them what nothing dominates.
-
-    Shape o above comes from the pairs out_start[o] … out_start[o + 1] of a shape below (the rows from start[i] to
-    start[i + 1]) and a choice of loops j. The criteria of a row then are inputs[row] @ matrix[j]: energy, busy times, time,
-    others. togo: per shape above, the least that is to come for energy and busy times; with scale (watts of leakage,
-    number of instances), rows that cannot beat a known energy and latency are left out.
-
-    Returns the number of rows per shape above, and per row where it came from, the choice, the criteria.
-    """
-    columns = matrix.shape[2]
-    counts = np.zeros(len(out_start) - 1, np.int64)
-    capacity = 1024
-    origin = np.empty(capacity, np.int64)
-    choice = np.empty(capacity, np.int64)
-    out = np.empty((capacity, columns))
-    base = 0
-    for o in range(len(out_start) - 1):
-        size = 0
-        for pair in range(out_start[o], out_start[o + 1]):
-            j = choices[pair]
-            for row in range(start[below[pair]], start[below[pair] + 1]):
-                new = base + size
-                if new == capacity:
-                    capacity *= 2
-                    out, origin, choice = _twice(out, origin, choice)
-                for c in range(columns):
-                    value = 0.0
-                    for k in range(inputs.shape[1]):
-                        value += inputs[row, k] * matrix[j, k, c]
-                    out[new, c] = value
-                if len(known) and beaten(out[new], togo[:, o], scale, known):
-                    continue
-                dominated = False
-                for f in range(base, new):
-                    if _dominates(out, f, new):
-                        dominated = True
-                        if f > base:  # a successful dominator will likely succeed again
-                            _swap(out, origin, choice, f, (f + base) // 2)
-                        break
-                if dominated:
-                    continue
-                origin[new] = row
-                choice[new] = j
-                kept = base
-                for f in range(base, new):
-                    if not _dominates(out, new, f):
-                        if kept < f:
-                            _swap(out, origin, choice, f, kept)
-                        kept += 1
-                if kept < new:
-                    _swap(out, origin, choice, new, kept)
-                size = kept + 1 - base
-        counts[o] = size
-        base += size
-    return counts, origin[:base].copy(), choice[:base].copy(), out[:base].copy()
-
-
-@compiled()
-def _twice(out, origin, choice):
-    """The same arrays with room for twice as many rows."""
-    count, columns = out.shape
-    larger = np.empty((2 * count, columns))
-    origins, choices = np.empty(2 * count, np.int64), np.empty(2 * count, np.int64)
-    for i in range(count):
-        for c in range(columns):
-            larger[i, c] = out[i, c]
-        origins[i], choices[i] = origin[i], choice[i]
-    return larger, origins, choices
-
-
-@compiled()
-def beaten(criteria, togo, scale, known):
-    """Whether a known pmapping is no worse than the least that a row can come to."""
-    last = len(togo)
-    latency = criteria[last]
-    for c in range(1, last):
-        latency = max(latency, criteria[c] + togo[c])
-    energy = (criteria[0] + togo[0] + scale[0] * latency) * scale[1]
-    latency *= scale[1]
-    for k in range(len(known)):
-        if energy >= known[k, 0] and latency >= known[k, 1]:
-            return True
-    return False
-
-
-@compiled()
-def _swap(out, origin, choice, a, b):
-    for c in range(out.shape[1]):
-        out[a, c], out[b, c] = out[b, c], out[a, c]
-    origin[a], origin[b] = origin[b], origin[a]
-    choice[a], choice[b] = choice[b], choice[a]

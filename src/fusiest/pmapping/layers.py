@@ -71,9 +71,8 @@ def grow(p: Problem, layer: Layer, growing: frozenset[int], whole: frozenset[int
         layer.grown[keys[0]] = _completed(p, layer, growing & whole, whole - growing)
     start, rows = layer.grown[keys[reached]]
     for v, key in zip(chain[reached:], keys[reached + 1 :], strict=True):
-        start, rows = layer.grown[key] = kernels.grow(
-            p.shapes, p.strides[v], p.variables[v].radix, *p.variables[v].steps, start, rows, layer.compared
-        )
+        digit = kernels.Digit(p.strides[v], p.variables[v].radix, *p.variables[v].steps)
+        start, rows = layer.grown[key] = kernels.grow(p.shapes, digit, start, rows, layer.compared)
     return start, rows
 
 
