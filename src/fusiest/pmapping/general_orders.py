@@ -15,10 +15,10 @@ from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.steps import Steps
 
 
-def skeletons(nest: Nest, placement: Placement, imperfect: bool) -> Iterator[Skeleton]:
+def skeletons(nest: Nest, placement: Placement, imperfect: bool, kind: type[Skeleton] = Skeleton) -> Iterator[Skeleton]:
     """All orders of the holders below those on top, less those that another one makes superfluous."""
     whole = Steps(nest.problem, [placement]).outer_stretch(0, len(nest.path.components))
-    empty = Skeleton(nest, placement, whole, whole.holders, imperfect)
+    empty = kind(nest, placement, whole, whole.holders, imperfect)
     return _orders(empty, (), nest.order_options(whole))
 
 
