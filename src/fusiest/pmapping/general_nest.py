@@ -184,6 +184,10 @@ class Skeleton:
         )
         return written and self.nest.sinks(holder, self.stretch)
 
+    def sinks_among_fused(self, place: int) -> bool:
+        """Whether rule 1 may move this holder below fused loops: not if a neighbour may need it above them."""
+        return self.sinks(place) and self.nest.names[self.holders[place].tensor] not in self.nest.agreed
+
     def _spreads(self, variable: str, gap: int) -> bool:
         """Whether a Spatial loop over this variable may stand in a gap."""
         return any(g == gap and self.may_spread(variable, i) for i, g in enumerate(self.dimension_gaps))
