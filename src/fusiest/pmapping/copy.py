@@ -103,7 +103,7 @@ class _CopySkeleton(Skeleton):
         beside = any(
             super(_CopySkeleton, self).is_exchanged(h) and h.memory == holder.memory for _, h in self.everywhere
         )
-        return beside and self._uneven and self.nest.names[holder.tensor] not in self.path.einsum.persistent
+        return beside and self._uneven and not self.is_persistent(holder)
 
     @cached_property
     def _uneven(self) -> bool:

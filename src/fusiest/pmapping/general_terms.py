@@ -244,7 +244,6 @@ def reservations(
 
     `sinks`: whether the reservation of the holder at a place sinks through the loop over a variable in a slot of this number.
     """
-    info = skeleton.path.einsum
     for place, holder in skeleton.everywhere:
         name = skeleton.nest.names[holder.tensor]
 
@@ -255,7 +254,7 @@ def reservations(
 
         which = tuple(tuple(i for i, slot in enumerate(v_slots) if counts(v, i, slot)) for v, v_slots in slots.items())
         bits = float(skeleton.path.components[holder.memory].bits_per_value[name])
-        if skeleton.is_backing(holder) and name in info.persistent:
-            bits *= info.n_instances
+        if skeleton.is_persistent(holder):
+            bits *= skeleton.path.einsum.n_instances
         products = [(times * bits, key) for times, key in footprints.products(holder.tensor, which)]
         yield HolderBits(place, holder, products)

@@ -154,7 +154,7 @@ class GeneralNests:
         nest, shared = self.search.nest, self.search.nest.is_shared(holder.tensor)
         if self.skeleton.is_exchanged(holder):
             return None
-        if self.skeleton.is_backing(holder) and nest.names[holder.tensor] in nest.path.einsum.persistent:
+        if self.skeleton.is_persistent(holder):
             self.persistent[self.search.memories.index(holder.memory)] += nest.persistent_bits(holder)
             return None
         if place >= self.last:
