@@ -102,6 +102,6 @@ MUTANTS = (
            ("tests/mapper/test_allowed.py",)),
     Mutant("pmapping/allowed.py", "if usages is not None and branch.usage not in usages:", "if False:",
            ("tests/mapper/test_allowed.py",)),
-    Mutant("pmapping/allowed.py", "if nest.keeps(holder, stretch) and self._steps", "if False and self._steps",
+    Mutant("pmapping/allowed.py", "nest.barred_below(holder, stretch), temporal", "frozenset(), temporal",
            ("tests/mapper/test_allowed.py",)),
 )  # fmt: skip

@@ -211,10 +211,9 @@ class _WrittenBranch:
             return False
         if nest.fetches_once(holder, stretch) and self._steps(range(own[0], place), unindexed, temporal=True):
             return False
-        if nest.keeps(holder, stretch) and self._steps(range(place, below), unindexed, temporal=True):
+        if self._steps(range(place, below), nest.barred_below(holder, stretch), temporal=True):
             return False
         outer = [other for at, other in holders if at < place and other != holder]
-        is_on_top = holder in stretch.on_top
-        shapes = stretch.sets[holder.memory].tile_shape if is_on_top else nest.tile_shape(holder, outer, stretch)
+        shapes = nest.tile_shape(holder, outer, stretch)
         extents = self.extents(place) if shapes else {}
         return all(satisfies(comparison, extents) for comparison in shapes)

@@ -6,7 +6,7 @@ element is read once and written once; within one memory nothing is, and both te
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,28 +18,34 @@ from fusiest.pmapping.general import GeneralSearch
 from fusiest.pmapping.general_chains import COUNTED, FIRST, PAST
 from fusiest.pmapping.general_combine import Partial
 from fusiest.pmapping.general_limits import Usages
-from fusiest.pmapping.general_nest import Skeleton, Slot
+from fusiest.pmapping.general_nest import Skeleton
+from fusiest.pmapping.general_orders import skeletons
 from fusiest.pmapping.general_terms import Terms, reservations
 from fusiest.pmapping.general_tiles import GeneralNests
 from fusiest.pmapping.nest import HeldTensor, Nest
 from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.placement import Placement
-from fusiest.pmapping.spatial import never_spread
-from fusiest.pmapping.steps import Steps
 from fusiest.pmapping.table import TablePiece
 from fusiest.spec import BoundDimension, Path
 
 
 def copy_placements(path: Path, placements: tuple[Placement, ...]) -> tuple[Placement, ...]:
     """Where the two tensors are backed, each way once. Of the constraints only `no_fused_loops` is left: nothing is tiled,
-    fetched or sent again."""
+    fetched or sent again, and holders stand in hierarchy order."""
     ways: dict[Placement, None] = {}
     for placement in placements:
         held = [frozenset[str]() for _ in path.components]
         for tensor in path.einsum.accesses:
             held[placement.holders(tensor, path)[0]] |= {tensor}
         sets = (
-            replace(memory_sets, tile_shape=(), no_refetch_from_above=frozenset(), no_resend_to_below=frozenset())
+            replace(
+                memory_sets,
+                tile_shape=(),
+                no_refetch_from_above=frozenset(),
+                no_resend_to_below=frozenset(),
+                force_memory_hierarchy_order=True,
+                tensor_order_options=(),
+            )
             if memory_sets is not None and tensors
             else None
             for memory_sets, tensors in zip(placement.sets, held, strict=True)
@@ -54,7 +60,8 @@ class CopySearch(GeneralSearch):
     def pieces(self, placement: Placement) -> Iterator[TablePiece]:
         """Every way to exchange its two tensors, backed as given."""
         _check(self.nest, placement)
-        for skeleton in _skeletons(self.nest, placement, self.imperfect):
+        orders = skeletons(self.nest, placement, self.imperfect, _CopySkeleton)
+        for skeleton in sorted(orders, key=lambda skeleton: skeleton.holders):
             slots = {v: skeleton.slots(v) for v in self.path.einsum.bounds}
             yield from _CopyNests(self, skeleton, slots, dict.fromkeys(skeleton.gaps, frozenset())).pieces()
 
@@ -85,15 +92,6 @@ def _check(nest: Nest, placement: Placement) -> None:
             )
 
 
-def _skeletons(nest: Nest, placement: Placement, imperfect: bool) -> Iterator[Skeleton]:
-    """Both holders in hierarchy order, the source first; those of a `!Parallel` in any order."""
-    stretch = Steps(nest.problem, [placement]).outer_stretch(0, len(nest.path.components))
-    order = sorted(stretch.holders, key=lambda h: (h.memory, nest.problem.tensors[h.tensor].output))
-    yield _CopySkeleton(nest, placement, stretch, tuple(order), imperfect)
-    if len(order) > 1 and (order[0].memory, order[1].memory) in nest.beside:
-        yield _CopySkeleton(nest, placement, stretch, tuple(reversed(order)), imperfect)
-
-
 @dataclass(frozen=True)
 class _CopySkeleton(Skeleton):
     """All loops above a holder count as fused."""
@@ -105,7 +103,7 @@ class _CopySkeleton(Skeleton):
         beside = any(
             super(_CopySkeleton, self).is_exchanged(h) and h.memory == holder.memory for _, h in self.everywhere
         )
-        return beside and self._uneven and self.nest.names[holder.tensor] not in self.path.einsum.persistent
+        return beside and self._uneven and not self.is_persistent(holder)
 
     @cached_property
     def _uneven(self) -> bool:
@@ -125,29 +123,14 @@ class _CopySkeleton(Skeleton):
         innermost = max(h.memory for _, h in self.everywhere)
         return tuple((level, d) for level, d in super().dimensions if level <= innermost)
 
-    @cached_property
-    def dimension_gaps(self) -> tuple[int, ...]:
-        """Spatial loops stand right above the first holder below their fanout."""
-        return tuple(
-            next((i for i, h in enumerate(self.holders) if h.memory >= level), len(self.holders))
-            for level, _ in self.dimensions
-        )
+    def may_loop(self, variable: str, gap: int, but: Set[int] = frozenset()) -> bool:
+        """Nothing moves between two holders in one memory."""
+        in_one = 0 < gap < len(self.holders) and self.holders[gap].memory == self.holders[gap - 1].memory
+        return not in_one and super().may_loop(variable, gap, but)
 
-    def gap_slots(self, variable: str, gap: int) -> list[Slot]:
-        info = self.path.einsum
-        if info.bounds[variable] == 1:
-            return []
-        if gap == len(self.holders):
-            return [Slot(gap)]
-        if not self.may_loop(variable, gap):
-            return []
-        in_one = gap > 0 and self.holders[gap].memory == self.holders[gap - 1].memory
-        spread = [
-            Slot(gap, i)
-            for i, (g, (_, d)) in enumerate(zip(self.dimension_gaps, self.dimensions, strict=True))
-            if g == gap and variable not in never_spread(info, d)
-        ]
-        return [Slot(gap)] * (not in_one) + spread
+    def may_spread(self, variable: str, dimension: int) -> bool:
+        """All loops are those of both holders: none replicates a tensor."""
+        return super().may_spread(variable, dimension) and self.may_loop(variable, self.dimension_gaps[dimension])
 
 
 class _CopyNests(GeneralNests):

@@ -1,4 +1,4 @@
-"""What moving a tensor costs, per value moved: the weights of the search over tile shapes.
+"""What moving a tensor costs, per value moved: charges, and from them the weights of the search over tile shapes.
 
 With perfect tiles a child's total traffic with its parent depends on the tile shape at the child alone. So every energy and
 busy time is a sum of amounts (traffic, and the part of it that is an output's first pass, which is skipped) times weights.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -129,6 +129,39 @@ def busy_columns(problem: Problem, rates: frozenset[str] = frozenset()) -> tuple
     return tuple(columns)
 
 
+class PaidAction(NamedTuple):
+    """An action that a component pays for each value that moves; or that it does not pay on an output's first pass."""
+
+    action: str
+    skipped: bool = False
+
+    def calls(self, component: BoundComponent, tensor: str) -> float:
+        """Of the action, per value; less than none of one that is skipped."""
+        action = component.actions[self.action]
+        return (-1.0 if self.skipped else 1.0) * action.actions_scale / action.values_per_action[tensor]
+
+
+def fill_charges(memory: BoundComponent, output: bool) -> Iterator[PaidAction]:
+    """What a holder pays per value that it gets from further out and, of an output, gives back."""
+    yield PaidAction("write")
+    if output:
+        yield PaidAction("read")
+        if memory.skip_initial_output_write:
+            yield PaidAction("write", skipped=True)
+
+
+def exchange_charges(component: BoundComponent, tensor: str, output: bool, skips: bool) -> Iterator[PaidAction]:
+    """What a holder or Toll pays per value that it exchanges with the next holder further in. `skips`: that one skips an output's
+    first pass."""
+    direction = component.direction[tensor] if component.kind == "toll" else ""
+    if direction != "up":
+        yield PaidAction("read")
+        if output and skips and component.skip_initial_output_write:
+            yield PaidAction("read", skipped=True)
+    if output and direction != "down":
+        yield PaidAction("read" if direction else "write")
+
+
 @dataclass(frozen=True)
 class Costs:
     """Weights per amount (rows, as in `Problem.amounts`) and criterion."""
@@ -155,11 +188,8 @@ class Costs:
         weights = np.zeros((3, self.columns.count))
         t = self.problem.tensors[tensor]
         component = self.problem.path.components[memory]
-        self._add(weights[TRAFFIC], memory, "write", t.name, 1.0)
-        if t.output:
-            self._add(weights[TRAFFIC], memory, "read", t.name, 1.0)
-            if component.skip_initial_output_write:
-                self._add(weights[FIRST], memory, "write", t.name, -1.0, self.credit(memory))
+        for charge in fill_charges(component, t.output):
+            self._charge(weights, memory, t.name, charge)
         column = self.columns.bits_column(memory)
         if column is not None:
             weights[FOOTPRINT, column] = component.bits_per_value[t.name]
@@ -169,14 +199,8 @@ class Costs:
         weights = np.zeros((3, self.columns.count))
         t = self.problem.tensors[tensor]
         for at in stations:
-            component = self.problem.path.components[at]
-            direction = component.direction[t.name] if component.kind == "toll" else ""
-            if direction != "up":
-                self._add(weights[TRAFFIC], at, "read", t.name, 1.0)
-                if t.output and skips and component.skip_initial_output_write:
-                    self._add(weights[FIRST], at, "read", t.name, -1.0, self.credit(at))
-            if t.output and direction != "down":
-                self._add(weights[TRAFFIC], at, "read" if direction else "write", t.name, 1.0)
+            for charge in exchange_charges(self.problem.path.components[at], t.name, t.output, skips):
+                self._charge(weights, at, t.name, charge)
         return weights
 
     def carried(self, tensor: int, skips: bool) -> Floats:
@@ -192,12 +216,13 @@ class Costs:
         inside = any(c.dimensions for c in self.problem.path.components[: component + 1])
         return self.columns.credit if inside else 0
 
-    def _add(self, into: Floats, at: int, action: str, tensor: str, count: float, offset: int = 0) -> None:
-        a = self.problem.path.components[at].actions[action]
-        calls = count * a.actions_scale / a.values_per_action[tensor]
+    def _charge(self, weights: Floats, at: int, tensor: str, charge: PaidAction) -> None:
+        component = self.problem.path.components[at]
+        a, calls = component.actions[charge.action], charge.calls(component, tensor)
+        into, offset = (weights[FIRST], self.credit(at)) if charge.skipped else (weights[TRAFFIC], 0)
         into[offset + ENERGY] += calls * a.energy
         for column, busy in enumerate(self.columns.busy, start=offset + BUSY):
-            into[column] += busy.amount(at, action, calls, a.throughput)
+            into[column] += busy.amount(at, charge.action, calls, a.throughput)
 
 
 def finish(problem: Problem, columns: Columns, criteria: Floats, watts: float | Floats) -> tuple[Floats, Floats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -23,14 +24,7 @@ from fusiest.pmapping.meeting import can_fuse, meeting_memories
 from fusiest.pmapping.nest import HeldTensor, Nest, Rules
 from fusiest.pmapping.outlook import Cutoff
 from fusiest.pmapping.placement import Placement, graph_of, listed, placements
-from fusiest.pmapping.plain import (
-    beside,
-    constrained_variables,
-    free_pairs,
-    is_plain,
-    near_pairs,
-    top_fits,
-)
+from fusiest.pmapping.plain import beside, constrained_variables, free_pairs, is_plain, near_pairs, top_fits
 from fusiest.pmapping.problem import Problem, coarsened, make_problem
 from fusiest.pmapping.rates import with_throughputs
 from fusiest.pmapping.roomy import exchange_memories, roomy_memories
@@ -173,7 +167,7 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
     possible = [placement for placement in _looked_at(spec, path, asked) if top_fits(path, placement)]
     chains = (asked.imperfect and asked.beam is None) or asked.general
     chains = chains or (asked.imperfect and not _can_use(problem, asked_usages(problem, True)))
-    free = frozenset(pair for placement in possible for pair in free_pairs(path, placement, together))
+    free = free_pairs(path, itertools.chain.from_iterable(enumerate(p.sets) for p in possible), together)
     plain = [placement for placement in possible if not chains and is_plain(problem, placement, free)]
     nest = Nest(problem, shared, agreed, asked.rules, near_pairs(path, free), together)
     if asked.rates and (

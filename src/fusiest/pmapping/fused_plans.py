@@ -9,13 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
+from fusiest.pmapping.fused_forms import fused_form, zone_chain
 from fusiest.pmapping.fused_structures import Above, LoopSet, Situation, Structures
 from fusiest.pmapping.fused_tiles import TileClass
 from fusiest.pmapping.nest import HeldTensor
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.spatial import satisfies
-from fusiest.pmapping.table import Backing, Compatibility, FusedLoop, Holding, make_compatibility
+from fusiest.pmapping.table import Compatibility, FusedLoop
 
 
 def bits_per_value(problem: Problem, holder: HeldTensor) -> float:
@@ -62,19 +63,11 @@ class FusedPlan:
 
     def compatibility(self, layout: FusedLayout, exchanged_on_top: tuple[HeldTensor, ...]) -> Compatibility:
         """Of a structure, and of what is exchanged above all loops."""
-        p = self._problem
-        names, components = [t.name for t in p.tensors], p.path.components
-        depth = {loops: z for z, loops in enumerate(layout.chain)}
-        pairs = itertools.pairwise(layout.chain)
-        zones = [tuple(sorted(self._structures.named(inner ^ outer))) for outer, inner in pairs]
-        backings = [Backing(names[t], components[m].name, 0) for m, t in exchanged_on_top]
-        holdings = []
-        for (m, t), above, space in layout.meeting:
-            if self.situation.stretch.is_backing(HeldTensor(m, t)):
-                backings.append(Backing(names[t], components[m].name, depth[space]))
-            else:
-                holdings.append(Holding(names[t], components[m].name, depth[above], depth[space]))
-        return make_compatibility(zones, backings, holdings)
+        is_backing = self.situation.stretch.is_backing
+        on_top = [Above(holder, 0, 0) for holder in exchanged_on_top]
+        backings = [above for above in layout.meeting if is_backing(above.holder)]
+        others = [above for above in layout.meeting if not is_backing(above.holder)]
+        return fused_form(self.situation.nest, self.tile_class.loops, layout.chain, [*on_top, *backings], others)
 
     @property
     def _problem(self) -> Problem:
@@ -102,14 +95,7 @@ class FusedPlan:
         return points
 
     def _layout(self, held: list[Above]) -> FusedLayout:
-        levels = {0}  # a holder between loops fixes which are above it, whatever its memory's size
-        for above in held:
-            levels |= {
-                above.loops,
-                above.loops | (above.space & self._structures.full[above.holder.tensor]),
-                above.space,
-            }
-        chain = sorted(levels, key=int.bit_count)
+        chain = zone_chain(held, self._structures.full)
         meeting = [above for above in held if self._meets(above)]
         holders = np.empty((len(held), 4), np.int64)
         reserved = np.empty((len(held), 3))
@@ -121,7 +107,7 @@ class FusedPlan:
             holders[i] = number, holder.tensor, self._points[above.loops], self._points[above.space]
             reserved[i] = memory, zone, bits_per_value(self._problem, holder)
         over = tuple((above.holder, self._structures.named(above.loops)) for above in held[1:])
-        return FusedLayout(tuple(chain), tuple(sorted(meeting)), over, holders, reserved, self._tile_shapes_met(held))
+        return FusedLayout(chain, tuple(sorted(meeting)), over, holders, reserved, self._tile_shapes_met(held))
 
     def _meets(self, above: Above) -> bool:
         """Whether a holder's space is counted when joining: of a shared tensor, exchanged here or held above a fused loop."""

@@ -81,6 +81,10 @@ class Skeleton:
     def is_backing(self, holder: HeldTensor) -> bool:
         return self.stretch.is_backing(holder)
 
+    def is_persistent(self, holder: HeldTensor) -> bool:
+        """Whether a persistent tensor is backed here: it takes its space throughout."""
+        return self.is_backing(holder) and self.nest.names[holder.tensor] in self.path.einsum.persistent
+
     def is_exchanged(self, holder: HeldTensor) -> bool:
         """Whether Einsums exchange a tensor here."""
         return self.is_backing(holder) and self.nest.is_shared(holder.tensor)
@@ -130,7 +134,7 @@ class Skeleton:
             if self.is_backing(holder) and holder.memory >= level:
                 name = self.nest.names[holder.tensor]
                 fits = variable in self.nest.full[holder.tensor] or name in info.replicable
-                if variable in self.nest.unfused(holder, self.stretch) or name in info.persistent or not fits:
+                if variable in self.nest.unfused(holder, self.stretch) or self.is_persistent(holder) or not fits:
                     return False
         return True
 
@@ -183,6 +187,10 @@ class Skeleton:
             if level <= holder.memory
         )
         return written and self.nest.sinks(holder, self.stretch)
+
+    def sinks_among_fused(self, place: int) -> bool:
+        """Whether rule 1 may move this holder below fused loops: not if a neighbour may need it above them."""
+        return self.sinks(place) and self.nest.names[self.holders[place].tensor] not in self.nest.agreed
 
     def _spreads(self, variable: str, gap: int) -> bool:
         """Whether a Spatial loop over this variable may stand in a gap."""

@@ -15,10 +15,10 @@ from fusiest.pmapping.placement import Placement
 from fusiest.pmapping.steps import Steps
 
 
-def skeletons(nest: Nest, placement: Placement, imperfect: bool) -> Iterator[Skeleton]:
+def skeletons(nest: Nest, placement: Placement, imperfect: bool, kind: type[Skeleton] = Skeleton) -> Iterator[Skeleton]:
     """All orders of the holders below those on top, less those that another one makes superfluous."""
     whole = Steps(nest.problem, [placement]).outer_stretch(0, len(nest.path.components))
-    empty = Skeleton(nest, placement, whole, whole.holders, imperfect)
+    empty = kind(nest, placement, whole, whole.holders, imperfect)
     return _orders(empty, (), nest.order_options(whole))
 
 
@@ -72,7 +72,7 @@ def lowerings(
             options.append([frozenset([*full, v]) for v in partial] or [frozenset(full)])
         else:
             alone = per_variable == 1 and place not in skeleton.dimension_gaps
-            moved = alone and skeleton.sinks(place) and skeleton.nest.names[holder.tensor] not in skeleton.nest.agreed
+            moved = alone and skeleton.sinks_among_fused(place)
             masks = sinkings(_mask(full, below), _mask(partial, below), staying=0 if moved else _mask(full, below))
             options.append([frozenset(v for i, v in enumerate(below) if mask >> i & 1) for mask in masks])
     for chosen in itertools.product(*options):

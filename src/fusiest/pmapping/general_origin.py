@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping.general_nest import Skeleton, Slot
@@ -19,6 +20,14 @@ def fused_loops(skeleton: Skeleton, loops: Iterable[tuple[str, Slot]]) -> dict[F
         d = skeleton.dimensions[slot.dimension][1] if slot.dimension is not None else None
         named[FusedLoop(v, number, (d.component, d.name) if d is not None else None)] = slot
     return named
+
+
+class SlotLoop(NamedTuple):
+    """A loop, by the number of its variable's slot."""
+
+    variable: str
+    number: int
+    tile: int
 
 
 @dataclass(frozen=True)
@@ -37,43 +46,57 @@ class GeneralOrigin:
         loops = self._loops(row)
         top = tuple(skeleton.nest.storage(h, on_top=True) for h in skeleton.top)
         between: list[tuple[Storage | Toll, frozenset[FusedLoop]]] = []
-        names = fused_loops(skeleton, [(v, slot) for slot, v, _ in loops if slot.gap <= skeleton.last_fused])
+        places = ((loop.variable, self.slots[loop.variable][loop.number]) for loop in loops)
+        names = fused_loops(skeleton, [place for place in places if place[1].gap <= skeleton.last_fused])
         for gap in range(skeleton.last_fused + 1):
             cut = frozenset(loop for loop, slot in names.items() if slot.gap <= gap)
-            between += [(skeleton.nest.toll(t), cut) for g, t in skeleton.tolls if g == gap]
-            between.append((skeleton.nest.storage(skeleton.holders[gap]), cut))
+            between += [(node, cut) for node in self._held(gap)]
+        return Branch(top, tuple(between), self._inside(skeleton.last_fused + 1, loops))
+
+    def _loops(self, row: int) -> list[SlotLoop]:
+        """Loops with more than one iteration."""
+        loops = []
+        for v in self.slots:
+            extent = self.skeleton.path.einsum.bounds[v]
+            for number, tile in enumerate(self.tiles[v][row].tolist()):
+                if tile < extent:
+                    loops.append(SlotLoop(v, number, tile))
+                extent = tile
+        return loops
+
+    def _held(self, gap: int) -> list[Storage | Toll]:
+        """Tolls of a gap, and the holder below."""
+        skeleton = self.skeleton
+        tolls = [skeleton.nest.toll(t) for g, t in skeleton.tolls if g == gap]
+        return [*tolls, skeleton.nest.storage(skeleton.holders[gap])]
+
+    def _inside(self, first: int, loops: list[SlotLoop]) -> tuple[Node, ...]:
+        """All from some gap on."""
+        skeleton = self.skeleton
         inside: list[Node] = []
-        for gap in range(skeleton.last_fused + 1, len(skeleton.gaps)):
+        for gap in range(first, len(skeleton.gaps)):
             inside += self._temporal(gap, loops)
             inside += self._tail(gap, loops)
             if gap < len(skeleton.holders):
                 inside.append(skeleton.nest.storage(skeleton.holders[gap]))
-        inside.append(Compute(einsum=skeleton.path.einsum.name, component=skeleton.path.compute.name))
-        return Branch(top, tuple(between), tuple(inside))
+        return (*inside, Compute(einsum=skeleton.path.einsum.name, component=skeleton.path.compute.name))
 
-    def _loops(self, row: int) -> list[tuple[Slot, str, int]]:
-        """Loops with more than one iteration: where, over what, and their tile."""
-        loops = []
-        for v, slots in self.slots.items():
-            extent = self.skeleton.path.einsum.bounds[v]
-            for slot, tile in zip(slots, self.tiles[v][row].tolist(), strict=True):
-                if tile < extent:
-                    loops.append((slot, v, tile))
-                extent = tile
-        return loops
-
-    def _temporal(self, gap: int, loops: list[tuple[Slot, str, int]]) -> list[Node]:
+    def _temporal(self, gap: int, loops: list[SlotLoop]) -> list[Node]:
         """Loops that the reservation of the holder above passes come first, a partially relevant one last of them."""
-        passed = self.passed.get(gap - 1, frozenset())
         full = self.skeleton.nest.full[self.skeleton.holders[gap - 1].tensor] if gap else frozenset()
-        temporal = [(v, tile) for slot, v, tile in loops if slot == Slot(gap)]
-        temporal.sort(key=lambda loop: (loop[0] not in passed, loop[0] not in full))
-        return [Temporal(rank_variable=v, tile_shape=tile) for v, tile in temporal]
+        temporal = [loop for loop in loops if self.slots[loop.variable][loop.number] == Slot(gap)]
+        temporal.sort(key=lambda loop: (not self._passes(gap - 1, loop), loop.variable not in full))
+        return [Temporal(rank_variable=loop.variable, tile_shape=loop.tile) for loop in temporal]
 
-    def _tail(self, gap: int, loops: list[tuple[Slot, str, int]]) -> list[Node]:
+    def _passes(self, place: int, loop: SlotLoop) -> bool:
+        """Whether the reservation of the holder at a place sinks through a loop, which stands right below it."""
+        return loop.variable in self.passed.get(place, frozenset())
+
+    def _tail(self, gap: int, loops: list[SlotLoop]) -> list[Node]:
         """Spatial loops and Tolls at the lower end of a gap, outer components first."""
         nodes: list[tuple[tuple[int, int], Node]] = []
-        for slot, v, tile in loops:
+        for v, number, tile in loops:
+            slot = self.slots[v][number]
             if slot.gap == gap and slot.dimension is not None:
                 level, d = self.skeleton.dimensions[slot.dimension]
                 node = Spatial(rank_variable=v, tile_shape=tile, component=d.component, name=d.name)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusiest.pmapping.costs import Busy
+from fusiest.pmapping.costs import Busy, PaidAction, exchange_charges, fill_charges
 from fusiest.pmapping.general_chains import COUNTED, FIRST, PAST, Chains
 from fusiest.pmapping.general_nest import Skeleton, Slot
 from fusiest.pmapping.nest import HeldTensor, Nest
@@ -181,38 +181,23 @@ class Charges:
             holder = skeleton.holder(place, tensor)
             below = places[i + 1] if i + 1 < len(places) else len(skeleton.holders)
             child = skeleton.holders[below].memory if i + 1 < len(places) else len(components) - 1
-            self._exchange(MovedEdge(access, holder.memory, below, child))
-            for _, toll in skeleton.tolls:
-                if toll.tensor == tensor and holder.memory < toll.memory < child:
-                    self._exchange(MovedEdge(access, toll.memory, below, child))
+            tolls = (t.memory for _, t in skeleton.tolls if t.tensor == tensor and holder.memory < t.memory < child)
+            skips = components[child].skip_initial_output_write
+            for at in (holder.memory, *tolls):
+                for charge in exchange_charges(components[at], access.tensor, access.output, skips):
+                    self._charge(MovedEdge(access, at, below, child), charge)
             if i:
-                fill = MovedEdge(access, holder.memory, place, holder.memory)
-                self._charge(fill, "write")
-                if access.output:
-                    self._charge(fill, "read")
-                    if components[holder.memory].skip_initial_output_write:
-                        self._charge(fill, "write", first=True)
+                for charge in fill_charges(components[holder.memory], access.output):
+                    self._charge(MovedEdge(access, holder.memory, place, holder.memory), charge)
 
-    def _exchange(self, edge: MovedEdge) -> None:
-        """What a holder or Toll exchanges with the next holder in."""
-        component = self.skeleton.path.components[edge.at]
-        child = self.skeleton.path.components[edge.child]
-        direction = component.direction[edge.access.tensor] if component.kind == "toll" else ""
-        if direction != "up":
-            self._charge(edge, "read")
-            if edge.access.output and component.skip_initial_output_write and child.skip_initial_output_write:
-                self._charge(edge, "read", first=True)
-        if edge.access.output and direction != "down":
-            self._charge(edge, "read" if direction else "write")
-
-    def _charge(self, edge: MovedEdge, action: str, first: bool = False) -> None:
+    def _charge(self, edge: MovedEdge, charge: PaidAction) -> None:
         """Calls of an action; less those of the first pass, which is skipped."""
-        a = self.skeleton.path.components[edge.at].actions[action]
-        calls = (-1.0 if first else 1.0) * a.actions_scale / a.values_per_action[edge.access.tensor]
-        self._add(edge, False, first, {"energy": calls * a.energy})
-        busy = self._busy(edge.at, action, calls, a.throughput)
+        component = self.skeleton.path.components[edge.at]
+        a, calls = component.actions[charge.action], charge.calls(component, edge.access.tensor)
+        self._add(edge, False, charge.skipped, {"energy": calls * a.energy})
+        busy = self._busy(edge.at, charge.action, calls, a.throughput)
         if busy:
-            self._add(edge, True, first, busy)
+            self._add(edge, True, charge.skipped, busy)
 
     def _add(self, edge: MovedEdge, per_unit: bool, first: bool, weights: Mapping[Hashable, float]) -> None:
         moved = self._moved(edge, per_unit, first)
@@ -259,7 +244,6 @@ def reservations(
 
     `sinks`: whether the reservation of the holder at a place sinks through the loop over a variable in a slot of this number.
     """
-    info = skeleton.path.einsum
     for place, holder in skeleton.everywhere:
         name = skeleton.nest.names[holder.tensor]
 
@@ -270,7 +254,7 @@ def reservations(
 
         which = tuple(tuple(i for i, slot in enumerate(v_slots) if counts(v, i, slot)) for v, v_slots in slots.items())
         bits = float(skeleton.path.components[holder.memory].bits_per_value[name])
-        if skeleton.is_backing(holder) and name in info.persistent:
-            bits *= info.n_instances
+        if skeleton.is_persistent(holder):
+            bits *= skeleton.path.einsum.n_instances
         products = [(times * bits, key) for times, key in footprints.products(holder.tensor, which)]
         yield HolderBits(place, holder, products)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fusiest.pmapping.costs import BUSY, ENERGY, Columns, finish
+from fusiest.pmapping.fused_forms import fused_form, zone_chain
+from fusiest.pmapping.fused_structures import Above, LoopSet
 from fusiest.pmapping.general_bounds import CostBound, Goal
 from fusiest.pmapping.general_branched import BranchedCombiner
 from fusiest.pmapping.general_chains import Chains, make_chains, tile_shapes
@@ -25,16 +27,7 @@ from fusiest.pmapping.general_terms import Charges, Terms, reservations
 from fusiest.pmapping.nest import HeldTensor
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.spatial import usage
-from fusiest.pmapping.table import (
-    Backing,
-    Compatibility,
-    FusedLoop,
-    Holding,
-    Rows,
-    TablePiece,
-    group_numbers,
-    make_compatibility,
-)
+from fusiest.pmapping.table import Compatibility, FusedLoop, Rows, TablePiece, group_numbers
 
 if TYPE_CHECKING:
     from fusiest.pmapping.general import GeneralSearch
@@ -161,7 +154,7 @@ class GeneralNests:
         nest, shared = self.search.nest, self.search.nest.is_shared(holder.tensor)
         if self.skeleton.is_exchanged(holder):
             return None
-        if self.skeleton.is_backing(holder) and nest.names[holder.tensor] in nest.path.einsum.persistent:
+        if self.skeleton.is_persistent(holder):
             self.persistent[self.search.memories.index(holder.memory)] += nest.persistent_bits(holder)
             return None
         if place >= self.last:
@@ -260,11 +253,10 @@ class GeneralNests:
     def _sunk(self, gap: int, fused: np.ndarray) -> np.ndarray:
         """Rows in which rule 1 moves the holder above a gap to below that gap's Temporal loops.
 
-        Not below a loop that might then meet another one over its variable or move above Spatial ones, and not if a
-        neighbour may need it here.
+        Not below a loop that might then meet another one over its variable or move above Spatial ones.
         """
         holder = self.skeleton.holders[gap - 1]
-        if not self.skeleton.sinks(gap - 1) or self.search.nest.names[holder.tensor] in self.search.nest.agreed:
+        if not self.skeleton.sinks_among_fused(gap - 1):
             return np.zeros(len(fused), np.bool_)
         full = self.search.nest.full[holder.tensor]
         looped, stays = np.zeros(len(fused), np.bool_), np.zeros(len(fused), np.bool_)
@@ -295,8 +287,7 @@ class GeneralNests:
             alike = np.flatnonzero(inverse == number)
             chosen = [place for place, present in zip(self.fused, pattern, strict=True) if present]
             loops = fused_loops(self.skeleton, chosen)
-            zones, depth = self._zones(loops)
-            form, bits = self._form(terms, values[alike], zones, depth)
+            form, bits = self._form(terms, values[alike], loops)
             order = [self.fused.index((loop.variable, loops[loop])) for loop in form.loops]
             rows = Rows(
                 tiles[alike][:, order], energy[alike], latency[alike], bits, np.zeros(len(alike), np.int64),
@@ -335,52 +326,39 @@ class GeneralNests:
         watts: Floats = np.array([self.search.power(tuple(row)) for row in options.tolist()])
         return watts[inverse]
 
-    def _zones(self, loops: Mapping[FusedLoop, Slot]) -> tuple[tuple[tuple[FusedLoop, ...], ...], dict[Boundary, int]]:
-        """Fused loops from the outermost in, and how many zones lie above each boundary.
-
-        A gap's Spatial loops stand below its Temporal ones, dimension by dimension: that order is the same for all Einsums.
-        """
-        zones: list[tuple[FusedLoop, ...]] = []
+    def _form(self, terms: Terms, values: Floats, loops: Mapping[FusedLoop, Slot]) -> tuple[Compatibility, Floats]:
+        nest, memories = self.search.nest, self.search.memories
+        held, chain = self._held(loops)
         depth: dict[Boundary, int] = {(-1, 0): 0}
-
-        def add(zone: Iterable[FusedLoop]) -> None:
-            if ordered := tuple(sorted(zone)):
-                zones.append(ordered)
-
-        for gap in range(self.last + 1):
-            temporal = {loop for loop, slot in loops.items() if slot == Slot(gap)}
-            passed = {loop for loop in temporal if gap and loop.variable in self.passed[gap - 1]}
-            full = self.search.nest.full[self.skeleton.holders[gap - 1].tensor] if gap else frozenset()
-            add(loop for loop in passed if loop.variable in full)
-            add(loop for loop in passed if loop.variable not in full)
-            depth[gap - 1, 1] = len(zones)
-            add(temporal - passed)
-            for i in range(len(self.skeleton.dimensions)):
-                add(loop for loop, slot in loops.items() if slot == Slot(gap, i))
-            depth[gap, 0] = len(zones)
-        return tuple(zones), depth
-
-    def _form(
-        self, terms: Terms, values: Floats, zones: tuple[tuple[FusedLoop, ...], ...], depth: Mapping[Boundary, int]
-    ) -> tuple[Compatibility, Floats]:
-        nest, memories, components = self.search.nest, self.search.memories, self.search.path.components
-        bits = np.zeros((len(values), len(memories), len(zones) + 1))
-        holdings = []
-        for place, holder in enumerate(self.skeleton.holders[: max(self.last, 0)]):
-            above = depth[place, 0]
-            shared = nest.is_shared(holder.tensor) and not self.skeleton.is_backing(holder)
-            if shared and above < len(zones):
-                sunk = depth[place, 1] if self.passed[place] else above
-                holdings.append(Holding(nest.names[holder.tensor], components[holder.memory].name, above, sunk))
+        for place, above in enumerate(held):
+            depth[place, 0], depth[place, 1] = chain.index(above.loops), chain.index(above.space)
+        bits = np.zeros((len(values), len(memories), len(chain)))
         for name, i in reserved(terms):
-            if not name.apart or depth[name.at[0], 0] == len(zones):
+            if not name.apart or depth[name.at[0], 0] == len(chain) - 1:
                 bits[:, memories.index(name.level), depth[name.at]] += values[:, i]
-        backings = [
-            Backing(nest.names[h.tensor], components[h.memory].name, depth[place, 0] if place >= 0 else 0)
-            for place, h in self.skeleton.everywhere
-            if self.skeleton.is_exchanged(h)
-        ]
-        return make_compatibility(zones, backings, holdings), bits
+        between = [above for above in held if above.loops != chain[-1] and not self.skeleton.is_backing(above.holder)]
+        others = [above for above in between if nest.is_shared(above.holder.tensor)]
+        everywhere = [*(Above(holder, 0, 0) for holder in self.skeleton.top), *held]
+        exchanged = [above for above in everywhere if self.skeleton.is_exchanged(above.holder)]
+        return fused_form(nest, tuple(loops), chain, exchanged, others), bits
+
+    def _held(self, loops: Mapping[FusedLoop, Slot]) -> tuple[list[Above], tuple[LoopSet, ...]]:
+        """Holders between fused loops, and the sets of loops between which zones lie."""
+        slots, held = loops.values(), []
+        for place, holder in enumerate(self.skeleton.holders[: self.last + 1]):
+            above = _loop_set(slot.gap <= place for slot in slots)
+            passed = self.passed[place]
+            sinks = _loop_set(slot == Slot(place + 1) and loop.variable in passed for loop, slot in loops.items())
+            held.append(Above(holder, above, above | sinks))
+        full = [_loop_set(loop.variable in variables for loop in loops) for variables in self.search.nest.full]
+        # A gap's Spatial loops stand below its Temporal ones, dimension by dimension: that order is the same for all Einsums.
+        order = [(slot.gap, -1 if slot.dimension is None else slot.dimension) for slot in slots]
+        parted = [_loop_set(place <= last for place in order) for last in order]
+        return held, zone_chain(held, full, parted)
+
+
+def _loop_set(chosen: Iterable[bool]) -> LoopSet:
+    return sum(1 << i for i, is_chosen in enumerate(chosen) if is_chosen)
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:

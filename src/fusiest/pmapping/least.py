@@ -21,7 +21,7 @@ from fusiest.pmapping.outlook import Prospect
 from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.placement import Placement, graph_of
 from fusiest.pmapping.placement_graph import PlacementNode
-from fusiest.pmapping.plain import all_free_pairs, all_plain, beside, constrained_variables, near_pairs
+from fusiest.pmapping.plain import all_plain, beside, constrained_variables, free_pairs, near_pairs
 from fusiest.pmapping.problem import Problem, coarsened, make_problem
 from fusiest.pmapping.spatial import Fanout, spread_over
 from fusiest.pmapping.steps import Outers
@@ -93,7 +93,7 @@ def _of_moving(spec: Spec, path: Path, imperfect: bool) -> tuple[float, float]:
     graph = graph_of(spec, path)
     if path.einsum.is_copy_operation or graph is None:
         return 0.0, 0.0
-    free = all_free_pairs(path, graph, together)
+    free = free_pairs(path, graph.all_sets(), together)
     if not all_plain(problem, graph, free):
         return 0.0, 0.0
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)

@@ -217,11 +217,11 @@ class Nest:
         self, holder: HeldTensor, outer: Iterable[HeldTensor], stretch: Stretch
     ) -> tuple[BoundComparison, ...]:
         """`tile_shape` entries that the tile at a holder must meet, with others further out: it is the tile at the
-        outermost holder of the memory. (Of those above all loops, `plain.top_fits` asks.)"""
-        sets = stretch.sets[holder.memory]
-        if not sets.tile_shape or any(h.memory == holder.memory for h in (*outer, *stretch.on_top)):
-            return ()
-        return sets.tile_shape
+        outermost holder of the memory, or at any above all loops. (Of those, `plain.top_fits` asks before any search.)"""
+        shapes = stretch.sets[holder.memory].tile_shape
+        if not shapes or holder in stretch.on_top:
+            return shapes
+        return () if any(h.memory == holder.memory for h in (*outer, *stretch.on_top)) else shapes
 
     # --- loops --------------------------------------------------------------------------------------------------------
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 
 from fusiest.model import footprint
 from fusiest.pmapping.placement import Placement, graph_of
 from fusiest.pmapping.placement_graph import PlacementNode
 from fusiest.pmapping.problem import Problem
 from fusiest.pmapping.spatial import satisfies
-from fusiest.spec import Path, Spec
+from fusiest.spec import Path, PlacementSets, Spec
 from fusiest.spec import architecture as arch
 
 
@@ -22,53 +23,51 @@ def beside(spec: Spec, path: Path) -> frozenset[tuple[int, int]]:
     )
 
 
-def free_pairs(path: Path, placement: Placement, together: frozenset[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+def free_pairs(
+    path: Path, all_sets: Iterable[tuple[int, PlacementSets | None]], together: frozenset[tuple[int, int]]
+) -> frozenset[tuple[int, int]]:
     """Pairs of memories whose holders may stand in any order, but for the outermost memory: its holders stand on top.
 
-    `together`: those that stand in one `!Parallel`.
+    `all_sets`: by component, the constraints that may apply. `together`: pairs that stand in one `!Parallel`.
     """
-    memories = path.memories[1:]
-    loose = {i for i in memories if (sets := placement.sets[i]) is not None and not sets.force_memory_hierarchy_order}
-    return together | frozenset((i, j) for i in memories for j in memories if i < j and (i in loose or j in loose))
-
-
-def is_plain(problem: Problem, placement: Placement, free: frozenset[tuple[int, int]]) -> bool:
-    """Whether the fast search applies: nothing backed or never refetched below a fanout, and memories whose holders may
-    stand in any order are not apart (by a fanout or a Toll) if they hold something."""
-    components = problem.path.components
-    fanout = next((i for i, c in enumerate(components) if c.dimensions), len(components))
-    for t in problem.tensors:
-        chain = placement.holders(t.name, problem.path)
-        for index in chain:
-            sets = placement.sets[index]
-            assert sets is not None
-            if index >= fanout and (index == chain[0] or t.name in sets.no_refetch_from_above):
-                return False
-        if t.output and t.ranks and fanout < len(components):
-            return False
-    return not any(placement.held[i] and placement.held[j] and are_apart(problem.path, i, j) for i, j in free)
-
-
-def all_free_pairs(
-    path: Path, graph: PlacementNode, together: frozenset[tuple[int, int]]
-) -> frozenset[tuple[int, int]]:
-    """Those of any placement."""
-    loose = {i for i, sets in graph.all_sets() if not sets.force_memory_hierarchy_order}
+    loose = {i for i, sets in all_sets if sets is not None and not sets.force_memory_hierarchy_order}
     pairs = itertools.combinations(path.memories[1:], 2)
     return together | frozenset((i, j) for i, j in pairs if i in loose or j in loose)
 
 
+def is_plain(problem: Problem, placement: Placement, free: frozenset[tuple[int, int]]) -> bool:
+    """Whether the fast search applies."""
+    held, path = placement.held, problem.path
+    backings = (placement.holders(t.name, path)[0] for t in problem.tensors)
+    at_once = ((held[i], held[j]) for i, j in free if are_apart(path, i, j))
+    return _is_plain(problem, backings, zip(itertools.count(), held, placement.sets), at_once)
+
+
 def all_plain(problem: Problem, graph: PlacementNode, free: frozenset[tuple[int, int]]) -> bool:
     """Whether the fast search applies to all placements."""
-    path = problem.path
-    fanout = next((i for i, c in enumerate(path.components) if c.dimensions), len(path.components))
-    held = (c.sets.no_refetch_from_above & c.held for i, c in graph.all_choices() if i >= fanout and c.sets is not None)
-    if any(backing.memory >= fanout for backing in graph.backings(path.memories)) or any(held):
+    backings = (backing.memory for backing in graph.backings(problem.path.memories))
+    choices = ((i, choice.held, choice.sets) for i, choice in graph.all_choices())
+    apart = (graph.pairs(i, j) for i, j in free if are_apart(problem.path, i, j))
+    return _is_plain(problem, backings, choices, ((outer.held, inner.held) for p in apart for outer, inner in p))
+
+
+def _is_plain(
+    problem: Problem,
+    backings: Iterable[int],
+    choices: Iterable[tuple[int, frozenset[str], PlacementSets | None]],
+    at_once: Iterable[tuple[frozenset[str], frozenset[str]]],
+) -> bool:
+    """Nothing is backed or never refetched below a fanout, and memories whose holders may stand in any order are not apart (by a
+    fanout or a Toll) if they hold something. `at_once`: what two hold that are."""
+    components = problem.path.components
+    fanout = next((i for i, c in enumerate(components) if c.dimensions), len(components))
+    if any(memory >= fanout for memory in backings):
         return False
-    if fanout < len(path.components) and any(t.output and t.ranks for t in problem.tensors):
+    if fanout < len(components) and any(t.output and t.ranks for t in problem.tensors):
         return False
-    apart = (graph.pairs(i, j) for i, j in free if are_apart(path, i, j))
-    return not any(outer.held and inner.held for pairs in apart for outer, inner in pairs)
+    if any(i >= fanout and sets is not None and sets.no_refetch_from_above & held for i, held, sets in choices):
+        return False
+    return not any(outer and inner for outer, inner in at_once)
 
 
 def are_apart(path: Path, outer: int, inner: int) -> bool:

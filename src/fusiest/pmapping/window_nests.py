@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fusiest.frozen import FrozenDict
-from fusiest.looptree import Compute, Node, Temporal, Tiling
+from fusiest.looptree import Node, Tiling
 from fusiest.pmapping.costs import Columns, finish
 from fusiest.pmapping.explore import leakage, paths
 from fusiest.pmapping.general import GeneralSearch
@@ -24,7 +24,7 @@ from fusiest.pmapping.general_chains import COUNTED, Chains, allowed_chains, mak
 from fusiest.pmapping.general_combine import Partial
 from fusiest.pmapping.general_limits import Usages, best_usages
 from fusiest.pmapping.general_nest import Skeleton, Slot
-from fusiest.pmapping.general_origin import GeneralOrigin
+from fusiest.pmapping.general_origin import GeneralOrigin, SlotLoop
 from fusiest.pmapping.general_singles import SingleChains
 from fusiest.pmapping.general_space import Reserved
 from fusiest.pmapping.general_terms import Terms
@@ -359,39 +359,11 @@ class WindowOrigin(GeneralOrigin):
     asked: TurnsAsked
 
     def nest(self, row: int) -> TurnNest:
-        skeleton = self.skeleton
-        loops = self._inner_loops(row)
-        above = []
-        start = 0
-        for gap in self.gaps:
-            nodes: list[Node] = []
-            for place in range(start, gap):
-                nodes += [skeleton.nest.toll(t) for g, t in skeleton.tolls if g == place]
-                nodes.append(skeleton.nest.storage(skeleton.holders[place]))
-            above.append(tuple(nodes))
-            start = gap
-        inside: list[Node] = []
-        for gap in range(start, len(skeleton.gaps)):
-            through = self.through.get(gap - 1, frozenset())
-            full = skeleton.nest.full[skeleton.holders[gap - 1].tensor] if gap else frozenset()
-            temporal = [(v, i, tile) for v, i, tile in loops if self.slots[v][i] == Slot(gap)]
-            temporal.sort(key=lambda loop: ((loop[0], loop[1]) not in through, loop[0] not in full))
-            inside += [Temporal(rank_variable=v, tile_shape=tile) for v, _, tile in temporal]
-            inside += self._tail(gap, [(self.slots[v][i], v, tile) for v, i, tile in loops])
-            if gap < len(skeleton.holders):
-                inside.append(skeleton.nest.storage(skeleton.holders[gap]))
-        inside.append(Compute(einsum=skeleton.path.einsum.name, component=skeleton.path.compute.name))
-        return TurnNest(tuple(above), tuple(inside))
-
-    def _inner_loops(self, row: int) -> list[tuple[str, int, int]]:
-        """Loops with more than one iteration, but for the common ones: variable, slot, tile."""
         common = {loop.variable for loop in self.asked.loops}
-        loops = []
-        for v in self.slots:
-            tiles = self.tiles[v][row].tolist()
-            extent = tiles[0] if v in common else self.skeleton.path.einsum.bounds[v]
-            for i, tile in enumerate(tiles):
-                if tile < extent:
-                    loops.append((v, i, tile))
-                extent = tile
-        return loops
+        loops = [loop for loop in self._loops(row) if loop.number or loop.variable not in common]
+        held = (map(self._held, range(*gaps)) for gaps in itertools.pairwise((0, *self.gaps)))
+        above = tuple(tuple(itertools.chain.from_iterable(nodes)) for nodes in held)
+        return TurnNest(above, self._inside(self.gaps[-1], loops))
+
+    def _passes(self, place: int, loop: SlotLoop) -> bool:
+        return (loop.variable, loop.number) in self.through.get(place, frozenset())
