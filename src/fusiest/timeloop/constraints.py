@@ -51,18 +51,16 @@ class _Limiting:
     def _read(self, directive: Directive) -> None:
         number = find_level(self.levels, directive.target, directive.source, directive.kind)
         fields = directive.constraint_fields
-        for key in _REFUSED:
+        refused = dict.fromkeys(_REFUSED, "constraint")
+        if directive.kind == "temporal":
+            refused |= dict.fromkeys(_REFUSED_TEMPORAL, "temporal constraint")
+        for key, what in refused.items():
             if key in fields:
-                raise SpecError(f"{directive.target}: the constraint {key} is not supported", directive.source)
+                raise SpecError(f"{directive.target}: the {what} {key} is not supported", directive.source)
         if directive.kind == "dataspace":
             self._read_kept(directive, number)
             return
         if directive.kind == "temporal":
-            for key in _REFUSED_TEMPORAL:
-                if key in fields:
-                    raise SpecError(
-                        f"{directive.target}: the temporal constraint {key} is not supported", directive.source
-                    )
             ones = {f.dimension for f in directive.factors if (f.operator, f.value) in (("==", 1), ("<=", 1))}
             if len([d for d in self._order(directive) if d in self.problem.sizes and d not in ones]) > 1:
                 self.free_orders.append(self.levels[number].name)

@@ -17,8 +17,7 @@ KINDS = {
     "temporal": "temporal", "spatial": "spatial", "bypass": "dataspace", "bypassing": "dataspace", "datatype": "dataspace",
     "dataspace": "dataspace",
 }  # fmt: skip
-_FACTOR = re.compile(r"\s*([A-Za-z_]\w*?)\s*(<=|>=|==|=)\s*(\d{1,18})(?:\s*,\s*(\d{1,18}))?\s*\Z")
-_SHORT = re.compile(r"\s*([A-Za-z_]\w*?)(\d{1,18})(?:,(\d{1,18}))?\s*\Z")
+_FACTOR = re.compile(r"\s*([A-Za-z_]\w*?)(?:\s*(<=|>=|==|=)\s*)?(\d{1,18})(?:\s*,\s*(\d{1,18}))?\s*\Z")
 _FIELDS = ("target", "type", "factors", "permutation", "split", "keep", "bypass", "version", "name")
 _CONSTRAINT_FIELDS = ("no_reuse", "no_iteration_over_dataspaces", "maximize_dims", "min_parallelism", "default_max_factor",
                       "remainders", "factors_only", "keep_only", "no_multicast_no_reduction", "no_temporal_reuse")  # fmt: skip
@@ -107,18 +106,12 @@ def _factors(texts: Any, target: str, table: FileTable) -> list[DirectiveFactor]
     factors = []
     for text in texts:
         match = _FACTOR.match(str(text))
-        if match:
-            factors.append(_factor(match[1], match[2], match[3], match[4]))
-            continue
-        match = _SHORT.match(str(text))
         if not match:
             raise SpecError(f"{target}: '{shown(text)}' is not a factor such as R=3", table.source)
-        factors.append(_factor(match[1], "=", match[2], match[3]))
+        dimension, operator, value, last = match.groups()
+        operator = operator if operator in ("<=", ">=") else "=="
+        factors.append(DirectiveFactor(dimension, operator, int(value), int(last) if last else None))
     return factors
-
-
-def _factor(dimension: str, operator: str, value: str, last: str | None) -> DirectiveFactor:
-    return DirectiveFactor(dimension, "==" if operator == "=" else operator, int(value), int(last) if last else None)
 
 
 def _split_names(text: Any, dimensions: Sequence[str]) -> list[str]:
