@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fusiest.errors import SpecError, shown
+from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.timeloop.sections import FileTable, name_in, names_of
 
 KINDS = {
@@ -48,6 +48,15 @@ class Directive:
     constraint_fields: Mapping[str, Any] = field(default_factory=dict)
     """What only constraints say, as it is written."""
 
+    def error(self, message: str) -> SpecError:
+        """What is wrong with it, and where."""
+        return SpecError(f"{self.target}: {message}", self.source)
+
+    def no_factor(self, factor: DirectiveFactor, sizes: Mapping[str, int]) -> SpecError:
+        """A factor of what is no dimension, or one of size 1."""
+        hint = did_you_mean(factor.dimension, sizes)
+        return self.error(f"{shown(factor.dimension)} cannot have the factor {factor.value}{hint}")
+
     def names(self, field_name: str) -> list[str]:
         """What a field of constraints lists."""
         return names_of(self.constraint_fields.get(field_name), field_name, self.source)
@@ -64,9 +73,9 @@ class Directive:
         )
         for name in names:
             if name not in dimensions and strict:
-                raise SpecError(f"{self.target}: permutation: there is no dimension '{shown(name)}'", self.source)
+                raise self.error(f"permutation: there is no dimension '{shown(name)}'")
         if len(set(names)) != len(names):
-            raise SpecError(f"{self.target}: permutation: a dimension is listed twice", self.source)
+            raise self.error("permutation: a dimension is listed twice")
         return [str(name) for name in names]
 
 

@@ -115,9 +115,10 @@ def _spaces(
     for entry in tables_in(shape.get("data_spaces"), "data_spaces", shape.source):
         name = name_in(entry, "name", "a data space")
         entry.only(f"data space {name}", "name", "projection", "read_write")
-        terms: list[list[tuple[str, Any]]] = []
-        for rank in list_of(entry.get("projection"), f"the projection of {name}", entry.source):
-            terms.append([_term(term, name, entry) for term in list_of(rank, f"a rank of {name}", entry.source)])
+        terms = [
+            [_term(term, name, entry) for term in list_of(rank, f"a rank of {name}", entry.source)]
+            for rank in list_of(entry.get("projection"), f"the projection of {name}", entry.source)
+        ]
         spaces.append((str(name), _ranks(terms, sizes, defaults, instance), bool(entry.get("read_write", False))))
     return spaces
 
