@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 MAX_MESSAGE = 1_000
@@ -138,3 +138,14 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
         return f"; did you mean '{meant}'?"
     first = ", ".join(shown(name) for name in names[:12]) + (", …" if len(names) > 12 else "")
     return f"; known: {first}" if names else ""
+
+
+def check_known(name: str, known: Collection[str], message: str, at: Source | str | None = None) -> None:
+    """Refuse a name that is none of these, with the cure for a misspelling.
+
+    >>> check_known("kep", ["keep", "back"], "no field 'kep'")
+    Traceback (most recent call last):
+    fusiest.errors.SpecError: no field 'kep'; did you mean 'keep'?
+    """
+    if name not in known:
+        raise SpecError(f"{message}{did_you_mean(name, known)}", at)

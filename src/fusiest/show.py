@@ -11,7 +11,7 @@ from fusiest.errors import SpecError, shown
 from fusiest.frozen import FrozenDict
 from fusiest.looptree import EinsumText, draw_pseudocode, draw_svg, draw_text
 from fusiest.model import check_size, check_tree
-from fusiest.spec import Access, EinsumInfo, Spec, SpecOrigin, Value, architecture_names, number, tag_of
+from fusiest.spec import EinsumInfo, Spec, SpecOrigin, Value, access_text, architecture_names, number, tag_of
 from fusiest.spec import architecture as arch
 
 _PREFIXES = (
@@ -99,19 +99,11 @@ def mapping_svg(spec: Spec) -> str:
     return draw_svg(spec.mapping, _bounds(spec))
 
 
-def access_text(access: Access) -> str:
-    """A tensor with its indices, as Einsum text."""
-    indices = []
-    for rank, affine in access.ranks.items():
-        expression = str(affine)
-        indices.append(expression if expression.upper() == rank else f"{rank}: {expression}")
-    return f"{access.tensor}[{', '.join(indices)}]"
-
-
 def einsum_text(info: EinsumInfo) -> EinsumText:
     """An Einsum as the pseudocode writes it."""
-    inputs = tuple(access_text(a) for a in info.accesses.values() if not a.output)
-    return EinsumText(access_text(info.accesses[info.output]), inputs, info.operation)
+    texts = {tensor: access_text(tensor, access.ranks.items()) for tensor, access in info.accesses.items()}
+    output = texts.pop(info.output)
+    return EinsumText(output, tuple(texts.values()), info.operation)
 
 
 def einsum_line(info: EinsumInfo) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fusiest.cli.completion import complete, one_of
+from fusiest.cli.completion import complete, json_files, one_of
 from fusiest.errors import Source, SpecError
 from fusiest.files import check_writable, is_replaceable
 
@@ -30,6 +30,11 @@ def flag(name: str, help: str) -> Any:
 def choice(words: str, help: str, metavar: str = "") -> Any:
     """An option that is one of these words, which the shell completes."""
     return typer.Option(metavar=metavar or words.replace(" ", "|"), help=help, autocompletion=one_of(*words.split()))
+
+
+def saved_results(metavar: str, help: str) -> Any:
+    """Saved results, as many as are named."""
+    return typer.Argument(metavar=metavar, help=help, autocompletion=json_files, show_default=False)
 
 
 ArchArgument = Annotated[

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from fusiest.cli.arguments import STDOUT, check_outputs, choice, option
-from fusiest.cli.completion import json_files
+from fusiest.cli.arguments import STDOUT, check_outputs, choice, option, saved_results
 from fusiest.cli.output import present, write_output
 from fusiest.errors import SpecError
 
@@ -15,11 +12,9 @@ from fusiest.errors import SpecError
 def compare_command(
     results: Annotated[
         list[str],
-        typer.Argument(
-            metavar="A.json B.json",
-            help="results of map --json and evaluate --json, as many as there are; the others are compared with the first",
-            autocompletion=json_files,
-            show_default=False,
+        saved_results(
+            "A.json B.json",
+            "results of map --json and evaluate --json, as many as there are; the others are compared with the first",
         ),
     ],
     by: Annotated[

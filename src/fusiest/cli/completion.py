@@ -15,23 +15,21 @@ def complete(*kinds: str) -> Callable[[str], list[str]]:
         from fusiest.spec import bundled_names
 
         bundled = [name for kind in kinds for name in bundled_names()[kind] if name.startswith(incomplete)]
-        return bundled + _files(incomplete, "*.y*ml", *(_NETWORKS if "workloads" in kinds else ()))
+        return bundled + files("*.y*ml", *(_NETWORKS if "workloads" in kinds else ()))(incomplete)
 
     return names
 
 
-def networks(incomplete: str) -> list[str]:
-    """Files that are networks."""
-    return _files(incomplete, *_NETWORKS)
+def files(*ends: str) -> Callable[[str], list[str]]:
+    """Files whose names end so."""
+
+    def matching(incomplete: str) -> list[str]:
+        return sorted(name for end in ends for name in glob.glob(glob.escape(incomplete) + end))
+
+    return matching
 
 
-def json_files(incomplete: str) -> list[str]:
-    """Results that were written before."""
-    return _files(incomplete, "*.json")
-
-
-def _files(incomplete: str, *ends: str) -> list[str]:
-    return sorted(name for end in ends for name in glob.glob(glob.escape(incomplete) + end))
+networks, json_files = files(*_NETWORKS), files("*.json")
 
 
 def one_of(*words: str) -> Callable[[str], list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -11,6 +11,10 @@ from fusiest.cli.arguments import STDOUT, JsonOption, check_outputs, choice, fla
 from fusiest.cli.completion import networks
 from fusiest.cli.output import Deliveries, echo, write_output
 from fusiest.errors import SpecError
+
+if TYPE_CHECKING:
+    from fusiest.networks import NetworkImport
+    from fusiest.timeloop import TimeloopImport
 
 ImportOutputs: TypeAlias = tuple[str | None, str | None, str | None]
 """Where the spec, the report and its JSON go."""
@@ -80,8 +84,7 @@ def import_command(
         last=last,
     )
     imported = import_network(network, options)
-    summary = "\n".join(imported.report.summary())
-    _deliver(imported.yaml, summary, imported.report.text(), imported.report.to_json(), (output, report, json_file))
+    _deliver(imported, imported.report.text(), (output, report, json_file))
     cuts = imported.report.cuts
     if strict and cuts:
         others = f" and at {len(cuts) - 1} more" if len(cuts) > 1 else ""
@@ -93,8 +96,7 @@ def _import_timeloop(files: list[str], outputs: ImportOutputs, strict: bool) -> 
     from fusiest.timeloop import import_timeloop
 
     imported = import_timeloop(files)
-    summary = "\n".join(imported.report.summary())
-    _deliver(imported.yaml, summary, summary + "\n", imported.report.to_json(), outputs)
+    _deliver(imported, "\n".join(imported.report.summary()) + "\n", outputs)
     unexplained = imported.report.unexplained
     if strict and unexplained:
         c = unexplained[0]
@@ -103,13 +105,14 @@ def _import_timeloop(files: list[str], outputs: ImportOutputs, strict: bool) -> 
         )
 
 
-def _deliver(yaml: str, summary: str, text: str, document: object, outputs: ImportOutputs) -> None:
+def _deliver(imported: NetworkImport | TimeloopImport, text: str, outputs: ImportOutputs) -> None:
     """Write the spec, the report and its JSON where they are wanted; print the summary, unless one of them is printed."""
-    contents = (yaml, text, json.dumps(document, indent=1, allow_nan=False) + "\n")
+    report = imported.report
+    contents = (imported.yaml, text, json.dumps(report.to_json(), indent=1, allow_nan=False) + "\n")
     with Deliveries(*outputs) as deliveries:
         if STDOUT not in outputs:
             with deliveries.delivery():
-                echo(summary)
+                echo("\n".join(report.summary()))
         for file, content in zip(outputs, contents, strict=True):
             if file is not None:
                 with deliveries.delivery(file):

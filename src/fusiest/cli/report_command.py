@@ -6,25 +6,22 @@ import os
 import sys
 from typing import Annotated
 
-import typer
-
-from fusiest.cli.arguments import STDOUT, ChartsOption, NoUnfusedOption, QuietOption, check_outputs, option
-from fusiest.cli.completion import json_files
+from fusiest.cli.arguments import (
+    STDOUT,
+    ChartsOption,
+    NoUnfusedOption,
+    QuietOption,
+    check_outputs,
+    option,
+    saved_results,
+)
 from fusiest.cli.output import Deliveries, echo
 from fusiest.cli.report import Pictures
 from fusiest.errors import SpecError
 
 
 def report_command(
-    results: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RESULT.json",
-            help="results of map --json or evaluate --json",
-            autocompletion=json_files,
-            show_default=False,
-        ),
-    ],
+    results: Annotated[list[str], saved_results("RESULT.json", "results of map --json or evaluate --json")],
     out: Annotated[
         str | None,
         option(

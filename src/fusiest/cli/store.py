@@ -8,7 +8,7 @@ import typer
 
 from fusiest.cli.completion import one_of
 from fusiest.cli.output import echo
-from fusiest.errors import FusiestError, SpecError, did_you_mean
+from fusiest.errors import FusiestError, SpecError, check_known
 
 WORDS = ("check", "gc", "merge", "export")
 
@@ -27,8 +27,7 @@ def store_command(
     """Look after a store of runs: check it, remove garbage, take over other stores, write it out as CSV and JSON."""
     from fusiest.sweeps import Store, check_store, collect_garbage, export_store, merge_stores
 
-    if task not in WORDS:
-        raise SpecError(f"store {task}: none of {', '.join(WORDS)}{did_you_mean(task, WORDS)}")
+    check_known(task, WORDS, f"store {task}: none of {', '.join(WORDS)}")
     arguments = {"merge": 1, "export": 1}.get(task, 0)
     if len(others or []) < arguments or (task != "merge" and len(others or []) > arguments):
         raise SpecError(f"store {task} DIR needs {['no further argument', 'one further argument'][arguments]}")

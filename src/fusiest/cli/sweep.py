@@ -19,7 +19,7 @@ from fusiest import interrupt
 from fusiest.cli.arguments import JobsOption, QuietOption, ReportOption, check_outputs, choice, flag, option, read_size
 from fusiest.cli.completion import complete
 from fusiest.cli.output import Deliveries, echo, present, write_output
-from fusiest.errors import Interrupted, Source, SpecError, did_you_mean
+from fusiest.errors import Interrupted, Source, SpecError, check_known
 from fusiest.files import write_atomically
 
 if TYPE_CHECKING:
@@ -163,8 +163,7 @@ def _parameter(text: str) -> tuple[str, list[Any]]:
 def _reuse(no_reuse: str | None) -> dict[str, bool]:
     off = [kind.strip() for kind in no_reuse.split(",")] if no_reuse else []
     for kind in off:
-        if kind not in REUSES:
-            raise SpecError(f"--no-reuse {kind}: none of {', '.join(REUSES)}{did_you_mean(kind, REUSES)}")
+        check_known(kind, REUSES, f"--no-reuse {kind}: none of {', '.join(REUSES)}")
     return {kind: kind not in off for kind in REUSES}
 
 

@@ -14,6 +14,7 @@ from fusiest.components.parts import (
     TECH_NODE,
     at_node,
     at_supply,
+    beside,
     bits,
     in_sequence,
     number,
@@ -55,9 +56,8 @@ def multiplier(attributes: Attributes) -> Figures:
 
 
 def int_mac(attributes: Attributes) -> Figures:
-    shared = {name: value for name, value in attributes.items() if name in ("tech_node", "voltage")}
-    add = adder({**shared, "width": attributes["adder_width"]})
-    multiply = multiplier({**shared, "width": attributes["multiplier_width"]})
+    add = adder(beside(attributes, attributes["adder_width"]))
+    multiply = multiplier(beside(attributes, attributes["multiplier_width"]))
     compute = in_sequence(multiply.actions["multiply"], add.actions["add"])
     return together([(1, add), (1, multiply)], {"compute": compute})
 
@@ -80,11 +80,10 @@ def register_bits(attributes: Attributes) -> Figures:
 def adder_tree(attributes: Attributes) -> Figures:
     """n inputs of `width` bits: half as many adders at each level, one bit wider."""
     operands, width = number(attributes, "n_inputs"), number(attributes, "width")
-    shared = {name: value for name, value in attributes.items() if name in ("tech_node", "voltage")}
     levels: list[tuple[float, Figures]] = []
     while operands > 1:
         pairs, operands = operands // 2, math.ceil(operands / 2)
-        levels.append((pairs, adder({**shared, "width": int(width)})))
+        levels.append((pairs, adder(beside(attributes, int(width)))))
         width += 1
     if not levels:
         return Figures({"add": ActionCost(0.0)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from fusiest.components.classes import ActionCost, Attribute, Attributes, ComponentClass, Figures
-from fusiest.components.parts import TECH_NODE, number, optional
+from fusiest.components.parts import TECH_NODE, VOLTAGE, number, optional
 
 GATE_CAPACITANCE = 1e-9
 """Farads per metre of gate width, about 1 fF/µm at every node."""
@@ -71,7 +71,6 @@ def column_mux(attributes: Attributes) -> Figures:
 
 _INPUT = Attribute("average_input", "mean of inputs, as a share of the largest", default=0.5, high=1.0, zero=True)
 _CELL = Attribute("average_cell", "mean of what cells hold, as a share of the most", default=0.5, high=1.0, zero=True)
-_VOLTAGE = Attribute("voltage", "of the supply", "V", high=1e3, required=True)
 _ACTIVITY = Attribute("activity", "how often it switches in an action", default=1.0, high=1e3, zero=True)
 _FIRST_PRINCIPLES = "sums of capacitances and conductances; 1 fF/µm of gate, 0.2 fF/µm of wire, 100 F² a transistor"
 _ERROR = "a first estimate; calibrate against the cell's paper"
@@ -102,7 +101,7 @@ CLASSES = (
     ComponentClass(
         "SRAMCimCell", "Analog", "SRAM cell with a gate that multiplies its bit by an input",
         (
-            _VOLTAGE,
+            VOLTAGE,
             Attribute("capacitance", "that a product charges", "F"),
             _INPUT,
             _CELL,
@@ -117,7 +116,7 @@ CLASSES = (
         (
             Attribute("cells", "on the row", low=0, high=1e7, required=True, whole=True),
             Attribute("capacitance_per_cell", "gate and wire of one cell", "F", default=0.3e-15),
-            _VOLTAGE,
+            VOLTAGE,
             _ACTIVITY,
             Attribute("overhead", "of the driver itself, as a share of its load", default=0.5, high=100, zero=True),
             TECH_NODE,
@@ -129,7 +128,7 @@ CLASSES = (
         "ColumnMux", "Analog", "connects one of several columns to what they share",
         (
             Attribute("n_inputs", "columns that share", low=1, high=1e6, required=True, whole=True, zero=True),
-            _VOLTAGE,
+            VOLTAGE,
             _ACTIVITY,
             Attribute("switch_width", "of a transistor, in nodes", default=4.0, high=1e4),
             TECH_NODE,

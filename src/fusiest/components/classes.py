@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.errors import SpecError, check_known, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.units import read_quantity
 
@@ -128,10 +128,7 @@ class ComponentClass:
         """The attributes, checked, with defaults; those that the class chooses itself are left out."""
         names = [a.name for a in self.attributes]
         for name in given:
-            if name not in names:
-                raise SpecError(
-                    f"{self.name} has no attribute '{shown(name)}'{did_you_mean(name, names)}", _place(given, name)
-                )
+            check_known(name, names, f"{self.name} has no attribute '{shown(name)}'", _place(given, name))
         values: dict[str, AttributeValue] = {}
         for attribute in self.attributes:
             if attribute.name in given:

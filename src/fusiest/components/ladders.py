@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from fusiest.components.classes import ActionCost, Attribute, Attributes, ComponentClass, Figures
-from fusiest.components.parts import TECH_NODE, listed, number
+from fusiest.components.parts import TECH_NODE, VOLTAGE, listed, number, scaled
 from fusiest.components.scaling import log_line
 from fusiest.components.wires import capacitor_area
 
@@ -111,12 +111,7 @@ def r2r_ladder(attributes: Attributes) -> Figures:
 def dual_sided_r2r_ladder(attributes: Attributes) -> Figures:
     """One ladder for positive values, one for negative ones."""
     ladder = r2r_ladder(attributes)
-    action = ladder.actions["convert"]
-    return Figures(
-        {"convert": ActionCost(2 * action.energy, action.throughput, action.latency)},
-        2 * ladder.area,
-        2 * ladder.leak_power,
-    )
+    return scaled(ladder, 2.0, 2.0, 2.0, 1.0)
 
 
 def c2c_ladder(attributes: Attributes) -> Figures:
@@ -158,13 +153,12 @@ def c2c_multiplier_port_b(attributes: Attributes) -> Figures:
 
 
 _RESOLUTION = Attribute("resolution", "bits of a code", "bits", 0, MAX_RESOLUTION, required=True, whole=True)
-_VOLTAGE = Attribute("voltage", "of the supply", "V", high=1e3, required=True)
 _HISTOGRAM = Attribute(
     "hist", "how often values occur, from the least to the largest", default=(1.0,) * 15, is_list=True
 )
 _DAC = (
     _RESOLUTION,
-    _VOLTAGE,
+    VOLTAGE,
     _HISTOGRAM,
     TECH_NODE,
     Attribute("cycle_period", "the shortest time that an output is held", "s", default=1e-9),
@@ -176,7 +170,7 @@ _CAPACITANCE = Attribute("unit_capacitance", "C of the ladder", "F", required=Tr
 _ERROR = "a solved circuit; switches are ideal"
 _PORTS = (
     _RESOLUTION,
-    _VOLTAGE,
+    VOLTAGE,
     _CAPACITANCE,
     Attribute("a_hist", "how often values of the analog factor occur, from 0 to the supply", default=(1.0,) * 15,
               is_list=True),

@@ -6,7 +6,7 @@ import math
 
 from fusiest.components.arithmetic import ALADDIN, adder, register_bits
 from fusiest.components.classes import ActionCost, Attribute, Attributes, ComponentClass, Figures
-from fusiest.components.parts import SUPPLY, TECH_NODE, bits, in_sequence, number, optional, together
+from fusiest.components.parts import SUPPLY, TECH_NODE, beside, bits, in_sequence, number, optional, together
 from fusiest.components.sram import SRAM_ATTRIBUTES, SRAM_ERROR, SRAM_SOURCE, sram
 from fusiest.errors import SpecError
 
@@ -27,8 +27,7 @@ def smart_buffer_sram(attributes: Attributes) -> Figures:
     """The address and its step are kept in registers and added for each access."""
     memory = sram(attributes)
     depth = number(attributes, "size") / number(memory.resolved, "width")
-    address = {name: value for name, value in attributes.items() if name in ("tech_node", "voltage")}
-    address["width"] = max(math.ceil(math.log2(depth)), 1) if depth > 1 else 1
+    address = beside(attributes, max(math.ceil(math.log2(depth)), 1) if depth > 1 else 1)
     add, address_register = adder(address), register_bits(address)
     step, fetch, store = add.actions["add"], address_register.actions["read"], address_register.actions["write"]
     actions = {

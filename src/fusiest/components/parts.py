@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fusiest.components.classes import MAX_NODE, MIN_NODE, ActionCost, Attribute, Attributes, AttributeValue, Figures
 from fusiest.components.scaling import area_scale, energy_scale, supply_scales, time_scale
 
 TECH_NODE = Attribute("tech_node", "technology node", "m", MIN_NODE, MAX_NODE, required=True, zero=True)
 SUPPLY = Attribute("voltage", "supply; the node's nominal one if not given", "V", 0.0, 5.0)
+VOLTAGE = Attribute("voltage", "of the supply", "V", high=1e3, required=True)
 VOLTAGE_NOTE = "assumed: energy goes with the square of the supply, leakage with it, delay by the alpha-power law"
 
 
@@ -38,37 +39,26 @@ def listed(attributes: Attributes, name: str) -> tuple[float, ...]:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Factors:
-    """What multiplies energies, areas, leakages and times."""
-
-    energy: float = 1.0
-    area: float = 1.0
-    leak_power: float = 1.0
-    time: float = 1.0
-
-
-def scaled(figures: Figures, factors: Factors, notes: Iterable[str] = ()) -> Figures:
-    """The figures times these factors."""
-    return replace(
-        figures,
-        actions={name: _scaled_action(action, factors) for name, action in figures.actions.items()},
-        area=figures.area * factors.area,
-        leak_power=figures.leak_power * factors.leak_power,
-        notes=(*figures.notes, *notes),
-    )
+def scaled(figures: Figures, energy: float, area: float, leak_power: float, time: float) -> Figures:
+    """The figures, with energies, areas, leakages and times multiplied."""
+    actions = {
+        name: ActionCost(action.energy * energy, action.throughput / time, action.latency * time)
+        for name, action in figures.actions.items()
+    }
+    return replace(figures, actions=actions, area=figures.area * area, leak_power=figures.leak_power * leak_power)
 
 
-def _scaled_action(action: ActionCost, factors: Factors) -> ActionCost:
-    return ActionCost(action.energy * factors.energy, action.throughput / factors.time, action.latency * factors.time)
+def beside(attributes: Attributes, width: AttributeValue) -> dict[str, AttributeValue]:
+    """What a part of this width is made with: the node and the supply of these attributes."""
+    return {**{name: attributes[name] for name in ("tech_node", "voltage") if name in attributes}, "width": width}
 
 
 def at_node(figures: Figures, attributes: Attributes, reference: float) -> Figures:
     """A part published at a reference node, at the node and supply that are asked for."""
     node = number(attributes, "tech_node")
     energy = energy_scale(node, reference)
-    factors = Factors(energy, area_scale(node, reference), energy, time_scale(node, reference))
-    return at_supply(scaled(figures, factors), attributes)
+    at_any_supply = scaled(figures, energy, area_scale(node, reference), energy, time_scale(node, reference))
+    return at_supply(at_any_supply, attributes)
 
 
 def at_supply(figures: Figures, attributes: Attributes) -> Figures:
@@ -77,7 +67,7 @@ def at_supply(figures: Figures, attributes: Attributes) -> Figures:
     if voltage is None:
         return figures
     energy, leakage, delay = supply_scales(voltage, number(attributes, "tech_node"))
-    return scaled(figures, Factors(energy, 1.0, leakage, delay), [VOLTAGE_NOTE])
+    return replace(scaled(figures, energy, 1.0, leakage, delay), notes=(*figures.notes, VOLTAGE_NOTE))
 
 
 def in_sequence(*actions: ActionCost) -> ActionCost:

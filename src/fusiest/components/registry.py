@@ -35,9 +35,12 @@ def find_class(name: str, spec_classes: Mapping[str, ComponentClass] | None = No
     class_key = key(name)
     if spec_classes and class_key in spec_classes:
         return spec_classes[class_key]
-    for classes in (_built_in_by_key, _provided_by_key, _plugins_by_key):
-        if class_key in classes():
-            return classes()[class_key]
+    if class_key in _built_in_by_key():
+        return _built_in_by_key()[class_key]
+    for source in (_provided, _plugins):
+        found = _by_key(source()).get(class_key)
+        if found is not None:
+            return found
     names = [*(c.name for c in (spec_classes or {}).values()), *(c.name for c in all_classes())]
     raise SpecError(f"there is no component_class '{shown(name)}'{_meant(name, names)}", name)
 
@@ -81,10 +84,6 @@ def _provided() -> tuple[ComponentClass, ...]:
     return tuple(library_classes())
 
 
-def _provided_by_key() -> dict[str, ComponentClass]:
-    return _by_key(_provided())
-
-
 @lru_cache(maxsize=1)
 def _plugins() -> tuple[ComponentClass, ...]:
     from importlib.metadata import entry_points
@@ -104,7 +103,3 @@ def _plugins() -> tuple[ComponentClass, ...]:
                 )
             classes.append(component_class)
     return tuple(classes)
-
-
-def _plugins_by_key() -> dict[str, ComponentClass]:
-    return _by_key(_plugins())

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fusiest.components.classes import ActionCost, Attribute, Attributes, Figures
 from fusiest.components.parts import SUPPLY, TECH_NODE, at_supply, bits, number, optional
 from fusiest.components.scaling import clamped
-from fusiest.components.sram_table import BEYOND, NODES, SramTable, table
+from fusiest.components.sram_table import BEYOND, FIGURES, NODES, SramTable, table
 from fusiest.components.wires import repeated_wire_constants
 from fusiest.errors import SpecError
 
@@ -34,11 +34,6 @@ class Array(NamedTuple):
     access: float
 
 
-def one_bank(node: int, depth: float, width: float, ports: int) -> Array:
-    """A bank at one of the table's nodes, not smaller than the table's least."""
-    return Array(*_interpolated(table(node, ports), depth, width))
-
-
 def small_bank(node: int, depth: float, width: float, banks: float, ports: int) -> Array:
     """Banks of any size. Smaller than the table's least: energy with (0.7 w/w' + 0.3)(d/d')^0.78, area and leakage in
     proportion, times as they are."""
@@ -49,8 +44,8 @@ def small_bank(node: int, depth: float, width: float, banks: float, ports: int) 
     return _times(array, energy, share, share, 1.0)
 
 
-def _interpolated(runs: SramTable, depth: float, width: float) -> list[float]:
-    """Logarithms, linear in log depth and log width."""
+def _interpolated(runs: SramTable, depth: float, width: float) -> Array:
+    """A bank not smaller than the table's least: logarithms, linear in log depth and log width."""
     x, y = math.log(depth), math.log(width)
     i = min(max(bisect_right(runs.depths, x) - 1, 0), len(runs.depths) - 2)
     j = min(max(bisect_right(runs.widths, y) - 1, 0), len(runs.widths) - 2)
@@ -58,9 +53,8 @@ def _interpolated(runs: SramTable, depth: float, width: float) -> list[float]:
     t = (y - runs.widths[j]) / (runs.widths[j + 1] - runs.widths[j])
     corners = (runs.values[j][i], runs.values[j][i + 1], runs.values[j + 1][i], runs.values[j + 1][i + 1])
     weights = ((1 - s) * (1 - t), s * (1 - t), (1 - s) * t, s * t)
-    return [
-        math.exp(sum(weight * corner[q] for weight, corner in zip(weights, corners, strict=True))) for q in range(6)
-    ]
+    figures = (sum(w * corner[q] for w, corner in zip(weights, corners, strict=True)) for q in range(FIGURES))
+    return Array(*map(math.exp, figures))
 
 
 # Several banks, by their number, fitted to CACTI's runs of 2 to 32: routing in units of the wires' constants, and what the
@@ -77,7 +71,7 @@ _LEAKAGE = (0.0, 1.06, 10.9, 23.0, 62.6, 126.0)
 
 def banked(node: int, depth: float, width: float, banks: float, ports: int) -> Array:
     """Banks of depth/banks words each, and wires of each port over the side of them all."""
-    bank = one_bank(node, depth / banks, width, ports)
+    bank = _interpolated(table(node, ports), depth / banks, width)
     if banks == 1:
         return bank
     energy, delay, leakage = repeated_wire_constants(node * 1e-9)

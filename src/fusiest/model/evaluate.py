@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fusiest.errors import InvalidMapping, Located, SpecError, did_you_mean
+from fusiest.errors import InvalidMapping, Located, SpecError, check_known
 from fusiest.looptree import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll, einsums
 from fusiest.model.accesses import AccessKey, count_accesses
 from fusiest.model.evaluation import EinsumEvaluation, Evaluation
@@ -88,8 +88,7 @@ def check_tree(spec: Spec, tree: LoopTree) -> None:
     infos = spec.info.einsums
     computed: set[str] = set()
     for einsum in einsums(tree.nodes):
-        if einsum not in infos:
-            raise SpecError(f"the workload has no Einsum {einsum}{did_you_mean(einsum, infos)}", einsum)
+        check_known(einsum, infos, f"the workload has no Einsum {einsum}", einsum)
         if einsum in computed:
             raise SpecError(f"Einsum {einsum} is computed twice", einsum)
         for tensor, access in infos[einsum].accesses.items():
@@ -159,10 +158,7 @@ def _check_components(spec: Spec, paths: list[tuple[TreeNode, ...]]) -> None:
     for path in paths:
         leaf = path[-1].node
         assert isinstance(leaf, Compute)
-        if leaf.component not in names:
-            raise SpecError(
-                f"the architecture has no compute {leaf.component}{did_you_mean(leaf.component, names)}", leaf.component
-            )
+        check_known(leaf.component, names, f"the architecture has no compute {leaf.component}", leaf.component)
         for item in path:
             if isinstance(item.node, (Temporal, Spatial)):
                 _check_einsums(spec, item.node)
@@ -170,13 +166,9 @@ def _check_components(spec: Spec, paths: list[tuple[TreeNode, ...]]) -> None:
                 holders[item.number] = item.node
                 tensors_below.setdefault(item.number, set()).update(spec.info.einsums[leaf.einsum].accesses)
     for number, holder in holders.items():
-        if holder.component not in nodes:
-            raise SpecError(
-                f"the architecture has no {holder.component}{did_you_mean(holder.component, nodes)}", holder.component
-            )
+        check_known(holder.component, nodes, f"the architecture has no {holder.component}", holder.component)
         for tensor in holder.tensors:
-            if tensor not in spec.info.users:
-                raise SpecError(f"the workload has no tensor {tensor}{did_you_mean(tensor, spec.info.users)}", tensor)
+            check_known(tensor, spec.info.users, f"the workload has no tensor {tensor}", tensor)
             if tensor not in tensors_below[number]:
                 raise SpecError(f"no Einsum below this holder in {holder.component} uses tensor {tensor}", tensor)
             if holder.tensors.count(tensor) > 1:
@@ -189,8 +181,7 @@ def _check_einsums(spec: Spec, loop: Loop) -> None:
     if isinstance(loop, Temporal):
         tables += [size for size in (loop.initial_tile_shape, loop.step) if size is not None]
     for name in (name for table in tables if isinstance(table, Mapping) for name in table):
-        if name not in spec.info.einsums:
-            raise SpecError(f"the workload has no Einsum {name}{did_you_mean(name, spec.info.einsums)}", name)
+        check_known(name, spec.info.einsums, f"the workload has no Einsum {name}", name)
 
 
 def _nest(spec: Spec, path: tuple[TreeNode, ...], even: Mapping[int, int]) -> EinsumNest:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fusiest.errors import SpecError, did_you_mean
+from fusiest.errors import SpecError, check_known, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.looptree import (
     Compute,
@@ -242,8 +242,7 @@ def _loop(item: TreeNode, position: int, path: Path, extents: dict[str, int], ev
     place = node.rank_variable if isinstance(node.rank_variable, str) else next(iter(node.rank_variable), None)
     if variable is None:
         raise SpecError(f"the loop's rank_variable names none for Einsum {info.name} below it", place)
-    if variable not in extents:
-        raise SpecError(f"Einsum {info.name} has no rank variable {variable}{did_you_mean(variable, extents)}", place)
+    check_known(variable, extents, f"Einsum {info.name} has no rank variable {variable}", place)
     tiling = _tiling(node, variable, path, extents, place)
     window_iterations = even if tiling.windowed else None
     iterations = sum(tiling.lengths(extents[variable], window_iterations).values())
@@ -259,11 +258,8 @@ def _loop(item: TreeNode, position: int, path: Path, extents: dict[str, int], ev
             f"Spatial loop: {node.component} is not above {path.compute.name}{did_you_mean(node.component, names)}",
             node.component,
         )
-    if node.name not in [d.name for d in component.dimensions]:
-        names = [d.name for d in component.dimensions]
-        raise SpecError(
-            f"{node.component} has no fanout dimension {node.name}{did_you_mean(node.name, names)}", node.name
-        )
+    dimensions = [d.name for d in component.dimensions]
+    check_known(node.name, dimensions, f"{node.component} has no fanout dimension {node.name}", node.name)
     return NestLoop(item.number, position, variable, tiling, iterations, component.name, str(node.name))
 
 

@@ -99,15 +99,11 @@ def _move(
     for i, result_axes in enumerate(ranks):
         label = labels[i]
         variables = maker.variables[label] if label is not None else []
-        if i != axis:
-            index.update((result_axis, Position({v: 1})) for result_axis, v in zip(result_axes, variables, strict=True))
-        elif len(result_axes) > 1 or not variables:
+        begin, inner_axes = start if i == axis else 0, result_axes
+        if i == axis and (len(result_axes) > 1 or not variables):
             index[result_axes[0]] = Position({}, start)
-            index.update(
-                (result_axis, Position({v: 1})) for result_axis, v in zip(result_axes[1:], variables, strict=True)
-            )
-        else:
-            index[result_axes[0]] = Position({variables[0]: 1}, start)
+            begin, inner_axes = 0, result_axes[1:]
+        index.update((a, Position({v: 1}, begin)) for a, v in zip(inner_axes, variables, strict=True))
     einsum = NetEinsum(node, "concat", [access], NetAccess(tensor, index), maker.all_variables(), access, suffix="part")
     einsum.move = True
     lowering.einsums.append(einsum)

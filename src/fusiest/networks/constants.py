@@ -54,12 +54,8 @@ def _fill(op: Operator, _: list[Any], shape: ShapeOf) -> Values:
     return np.full(shape, value.reshape(-1)[0] if isinstance(value, np.ndarray) and value.size else np.float32(0))
 
 
-def _of_two(function: Callable[[Any, Any], Any]) -> Callable[[Operator, list[Any], ShapeOf], Any]:
-    return lambda op, args, shape: function(args[0], args[1])
-
-
-def _of_one(function: Callable[[Any], Any]) -> Callable[[Operator, list[Any], ShapeOf], Any]:
-    return lambda op, args, shape: function(args[0])
+def _each(function: np.ufunc) -> Callable[[Operator, list[Any], ShapeOf], Any]:
+    return lambda op, args, shape: function(*(args[i] for i in range(function.nin)))
 
 
 def _reduced(function: Callable[..., Any]) -> Callable[[Operator, list[Any], ShapeOf], Any]:
@@ -78,11 +74,11 @@ _FUNCTIONS: dict[str, Callable[[Operator, list[Any], ShapeOf], Any]] = {
     "ConstantOfShape": _fill,
     "Range": lambda op, args, shape: args[0].reshape(()) + np.arange(shape[0]).astype(args[0].dtype) * args[2].reshape(()),
     "Where": lambda op, args, shape: np.where(args[0], args[1], args[2]),
-    "Add": _of_two(np.add), "Sub": _of_two(np.subtract), "Mul": _of_two(np.multiply), "Div": _divide, "Mod": _of_two(np.mod),
-    "Pow": _of_two(np.power), "Equal": _of_two(np.equal), "Less": _of_two(np.less), "Greater": _of_two(np.greater),
-    "LessOrEqual": _of_two(np.less_equal), "GreaterOrEqual": _of_two(np.greater_equal), "And": _of_two(np.logical_and),
-    "Or": _of_two(np.logical_or), "Max": _of_two(np.maximum), "Min": _of_two(np.minimum),
-    "Not": _of_one(np.logical_not), "Neg": _of_one(np.negative), "Sqrt": _of_one(np.sqrt), "Floor": _of_one(np.floor),
-    "Ceil": _of_one(np.ceil), "Abs": _of_one(np.abs), "Reciprocal": _of_one(np.reciprocal),
+    "Add": _each(np.add), "Sub": _each(np.subtract), "Mul": _each(np.multiply), "Div": _divide, "Mod": _each(np.mod),
+    "Pow": _each(np.power), "Equal": _each(np.equal), "Less": _each(np.less), "Greater": _each(np.greater),
+    "LessOrEqual": _each(np.less_equal), "GreaterOrEqual": _each(np.greater_equal), "And": _each(np.logical_and),
+    "Or": _each(np.logical_or), "Max": _each(np.maximum), "Min": _each(np.minimum),
+    "Not": _each(np.logical_not), "Neg": _each(np.negative), "Sqrt": _each(np.sqrt), "Floor": _each(np.floor),
+    "Ceil": _each(np.ceil), "Abs": _each(np.abs), "Reciprocal": _each(np.reciprocal),
     "ReduceProd": _reduced(np.prod), "ReduceSum": _reduced(np.sum), "ReduceMax": _reduced(np.max), "ReduceMin": _reduced(np.min),
 }  # fmt: skip

@@ -70,13 +70,11 @@ def _in_training(node: GraphNode) -> bool:
 
 def _applied(lowering: Lowering, node: GraphNode, attributes: Mapping[str, Any]) -> Apply:
     shape = lowering.shape(node.outputs[0])
-    arguments = tuple(_argument(lowering, node, name, shape) for name in node.inputs if name)
-    return Apply(node.operator, arguments, attributes, node)
 
+    def argument(name: str) -> Expression:
+        return mapped(lowering.expression(name), lambda view: _shaped(view, node, lowering.shape(name), shape))
 
-def _argument(lowering: Lowering, node: GraphNode, name: str, shape: Sequence[int]) -> Expression:
-    operand_shape = lowering.shape(name)
-    return mapped(lowering.expression(name), lambda view: _shaped(view, node, operand_shape, shape))
+    return Apply(node.operator, tuple(argument(name) for name in node.inputs if name), attributes, node)
 
 
 def _shaped(view: View, node: GraphNode, operand_shape: Sequence[int], shape: Sequence[int]) -> View:

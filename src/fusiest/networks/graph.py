@@ -103,6 +103,10 @@ class NetworkGraph:
     def shape(self, name: str) -> tuple[int, ...]:
         return self.values[name].shape
 
+    def is_constant(self, node: GraphNode) -> bool:
+        """Whether all that a node gives is constant."""
+        return all(self.values[name].constant for name in node.outputs if name)
+
     def readers(self) -> dict[str, list[GraphNode]]:
         """The nodes that use a value."""
         readers: dict[str, list[GraphNode]] = {}

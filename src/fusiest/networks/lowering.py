@@ -270,7 +270,7 @@ def lower(lowering: Lowering) -> None:
     for name in graph.inputs:
         lowering.values[name] = lowering.new_input(graph.shape(name), name, batched=True)
     for node in graph.nodes:
-        if all(graph.values[name].constant for name in node.outputs if name):
+        if graph.is_constant(node):
             lowering.fates[node] = Fate("constant")
             continue
         try:

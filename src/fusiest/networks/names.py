@@ -206,10 +206,7 @@ def _letters(lowered: Lowered) -> dict[Extent, str]:
     sizes: dict[str, Counter[int]] = {}
     for extent, role in roles.items():
         sizes.setdefault(role, Counter())[extent.size] += sum(votes[extent].values()) or 1
-    letters: dict[Extent, str] = {}
-    for extent, role in roles.items():
-        letters[extent] = _letter(role, extent.size, sizes[role])
-    return letters
+    return {extent: _letter(role, extent.size, sizes[role]) for extent, role in roles.items()}
 
 
 def _elected(votes: Counter[str]) -> str:

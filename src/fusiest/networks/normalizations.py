@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -128,10 +128,14 @@ def _shifted(node: GraphNode, view: View, beta: View | None) -> View | Apply:
     return view if beta is None else Apply("Add", (view, views.expand(beta, view.shape)), {}, node)
 
 
-def _parameter(lowering: Lowering, node: GraphNode, position: int, shape: Sequence[int]) -> View | None:
-    """A scale or shift of a normalization in the shape in which it is applied."""
-    name = node.input(position)
-    return laid(lowering.view(name), shape) if name else None
+def _parameters(
+    lowering: Lowering, node: GraphNode, applied: Callable[[Sequence[int]], Sequence[int]]
+) -> tuple[View | None, View | None]:
+    """Scale and shift of a normalization in the shapes in which they are applied, which follow from those that they have."""
+    scale, shift = (
+        laid(lowering.view(name), applied(lowering.shape(name))) if name else None for name in map(node.input, (1, 2))
+    )
+    return scale, shift
 
 
 @lowers("LayerNormalization", "RMSNormalization")
@@ -142,18 +146,13 @@ def layer_normalization(lowering: Lowering, node: GraphNode) -> None:
     axes = range(int(node.get("axis", -1)) % rank, rank)
     whole = [1] * axes.start + list(view.shape[axes.start :])
 
-    def parameter(position: int) -> View | None:
-        name = node.input(position)
-        if not name:
-            return None
-        shape = lowering.shape(name)
-        return laid(
-            lowering.view(name), [1] * (rank - len(shape)) + list(shape) if prod(shape) != prod(whole) else whole
-        )
+    def applied(shape: Sequence[int]) -> Sequence[int]:
+        return [1] * (rank - len(shape)) + list(shape) if prod(shape) != prod(whole) else whole
 
+    gamma, beta = _parameters(lowering, node, applied)
     centred = node.operator == "LayerNormalization"
-    result, mean, deviation = normalized(lowering, node, view, axes, parameter(1), centred)
-    lowering.define(node, _shifted(node, result, parameter(2)), *([mean, deviation] if mean is not None else []))
+    result, mean, deviation = normalized(lowering, node, view, axes, gamma, centred)
+    lowering.define(node, _shifted(node, result, beta), *([mean, deviation] if mean is not None else []))
 
 
 @lowers("InstanceNormalization")
@@ -161,7 +160,7 @@ def instance_normalization(lowering: Lowering, node: GraphNode) -> None:
     """Over the axes of the image."""
     view = lowering.view(node.inputs[0])
     shape = [1, view.shape[1]] + [1] * (len(view.axes) - 2)
-    gamma, beta = (_parameter(lowering, node, i, shape) for i in (1, 2))
+    gamma, beta = _parameters(lowering, node, lambda _: shape)
     result = normalized(lowering, node, view, range(2, len(view.axes)), gamma, centred=True).result
     lowering.define(node, _shifted(node, result, beta))
 
@@ -176,14 +175,10 @@ def group_normalization(lowering: Lowering, node: GraphNode) -> None:
     split = laid(view, [view.shape[0], groups, channels // groups, *view.shape[2:]])
     image = [1] * (len(view.axes) - 2)
 
-    def parameter(position: int) -> View | None:
-        name = node.input(position)
-        if not name:
-            return None
-        per_group = channels // groups if lowering.shape(name)[0] == channels else 1
-        return _parameter(lowering, node, position, [1, groups, per_group, *image])
+    def applied(shape: Sequence[int]) -> Sequence[int]:
+        return [1, groups, channels // groups if shape[0] == channels else 1, *image]
 
-    gamma, beta = parameter(1), parameter(2)
+    gamma, beta = _parameters(lowering, node, applied)
     result = normalized(lowering, node, split, range(2, len(split.axes)), gamma, centred=True).result
     beta = laid(views.expand(beta, split.shape), view.shape) if beta is not None else None
     lowering.define(node, _shifted(node, laid(result, view.shape), beta))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from fusiest.errors import SpecError, did_you_mean
+from fusiest.errors import SpecError, check_known
 
 SOFTMAXES = ("cascade", "deferred", "online")
 ELEMENTWISE = ("fold", "keep")
@@ -35,8 +35,7 @@ class ImportOptions:
             ("softmax", self.softmax, SOFTMAXES),
             ("elementwise", self.elementwise, ELEMENTWISE),
         ):
-            if value not in choices:
-                raise SpecError(f"{name} cannot be '{value}'{did_you_mean(str(value), choices)}")
+            check_known(str(value), choices, f"{name} cannot be '{value}'")
         sizes = {f"dim {name}": size for name, size in self.dims.items()}
         if self.batch is not None:
             sizes["batch"] = self.batch
@@ -52,8 +51,7 @@ def import_options(**options: Any) -> ImportOptions:
     """Options by name; a misspelled one is an error that says what was meant."""
     names = [field.name for field in fields(ImportOptions)]
     for name in options:
-        if name not in names:
-            raise SpecError(f"there is no option {name} of an import{did_you_mean(name, names)}")
+        check_known(name, names, f"there is no option {name} of an import")
     if "bits" in options:
         options["bits"] = bits_by_set(options["bits"])
     return ImportOptions(**options)

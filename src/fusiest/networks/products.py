@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fusiest.networks.extents import Axis, Extent
 from fusiest.networks.lowered import Lowered
@@ -76,7 +77,10 @@ def _part(
         output = {r: output[r] for r in order}
     whole = einsum.output.tensor
     tensor = NetTensor([r for r in output if r is not whole.batch], "result", whole.source, whole.batch)
-    reads = [_part_of_constant(a, old, shifted) if old in a.variables else _copied(a) for a in einsum.reads]
+    reads = [
+        _part_of_constant(a, old, shifted) if old in a.variables else replace(a, index=dict(a.index), foldable=False)
+        for a in einsum.reads
+    ]
     folded = [NetAccess(a.tensor, {r: moved(p) for r, p in a.index.items()}) for a in einsum.folded]
     table: dict[int, Expression] = {id(a): b for a, b in zip(einsum.operands, (*reads, *folded), strict=True)}
     variables = [v for v in (new if v is old else v for v in einsum.variables) if v is not None]
@@ -94,10 +98,6 @@ def _part(
         einsum.node, einsum.operation, reads, NetAccess(tensor, output), variables, rebuilt(einsum.body, table),
         einsum.reduction, rebuilt(einsum.after, {**table, id(RESULT): RESULT}), folded, einsum.suffix or "part", list(einsum.nodes),
     )  # fmt: skip
-
-
-def _copied(access: NetAccess) -> NetAccess:
-    return NetAccess(access.tensor, dict(access.index), access.guards, access.padded)
 
 
 def _part_of_constant(access: NetAccess, old: Axis, shifted: Position) -> NetAccess:

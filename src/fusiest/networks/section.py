@@ -19,18 +19,14 @@ def between(graph: NetworkGraph, first: str | None, last: str | None) -> Network
         below = reached([_find(graph, first)], lambda node: [r for name in node.outputs for r in readers.get(name, [])])
     ends = [end] if end is not None else [producers[name] for name in graph.outputs if name in producers]
     above = reached(ends, lambda node: [producers[name] for name in node.inputs if name in producers])
-    nodes = [node for node in graph.nodes if node in below & above or _is_constant(graph, node)]
-    if not any(not _is_constant(graph, node) for node in nodes):
+    nodes = [node for node in graph.nodes if node in below & above or graph.is_constant(node)]
+    if all(map(graph.is_constant, nodes)):
         raise SpecError(f"{graph.name}: nothing lies from {first} to {last}")
     produced = {name for node in nodes for name in node.outputs}
     read = dict.fromkeys(name for node in nodes for name in node.inputs if name)
     inputs = [name for name in read if name not in produced and not graph.values[name].constant]
     outputs = list(end.outputs) if end is not None else [name for name in graph.outputs if name in produced]
     return NetworkGraph(graph.name, nodes, graph.values, inputs, [name for name in outputs if name])
-
-
-def _is_constant(graph: NetworkGraph, node: GraphNode) -> bool:
-    return all(graph.values[name].constant for name in node.outputs if name)
 
 
 def _find(graph: NetworkGraph, name: str) -> GraphNode:

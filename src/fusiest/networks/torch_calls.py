@@ -13,7 +13,6 @@ import os
 import re
 import zipfile
 import zlib
-from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -190,13 +189,13 @@ class _FileReader:
         yield from self._calls(graph, inside, depth + 1)
 
     def _size(self, size: Any) -> int:
-        value = size["as_int"] if "as_int" in size else self._evaluated(str(size["as_expr"]["expr_str"]))
+        if "as_int" in size:
+            value = size["as_int"]
+        else:
+            value = sized(str(size["as_expr"]["expr_str"]), self.dims, self.shares, self.open, self.path)
         if not isinstance(value, int) or not 0 <= value <= MAX_SIZE:
             raise SpecError(f"{self.path}: a dimension of {shown(value)}")
         return value
-
-    def _evaluated(self, text: str) -> int:
-        return evaluated(text, ChainMap(dict(self.dims), shared_out(text, self.shares)), self.open, self.path)
 
     def _shares(self, graph: Any) -> Iterator[int]:
         """Tokens of an expert, for each choice of experts."""
@@ -207,9 +206,10 @@ class _FileReader:
                 yield equal_share([self._size(size) for size in sizes], int(arguments["k"]["as_int"]))
 
 
-def shared_out(text: str, shares: set[int]) -> dict[str, int]:
-    """Sizes that depend on data, `u0`, `u1`, …, where experts share tokens: an equal share."""
-    return dict.fromkeys(re.findall(r"\bu\d+\b", text[:MAX_EXPRESSION]), *shares) if len(shares) == 1 else {}
+def sized(text: str, dims: Mapping[str, int], shares: set[int], symbols: set[str], path: str) -> int:
+    """A size; one that depends on data, `u0`, `u1`, …, is an equal share where experts share tokens."""
+    by_data = re.findall(r"\bu\d+\b", text[:MAX_EXPRESSION]) if len(shares) == 1 else []
+    return evaluated(text, {**dict.fromkeys(by_data, *shares), **dims}, symbols, path)
 
 
 def evaluated(text: str, dims: Mapping[str, int], symbols: set[str], path: str) -> int:
@@ -344,9 +344,7 @@ class _GraphWalker:
     def _size(self, size: Any) -> int:
         if isinstance(size, int):
             return size
-        return evaluated(
-            str(size), ChainMap(dict(self.dims), shared_out(str(size), self.shares)), set(), self.program.name
-        )
+        return sized(str(size), self.dims, self.shares, set(), self.program.name)
 
     def _call(self, module: Any, node: Any, name: str, names: dict[str, str]) -> None:
         target = str(node.target)

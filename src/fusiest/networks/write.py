@@ -11,7 +11,7 @@ from fusiest.networks.names import NetNames, node_text
 from fusiest.networks.options import ImportOptions
 from fusiest.networks.tensors import RESULT, Apply, Expression, NetAccess, NetEinsum, Position, walk
 from fusiest.networks.words import AFFINE, word_of
-from fusiest.spec import Affine, parse_einsum
+from fusiest.spec import Affine, access_text, parse_einsum
 
 _SYMBOLS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Sum": "+"}
 _RENAMES = """
@@ -124,15 +124,12 @@ class _NetWriter:
 
     def access(self, einsum: NetEinsum, access: NetAccess) -> str:
         """`T[c, H: 2*p + r - 1]`."""
-        items = []
-        for rank, position in access.index.items():
-            name, index = self.names.ranks[rank], self.position(einsum, position)
-            items.append(index if index.upper() == name and position.alone is not None else f"{name}: {index}")
-        return f"{self.names.tensors[access.tensor]}[{', '.join(items)}]"
+        indices = ((self.names.ranks[rank], self.position(einsum, p)) for rank, p in access.index.items())
+        return access_text(self.names.tensors[access.tensor], indices)
 
-    def position(self, einsum: NetEinsum, position: Position) -> str:
+    def position(self, einsum: NetEinsum, position: Position) -> Affine:
         terms = {self.names.variables[einsum, v]: factor for v, factor in position.terms.items() if factor}
-        return str(Affine(FrozenDict(terms), position.constant))
+        return Affine(FrozenDict(terms), position.constant)
 
     def right_side(self, einsum: NetEinsum) -> str:
         """The accesses, in functions and between operators that say what is computed."""

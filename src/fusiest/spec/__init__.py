@@ -15,7 +15,7 @@ from fusiest.spec.bound import BoundComponent, BoundDimension, Path, instances
 from fusiest.spec.costs import ComponentCosts, filled
 from fusiest.spec.dataflow import Dataflow, DepthFirst, MemoryConstraints, constrained
 from fusiest.spec.dumping import dump, dump_mapping
-from fusiest.spec.einsum_text import parse_einsum
+from fusiest.spec.einsum_text import access_text, parse_einsum
 from fusiest.spec.expressions import CONSTANTS, Record, boolean, evaluate_expression, number
 from fusiest.spec.fields import (
     Value,
@@ -64,7 +64,7 @@ __all__ = [
     "Affine", "Attributed", "BoundComparison", "BoundComponent", "BoundDimension", "ComponentCosts", "Dataflow",
     "DepthFirst", "EinsumInfo", "EinsumNames", "Included", "Includes", "ListNode", "MapNode", "Memory",
     "MemoryConstraints", "NameSet", "Path", "PlacementSets", "Record", "ScalarNode", "Spec", "SpecOrigin",
-    "Stepping", "Value", "WorkloadInfo", "YamlNode", "architecture", "architecture_names", "beside", "best_mapping",
+    "Stepping", "Value", "WorkloadInfo", "YamlNode", "access_text", "architecture", "architecture_names", "beside", "best_mapping",
     "bind", "bind_all", "bind_everything", "bind_node", "boolean", "bundled", "bundled_names", "check_regular", "combined",
     "computes", "constrained", "defines_of", "describe", "dump", "dump_mapping", "evaluate_expression",
     "explicit_einsum", "filled", "find_file", "flatten", "instances", "known_fields", "known_objective", "library_classes",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
@@ -316,7 +316,7 @@ def _read_nodes(node: YamlNode, what: str) -> tuple[ArchitectureNode, ...]:
             raise SpecError(f"{item.tag} is not supported; {_NOT_SUPPORTED[item.tag]}", item.source)
         if item.tag == "!Hierarchical":
             return _read_nodes(f.only_fields(item, item.tag, "nodes")["nodes"], "nodes")
-        return (f.read_tagged(item, (Memory, TollStation, ComputeUnit, Container, Fork, Parallel), "arch"),)
+        return (f.read_tagged(item, get_args(ArchitectureNode), "arch"),)
 
     return tuple(child for group in f.read_list(node, what, read_item) for child in group)
 

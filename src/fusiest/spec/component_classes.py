@@ -234,6 +234,7 @@ class _Scope(Mapping[str, object]):
         defaults = {name: a.default for name, a in written.attributes.items() if a.default is not None}
         self.texts: dict[str, VariableValue] = {**defaults, **written.variables}
         self.resolved: dict[str, object] = dict(attributes)
+        self.known = {**self.resolved, **self.texts, **written.parts}
         self.open: list[str] = []
 
     def __getitem__(self, name: str) -> object:
@@ -273,10 +274,10 @@ class _Scope(Mapping[str, object]):
         return Record({"area": estimate.area, "leak_power": estimate.leak_power, **actions})
 
     def __contains__(self, name: object) -> bool:
-        return name in self.resolved or name in self.texts or name in self.written.parts
+        return name in self.known
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self.resolved, **self.texts, **dict.fromkeys(self.written.parts)})
+        return iter(self.known)
 
     def __len__(self) -> int:
-        return len({**self.resolved, **self.texts, **dict.fromkeys(self.written.parts)})
+        return len(self.known)

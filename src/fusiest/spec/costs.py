@@ -184,7 +184,7 @@ def _costs(node: arch.Component, count: int, contexts: list[_Context]) -> Compon
             values = {getattr(b.actions[name], quantity) for b in bound}
             if len(values) > 1:
                 notes[f"{name} {quantity} differs between Einsums: {min(values):.4g} to {max(values):.4g}"] = None
-    notes.update(_unequal(node, contexts))
+    notes.update(dict.fromkeys(_unequal(node, contexts)))
     return ComponentCosts(
         name=first.name,
         kind=first.kind,
@@ -225,18 +225,15 @@ def _source(node: arch.Component, figure: str, context: _Context, notes: dict[st
     return estimate.status, estimate.provenance
 
 
-def _unequal(node: arch.Component, contexts: list[_Context]) -> dict[str, None]:
+def _unequal(node: arch.Component, contexts: list[_Context]) -> Iterator[str]:
     """Says of area and leakage that the largest counts, where the class gives several."""
     if node.component_class in (None, DUMMY) or len(contexts) < 2:
-        return {}
-    notes: dict[str, None] = {}
+        return
     for figure in ("area", "leak_power"):
         if getattr(node, figure) is None:
             estimates = [c.names.models.estimate(node, c.names.figures()) for c in contexts if c.names.models]
-            values = {getattr(e, figure) for e in estimates}
-            if len(values) > 1:
-                notes[f"{figure} would differ between Einsums: the largest counts"] = None
-    return notes
+            if len({getattr(e, figure) for e in estimates}) > 1:
+                yield f"{figure} would differ between Einsums: the largest counts"
 
 
 def filled(spec: Spec) -> Spec:

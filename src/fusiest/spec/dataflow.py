@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
-from fusiest.errors import SpecError, did_you_mean
+from fusiest.errors import SpecError, check_known
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
 from fusiest.spec.architecture import Architecture, Memory, flatten, memory_names
@@ -94,8 +94,7 @@ def _memory(architecture: Architecture, memory: str) -> str:
                 "the dataflow constrains a memory that Einsums share, but the architecture has none", memory
             )
         return outside[-1]
-    if memory not in names:
-        raise SpecError(f"no memory '{memory}'{did_you_mean(memory, [OUTERMOST, SHARED, *names])}", memory)
+    check_known(memory, [OUTERMOST, SHARED, *names], f"no memory '{memory}'", memory)
     return memory
 
 

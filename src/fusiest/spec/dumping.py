@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from fusiest.frozen import FrozenDict
 from fusiest.looptree import nodes as looptree
@@ -20,8 +20,7 @@ _PLAIN = re.compile(r"[A-Za-z_][\w.]*\Z")
 # What YAML does not allow as it is, or reads as the end of a line, or a template would take for its own.
 _ESCAPED = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]|\\{(?=[{%#])")
 _WORDS = frozenset(["true", "True", "TRUE", "false", "False", "FALSE", "null", "Null", "NULL", "inf", "nan"])
-_TAGGED = (arch.Memory, arch.TollStation, arch.ComputeUnit, arch.Container, arch.Fork, arch.Parallel, looptree.Temporal, looptree.Spatial,
-           looptree.Storage, looptree.Toll, looptree.Compute, looptree.Sequential, looptree.Nested)  # fmt: skip
+_TAGGED = (*get_args(arch.ArchitectureNode), *get_args(looptree.Node), looptree.Nested)
 _FLOW = (looptree.Temporal, looptree.Spatial, looptree.Storage, looptree.Toll, looptree.Compute)
 
 

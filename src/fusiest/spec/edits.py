@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fusiest.errors import Located, Source, SpecError, did_you_mean
+from fusiest.errors import Located, Source, SpecError, check_known, did_you_mean
 from fusiest.frozen import FrozenDict
 from fusiest.spec import architecture as arch
 from fusiest.spec.affine import Constraint
@@ -26,8 +26,7 @@ def with_component(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:
     """Other fields of one component."""
     architecture = spec.require_arch()
     names = [str(node.name) for node in arch.flatten(architecture.nodes)]
-    if name not in names:
-        raise SpecError(f"the architecture has no component {name}{did_you_mean(name, names)}")
+    check_known(name, names, f"the architecture has no component {name}")
     nodes = arch.rewritten(architecture.nodes, lambda node: _edited(node, name, fields) if node.name == name else node)
     return replace(spec, arch=replace(architecture, nodes=nodes))
 
@@ -111,8 +110,7 @@ def with_defines(spec: Spec, defines: Mapping[str, object]) -> Spec:
         )
     names = {*origin.values, *origin.defines}
     for name in defines:
-        if name not in names:
-            raise SpecError(f"the files have no define {name}{did_you_mean(name, names)}")
+        check_known(name, names, f"the files have no define {name}")
     inputs: tuple[Any, ...] = origin.inputs
     return load(*inputs, defines={**origin.defines, **defines})
 
@@ -121,8 +119,8 @@ def _edited(owner: T, name: str, fields: Mapping[str, object]) -> T:
     """The same object with other fields: objects as they are, plain values as a file would have them."""
     kind: Any = type(owner)
     declared = fields_of(kind)
-    for wrong in fields.keys() - declared.keys():
-        raise SpecError(f"{name} has no field '{wrong}'{did_you_mean(wrong, declared)}")
+    for field in fields:
+        check_known(field, declared, f"{name} has no field '{field}'")
     values = {
         field: value if value is None or _is_object(value) else declared[field].reader.read(_node(value, name), field)
         for field, value in fields.items()

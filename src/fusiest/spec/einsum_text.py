@@ -169,6 +169,13 @@ def _index(item: str, text: str) -> tuple[str, Affine]:
     return projection_index(Located(rank.strip(), source) if colon else None, Located(expression.strip(), source), text)
 
 
+def access_text(tensor: str, projection: Iterable[tuple[str, Affine]]) -> str:
+    """A tensor with its indices: `T[c, H: 2*p + r]`."""
+    texts = ((rank, str(index)) for rank, index in projection)
+    indices = (text if text.upper() == rank else f"{rank}: {text}" for rank, text in texts)
+    return f"{tensor}[{', '.join(indices)}]"
+
+
 def projection_index(rank: str | None, expression: str, text: str) -> tuple[str, Affine]:
     """One rank of a projection; a lone variable `m` names its rank M."""
     if not expression:

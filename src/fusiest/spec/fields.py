@@ -14,7 +14,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from fusiest.errors import Located, SpecError, did_you_mean, shown
+from fusiest.errors import Located, SpecError, check_known, did_you_mean, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.expressions import number, parse_expression
 from fusiest.spec.limits import Limits
@@ -229,8 +229,7 @@ def read_tagged(node: YamlNode, kinds: Iterable[type[Any]], where: str) -> Any:
     tags = {tag_of(kind): kind for kind in kinds}
     if node.tag is None:
         raise SpecError(f"a node of {where} needs one of the tags {' '.join(tags)}", node.source)
-    if node.tag not in tags:
-        raise SpecError(f"unknown tag {node.tag} in {where}{did_you_mean(node.tag, tags)}", node.source)
+    check_known(node.tag, tags, f"unknown tag {node.tag} in {where}", node.source)
     name = read_fields(node, node.tag).get("name") if isinstance(node, MapNode) else None
     what = f"{node.tag} {shown(name[1].value)}" if name and isinstance(name[1], ScalarNode) else node.tag
     return read_object(node, tags[node.tag], what)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.errors import SpecError, check_known, shown
 from fusiest.spec.functions import FUNCTIONS
 from fusiest.spec.operators import MAX_BITS
 from fusiest.units import complaint, without_units
@@ -123,8 +123,7 @@ def _check_call(node: ast.Call) -> None:
         return
     if not isinstance(node.func, ast.Name):
         raise SpecError("only functions can be called")
-    if node.func.id not in FUNCTIONS:
-        raise SpecError(f"unknown function '{node.func.id}'{did_you_mean(node.func.id, FUNCTIONS)}")
+    check_known(node.func.id, FUNCTIONS, f"unknown function '{node.func.id}'")
     if node.keywords:
         raise SpecError(f"{node.func.id} takes no named arguments")
 

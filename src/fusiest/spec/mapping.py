@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, get_args
 
 from fusiest.errors import SpecError
 from fusiest.frozen import FrozenDict
@@ -14,7 +14,6 @@ from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
 
 _ANY = "any: "
 """Before the key of a variable that is for whichever Einsum has it."""
-_KINDS = (looptree.Temporal, looptree.Spatial, looptree.Storage, looptree.Toll, looptree.Compute, looptree.Sequential)
 
 
 def read_mapping(node: YamlNode, what: str = "mapping") -> looptree.LoopTree:
@@ -45,7 +44,7 @@ def _items(node: YamlNode, what: str) -> tuple[YamlNode, ...]:
 
 def _read_node(node: YamlNode) -> looptree.Node:
     if node.tag != "!Sequential":
-        leaf: looptree.Node = read_tagged(_plain_loop(node), _KINDS, "mapping")
+        leaf: looptree.Node = read_tagged(_plain_loop(node), get_args(looptree.Node), "mapping")
         if isinstance(leaf, looptree.Temporal | looptree.Spatial) and not leaf.rank_variable:
             raise SpecError("rank_variable names no Einsum; say rank_variable: m, or {Einsum: m}", node.source)
         return leaf

@@ -46,10 +46,10 @@ def repeated(names: Iterable[str]) -> str | None:
     return None
 
 
-def circle(open_names: Sequence[str], name: str) -> str:
+def circle(open_names: Sequence[str], name: str, verb: str = "uses") -> str:
     """How a name that is being worked out leads back to itself.
 
     >>> circle(["z", "a", "b"], "a")
     'a uses b uses a'
     """
-    return " uses ".join([*open_names[open_names.index(name) :], name])
+    return f" {verb} ".join([*open_names[open_names.index(name) :], name])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Set
 
-from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.errors import SpecError, check_known, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec.affine import MAX_CONSTANT, Affine, Constraint
 from fusiest.spec.bounds import Box, EmptySpace, bounding_box, bounds_budget
@@ -54,10 +54,8 @@ class Spaces:
         """The least and the greatest value of each rank variable."""
         variables, known = list(einsum.variables), set(einsum.variables)
         for constraint in einsum.iteration_space_shape:
-            for v in constraint.variables - known:
-                raise SpecError(
-                    f"Einsum {einsum.name} has no rank variable {v}{did_you_mean(v, known)}", constraint.text
-                )
+            for v in constraint.variables:
+                check_known(v, known, f"Einsum {einsum.name} has no rank variable {v}", constraint.text)
         constraints = [*einsum.iteration_space_shape, *self.within(known)]
         inequalities = [row for constraint in constraints for row in constraint.inequalities()]
         inequalities += self.within_ranks(einsum)

@@ -13,6 +13,7 @@ from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.spec.fields import read_fields, read_list, read_text
 from fusiest.spec.includes import SUFFIXES, Included, Includes
 from fusiest.spec.library import library_files, library_path
+from fusiest.spec.names import circle
 from fusiest.spec.template import undeclared
 from fusiest.spec.textfile import text_of_file
 from fusiest.spec.yamlfile import ScalarNode, YamlNode, load_nodes
@@ -70,8 +71,7 @@ class SpecFiles:
         for name in _names(include[1]) if include else ():
             included, text = _included(name, file, source.path)
             if included in (*users, file):
-                chain = [*users, file]
-                raise SpecError(" includes ".join([*chain[chain.index(included) :], included]), name)
+                raise SpecError(circle([*users, file], included, "includes"), name)
             if len(self.sections) >= MOST_FILES:
                 raise SpecError(f"more than {MOST_FILES} files are included", name)
             if included not in self.sections:

@@ -30,7 +30,9 @@ def _read_bytes(name: str, most: int) -> bytes:
     try:
         descriptor = os.open(name, flags)
         try:
-            return _read_regular(name, descriptor, most)
+            check_regular(name, os.fstat(descriptor))
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read(most + 1)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -44,12 +46,3 @@ def check_regular(name: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise SpecError(f"{name}: this is {kind}")
-
-
-def _read_regular(name: str, descriptor: int, most: int) -> bytes:
-    status = os.fstat(descriptor)
-    check_regular(name, status)
-    if status.st_size > most:
-        raise SpecError(f"{name}: the file is larger than {most // 1_000_000} MB")
-    with open(descriptor, "rb", closefd=False) as file:
-        return file.read(most + 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fusiest.errors import Located, SpecError, did_you_mean, shown
+from fusiest.errors import Located, SpecError, check_known, shown
 from fusiest.frozen import FrozenDict
 from fusiest.spec import fields as f
 from fusiest.spec.affine import Affine, Constraint
@@ -210,10 +210,7 @@ def _read_more(node: YamlNode, parsed: ParsedEinsum) -> dict[str, dict[str, Any]
     tensors = [name for name, _ in (*parsed.inputs, parsed.output)]
     for access in f.read_list(node, "tensor_accesses", lambda item, what: f.read_given(item, TensorAccess, what)):
         name = access.get("name")
-        if name not in tensors:
-            raise SpecError(
-                f"the Einsum has no tensor '{shown(name)}'{did_you_mean(str(name), tensors)}", name or node.source
-            )
+        check_known(str(name), tensors, f"the Einsum has no tensor '{shown(name)}'", name or node.source)
         for field_name in ("projection", "output"):
             if field_name in access:
                 raise SpecError(f"how {name} is indexed is said by 'einsum'; '{field_name}' has no place here", name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from fusiest.errors import SpecError, closest, did_you_mean, warn
+from fusiest.errors import SpecError, check_known, closest, did_you_mean, warn
 from fusiest.spec.affine import Affine
 from fusiest.spec.names import repeated
 from fusiest.spec.workload import Einsum, EinsumRenames, Workload, check_new
@@ -104,24 +104,17 @@ def check_names(workload: Workload, renames: tuple[EinsumRenames, ...]) -> None:
     for einsum in workload.einsums:
         for rank in einsum.rank_sizes:
             own_ranks = {name for access in einsum.tensor_accesses for name in access.projection}
-            if rank not in own_ranks:
-                raise SpecError(
-                    f"rank_sizes: no tensor of Einsum {einsum.name} has a rank {rank}{did_you_mean(rank, own_ranks)}",
-                    rank,
-                )
+            check_known(rank, own_ranks, f"rank_sizes: no tensor of Einsum {einsum.name} has a rank {rank}", rank)
     for constraint in workload.iteration_space_shape:
-        for v in constraint.variables - variables:
-            raise SpecError(f"no Einsum has a rank variable {v}{did_you_mean(v, variables)}", constraint.text)
+        for v in constraint.variables:
+            check_known(v, variables, f"no Einsum has a rank variable {v}", constraint.text)
     _check_renames(workload, renames)
 
 
 def _check_renames(workload: Workload, renames: tuple[EinsumRenames, ...]) -> None:
-    einsums = {e.name for e in workload.einsums}
+    einsums = {"default", *(e.name for e in workload.einsums)}
     for entry in renames:
-        if entry.name != "default" and entry.name not in einsums:
-            raise SpecError(
-                f"renames: there is no Einsum {entry.name}{did_you_mean(entry.name, [*einsums, 'default'])}", entry.name
-            )
+        check_known(entry.name, einsums, f"renames: there is no Einsum {entry.name}", entry.name)
     if name := repeated(entry.name for entry in renames):
         raise SpecError(f"renames: {name} is listed twice", name)
     for table in (*(e.tensor_accesses + e.rank_variables for e in renames), *(e.renames for e in workload.einsums)):

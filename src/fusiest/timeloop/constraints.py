@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.timeloop.directives import Directive, DirectiveFactor
 from fusiest.timeloop.levels import TimeloopLevel, fanout, find_level
 from fusiest.timeloop.problem import TimeloopProblem
@@ -51,18 +50,16 @@ class _Limiting:
     def _read(self, directive: Directive) -> None:
         number = find_level(self.levels, directive.target, directive.source, directive.kind)
         fields = directive.constraint_fields
-        for key in _REFUSED:
+        refused = dict.fromkeys(_REFUSED, "constraint")
+        if directive.kind == "temporal":
+            refused |= dict.fromkeys(_REFUSED_TEMPORAL, "temporal constraint")
+        for key, what in refused.items():
             if key in fields:
-                raise SpecError(f"{directive.target}: the constraint {key} is not supported", directive.source)
+                raise directive.error(f"the {what} {key} is not supported")
         if directive.kind == "dataspace":
             self._read_kept(directive, number)
             return
         if directive.kind == "temporal":
-            for key in _REFUSED_TEMPORAL:
-                if key in fields:
-                    raise SpecError(
-                        f"{directive.target}: the temporal constraint {key} is not supported", directive.source
-                    )
             ones = {f.dimension for f in directive.factors if (f.operator, f.value) in (("==", 1), ("<=", 1))}
             if len([d for d in self._order(directive) if d in self.problem.sizes and d not in ones]) > 1:
                 self.free_orders.append(self.levels[number].name)
@@ -71,7 +68,7 @@ class _Limiting:
         for factor in self._all_factors(directive):
             place = (number, directive.kind, factor.dimension)
             if self.factors.setdefault(place, factor) != factor:
-                raise SpecError(f"{directive.target}: {factor.dimension} has two factors", directive.source)
+                raise directive.error(f"{factor.dimension} has two factors")
 
     def _read_kept(self, directive: Directive, number: int) -> None:
         only = directive.names("keep_only")
@@ -80,7 +77,7 @@ class _Limiting:
         if only:
             bypass |= {space.name for space in self.problem.spaces} - keep
         if keep & bypass:
-            raise SpecError(f"{directive.target}: {min(keep & bypass)} is both kept and bypassed", directive.source)
+            raise directive.error(f"{min(keep & bypass)} is both kept and bypassed")
         self.keep[number] |= keep
         self.bypass[number] |= bypass
 
@@ -91,10 +88,7 @@ class _Limiting:
         for factor in directive.factors:
             if factor.dimension not in sizes:
                 if factor.value > 1 and factor.operator == "==":
-                    raise SpecError(
-                        f"{directive.target}: {shown(factor.dimension)} cannot have the factor {factor.value}"
-                        f"{did_you_mean(factor.dimension, sizes)}", directive.source,
-                    )  # fmt: skip
+                    raise directive.no_factor(factor, sizes)
             elif factor.value == 0:
                 self.remarks.append(
                     f"{directive.target}: the factor {factor.dimension}=0, all that is left, is not fixed here"

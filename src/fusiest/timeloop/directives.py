@@ -10,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fusiest.errors import SpecError, shown
+from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.timeloop.sections import FileTable, name_in, names_of
 
 KINDS = {
     "temporal": "temporal", "spatial": "spatial", "bypass": "dataspace", "bypassing": "dataspace", "datatype": "dataspace",
     "dataspace": "dataspace",
 }  # fmt: skip
-_FACTOR = re.compile(r"\s*([A-Za-z_]\w*?)\s*(<=|>=|==|=)\s*(\d{1,18})(?:\s*,\s*(\d{1,18}))?\s*\Z")
-_SHORT = re.compile(r"\s*([A-Za-z_]\w*?)(\d{1,18})(?:,(\d{1,18}))?\s*\Z")
+_FACTOR = re.compile(r"\s*([A-Za-z_]\w*?)(?:\s*(<=|>=|==|=)\s*)?(\d{1,18})(?:\s*,\s*(\d{1,18}))?\s*\Z")
 _FIELDS = ("target", "type", "factors", "permutation", "split", "keep", "bypass", "version", "name")
 _CONSTRAINT_FIELDS = ("no_reuse", "no_iteration_over_dataspaces", "maximize_dims", "min_parallelism", "default_max_factor",
                       "remainders", "factors_only", "keep_only", "no_multicast_no_reduction", "no_temporal_reuse")  # fmt: skip
@@ -49,6 +48,15 @@ class Directive:
     constraint_fields: Mapping[str, Any] = field(default_factory=dict)
     """What only constraints say, as it is written."""
 
+    def error(self, message: str) -> SpecError:
+        """What is wrong with it, and where."""
+        return SpecError(f"{self.target}: {message}", self.source)
+
+    def no_factor(self, factor: DirectiveFactor, sizes: Mapping[str, int]) -> SpecError:
+        """A factor of what is no dimension, or one of size 1."""
+        hint = did_you_mean(factor.dimension, sizes)
+        return self.error(f"{shown(factor.dimension)} cannot have the factor {factor.value}{hint}")
+
     def names(self, field_name: str) -> list[str]:
         """What a field of constraints lists."""
         return names_of(self.constraint_fields.get(field_name), field_name, self.source)
@@ -65,9 +73,9 @@ class Directive:
         )
         for name in names:
             if name not in dimensions and strict:
-                raise SpecError(f"{self.target}: permutation: there is no dimension '{shown(name)}'", self.source)
+                raise self.error(f"permutation: there is no dimension '{shown(name)}'")
         if len(set(names)) != len(names):
-            raise SpecError(f"{self.target}: permutation: a dimension is listed twice", self.source)
+            raise self.error("permutation: a dimension is listed twice")
         return [str(name) for name in names]
 
 
@@ -107,18 +115,12 @@ def _factors(texts: Any, target: str, table: FileTable) -> list[DirectiveFactor]
     factors = []
     for text in texts:
         match = _FACTOR.match(str(text))
-        if match:
-            factors.append(_factor(match[1], match[2], match[3], match[4]))
-            continue
-        match = _SHORT.match(str(text))
         if not match:
             raise SpecError(f"{target}: '{shown(text)}' is not a factor such as R=3", table.source)
-        factors.append(_factor(match[1], "=", match[2], match[3]))
+        dimension, operator, value, last = match.groups()
+        operator = operator if operator in ("<=", ">=") else "=="
+        factors.append(DirectiveFactor(dimension, operator, int(value), int(last) if last else None))
     return factors
-
-
-def _factor(dimension: str, operator: str, value: str, last: str | None) -> DirectiveFactor:
-    return DirectiveFactor(dimension, "==" if operator == "=" else operator, int(value), int(last) if last else None)
 
 
 def _split_names(text: Any, dimensions: Sequence[str]) -> list[str]:

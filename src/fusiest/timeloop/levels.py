@@ -14,7 +14,7 @@ from typing import Any
 from fusiest.errors import SpecError, did_you_mean, shown
 from fusiest.spec import NAME, RESERVED
 from fusiest.timeloop.directives import Directive, read_directive
-from fusiest.timeloop.sections import FileTable, name_in, number_of, table_of, tables_in, whole_of
+from fusiest.timeloop.sections import FileTable, name_in, number_of, table_in, table_of, tables_in, whole_of
 
 _RANGE = re.compile(r"(.*?)\[\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*\]\Z", re.S)
 _PLACE = re.compile(r"inter_(.+)_spatial\Z")
@@ -112,7 +112,7 @@ def _from_subtree(table: FileTable, above: dict[str, Any], count: int) -> Iterat
         if entry.get("enabled") is False:
             continue
         name, n = _counted(entry)
-        own_attributes = table_of(entry.get("attributes") or FileTable({}, entry.source), f"attributes of {name}")
+        own_attributes = table_in(entry, "attributes", f"attributes of {name}")
         attributes = {**above, **_named(own_attributes, above)}
         instances = own_attributes.get("instances")
         total = n * count if instances is None else whole_of(instances, f"{name}: instances", attributes, entry.source)
@@ -166,8 +166,7 @@ def _from_nodes(
             )
             continue
         if entry.tag == "!Nothing":  # a branch that stores nothing: what it keeps passes by the others
-            constraints = table_of(entry.get("constraints") or FileTable({}, entry.source), "constraints")
-            _add(constraints, "dataspace", NOTHING, directives)
+            _add(table_in(entry, "constraints", "constraints"), "dataspace", NOTHING, directives)
             continue
         if entry.tag not in ("!Component", "!Container"):
             raise SpecError(f"architecture: a node {entry.tag or 'without a tag'} is not supported", entry.source)
@@ -180,11 +179,11 @@ def _from_nodes(
         for scale in ("area_scale", "energy_scale"):
             if entry.get(scale) not in (None, 1):
                 raise SpecError(f"{label}: {scale} is not supported", entry.source)
-        own_attributes = table_of(entry.get("attributes") or FileTable({}, entry.source), label)
+        own_attributes = table_in(entry, "attributes", label)
         attributes = {**above.attributes, **_named(own_attributes, above.attributes)}
         mesh = _spread(entry, above, label)
         place = f"inter_{name}_spatial"
-        constraints = entry.get("constraints") or FileTable({}, entry.source)
+        constraints = table_in(entry, "constraints", f"constraints of {name}")
         constraints.only(f"constraints of {name}", "spatial", "temporal", "dataspace")
         if mesh != above.mesh:
             yield TimeloopLevel(
@@ -220,8 +219,8 @@ def _add(constraints: FileTable, kind: str, target: str, directives: list[Direct
 
 def _spread(entry: FileTable, above: _Inherited, label: str) -> tuple[int, int]:
     """How many there are of a node and of all below it."""
-    spatial = entry.get("spatial") or FileTable({}, entry.source)
-    table_of(spatial, f"{label}: spatial", entry.source).only(f"{label}: spatial", "meshX", "meshY", "meshZ")
+    spatial = table_in(entry, "spatial", f"{label}: spatial")
+    spatial.only(f"{label}: spatial", "meshX", "meshY", "meshZ")
     x, y = (
         whole_of(spatial.get(key, 1), f"{label}: {key}", above.attributes, entry.source) for key in ("meshX", "meshY")
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from fusiest.errors import SpecError, did_you_mean
+from fusiest.errors import SpecError
 from fusiest.looptree import Compute, LoopTree, Node, Spatial, Storage, Temporal
 from fusiest.timeloop.directives import Directive, DirectiveFactor
 from fusiest.timeloop.levels import TimeloopLevel, fanout, find_level
@@ -127,11 +127,9 @@ def _ordered(directive: Directive, problem: TimeloopProblem) -> list[tuple[str, 
     counts: dict[str, int] = {}
     for factor in directive.factors:
         if factor.operator != "==":
-            raise SpecError(
-                f"{directive.target}: a mapping has factors such as {factor.dimension}={factor.value}", directive.source
-            )
+            raise directive.error(f"a mapping has factors such as {factor.dimension}={factor.value}")
         if factor.dimension in counts:
-            raise SpecError(f"{directive.target}: {factor.dimension} has two factors", directive.source)
+            raise directive.error(f"{factor.dimension} has two factors")
         counts[factor.dimension] = _count(factor, problem, directive)
     dimensions = list(problem.sizes)
     order = directive.order([*dimensions, *problem.unit_dimensions])
@@ -144,10 +142,7 @@ def _count(factor: DirectiveFactor, problem: TimeloopProblem, directive: Directi
     size = problem.sizes.get(factor.dimension)
     if size is None:
         if factor.value > 1:
-            hint = did_you_mean(factor.dimension, problem.sizes)
-            raise SpecError(
-                f"{directive.target}: {factor.dimension} cannot have the factor {factor.value}{hint}", directive.source
-            )
+            raise directive.no_factor(factor, problem.sizes)
         return 1
     return factor.value or size
 
@@ -170,10 +165,7 @@ def _spread(
         used[along[d]] *= n
     for axis, available in (("X", x), ("Y", y)):
         if used[axis] > available:
-            raise SpecError(
-                f"{directive.target}: the mapping spreads {used[axis]} along {axis}, where there are {available}",
-                directive.source,
-            )
+            raise directive.error(f"the mapping spreads {used[axis]} along {axis}, where there are {available}")
     return [(d, n, along[d]) for d, n in loops]
 
 

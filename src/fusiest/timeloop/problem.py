@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.errors import SpecError, check_known, did_you_mean, shown
 from fusiest.spec import NAME, RESERVED
 from fusiest.timeloop.sections import FileTable, list_of, name_in, names_of, table_of, tables_in, whole_of
 
@@ -77,7 +77,8 @@ class TimeloopProblem:
 def read_problem(section: Any) -> TimeloopProblem:
     """The section `problem`."""
     problem = table_of(section, "problem")
-    problem.only("problem", "version", "shape", "instance", "name", "dnn_name", "notes", *_sizes_in(problem))
+    own_sizes = () if "instance" in problem else tuple(problem)  # sizes may stand in the problem itself
+    problem.only("problem", "version", "shape", "instance", "name", "dnn_name", "notes", *own_sizes)
     shape, name = problem.get("shape"), "Problem"
     if isinstance(shape, FileTable):
         shape.only("problem.shape", "name", "dimensions", "data_spaces", "coefficients", "version")
@@ -103,11 +104,6 @@ def read_problem(section: Any) -> TimeloopProblem:
     return _named(name, sizes, spaces, problem)
 
 
-def _sizes_in(problem: FileTable) -> tuple[str, ...]:
-    """Sizes may stand in the problem itself."""
-    return () if "instance" in problem else tuple(problem)
-
-
 def _spaces(
     shape: FileTable, sizes: dict[str, int], instance: FileTable
 ) -> list[tuple[str, list[dict[str, int]], bool]]:
@@ -119,9 +115,10 @@ def _spaces(
     for entry in tables_in(shape.get("data_spaces"), "data_spaces", shape.source):
         name = name_in(entry, "name", "a data space")
         entry.only(f"data space {name}", "name", "projection", "read_write")
-        terms: list[list[tuple[str, Any]]] = []
-        for rank in list_of(entry.get("projection"), f"the projection of {name}", entry.source):
-            terms.append([_term(term, name, entry) for term in list_of(rank, f"a rank of {name}", entry.source)])
+        terms = [
+            [_term(term, name, entry) for term in list_of(rank, f"a rank of {name}", entry.source)]
+            for rank in list_of(entry.get("projection"), f"the projection of {name}", entry.source)
+        ]
         spaces.append((str(name), _ranks(terms, sizes, defaults, instance), bool(entry.get("read_write", False))))
     return spaces
 
@@ -142,10 +139,7 @@ def _ranks(terms: Any, sizes: dict[str, int], defaults: dict[Any, Any], instance
     for rank in terms:
         index: dict[str, int] = {}
         for dimension, coefficient in rank:
-            if dimension not in sizes:
-                raise SpecError(
-                    f"there is no dimension '{shown(dimension)}'{did_you_mean(dimension, sizes)}", dimension
-                )
+            check_known(dimension, sizes, f"there is no dimension '{shown(dimension)}'", dimension)
             value = coefficient
             if isinstance(coefficient, str):
                 value = instance.get(coefficient, defaults.get(coefficient, 1)) if coefficient else 1

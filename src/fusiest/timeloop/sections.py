@@ -118,6 +118,11 @@ def table_of(value: Any, label: str, at: Source | None = None) -> FileTable:
     return value
 
 
+def table_in(table: FileTable, key: str, label: str) -> FileTable:
+    """A table that may be missing."""
+    return table_of(table.get(key) or FileTable({}, table.source), label, table.source)
+
+
 def list_of(value: Any, label: str, at: Source | None = None) -> list[Any]:
     """A value that must be a list."""
     if not isinstance(value, list):

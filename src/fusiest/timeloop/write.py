@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fusiest.frozen import FrozenDict
-from fusiest.spec import Affine
+from fusiest.spec import Affine, access_text
 from fusiest.timeloop.constraints import LevelLimits, set_text
 from fusiest.timeloop.energies import PICOJOULE, SQUARE_MICROMETRE, LevelEnergies
 from fusiest.timeloop.levels import TimeloopLevel, fanout
@@ -141,27 +141,23 @@ def workload_lines(problem: TimeloopProblem, bits: int) -> list[str]:
     if bounded:
         bounds = [f"0 <= {problem.variables[d]} < {problem.sizes[d]}" for d in bounded]
         lines.append(f"  iteration_space_shape: [{', '.join(bounds)}]")
-    inputs = " * ".join(access_text(space, problem) for space in problem.spaces if not space.is_output)
-    einsum = f"{access_text(problem.output, problem)} = {inputs}"
+    inputs = " * ".join(_access(space, problem) for space in problem.spaces if not space.is_output)
+    einsum = f"{_access(problem.output, problem)} = {inputs}"
     return [*lines, "  einsums:", f'  - {{name: {problem.name}, einsum: "{einsum}"}}']
 
 
-def access_text(space: DataSpace, problem: TimeloopProblem) -> str:
+def _access(space: DataSpace, problem: TimeloopProblem) -> str:
     """`Input[c, PR: 2*p + r]`."""
-    indices: list[str] = []
-    for rank in space.ranks:
-        text = str(Affine(FrozenDict({problem.variables[d]: a for d, a in rank.items()})))
-        (first, coefficient), plain = next(iter(rank.items())), len(rank) == 1
-        if plain and coefficient == 1 and problem.variables[first].upper() == first:
-            indices.append(text)
-        else:
-            indices.append(f"{_rank_name(rank, problem)}: {text}")
-    return f"{space.name}[{', '.join(indices)}]"
+    affines = [Affine(FrozenDict({problem.variables[d]: a for d, a in rank.items()})) for rank in space.ranks]
+    names = [_rank_name(rank, str(index), problem) for rank, index in zip(space.ranks, affines, strict=True)]
+    return access_text(space.name, zip(names, affines, strict=True))
 
 
-def _rank_name(rank: Iterable[str], problem: TimeloopProblem) -> str:
-    """A name that no dimension has."""
+def _rank_name(rank: Iterable[str], index: str, problem: TimeloopProblem) -> str:
+    """That of a dimension which counts all of the rank, or a name that no dimension has."""
     name = "".join(rank)
+    if index.upper() == name:
+        return name
     taken = {*problem.sizes, *(v.upper() for v in problem.variables.values())}
     while name in taken:
         name += "_"
