@@ -126,14 +126,10 @@ def _place(value: Any) -> tuple[bool, float, str]:
     return number is None, number or 0.0, str(value)
 
 
-def _score(figures: DesignFigures, want: Wanted) -> float:
-    return score(figures, want) if want.minimize is not None else float(getattr(figures, want.pareto[0]))
-
-
 def _ranked(designs: Sequence[DesignFigures], want: Wanted) -> list[DesignFigures]:
     """The best first; those that conditions rule out, last."""
     return sorted(
-        designs, key=lambda figures: (not allowed(figures, want), _score(figures, want), figures.design.number)
+        designs, key=lambda figures: (not allowed(figures, want), score(figures, want), figures.design.number)
     )
 
 
@@ -183,11 +179,11 @@ def _front(ranked: Sequence[DesignFigures]) -> Points:
 def _by_area(ranked: Sequence[DesignFigures], want: Wanted, by: str) -> Points:
     """The best that a chip of so much area can be."""
     best: list[DesignFigures] = []
-    for figures in sorted(ranked, key=lambda d: (float(d.area), _score(d, want))):
-        if not best or _score(figures, want) < _score(best[-1], want):
+    for figures in sorted(ranked, key=lambda d: (float(d.area), score(d, want))):
+        if not best or score(figures, want) < score(best[-1], want):
             best.append(figures)
     shown = list(ranked[:MOST_POINTS])
-    by_score = partial(_score, want=want)
+    by_score = partial(score, want=want)
     clouds = [
         _cloud("designs", "other", shown, _square_millimetres, by_score, marker="small"),
         _cloud("best for its area", "found", best, _square_millimetres, by_score, steps=True),
@@ -201,7 +197,7 @@ def _sensitivity(ranked: Sequence[DesignFigures], names: Sequence[str], want: Wa
     """How much a parameter matters: the best with its worst value, over the best with its best value."""
     ratios = []
     for name in names:
-        least = [min(_score(d, want) for d in ranked if d.design.values[name] == v) for v in _values(ranked, name)]
+        least = [min(score(d, want) for d in ranked if d.design.values[name] == v) for v in _values(ranked, name)]
         ratios.append(max(least) / min(least) if min(least) > 0 else None)
     series = [Series(name="worst value over best value, others at their best", color="found", values=ratios)]
     return Bars(
@@ -219,8 +215,8 @@ def _curve(ranked: Sequence[DesignFigures], name: str, want: Wanted, by: str) ->
         return None
     dimension = units.pop()
     unit, scale = ("B", 0.125) if dimension == "bit" else (dimension, 1.0)
-    by_value, by_score = partial(_value, name=name, scale=scale), partial(_score, want=want)
-    best = [min((d for d in ranked if d.design.values[name] == v), key=lambda d: _score(d, want)) for v in values]
+    by_value, by_score = partial(_value, name=name, scale=scale), partial(score, want=want)
+    best = [min((d for d in ranked if d.design.values[name] == v), key=lambda d: score(d, want)) for v in values]
     first = ranked[0].design.values
     free = _free(ranked, name)
     alike_designs = [d for d in ranked if all(d.design.values[n] == first[n] for n in first if n not in free)]
