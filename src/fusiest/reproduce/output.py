@@ -17,7 +17,7 @@ from fusiest.reproduce.pieces import Study
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-OutputRow = dict[str, object]
+OutputRow = dict[str, Any]
 
 STYLE: Any = {
     "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 9, "legend.fontsize": 8, "xtick.labelsize": 8, "ytick.labelsize": 8,

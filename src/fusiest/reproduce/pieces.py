@@ -19,7 +19,7 @@ from fusiest.files import make_folder, write_atomically
 from fusiest.mapper import Progress, Step
 from fusiest.show import hours
 
-Settings: TypeAlias = Mapping[str, object]
+Settings: TypeAlias = Mapping[str, Any]
 Data: TypeAlias = Any
 """Whatever JSON can hold."""
 
