@@ -90,22 +90,6 @@ DesignFigure = Callable[[DesignFigures], float]
 """What a chart shows of a design."""
 
 
-def _energy(figures: DesignFigures) -> float:
-    return float(figures.energy)
-
-
-def _latency(figures: DesignFigures) -> float:
-    return float(figures.latency)
-
-
-def _square_millimetres(figures: DesignFigures) -> float:
-    return 1e6 * float(figures.area)
-
-
-def _value(figures: DesignFigures, name: str, scale: float) -> float:
-    return scale * (_number(figures.design.values[name]) or 0.0)
-
-
 def _number(value: Any) -> float | None:
     """A parameter's value as a number, its unit taken in; None if it is a mere word.
 
@@ -169,9 +153,10 @@ def _front(ranked: Sequence[DesignFigures]) -> Points:
     """All designs, and those that no other beats in both."""
     best = front_of(list(ranked), ("energy", "latency"))
     dominated = [figures for figures in ranked[:MOST_POINTS] if figures not in best]
+    costs: tuple[DesignFigure, DesignFigure] = (lambda d: float(d.latency)), (lambda d: float(d.energy))
     clouds = [
-        _cloud("other designs", "other", dominated, _latency, _energy, marker="small"),
-        _cloud("front", "found", best, _latency, _energy, steps=True),
+        _cloud("other designs", "other", dominated, *costs, marker="small"),
+        _cloud("front", "found", best, *costs, steps=True),
     ]
     return Points(title="Energy and latency", x_axis="latency", x_unit="s", y_axis="energy", y_unit="J", clouds=clouds)
 
@@ -183,10 +168,10 @@ def _by_area(ranked: Sequence[DesignFigures], want: Wanted, by: str) -> Points:
         if not best or score(figures, want) < score(best[-1], want):
             best.append(figures)
     shown = list(ranked[:MOST_POINTS])
-    by_score = partial(score, want=want)
+    axes: tuple[DesignFigure, DesignFigure] = (lambda d: 1e6 * float(d.area)), (lambda d: score(d, want))
     clouds = [
-        _cloud("designs", "other", shown, _square_millimetres, by_score, marker="small"),
-        _cloud("best for its area", "found", best, _square_millimetres, by_score, steps=True),
+        _cloud("designs", "other", shown, *axes, marker="small"),
+        _cloud("best for its area", "found", best, *axes, steps=True),
     ]
     return Points(
         title=f"{by} by area", x_axis="area in mm²", x_unit="", y_axis=by, y_unit=UNITS.get(by, ""), clouds=clouds
@@ -215,8 +200,12 @@ def _curve(ranked: Sequence[DesignFigures], name: str, want: Wanted, by: str) ->
         return None
     dimension = units.pop()
     unit, scale = ("B", 0.125) if dimension == "bit" else (dimension, 1.0)
-    by_value, by_score = partial(_value, name=name, scale=scale), partial(score, want=want)
-    best = [min((d for d in ranked if d.design.values[name] == v), key=lambda d: score(d, want)) for v in values]
+
+    def by_value(d: DesignFigures) -> float:
+        return scale * (_number(d.design.values[name]) or 0.0)
+
+    by_score = partial(score, want=want)
+    best = [min((d for d in ranked if d.design.values[name] == v), key=by_score) for v in values]
     first = ranked[0].design.values
     free = _free(ranked, name)
     alike_designs = [d for d in ranked if all(d.design.values[n] == first[n] for n in first if n not in free)]
