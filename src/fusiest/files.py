@@ -29,6 +29,14 @@ def write_atomically(path: str | Path, content: str | bytes, durably: bool = Tru
         raise _unwritable(path, error) from None
 
 
+def make_folder(folder: str | Path) -> None:
+    """The folder and those around it, as far as they are not there."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise FusiestError(f"{folder}: cannot be made: {error.strerror}") from None
+
+
 def make_durable(path: str | Path) -> None:
     """A file that is there survives a power failure from now on."""
     with open(path, "rb") as file:

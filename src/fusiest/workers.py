@@ -28,7 +28,7 @@ def make_pool(count: int, work: Callable[[Any], Any] | None = None) -> ProcessPo
 
     `work`: what `work_on` does there. It is handed over once, with all that it has worked out, not with each argument.
     """
-    return ProcessPoolExecutor(count, mp_context=_context(), initializer=_begin, initargs=(work,))
+    return ProcessPoolExecutor(count, mp_context=context(), initializer=_begin, initargs=(work,))
 
 
 def work_on(argument: object) -> Any:
@@ -37,7 +37,8 @@ def work_on(argument: object) -> Any:
     return _work(argument)
 
 
-def _context() -> Any:
+def context() -> Any:
+    """How processes begin: as forks, which know all that is loaded here, if the system has them."""
     methods = multiprocessing.get_all_start_methods()
     return multiprocessing.get_context("fork" if "fork" in methods else None)
 
@@ -46,7 +47,7 @@ def begin(work: Callable[[], None]) -> BaseProcess | None:
     """A process of its own that does some work and ends, at the latest with this one. None where that is not quickly started."""
     if "fork" not in multiprocessing.get_all_start_methods() or multiprocessing.current_process().daemon:
         return None
-    process: BaseProcess = _context().Process(target=_do, args=(work,), daemon=True)
+    process: BaseProcess = context().Process(target=_do, args=(work,), daemon=True)
     with interrupt.deferred():  # it must not begin with an exception
         process.start()
     return process

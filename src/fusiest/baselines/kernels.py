@@ -74,12 +74,9 @@ def mix(key, value):
 @inlined
 def uniform(w):
     """A random number from 0 up to 1 (SplitMix64)."""
+    number = mix(w.random[0], np.uint64(0))
     w.random[0] += _A
-    z = w.random[0]
-    z = (z ^ (z >> _30)) * _B
-    z = (z ^ (z >> _27)) * _C
-    z = z ^ (z >> _31)
-    return (z >> _11) * (1.0 / (1 << 53))
+    return (number >> _11) * (1.0 / (1 << 53))
 
 
 @inlined

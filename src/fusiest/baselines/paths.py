@@ -34,22 +34,13 @@ class PathLevel:
     edges: tuple[JoinEdge, ...]
 
 
-def listed_order(problem: JoinProblem) -> list[str]:
-    """The Einsums as listed, each after those that it depends on."""
-    finished: frozenset[str] = frozenset()
-    order: list[str] = []
-    while len(order) < len(problem.order):
-        order.append(next(problem.ready(finished)))
-        finished |= {order[-1]}
-    return order
-
-
 def paths(problem: JoinProblem) -> list[PathLevel]:
-    """The graph, level by level."""
+    """The graph, level by level: the Einsums as listed, each after those that it depends on."""
     finished: frozenset[str] = frozenset()
     reached: list[OpenCompatibility] = [EMPTY]
-    levels = []
-    for einsum in listed_order(problem):
+    levels: list[PathLevel] = []
+    while len(levels) < len(problem.order):
+        einsum = next(problem.ready(finished))
         edges, after = _edges(problem, reached, einsum, finished)
         levels.append(PathLevel(einsum, tuple(reached), tuple(edges)))
         reached = after

@@ -109,7 +109,7 @@ class Comparison:
             if owner != heading:
                 heading = owner
                 lines.append(DifferenceLine(" ", heading))
-            lines += [DifferenceLine("-", line) for line in a[a1:a2]] + [DifferenceLine("+", line) for line in b[b1:b2]]
+            lines += _replaced(a[a1:a2], b[b1:b2])
         return lines
 
 
@@ -143,7 +143,9 @@ def _difference(a: list[str], b: list[str], a_keys: list[str], b_keys: list[str]
             if tag == "equal":
                 lines += [DifferenceLine(" ", line) for line in b[b1:b2]]
             else:
-                lines += [DifferenceLine("-", line) for line in a[a1:a2]] + [
-                    DifferenceLine("+", line) for line in b[b1:b2]
-                ]
+                lines += _replaced(a[a1:a2], b[b1:b2])
     return lines
+
+
+def _replaced(old: list[str], new: list[str]) -> list[DifferenceLine]:
+    return [*(DifferenceLine("-", line) for line in old), *(DifferenceLine("+", line) for line in new)]

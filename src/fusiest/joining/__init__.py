@@ -20,11 +20,12 @@ from fusiest.joining.rows import PartialRows, Switches
 from fusiest.joining.space import make_charges, memory_sizes
 from fusiest.joining.stretches import seam_bounds
 from fusiest.joining.trace import History, PassedLevels, Pick, picks, trace
+from fusiest.joining.tree import in_turn, merge_storage
 
 __all__ = [
     "EMPTY", "Bounds", "Coarse", "EinsumView", "Group", "History", "Incumbents", "JoinPass", "JoinProblem", "Joint",
     "KnownCosts", "Level", "LowerBounds", "NoBounds", "OpenCompatibility", "PartialRows", "PassedLevels", "Pick",
-    "Potential", "State", "Switches", "as_used", "first_layers", "first_level", "is_helper", "join_problem",
-    "ledger", "levels", "make_charges", "memory_sizes", "picks", "potential", "reduced", "relaxed_einsum",
+    "Potential", "State", "Switches", "as_used", "first_layers", "first_level", "in_turn", "is_helper", "join_problem",
+    "ledger", "levels", "make_charges", "memory_sizes", "merge_storage", "picks", "potential", "reduced", "relaxed_einsum",
     "relaxed_open", "seam_bounds", "together", "trace",
 ]  # fmt: skip

@@ -255,13 +255,12 @@ def _groups(table: Table, missing: Floats) -> list[Group]:
     """Of an Einsum for which memories are smaller than for others: what is missing counts as taken while it runs."""
     if not missing.any():
         return list(itertools.starmap(Group, table.groups.items()))
-    return [Group(c, _without_room(rows, missing)) for c, rows in table.groups.items()]
-
-
-def _without_room(rows: Rows, missing: Floats) -> Rows:
-    bits = rows.bits.copy()
-    bits[:, :, -1] += missing
-    return dataclasses.replace(rows, bits=bits)
+    groups = []
+    for compatibility, rows in table.groups.items():
+        bits = rows.bits.copy()
+        bits[:, :, -1] += missing
+        groups.append(Group(compatibility, dataclasses.replace(rows, bits=bits)))
+    return groups
 
 
 def _settled(

@@ -192,9 +192,11 @@ class RowJoin:
         if before.is_start:
             pairs, reserved, beside, persistent, inside = self._first(einsum, joint)
         else:
-            pairs, reserved, beside, persistent, inside = joined_rows(
-                _before_arrays(before), einsum, joint, self.incumbents.arrays, np.array(self.least)
+            rows = BeforeArrays(
+                before.tiles, before.energy, before.latency, before.reserved, before.beside, before.persistent
             )
+            known, least = self.incumbents.arrays, np.array(self.least)
+            pairs, reserved, beside, persistent, inside = joined_rows(rows, einsum, joint, known, least)
         if not len(pairs):
             return None
         i, j = pairs[:, 0], pairs[:, 1]
@@ -258,10 +260,6 @@ class RowJoin:
             settles,
             self.room.sizes[memory],
         )
-
-
-def _before_arrays(rows: PartialRows) -> BeforeArrays:
-    return BeforeArrays(rows.tiles, rows.energy, rows.latency, rows.reserved, rows.beside, rows.persistent)
 
 
 class ChargedRows(NamedTuple):

@@ -272,16 +272,12 @@ class _StretchSearch:
         summed: dict[int, Rows] = {}  # of Einsums that have rows in common once
         for rows in (rows for e in self.span.einsums for _, rows in self.problem.groups[e]):
             if id(rows.energy) not in summed:
-                summed[id(rows.energy)] = _one_cost(rows, weights)
+                cost = weights.energy * rows.energy + weights.latency * rows.latency
+                summed[id(rows.energy)] = merge_rows([replace(rows, energy=cost, latency=np.zeros(len(rows)))])
         groups = {
             e: [Group(c, summed[id(rows.energy)]) for c, rows in self.problem.groups[e]] for e in self.span.einsums
         }
         return replace(self.problem, groups=groups)
-
-
-def _one_cost(rows: Rows, weights: Weights) -> Rows:
-    cost = weights.energy * rows.energy + weights.latency * rows.latency
-    return merge_rows([replace(rows, energy=cost, latency=np.zeros(len(rows)))])
 
 
 def _end(problem: JoinProblem, how: JoinPass, start: State, check: Check) -> State | None:

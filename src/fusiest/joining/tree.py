@@ -74,7 +74,7 @@ def build_tree(branches: Sequence[JoinedBranch]) -> LoopTree:
             before[n].update(shared)
     rank = {n: i for i, n in enumerate(TopologicalSorter(before).static_order())}
     order = [sorted(joined.numbers.values(), key=lambda n: rank[n]) for joined in branches]
-    top = _merge_storage([s for joined in branches for s in joined.branch.top])
+    top = merge_storage([s for joined in branches for s in joined.branch.top])
     writer = _TreeWriter(branches, order, loops, _exchange_places(branches))
     return LoopTree(nodes=(*top, *writer.node(0, range(len(branches)))))
 
@@ -88,13 +88,18 @@ def _exchange_places(branches: Sequence[JoinedBranch]) -> dict[str, ExchangePlac
     return places
 
 
-def _merge_storage(holders: Sequence[Storage]) -> list[Storage]:
+def merge_storage(holders: Sequence[Storage]) -> list[Storage]:
     """One node per memory for holders that stand side by side."""
     merged: dict[tuple[str, bool], list[str]] = {}
     for holder in holders:
         tensors = merged.setdefault((holder.component, holder.persistent), [])
         tensors += [t for t in holder.tensors if t not in tensors]
     return [Storage(tensors=tuple(t), component=c, persistent=p) for (c, p), t in merged.items()]
+
+
+def in_turn(branches: Sequence[tuple[Node, ...]]) -> tuple[Node, ...]:
+    """Branches one after the other; a single one needs no split."""
+    return branches[0] if len(branches) == 1 else (Sequential(nodes=tuple(Nested(nodes=b) for b in branches)),)
 
 
 @dataclass(frozen=True)
@@ -122,11 +127,7 @@ class _TreeWriter:
                 runs[-1] = range(runs[-1].start, i + 1)
             else:
                 runs.append(range(i, i + 1))
-        nodes: list[Node] = list(_merge_storage(exchanged))
-        branches = [self._branch(depth, run, above) for run in runs]
-        if len(branches) == 1:
-            return (*nodes, *branches[0])
-        return (*nodes, Sequential(nodes=tuple(Nested(nodes=branch) for branch in branches)))
+        return (*merge_storage(exchanged), *in_turn([self._branch(depth, run, above) for run in runs]))
 
     def _numbers(self, i: int, loops: Iterable[FusedLoop]) -> frozenset[int]:
         return frozenset(self.branches[i].numbers[v] for v in loops)

@@ -393,6 +393,3 @@ def count_down_sets(spec: Spec, most: int) -> int:
         level = {finished | {einsum} for finished in level for einsum in spec.info.next_in_turn(finished)}
         count += len(level)
     return count
-
-
-__all__ = ["NoMapping", "Options", "map"]

@@ -97,6 +97,3 @@ def hinting(function: Callable[P, R]) -> Callable[P, R]:
         return function(*arguments, **options)
 
     return hinted
-
-
-__all__ = ["EXCHANGES", "Options", "hinting"]

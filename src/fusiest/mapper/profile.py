@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import Callable
 
+from fusiest.frames import DataTable
 from fusiest.mapper.progress import Progress, Step
 
 LAST = Step("checking", "the best mappings as LoopTrees, each evaluated by the model")
@@ -40,9 +39,6 @@ class Profile:
 
     def to_csv(self) -> str:
         """A row per step; what came after the last one is the last row."""
-        text = io.StringIO()
-        table = csv.writer(text, lineterminator="\n")
-        table.writerow(["seconds", "phase", "done", "of", "what"])
-        for seconds, step in [*self.steps, (self.clock() - self.last, LAST)]:
-            table.writerow([f"{seconds:.4f}", step.phase, step.done, step.total, step.detail])
-        return text.getvalue()
+        steps = [*self.steps, (self.clock() - self.last, LAST)]
+        rows = [(f"{seconds:.4f}", step.phase, step.done, step.total, step.detail) for seconds, step in steps]
+        return DataTable(("seconds", "phase", "done", "of", "what"), rows).to_csv()

@@ -53,7 +53,7 @@ class Mapping:
     def _repr_html_(self) -> str:
         from fusiest.report import warnings_html
 
-        return warnings_html(self) + self.looptree._repr_html_()
+        return warnings_html(self.evaluation) + self.looptree._repr_html_()
 
 
 def _costs(mapping: Mapping) -> str:

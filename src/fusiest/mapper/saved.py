@@ -77,9 +77,10 @@ def _result(file: str, document: dict[str, Any], chosen: list[Any]) -> Result:
 
 def _with(file: str, document: dict[str, Any], spec: Spec, mappings: list[Mapping], provenance: Provenance) -> Result:
     """What a document says of these mappings."""
+    stopped: Stop | None = next((stop for stop in get_args(Stop) if stop == document.get("stopped")), None)
     return Result(
         spec, saved_objective(file, document), mappings, document.get("optimal") is True, number_of(file, document, "gap"),
-        _stats(file, document.get("stats")), _stopped(document.get("stopped")), _options(file, document), provenance,
+        _stats(file, document.get("stats")), stopped, _options(file, document), provenance,
         number_of(file, document, "beyond") if "beyond" in document else 0.0,
     )  # fmt: skip
 
@@ -139,10 +140,6 @@ def _mapping(file: str, spec: Spec, saved: Any) -> Mapping:
                 "it was changed, or written by another version: make it again"
             )
     return Mapping(tree, einsums(tree.nodes), evaluation)
-
-
-def _stopped(value: object) -> Stop | None:
-    return next((stop for stop in get_args(Stop) if stop == value), None)
 
 
 def _options(file: str, document: dict[str, Any]) -> Options:

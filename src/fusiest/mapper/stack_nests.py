@@ -92,9 +92,9 @@ class LayerNests:
         part = part_of(self.spec, [einsum])
         (written,) = (e for e in self.spec.require_workload().einsums if e.name == einsum)
         bounds = {**self.spec.info.einsums[einsum].bounds, **extents}
-        layer = dataclasses.replace(explicit_einsum(self.spec, written, bounds, {}), n_instances=1)
+        layer = explicit_einsum(self.spec, written, bounds, {})
         accesses = tuple(dataclasses.replace(access, persistent=False) for access in layer.tensor_accesses)
-        layer = dataclasses.replace(layer, tensor_accesses=accesses)
+        layer = dataclasses.replace(layer, n_instances=1, tensor_accesses=accesses)
         workload = dataclasses.replace(part.require_workload(), einsums=(layer,))
         machine = _with_places(part.require_arch(), places, away)
         options = dataclasses.replace(

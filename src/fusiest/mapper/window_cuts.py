@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fusiest.looptree import LoopTree, Nested, Node, Sequential, Storage, einsums
+from fusiest.joining import in_turn
+from fusiest.looptree import LoopTree, Node, Sequential, Storage, einsums
 from fusiest.mapper.result import Mapping
 from fusiest.mapper.window_parts import NO_PART, PartMapping, best_parts, evaluated_mapping, in_a_row, part_mapping
 from fusiest.mapper.window_plans import MOST_EINSUMS
@@ -159,5 +160,4 @@ def _cut_tree(spec: Spec, tree: LoopTree, names: frozenset[str]) -> LoopTree:
     crossing = tuple(sorted(t for t in used - off_chip if not set(spec.info.users[t]) <= names))
     if crossing:
         top.insert(0, Storage(tensors=crossing, component=outermost))
-    tail = chosen[0] if len(chosen) == 1 else (Sequential(nodes=tuple(Nested(nodes=b) for b in chosen)),)
-    return LoopTree(nodes=(*top, *tail))
+    return LoopTree(nodes=(*top, *in_turn(chosen)))

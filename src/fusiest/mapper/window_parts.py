@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
 
 from fusiest.errors import FusiestError
-from fusiest.looptree import LoopTree, Nested, Node, Sequential, Storage, einsums
+from fusiest.joining import in_turn, merge_storage
+from fusiest.looptree import LoopTree, Node, Storage, einsums
 from fusiest.mapper.candidates import best_rows
 from fusiest.mapper.options import Options
 from fusiest.mapper.result import Mapping
@@ -88,35 +88,24 @@ def allowed_mapping(spec: Spec, tree: LoopTree, imperfect: bool | None) -> Mappi
 
 def joined_parts(spec: Spec, part: PartMapping, imperfect: bool | None) -> Mapping | None:
     """One mapping of the whole workload, if the architecture's constraints allow it there."""
-    top: dict[tuple[str, bool], list[str]] = {}
+    top: list[Storage] = []
     branches: list[tuple[Node, ...]] = []
+    outermost = memory_names(spec.require_arch())[0]
     for tree in part.trees:
-        holders = list(itertools.takewhile(lambda node: _on_top(spec, node), tree.nodes))
-        for holder in holders:
-            assert isinstance(holder, Storage)
-            held = top.setdefault((holder.component, holder.persistent), [])
-            held += [t for t in holder.tensors if t not in held]
-        branches.append(tree.nodes[len(holders) :])
-    nodes: list[Node] = [Storage(tensors=tuple(t), component=c, persistent=p) for (c, p), t in top.items()]
-    tail = branches[0] if len(branches) == 1 else (Sequential(nodes=tuple(Nested(nodes=b) for b in branches)),)
-    return allowed_mapping(spec, LoopTree(nodes=(*nodes, *tail)), imperfect)
+        for count, node in enumerate(tree.nodes):
+            if not isinstance(node, Storage) or node.component != outermost:
+                branches.append(tree.nodes[count:])
+                break
+            top.append(node)
+    return allowed_mapping(spec, LoopTree(nodes=(*merge_storage(top), *in_turn(branches))), imperfect)
 
 
 def off_chip(spec: Spec, run: Sequence[str], inside: Set[str]) -> Iterator[Storage]:
     """What a run of Einsums reads and makes, in the outermost memory; not what it exchanges inside."""
     outermost = memory_names(spec.require_arch())[0]
-    held: dict[bool, list[str]] = {}
-    for name in run:
-        info = spec.info.einsums[name]
-        for tensor in info.accesses:
-            group = held.setdefault(tensor in info.persistent, [])
-            if tensor not in inside and tensor not in group:
-                group.append(tensor)
-    for persistent, tensors in held.items():
+    infos = [spec.info.einsums[name] for name in run]
+    held = [(t, t in info.persistent) for info in infos for t in info.accesses]
+    for persistent in dict.fromkeys(lasts for _, lasts in held):
+        tensors = tuple(dict.fromkeys(t for t, lasts in held if lasts == persistent and t not in inside))
         if tensors:
-            yield Storage(tensors=tuple(tensors), component=outermost, persistent=persistent)
-
-
-def _on_top(spec: Spec, node: Node) -> bool:
-    """Whether it is a holder of the outermost memory."""
-    return isinstance(node, Storage) and node.component == memory_names(spec.require_arch())[0]
+            yield Storage(tensors=tensors, component=outermost, persistent=persistent)

@@ -77,22 +77,15 @@ def _constrained(architecture: arch.Architecture, only_turns: bool) -> arch.Arch
     """The architecture, on whose fanouts no iterations of the loop run; and maybe without other fused loops."""
     never = arch.WrittenComparison(expression=TURN, operator="==", value=1)
 
-    def changed(nodes: tuple[Any, ...]) -> tuple[Any, ...]:
-        replaced = []
-        for node in nodes:
-            if isinstance(node, arch.Fork | arch.Parallel):
-                replaced.append(replace(node, nodes=changed(node.nodes)))
-            else:
-                spatial = tuple(replace(d, loop_bounds=(*d.loop_bounds, never)) for d in node.spatial)
-                node = replace(node, spatial=spatial)
-                if only_turns and isinstance(node, arch.Memory):
-                    written = node.tensors.no_fused_loops
-                    barred = f"({written}) | ~{TURN}" if written else f"~{TURN}"
-                    node = replace(node, tensors=replace(node.tensors, no_fused_loops=barred))
-                replaced.append(node)
-        return tuple(replaced)
+    def changed(node: arch.Container) -> arch.Container:
+        node = replace(node, spatial=tuple(replace(d, loop_bounds=(*d.loop_bounds, never)) for d in node.spatial))
+        if only_turns and isinstance(node, arch.Memory):
+            written = node.tensors.no_fused_loops
+            barred = f"({written}) | ~{TURN}" if written else f"~{TURN}"
+            node = replace(node, tensors=replace(node.tensors, no_fused_loops=barred))
+        return node
 
-    return replace(architecture, nodes=changed(architecture.nodes))
+    return replace(architecture, nodes=arch.rewritten(architecture.nodes, changed))
 
 
 def _on_chip(architecture: arch.Architecture, plan: WindowPlan) -> arch.Architecture:

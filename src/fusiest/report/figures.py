@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fusiest.errors import FusiestError
-from fusiest.files import write_atomically
+from fusiest.files import make_folder, write_atomically
 from fusiest.report.chart import Bars, Chart, Graph, Heat, Points
 from fusiest.report.graphs import PIXEL, ROOM, draw_graph
 from fusiest.report.layout import Arrangement, arranged, check_dukpy
@@ -46,16 +46,12 @@ def write_charts(
     for name in formats:
         if name not in FORMATS:
             raise FusiestError(f"format '{name}' is none of {', '.join(FORMATS)}")
-    target = Path(folder)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FusiestError(f"{target}: cannot be made: {error.strerror}") from None
+    make_folder(folder)
     written = []
     for name, chart in charts.items():
         arrangement = arranged(chart, ROOM) if isinstance(chart, Graph) else None
         for form in formats:
-            path = target / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.{form}"
+            path = Path(folder) / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.{form}"
             write_atomically(path, picture(chart, form, arrangement))
             written.append(path)
     return written

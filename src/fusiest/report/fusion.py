@@ -30,8 +30,8 @@ def graph(background: Background, tree: LoopTree) -> Graph:
     if not 1 < len(info.einsums) <= MOST_DRAWN:
         return Graph(title="Fused sets", boxes=[], edges=[])
     sets = fused_sets(background.spec, tree)
-    letter = {e: name for name, s in zip(set_names(sets), sets, strict=True) for e in s.einsums}
-    color = _set_colors(sets)
+    letters, color = set_names(sets), _set_colors(sets)
+    letter = {e: name for name, s in zip(letters, sets, strict=True) for e in s.einsums}
     backing, number = backing_memories(tree), {name: i for i, name in enumerate(info.einsums)}
     boxes = []
     for name, einsum in info.einsums.items():
@@ -49,7 +49,12 @@ def graph(background: Background, tree: LoopTree) -> Graph:
         for tensor, makers in info.producers.items() for producer in makers
         for user in info.users[tensor] if user not in makers
     ]  # fmt: skip
-    return Graph(title="Fused sets", boxes=boxes, edges=edges, legend=_graph_legend(sets, edges, outer))
+    legend = [(color[s.einsums[0]], f"fused set {name}", "") for name, s in zip(letters, sets, strict=True) if name]
+    if any(edge.strong for edge in edges):
+        legend.append(("", "stays on chip", "line"))
+    if not all(edge.strong for edge in edges):
+        legend.append(("", f"goes through {' or '.join(outer)}", "dash"))
+    return Graph(title="Fused sets", boxes=boxes, edges=edges, legend=legend)
 
 
 def _set_colors(sets: tuple[FusedSet, ...]) -> dict[str, str]:
@@ -60,18 +65,6 @@ def _set_colors(sets: tuple[FusedSet, ...]) -> dict[str, str]:
         color = f"set:{next(numbers)}" if len(fused.einsums) > 1 else "other"
         colors.update(dict.fromkeys(fused.einsums, color))
     return colors
-
-
-def _graph_legend(sets: tuple[FusedSet, ...], edges: list[Edge], outer: list[str]) -> list[tuple[str, str, str]]:
-    color = _set_colors(sets)
-    legend = [
-        (color[s.einsums[0]], f"fused set {name}", "") for name, s in zip(set_names(sets), sets, strict=True) if name
-    ]
-    if any(edge.strong for edge in edges):
-        legend.append(("", "stays on chip", "line"))
-    if not all(edge.strong for edge in edges):
-        legend.append(("", f"goes through {' or '.join(outer)}", "dash"))
-    return legend
 
 
 def set_table(background: Background, tree: LoopTree, parts: Anatomy, evaluation: Evaluation) -> list[dict[str, Any]]:

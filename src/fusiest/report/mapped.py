@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fusiest.mapper import Options, Result, spec_and_hash
@@ -66,21 +66,16 @@ def spec_texts(spec: Spec) -> dict[str, str]:
 
 def component_rows(machine: Machine) -> list[dict[str, Any]]:
     """A row per component, outermost first, with what one instance of it holds, does and costs."""
-    rows: list[dict[str, Any]] = []
-    _walk(machine, machine.nodes, 0, rows)
-    return rows
+    return list(_walk(machine, machine.nodes, 0))
 
 
-def _walk(machine: Machine, nodes: tuple[arch.ArchitectureNode, ...], depth: int, rows: list[dict[str, Any]]) -> None:
+def _walk(machine: Machine, nodes: tuple[arch.ArchitectureNode, ...], depth: int) -> Iterator[dict[str, Any]]:
     for node in nodes:
         if isinstance(node, arch.Fork):
-            _walk(machine, node.nodes, depth, rows)
+            yield from _walk(machine, node.nodes, depth)
             continue
-        if isinstance(node, arch.Parallel):
-            rows += [_row(machine, memory, depth) for memory in arch.flatten(node.nodes)]
-            depth += 1
-            continue
-        rows.append(_row(machine, node, depth))
+        beside = arch.flatten(node.nodes) if isinstance(node, arch.Parallel) else [node]
+        yield from (_row(machine, one, depth) for one in beside)
         if not isinstance(node, arch.ComputeUnit):
             depth += 1
 

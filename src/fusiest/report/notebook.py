@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 
 from fusiest.looptree import draw_svg
-from fusiest.mapper import Mapping, Result
+from fusiest.mapper import Result
 from fusiest.model import Evaluation
 from fusiest.show import bits, si
 
@@ -27,7 +27,7 @@ def result_html(result: Result) -> str:
     bounds = {name: dict(info.bounds) for name, info in result.spec.info.einsums.items()}
     count = f"{len(result.mappings)} mapping{'s' if len(result.mappings) != 1 else ''}, {result.proof}"
     table = f"<table>{_row('th', head)}{''.join(rows)}</table>"
-    return f"<p>{html.escape(count)}</p>{table}{warnings_html(best)}{draw_svg(best.looptree, bounds)}"
+    return f"<p>{html.escape(count)}</p>{table}{warnings_html(best.evaluation)}{draw_svg(best.looptree, bounds)}"
 
 
 def evaluation_html(evaluation: Evaluation) -> str:
@@ -39,17 +39,13 @@ def evaluation_html(evaluation: Evaluation) -> str:
     peaks = [_row("th", ["memory", "at most"])]
     peaks += [_row("td", [name, bits(peak)]) for name, peak in evaluation.peak_occupancy_bits.items()]
     tables = "".join(f"<table>{''.join(table)}</table>" for table in (rows, peaks))
-    return f"<p>{html.escape(costs)}</p>{_warnings(evaluation)}{tables}"
+    return f"<p>{html.escape(costs)}</p>{warnings_html(evaluation)}{tables}"
 
 
 def _row(tag: str, cells: list[str]) -> str:
     return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
-def warnings_html(mapping: Mapping) -> str:
+def warnings_html(evaluation: Evaluation) -> str:
     """A paragraph for each."""
-    return _warnings(mapping.evaluation)
-
-
-def _warnings(evaluation: Evaluation) -> str:
     return "".join(f"<p>Warning: {html.escape(warning)}</p>" for warning in evaluation.warnings)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import multiprocessing
 import time
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
-from fusiest import interrupt
+from fusiest import interrupt, workers
 from fusiest.errors import FusiestError
 from fusiest.mapper import Options, Step
 from fusiest.report import SERIES
@@ -59,13 +58,13 @@ def run(study: Study, cases: dict[str, dict[str, object]] | None = None) -> Outp
 
 def _limited(settings: Settings) -> Data:
     """In a process of its own, which can be ended wherever it is: a search looks at the time only between its steps."""
-    context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
+    context = workers.context()
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_send, args=(sender, settings))
     with interrupt.deferred():
         process.start()
     sender.close()
-    limit = float(str(settings["limit"]))
+    limit = settings["limit"]
     try:
         if receiver.poll(limit):
             return receiver.recv()
@@ -83,8 +82,8 @@ def _send(sender: Connection, settings: Settings) -> None:
 
 
 def _search(settings: Settings) -> Data:
-    spec = load("tpu_v4i", str(settings["workload"]), defines=settings["defines"])  # type: ignore[arg-type]
-    options = Options(jobs=1, **settings["switches"])  # type: ignore[arg-type]
+    spec = load("tpu_v4i", settings["workload"], defines=settings["defines"])
+    options = Options(jobs=1, **settings["switches"])
     begin = time.process_time()
     result = searched(spec, options)
     return {
@@ -97,7 +96,7 @@ def _search(settings: Settings) -> Data:
 
 
 def _draw(figure: Figure, rows: list[OutputRow]) -> None:
-    cases = list(dict.fromkeys(str(row["case"]) for row in rows))
+    cases = list(dict.fromkeys(row["case"] for row in rows))
     grid = figure.subplots(len(cases), 2, squeeze=False)
     for (left, right), case in zip(grid, cases, strict=True):
         case_rows = [row for row in rows if row["case"] == case][::-1]
@@ -105,8 +104,8 @@ def _draw(figure: Figure, rows: list[OutputRow]) -> None:
             (left, "cpu_seconds", "CPU seconds"),
             (right, "peak_survivors", "most surviving partial mappings"),
         ):
-            values = [max(float(str(row[field] or 0)), 1e-9) for row in case_rows]
-            bars = axes.barh([str(row["search"]) for row in case_rows], values, color=SERIES[0])
+            values = [max(row[field] or 0, 1e-9) for row in case_rows]
+            bars = axes.barh([row["search"] for row in case_rows], values, color=SERIES[0])
             for bar, row, value in zip(bars, case_rows, values, strict=True):
                 bar.set_color("#222222" if row["search"] == "everything on" else SERIES[0])
                 text = f"{value:,.1f}" if field == "cpu_seconds" else f"{int(value):,}"
@@ -128,7 +127,7 @@ def _summary(rows: list[OutputRow], limit: float) -> str:
         [
             row["case"],
             row["search"],
-            f"{float(str(row['cpu_seconds'])):.1f} s" if row["finished"] else f"given up after {limit:g} s",
+            f"{row['cpu_seconds']:.1f} s" if row["finished"] else f"given up after {limit:g} s",
             f"{row['peak_survivors']:,}" if row["finished"] else "-",
             f"{row['pairs']:,}" if row["finished"] else "-",
         ]
@@ -158,7 +157,7 @@ mappings per set at most: one for each way to tile the exchanged tensors would a
 def _whether_same(rows: list[OutputRow]) -> str:
     finished = [row for row in rows if row["finished"] and row["search"] != "given order only"]
     for case in {row["case"] for row in finished}:
-        edps = {f"{float(str(row['edp'])):.9g}" for row in finished if row["case"] == case}
+        edps = {f"{row['edp']:.9g}" for row in finished if row["case"] == case}
         if len(edps) > 1:
             return f"no, {case} gave {', '.join(sorted(edps))} Js"
     return "yes, checked for all searches that finished"

@@ -7,13 +7,11 @@ is a figure at any time, as far as the runs got.
 from __future__ import annotations
 
 import itertools
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fusiest.baselines import BaselineOptions, search
 from fusiest.errors import SpecError
 from fusiest.mapper import Step
 from fusiest.pmapping import Floats
@@ -166,28 +164,9 @@ def _without_free_groups(study: Study, case: Settings, budgets: list[float], see
 
 def _one_run(settings: Settings) -> Data:
     """One run of one baseline: when it found what, in multiples of fusiest's evaluations."""
-    prepared = prepare(settings)
-    times, target = float(str(settings["times"])), float(str(settings["target"]))
-    options = BaselineOptions(
-        str(settings["mapper"]),
-        int(str(settings["seed"])),
-        max(times * prepared.evaluations, 1.0),
-        stop_rules=False,
-        target=target,
-    )
-    begin = time.perf_counter()
-    genome = prepared.genome if settings.get("free", True) else prepared.nothing_free
-    outcome = search(genome, ("edp",), options, prepared.evaluations)
-    history = [[h.evaluations / prepared.evaluations, h.energy * h.latency] for h in outcome.history]
-    return {
-        "history": history,
-        "budget": times,
-        "spent": outcome.spent / prepared.evaluations,
-        "optimal": bool(history) and history[-1][1] <= target,
-        "stopped": outcome.stopped and outcome.stopped / prepared.evaluations,
-        "tried": outcome.tried,
-        "seconds": time.perf_counter() - begin,
-    }
+    run = prepare(settings).baseline_run(settings)
+    optimal = bool(run.history) and run.history[-1][1] <= settings["target"]
+    return {**run._asdict(), "budget": settings["times"], "optimal": optimal}
 
 
 def _grid(budget: float) -> Floats:

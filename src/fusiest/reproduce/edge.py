@@ -38,8 +38,8 @@ def best_mapping(study: Study, tokens: int, dataflow: str, per_bit: bool = False
 
 
 def _map(settings: Settings) -> Data:
-    dataflow = [] if settings["dataflow"] == OURS else [str(settings["dataflow"])]
-    defines = {"N_TOKENS": settings["tokens"], "BATCH_SIZE": 1, **dict(settings["defines"])}  # type: ignore[call-overload]
+    dataflow = [] if settings["dataflow"] == OURS else [settings["dataflow"]]
+    defines = {"N_TOKENS": settings["tokens"], "BATCH_SIZE": 1, **settings["defines"]}
     spec = load("edge_transformer", "gpt3_6.7B", *dataflow, defines=defines)
     try:
         best = searched(spec, Options(objective=("edp",))).best("edp")

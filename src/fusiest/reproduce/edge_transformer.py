@@ -64,13 +64,13 @@ def _panel(axes: Axes, rows: list[OutputRow], metric: str, label: str) -> None:
     from matplotlib.ticker import LogLocator
 
     for dataflow, name in DATAFLOWS.items():
-        points = [(int(str(row["tokens"])), row[metric]) for row in rows if row["dataflow"] == dataflow]
-        known = [(tokens, SCALE[metric] * float(str(value))) for tokens, value in points if value is not None]
+        points = [(row["tokens"], row[metric]) for row in rows if row["dataflow"] == dataflow]
+        known = [(tokens, SCALE[metric] * value) for tokens, value in points if value is not None]
         axes.plot(
             [tokens for tokens, _ in known], [value for _, value in known], color=COLOURS[dataflow],
             marker=MARKERS[dataflow], markersize=4, label=name, zorder=3 if dataflow == OURS else 2,
         )  # fmt: skip
-    tokens = sorted({int(str(row["tokens"])) for row in rows})[::2]
+    tokens = sorted({row["tokens"] for row in rows})[::2]
     axes.set(xscale="log", yscale="log", xlabel="tokens", ylabel=f"{label} per token")
     axes.set_xticks(tokens, [thousands(n) for n in tokens])
     axes.minorticks_off()

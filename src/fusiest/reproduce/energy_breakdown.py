@@ -66,11 +66,11 @@ def _draw(figure: Figure, rows: list[OutputRow]) -> None:
 
 def _stack(axes: Axes, rows: list[OutputRow], parts: list[str], colours: tuple[str, ...], label: str) -> None:
     """Two bars per length: ours, then TransFusion's."""
-    tokens = sorted({int(str(row["tokens"])) for row in rows})
-    places = [3 * tokens.index(int(str(row["tokens"]))) + COMPARED.index(str(row["dataflow"])) for row in rows]
+    tokens = sorted({row["tokens"] for row in rows})
+    places = [3 * tokens.index(row["tokens"]) + COMPARED.index(row["dataflow"]) for row in rows]
     below = [0.0] * len(rows)
     for part, colour in zip(parts, colours, strict=True):
-        heights = [1e6 * float(str(row[part])) for row in rows]
+        heights = [1e6 * row[part] for row in rows]
         axes.bar(places, heights, 0.9, below, color=colour, label=part)
         below = [a + b for a, b in zip(below, heights, strict=True)]
     for x, top, row in zip(places, below, rows, strict=True):
@@ -84,11 +84,11 @@ def _stack(axes: Axes, rows: list[OutputRow], parts: list[str], colours: tuple[s
 
 def _summary(rows: list[OutputRow]) -> str:
     def number(tokens: object, dataflow: str, part: str) -> float:
-        return next(float(str(r[part])) for r in rows if (r["tokens"], r["dataflow"]) == (tokens, dataflow))
+        return next(float(r[part]) for r in rows if (r["tokens"], r["dataflow"]) == (tokens, dataflow))
 
     both = [n for n in dict.fromkeys(row["tokens"] for row in rows) if sum(r["tokens"] == n for r in rows) == 2]
     lines = [
-        [thousands(int(str(n))), part, *(f"{number(n, d, part) * 1e6:.4g}" for d in COMPARED)]
+        [thousands(n), part, *(f"{number(n, d, part) * 1e6:.4g}" for d in COMPARED)]
         for n in (both[0], both[-1])
         for part in (*PARTS.values(), *KINDS)
     ]
@@ -111,7 +111,7 @@ Microjoules per token. The last four parts are shares of the off-chip memory's.
 
 ## Beside the paper
 
-The paper shows this as a figure without numbers. What it says of it, checked at {thousands(int(str(last)))} tokens:
+The paper shows this as a figure without numbers. What it says of it, checked at {thousands(last)} tokens:
 
 {checked}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fusiest.errors import FusiestError
@@ -112,32 +112,25 @@ def _all_counts(spec: Spec, mode: str) -> list[StackCount]:
 
 def _curve(counts: Sequence[StackCount], names: Sequence[str], weights: bool) -> list[list[float]]:
     """Room on chip, and the least traffic with it; only where there is less than with less room. And operations."""
-    curve: list[list[float]] = []
-    for room in sorted({count.room(weights) for count in counts}):
-        cuts = best_cuts(counts, names, room, weights)
-        if cuts is not None and (not curve or cuts[0] < curve[-1][1]):
-            curve.append([room, cuts[0], sum(count.operations for count in cuts[1])])
-    return curve
+    rooms = sorted({count.room(weights) for count in counts})
+    cuts = ((room, best_cuts(counts, names, room, weights)) for room in rooms)
+    return _falling(
+        (room, best[0], sum(count.operations for count in best[1])) for room, best in cuts if best is not None
+    )
 
 
 def _mapped(settings: Settings, built: Sequence[str]) -> Data:
     """A workload on the architecture after DeFiNES in one of its modes, by least energy. What is built in the modes is in the
     mapspace of the search with windows, which begins with it."""
-    mode, defines = str(settings["mode"]), settings["defines"]
-    assert isinstance(defines, dict)
-    files = ("meta_df", str(settings["workload"]), *(["unfused"] if mode == "unfused" else []))
-    spec = load(*files, defines=defines)
+    mode = settings["mode"]
+    files = ("meta_df", settings["workload"], *(["unfused"] if mode == "unfused" else []))
+    spec = load(*files, defines=settings["defines"])
     if settings["einsums"] is not None:
-        spec = part_of(spec, settings["einsums"])  # type: ignore[arg-type]
+        spec = part_of(spec, settings["einsums"])
     if mode in MODES:
-        spec = dataclasses.replace(spec, dataflow=Dataflow(depth_first=_flow(mode, str(settings["stacks"]))))
-    limit = settings["limit"]
-    options = Options(
-        objective=("energy",),
-        windows="all" if mode == "windows" else "none",
-        jobs=1,
-        time_limit=limit,  # type: ignore[arg-type]
-    )
+        spec = dataclasses.replace(spec, dataflow=Dataflow(depth_first=_flow(mode, settings["stacks"])))
+    windows = "all" if mode == "windows" else "none"
+    options = Options(objective=("energy",), windows=windows, jobs=1, time_limit=settings["limit"])
     trees = [load_texts({"built": text}, {}).mapping for text in built] if mode == "windows" else []
     try:
         result = search(spec, options, prior=Prior(start=[tree for tree in trees if tree is not None]))
@@ -182,11 +175,12 @@ def _traffic(evaluation: Evaluation, memory: str) -> float:
     return sum(count for (component, _, _), count in actions if component == memory) / 8
 
 
-def _falling(points: Sequence[tuple[float, float]]) -> list[list[float]]:
+def _falling(points: Iterable[tuple[float, ...]]) -> list[list[float]]:
+    """Of points by room, those with less traffic than all before."""
     curve: list[list[float]] = []
-    for room, traffic in points:
-        if not curve or traffic < curve[-1][1]:
-            curve.append([room, traffic])
+    for point in points:
+        if not curve or point[1] < curve[-1][1]:
+            curve.append([*point])
     return curve
 
 

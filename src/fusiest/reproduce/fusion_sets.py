@@ -60,10 +60,10 @@ def _draw(figure: Figure, rows: list[OutputRow], tokens: tuple[int, ...]) -> Non
         panel_rows = [row for row in rows if row["tokens"] == n]
         sets = list(dict.fromkeys(row["fused_set"] for row in panel_rows if row["fused_set"] != ""))
         colours = [ALONE if row["fused_set"] == "" else SETS[sets.index(row["fused_set"])] for row in panel_rows]
-        axes.bar(range(len(panel_rows)), [float(str(row["operations_per_byte"])) for row in panel_rows], color=colours)
+        axes.bar(range(len(panel_rows)), [row["operations_per_byte"] for row in panel_rows], color=colours)
         axes.set_xticks(
             range(len(panel_rows)),
-            [str(row["einsum"]).replace("QK_softmax", "softmax") for row in panel_rows],
+            [row["einsum"].replace("QK_softmax", "softmax") for row in panel_rows],
             rotation=45,
             ha="right",
         )
@@ -71,7 +71,7 @@ def _draw(figure: Figure, rows: list[OutputRow], tokens: tuple[int, ...]) -> Non
         axes.grid(axis="x", visible=False)
         for i, name in enumerate(sets):
             members = ", ".join(
-                str(r["einsum"]).replace("QK_softmax", "softmax") for r in panel_rows if r["fused_set"] == name
+                r["einsum"].replace("QK_softmax", "softmax") for r in panel_rows if r["fused_set"] == name
             )
             axes.bar([0], [0], color=SETS[i], label=f"fused: {members}")
         if any(row["fused_set"] == "" for row in panel_rows):
@@ -87,7 +87,7 @@ def _summary(rows: list[OutputRow], tokens: tuple[int, ...]) -> str:
         [
             thousands(n),
             row["einsum"],
-            f"{float(str(row['operations_per_byte'])):.4g}",
+            f"{row['operations_per_byte']:.4g}",
             "alone" if row["fused_set"] == "" else f"set {row['fused_set']}",
         ]
         for n in tokens
@@ -109,16 +109,14 @@ The paper shows this as a figure without numbers. What it says of it, checked on
 
 def _claims(rows: list[OutputRow], tokens: tuple[int, ...]) -> list[tuple[str, bool]]:
     def sets(n: int) -> dict[str, object]:
-        return {str(row["einsum"]): row["fused_set"] for row in rows if row["tokens"] == n}
+        return {row["einsum"]: row["fused_set"] for row in rows if row["tokens"] == n}
 
     def together(n: int, a: str, b: str) -> bool:
         return sets(n)[a] == sets(n)[b] != ""
 
     claims = []
     for n in tokens:
-        by_intensity = sorted(
-            (row for row in rows if row["tokens"] == n), key=lambda row: float(str(row["operations_per_byte"]))
-        )
+        by_intensity = sorted((row for row in rows if row["tokens"] == n), key=lambda row: row["operations_per_byte"])
         fused = [row["fused_set"] != "" for row in by_intensity]
         least = by_intensity[0]["einsum"]
         claims.append((f"at {thousands(n)} tokens, the Einsum of least intensity ({least}) is fused", fused[0]))
@@ -128,13 +126,11 @@ def _claims(rows: list[OutputRow], tokens: tuple[int, ...]) -> list[tuple[str, b
         )
     claims.append((f"AV and Z are fused at {thousands(tokens[0])} tokens", together(tokens[0], "AV", "Z")))
     claims.append((f"AV and Z are not fused at {thousands(tokens[-1])} tokens", not together(tokens[-1], "AV", "Z")))
-    changes = set(map(tuple, _partition(sets(tokens[0])))) != set(map(tuple, _partition(sets(tokens[-1]))))
+    changes = _partition(sets(tokens[0])) != _partition(sets(tokens[-1]))
     claims.append(("the best fusion depends on the length", changes))
     return claims
 
 
-def _partition(sets: dict[str, object]) -> list[list[str]]:
-    groups: dict[object, list[str]] = {}
-    for einsum, number in sets.items():
-        groups.setdefault(number if number != "" else einsum, []).append(einsum)
-    return list(groups.values())
+def _partition(sets: dict[str, object]) -> set[frozenset[str]]:
+    """Einsums that are fused with each other."""
+    return {frozenset(e for e in sets if e == einsum or sets[e] == number != "") for einsum, number in sets.items()}

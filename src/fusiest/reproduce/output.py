@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fusiest.files import write_atomically
-from fusiest.reproduce.pieces import Study, make_folder
+from fusiest.files import make_folder, write_atomically
+from fusiest.frames import DataTable
+from fusiest.reproduce.pieces import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-OutputRow = dict[str, object]
+OutputRow = dict[str, Any]
 
 STYLE: Any = {
     "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 9, "legend.fontsize": 8, "xtick.labelsize": 8, "ytick.labelsize": 8,
@@ -44,7 +44,9 @@ class Output:
 def write(study: Study, name: str, title: str, output: Output) -> list[Path]:
     """Write the files; the summary is last, so that it only exists if all is there."""
     make_folder(study.out)
-    files: dict[str, str | bytes] = {f"{name}.csv": csv_text(output.rows)}
+    columns = tuple(output.rows[0]) if output.rows else ()
+    figures = DataTable(columns, [tuple(row.get(column) for column in columns) for row in output.rows])
+    files: dict[str, str | bytes] = {f"{name}.csv": figures.to_csv()}
     if output.svg is not None:
         files[f"{name}.svg"] = output.svg
     if output.draw is not None:
@@ -53,14 +55,6 @@ def write(study: Study, name: str, title: str, output: Output) -> list[Path]:
     for file, content in files.items():
         write_atomically(study.out / file, content)
     return [study.out / file for file in files]
-
-
-def csv_text(rows: Sequence[OutputRow]) -> str:
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -15,12 +15,11 @@ from typing import Any, TypeAlias
 
 import fusiest
 from fusiest import interrupt, workers
-from fusiest.errors import FusiestError
-from fusiest.files import write_atomically
+from fusiest.files import make_folder, write_atomically
 from fusiest.mapper import Progress, Step
 from fusiest.show import hours
 
-Settings: TypeAlias = Mapping[str, object]
+Settings: TypeAlias = Mapping[str, Any]
 Data: TypeAlias = Any
 """Whatever JSON can hold."""
 
@@ -116,13 +115,6 @@ class Study:
 
     def _file(self, name: str) -> Path:
         return self.out / ("pieces-quick" if self.quick else "pieces") / f"{name}.json"
-
-
-def make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FusiestError(f"{folder}: cannot be made: {error.strerror}") from None
 
 
 def duration(seconds: float) -> str:

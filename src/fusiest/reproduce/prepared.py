@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +34,18 @@ class Optimum:
     edp: float
     seconds: float
     cpu_seconds: float
+
+
+class BaselineRun(NamedTuple):
+    """What a baseline found, in multiples of fusiest's evaluations."""
+
+    history: list[tuple[float, float]]
+    """When it found a better mapping, and its energy-delay product."""
+    spent: float
+    stopped: float | None
+    """When its own rules would have ended it."""
+    tried: int
+    seconds: float
 
 
 class Prepared:
@@ -75,6 +89,20 @@ class Prepared:
             self.loaded.add(mapper)
             search(self.genome, ("edp",), BaselineOptions(mapper, budget=self.evaluations), self.evaluations)
 
+    def baseline_run(self, settings: Settings) -> BaselineRun:
+        """A baseline without its stop rules, for so many `times` our evaluations or until it comes to the `target`."""
+        budget = max(settings["times"] * self.evaluations, 1.0)
+        options = BaselineOptions(
+            settings["mapper"], settings["seed"], budget, stop_rules=False, target=settings["target"]
+        )
+        begin = time.perf_counter()
+        genome = self.genome if settings.get("free", True) else self.nothing_free
+        outcome = search(genome, ("edp",), options, self.evaluations)
+        history = [(h.evaluations / self.evaluations, h.energy * h.latency) for h in outcome.history]
+        stopped = outcome.stopped and outcome.stopped / self.evaluations
+        spent = outcome.spent / self.evaluations
+        return BaselineRun(history, spent, stopped, outcome.tried, time.perf_counter() - begin)
+
     def random_scores(self, count: int) -> list[float]:
         """Energy-delay products of random valid mappings."""
         space = self.genome.space
@@ -96,12 +124,10 @@ def prepare(case: Settings, mappers: Iterable[str] = ()) -> Prepared:
 
     `mappers`: these are loaded.
     """
-    defines = case["defines"]
-    assert isinstance(defines, dict)
-    key = json.dumps([case["architecture"], case["workload"], defines])
+    key = json.dumps([case["architecture"], case["workload"], case["defines"]])
     if key not in _prepared:
         _prepared.clear()
-        _prepared[key] = Prepared(load(str(case["architecture"]), str(case["workload"]), defines=defines))
+        _prepared[key] = Prepared(load(case["architecture"], case["workload"], defines=case["defines"]))
         _ = _prepared[key].genome
     for mapper in mappers:
         _prepared[key].load(mapper)

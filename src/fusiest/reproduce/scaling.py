@@ -6,7 +6,6 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
-from fusiest.baselines import BaselineOptions, search
 from fusiest.mapper import Options, Step
 from fusiest.report import SERIES
 from fusiest.reproduce.output import Output, OutputRow, table
@@ -71,7 +70,7 @@ def _row(count: int, mapper: str, seconds: float | None, late: int, runs: int) -
 
 def _our_run(case: Settings) -> Data:
     """The whole energy-latency front, as the paper times it."""
-    spec = load(str(case["architecture"]), str(case["workload"]), defines=case["defines"])  # type: ignore[arg-type]
+    spec = load(case["architecture"], case["workload"], defines=case["defines"])
     begin = time.perf_counter()
     result = searched(spec, Options())
     return {
@@ -100,19 +99,9 @@ def _runs(study: Study, name: str, case: Settings, baseline: Settings, runs: int
 
 
 def _one_run(settings: Settings) -> Data:
-    prepared = prepare(settings)
-    target = float(str(settings["target"]))
-    budget = float(str(settings["times"])) * prepared.evaluations
-    options = BaselineOptions(
-        str(settings["mapper"]), int(str(settings["seed"])), budget, stop_rules=False, target=target
-    )
-    begin = time.perf_counter()
-    outcome = search(prepared.genome, ("edp",), options, prepared.evaluations)
-    near = bool(outcome.history) and outcome.history[-1].energy * outcome.history[-1].latency <= target
-    return {
-        "times": outcome.history[-1].evaluations / prepared.evaluations if near else None,
-        "seconds": time.perf_counter() - begin,
-    }
+    run = prepare(settings).baseline_run(settings)
+    near = bool(run.history) and run.history[-1][1] <= settings["target"]
+    return {"times": run.history[-1][0] if near else None, "seconds": run.seconds}
 
 
 def _seconds(multiples: list[float | None], late: int, ours: Data, runs: int) -> float | None:
@@ -132,15 +121,15 @@ def _draw(figure: Figure, rows: list[OutputRow], times: float) -> None:
         mapper_rows = [row for row in rows if row["mapper"] == mapper]
         finished = [row for row in mapper_rows if row["seconds"] is not None]
         axes.plot(
-            [int(str(row["einsums"])) for row in finished], [float(str(row["seconds_per_einsum"])) for row in finished],
+            [row["einsums"] for row in finished], [row["seconds_per_einsum"] for row in finished],
             color=colours[mapper], marker="o", markersize=4, label=name,
         )  # fmt: skip
         for row in mapper_rows:
             if row["seconds"] is None:
                 ours = next(r for r in rows if (r["mapper"], r["einsums"]) == (OURS, row["einsums"]))
-                limit = times * float(str(ours["seconds_per_einsum"]))
-                axes.plot([int(str(row["einsums"]))], [limit], color=colours[mapper], marker="x", markersize=8, mew=2)
-    counts = sorted({int(str(row["einsums"])) for row in rows})
+                limit = times * ours["seconds_per_einsum"]
+                axes.plot([row["einsums"]], [limit], color=colours[mapper], marker="x", markersize=8, mew=2)
+    counts = sorted({row["einsums"] for row in rows})
     axes.set(xscale="log", yscale="log", xlabel="Einsums", ylabel="seconds per Einsum")
     axes.set_xticks(counts, [str(n) for n in counts])
     axes.minorticks_off()
@@ -148,16 +137,16 @@ def _draw(figure: Figure, rows: list[OutputRow], times: float) -> None:
 
 
 def _summary(rows: list[OutputRow], times: float, runs: int) -> str:
-    counts = sorted({int(str(row["einsums"])) for row in rows})
+    counts = sorted({row["einsums"] for row in rows})
 
     def cell(count: int, mapper: str) -> str:
         row = next((r for r in rows if (r["einsums"], r["mapper"]) == (count, mapper)), None)
         if row is None:
             return "not run"
-        return "×" if row["seconds"] is None else f"{float(str(row['seconds_per_einsum'])):.3g} s"
+        return "×" if row["seconds"] is None else f"{row['seconds_per_einsum']:.3g} s"
 
     lines = [[count, *(cell(count, mapper) for mapper in (OURS, *NAMES))] for count in counts]
-    ours = [float(str(row["seconds_per_einsum"])) for row in rows if row["mapper"] == OURS]
+    ours = [row["seconds_per_einsum"] for row in rows if row["mapper"] == OURS]
     ends = {
         n: next((r["einsums"] for r in rows if r["mapper"] == m and r["seconds"] is None), None)
         for m, n in NAMES.items()
@@ -189,8 +178,8 @@ def _listed(rows: list[OutputRow]) -> str:
     for mapper, name in NAMES.items():
         finished = [row for row in rows if row["mapper"] == mapper and row["seconds"] is not None]
         if finished:
-            ours = float(str(seconds[OURS, finished[-1]["einsums"]]))
-            times = float(str(finished[-1]["seconds"])) / ours
+            ours = seconds[OURS, finished[-1]["einsums"]]
+            times = finished[-1]["seconds"] / ours
             ratios.append(f"{times:,.0f}× " if times >= 10 else f"{times:.2g}× ")
             ratios[-1] += f"({name}, {finished[-1]['einsums']})"
     return ", ".join(ratios)

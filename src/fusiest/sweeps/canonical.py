@@ -202,24 +202,25 @@ def _split(component: BoundComponent) -> tuple[tuple[float, ...], object]:
     return tuple(graded), plain(remainder)
 
 
-class _Forms:
+class Forms:
     """What was made of the latest objects, by identity: the designs of a sweep share most of theirs."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self.most = most
         self.forms: dict[tuple[int, ...], tuple[tuple[object, ...], Any]] = {}
 
-    def get(self, objects: tuple[object, ...], make: Callable[[], Any]) -> Any:
+    def find(self, objects: tuple[object, ...], make: Callable[[], Any]) -> Any:
+        """What was made of these, or what `make` makes of them now."""
         key = tuple(map(id, objects))
         entry = self.forms.get(key)
         if entry is None:  # while an object is kept here, no other has its identity
-            if len(self.forms) >= _MOST_FORMS:
+            if len(self.forms) >= self.most:
                 self.forms.clear()
             entry = self.forms[key] = objects, make()
         return entry[1]
 
 
-_MOST_FORMS = 5_000
-_FORMS = _Forms()
+_FORMS = Forms(5_000)
 
 
 def _known_split(component: BoundComponent) -> tuple[tuple[float, ...], str]:
@@ -227,14 +228,14 @@ def _known_split(component: BoundComponent) -> tuple[tuple[float, ...], str]:
         graded, remainder = _split(component)
         return graded, _sha(remainder)
 
-    split: tuple[tuple[float, ...], str] = _FORMS.get((component,), make)
+    split: tuple[tuple[float, ...], str] = _FORMS.find((component,), make)
     return split
 
 
 def _einsum(info: EinsumInfo) -> str:
     """All of an Einsum but the names that expressions use: what they stand for is where they are used."""
     fields = (f.name for f in dataclasses.fields(info) if f.name != "names")
-    return str(_FORMS.get((info,), lambda: _sha(plain({name: getattr(info, name) for name in fields}))))
+    return str(_FORMS.find((info,), lambda: _sha(plain({name: getattr(info, name) for name in fields}))))
 
 
 def _known_placement(spec: Spec, node: arch.Container, info: EinsumInfo) -> str | None:
@@ -251,7 +252,7 @@ def _known_placement(spec: Spec, node: arch.Container, info: EinsumInfo) -> str 
         return make()
     # Names that depend neither on choices nor on components are the Einsum's and the variables.
     variables = [table for table in (spec.variables, spec.require_arch().variables) if table]
-    return str(_FORMS.get((tensors, info, *variables), make))
+    return str(_FORMS.find((tensors, info, *variables), make))
 
 
 def _texts(value: object, names: EinsumNames) -> object:

@@ -57,7 +57,9 @@ class Chips:
             if workload.file not in self.takes:
                 self.takes[workload.file] = defines_of(workload.file, {**plain, **workload.defines})
         self.fields = [name for name in names if "." in name]
-        self._named: dict[str, list[str]] = {}
+        self.flows = next(
+            (p.values for p in sweep.parameters if isinstance(p, FreeParameter) and p.name == DATAFLOW), ()
+        )
         self._specs: dict[tuple[tuple[tuple[str, ParameterValue], ...], str], Spec] = {}
         self._latest: dict[tuple[str, str], Spec] = {}
         """The spec that was made last, by workload and dataflow: others share most of its nodes."""
@@ -71,6 +73,7 @@ class Chips:
         self._packed_work = functools.lru_cache(_KEPT)(lambda *key: pickle.dumps(self._workload(*key)))
         self._stands = functools.cache(self._find_stands)
         self._digest = functools.cache(_digest)
+        self._names = functools.cache(self._find_names)
         self._workload = functools.lru_cache(_KEPT)(self._load_workload)
         self._check_first()
         self._check_twice()
@@ -133,12 +136,10 @@ class Chips:
         content = [texts, [(n, values[n]) for n in names], sorted(workload.defines.items())]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
-    def _names(self, file: str) -> list[str]:
+    def _find_names(self, file: str) -> list[str]:
         """The parameters that a workload's specs are made from, in order."""
-        if file not in self._named:
-            defines = self.takes[self.sweep.arch] | self.takes[file]
-            self._named[file] = sorted(n for n in self.first if n in defines or n in self.fields or n == DATAFLOW)
-        return self._named[file]
+        defines = self.takes[self.sweep.arch] | self.takes[file]
+        return sorted(n for n in self.first if n in defines or n in self.fields or n == DATAFLOW)
 
     def _defines(self, file: str, values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
         return tuple((n, v) for n, v in values.items() if n in self.takes[file] and "." not in n and n != DATAFLOW)
@@ -227,9 +228,7 @@ class Chips:
                     near = did_you_mean(name, defines_taken)
                     raise SpecError(f"{workload.file} and {self.sweep.arch} take no define {shown(name)}{near}", name)
         defines = {n for w in self.sweep.workloads for n in w.defines}
-        for flow in (
-            v for p in self.sweep.parameters if isinstance(p, FreeParameter) and p.name == DATAFLOW for v in p.values
-        ):
+        for flow in self.flows:
             if flow != FREE:
                 try:
                     find_file(str(flow))
@@ -249,10 +248,7 @@ class Chips:
 
     def _check_first(self) -> None:
         """Specs can be made of the first design, with every dataflow. What is wrong with a field is said of its parameter."""
-        flows = next(
-            (p.values for p in self.sweep.parameters if isinstance(p, FreeParameter) and p.name == DATAFLOW), ()
-        )
-        for flow in flows:
+        for flow in self.flows:
             self._bare(self._defines(self.sweep.arch, self.first), str(flow))
         for workload in self.sweep.workloads:
             try:

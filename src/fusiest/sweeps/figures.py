@@ -90,8 +90,9 @@ def allowed(figures: DesignFigures, want: Wanted) -> bool:
 
 
 def score(figures: DesignFigures, want: Wanted) -> float:
-    """What is to be least."""
-    assert want.minimize is not None
+    """What is to be least; of a front, the first figure."""
+    if want.minimize is None:
+        return float(getattr(figures, want.pareto[0]))
     return float(number(want.minimize, figures.names(), "minimize"))
 
 

@@ -90,22 +90,6 @@ DesignFigure = Callable[[DesignFigures], float]
 """What a chart shows of a design."""
 
 
-def _energy(figures: DesignFigures) -> float:
-    return float(figures.energy)
-
-
-def _latency(figures: DesignFigures) -> float:
-    return float(figures.latency)
-
-
-def _square_millimetres(figures: DesignFigures) -> float:
-    return 1e6 * float(figures.area)
-
-
-def _value(figures: DesignFigures, name: str, scale: float) -> float:
-    return scale * (_number(figures.design.values[name]) or 0.0)
-
-
 def _number(value: Any) -> float | None:
     """A parameter's value as a number, its unit taken in; None if it is a mere word.
 
@@ -126,14 +110,10 @@ def _place(value: Any) -> tuple[bool, float, str]:
     return number is None, number or 0.0, str(value)
 
 
-def _score(figures: DesignFigures, want: Wanted) -> float:
-    return score(figures, want) if want.minimize is not None else float(getattr(figures, want.pareto[0]))
-
-
 def _ranked(designs: Sequence[DesignFigures], want: Wanted) -> list[DesignFigures]:
     """The best first; those that conditions rule out, last."""
     return sorted(
-        designs, key=lambda figures: (not allowed(figures, want), _score(figures, want), figures.design.number)
+        designs, key=lambda figures: (not allowed(figures, want), score(figures, want), figures.design.number)
     )
 
 
@@ -173,9 +153,10 @@ def _front(ranked: Sequence[DesignFigures]) -> Points:
     """All designs, and those that no other beats in both."""
     best = front_of(list(ranked), ("energy", "latency"))
     dominated = [figures for figures in ranked[:MOST_POINTS] if figures not in best]
+    costs: tuple[DesignFigure, DesignFigure] = (lambda d: float(d.latency)), (lambda d: float(d.energy))
     clouds = [
-        _cloud("other designs", "other", dominated, _latency, _energy, marker="small"),
-        _cloud("front", "found", best, _latency, _energy, steps=True),
+        _cloud("other designs", "other", dominated, *costs, marker="small"),
+        _cloud("front", "found", best, *costs, steps=True),
     ]
     return Points(title="Energy and latency", x_axis="latency", x_unit="s", y_axis="energy", y_unit="J", clouds=clouds)
 
@@ -183,14 +164,14 @@ def _front(ranked: Sequence[DesignFigures]) -> Points:
 def _by_area(ranked: Sequence[DesignFigures], want: Wanted, by: str) -> Points:
     """The best that a chip of so much area can be."""
     best: list[DesignFigures] = []
-    for figures in sorted(ranked, key=lambda d: (float(d.area), _score(d, want))):
-        if not best or _score(figures, want) < _score(best[-1], want):
+    for figures in sorted(ranked, key=lambda d: (float(d.area), score(d, want))):
+        if not best or score(figures, want) < score(best[-1], want):
             best.append(figures)
     shown = list(ranked[:MOST_POINTS])
-    by_score = partial(_score, want=want)
+    axes: tuple[DesignFigure, DesignFigure] = (lambda d: 1e6 * float(d.area)), (lambda d: score(d, want))
     clouds = [
-        _cloud("designs", "other", shown, _square_millimetres, by_score, marker="small"),
-        _cloud("best for its area", "found", best, _square_millimetres, by_score, steps=True),
+        _cloud("designs", "other", shown, *axes, marker="small"),
+        _cloud("best for its area", "found", best, *axes, steps=True),
     ]
     return Points(
         title=f"{by} by area", x_axis="area in mm²", x_unit="", y_axis=by, y_unit=UNITS.get(by, ""), clouds=clouds
@@ -201,7 +182,7 @@ def _sensitivity(ranked: Sequence[DesignFigures], names: Sequence[str], want: Wa
     """How much a parameter matters: the best with its worst value, over the best with its best value."""
     ratios = []
     for name in names:
-        least = [min(_score(d, want) for d in ranked if d.design.values[name] == v) for v in _values(ranked, name)]
+        least = [min(score(d, want) for d in ranked if d.design.values[name] == v) for v in _values(ranked, name)]
         ratios.append(max(least) / min(least) if min(least) > 0 else None)
     series = [Series(name="worst value over best value, others at their best", color="found", values=ratios)]
     return Bars(
@@ -219,8 +200,12 @@ def _curve(ranked: Sequence[DesignFigures], name: str, want: Wanted, by: str) ->
         return None
     dimension = units.pop()
     unit, scale = ("B", 0.125) if dimension == "bit" else (dimension, 1.0)
-    by_value, by_score = partial(_value, name=name, scale=scale), partial(_score, want=want)
-    best = [min((d for d in ranked if d.design.values[name] == v), key=lambda d: _score(d, want)) for v in values]
+
+    def by_value(d: DesignFigures) -> float:
+        return scale * (_number(d.design.values[name]) or 0.0)
+
+    by_score = partial(score, want=want)
+    best = [min((d for d in ranked if d.design.values[name] == v), key=by_score) for v in values]
     first = ranked[0].design.values
     free = _free(ranked, name)
     alike_designs = [d for d in ranked if all(d.design.values[n] == first[n] for n in first if n not in free)]

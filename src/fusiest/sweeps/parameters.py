@@ -86,9 +86,6 @@ class DesignGrid:
             values[tied.name] = _value(tied, values)
         return {name: values[name] for name in self.names}
 
-    def __iter__(self) -> Iterator[dict[str, ParameterValue]]:
-        return (self[number] for number in range(self.size))
-
 
 def _value(tied: TiedParameter, values: Mapping[str, ParameterValue]) -> ParameterValue:
     result = evaluate_expression(tied.text, named(values))

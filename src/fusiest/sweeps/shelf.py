@@ -13,6 +13,7 @@ import functools
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from fusiest.pmapping import (
 from fusiest.spec import Spec
 from fusiest.sweeps.canonical import RunForm, run_form
 
+Entry = TypeVar("Entry")
 MOST_SETS = 6
 """Of tables, one per workload and design but for sizes, or but for sizes and throughputs."""
 MOST_BYTES = 2**29
@@ -110,10 +112,8 @@ class Shelf:
         be asked for."""
         outside = open_memories(spec)
         key = self._form(spec, options).without((), outside)
-        tables = self.turns.setdefault(key, KnownTurns(rates=rates & outside))
-        self.turns.move_to_end(key)
-        while len(self.turns) > MOST_SETS:
-            self.turns.popitem(last=False)
+        tables = self.turns.get(key) or KnownTurns(rates=rates & outside)
+        _put(self.turns, key, tables)
         return tables
 
     def _fitting(self, key: str | None, spec: Spec, options: Options) -> dict[str, Table]:
@@ -135,9 +135,7 @@ class Shelf:
     def _keep(self, key: str | None, spec: Spec, tables: Mapping[str, Table]) -> None:
         if key is None or key in self.kept or sum(map(_bytes, tables.values())) > MOST_BYTES / MOST_SETS:
             return
-        self.kept[key] = kept_tables(spec, tables)
-        while len(self.kept) > MOST_SETS:
-            self.kept.popitem(last=False)
+        _put(self.kept, key, kept_tables(spec, tables))
 
     def result(self, spec: Spec, options: Options) -> Result | None:
         """What an earlier search has found for this design, of which only the size of one memory is smaller."""
@@ -167,10 +165,7 @@ class Shelf:
         if not front.points:
             self.too_wide.add(key)
             return
-        self.fronts[key] = spec, front
-        self.fronts.move_to_end(key)
-        while len(self.fronts) > MOST_SETS:
-            self.fronts.popitem(last=False)
+        _put(self.fronts, key, (spec, front))
 
     @property
     def has_any(self) -> bool:
@@ -189,11 +184,7 @@ class Shelf:
 
     def keep_mappings(self, family: str, trees: Sequence[LoopTree]) -> None:
         """What a search has found, the latest first."""
-        mappings = dict.fromkeys((*trees, *self.start(family)))
-        self.mappings[family] = tuple(mappings)[:MOST_MAPPINGS]
-        self.mappings.move_to_end(family)
-        while len(self.mappings) > MOST_SETS:
-            self.mappings.popitem(last=False)
+        _put(self.mappings, family, tuple(dict.fromkeys((*trees, *self.start(family))))[:MOST_MAPPINGS])
 
     def expect(self, spec: Spec, options: Options, form: RunForm) -> None:
         """Take over the form of a spec that will be asked for."""
@@ -209,6 +200,14 @@ class Shelf:
         self._form(spec, options)
         assert self.latest is not None
         return self.latest[3]
+
+
+def _put(latest: OrderedDict[str, Entry], key: str, entry: Entry) -> None:
+    """As the latest; the oldest go where there are too many."""
+    latest[key] = entry
+    latest.move_to_end(key)
+    while len(latest) > MOST_SETS:
+        latest.popitem(last=False)
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fusiest.errors import FusiestError
-from fusiest.files import make_durable, write_atomically
+from fusiest.files import make_durable, make_folder, write_atomically
 
 DONE, COVERED = "done", "covered"
 FILE, OBJECTS, FORMAT = "runs.sqlite", "objects", 1
@@ -310,10 +310,7 @@ def write_object(folder: Path, document: bytes, durably: bool = True) -> str:
     name = hashlib.sha256(document).hexdigest()
     path = object_path(folder, name)
     if _read(path, name) is None:
-        try:
-            os.makedirs(path.parent, exist_ok=True)
-        except OSError as error:
-            raise FusiestError(f"{path.parent}: cannot be made: {error.strerror}") from None
+        make_folder(path.parent)
         write_atomically(path, document, durably)
     return name
 

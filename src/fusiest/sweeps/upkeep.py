@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sqlite3
 import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
 
-from fusiest.errors import FusiestError
-from fusiest.files import write_atomically
+from fusiest.files import make_folder, write_atomically
 from fusiest.frames import DataTable
 from fusiest.sweeps.store import COVERED, DONE, OBJECTS, Store
 
@@ -39,9 +37,13 @@ def check_store(store: Store) -> list[str]:
 
 def collect_garbage(store: Store) -> tuple[int, int]:
     """Remove runs without their results, files that no run refers to, and failures. (runs, files) that are gone."""
-    bad = [row for row in store.rows() if row.status not in (DONE, COVERED) or _is_damaged(store, row.object)]
-    damaged, freed = {row.hash for row in bad}, {row.object for row in bad}
-    removed = [r.hash for r in store.rows() if r.hash in damaged or (r.source and _is_gone(store, r.source, damaged))]
+    damaged, freed = set[str](), set[str]()
+    for row in store.rows():
+        if row.status not in (DONE, COVERED) or (row.object and store.read(row.object) is None):
+            damaged.add(row.hash)
+            freed.add(row.object)
+    gone = {row.source for row in store.rows() if row.source and store.get(row.source) is None} | damaged
+    removed = [row.hash for row in store.rows() if row.hash in damaged or row.source in gone]
     with store._explained(), store.transaction():
         store.database.executemany("DELETE FROM runs WHERE hash = ?", [(run,) for run in removed])
         store.database.execute("DELETE FROM requests WHERE hash NOT IN (SELECT hash FROM runs)")
@@ -55,14 +57,6 @@ def collect_garbage(store: Store) -> tuple[int, int]:
     with contextlib.suppress(sqlite3.Error):
         store.database.execute("VACUUM")
     return len(removed), len(files)
-
-
-def _is_damaged(store: Store, name: str) -> bool:
-    return bool(name) and store.read(name) is None
-
-
-def _is_gone(store: Store, source: str, damaged: set[str]) -> bool:
-    return source in damaged or store.get(source) is None
 
 
 def _is_under_way(store: Store) -> bool:
@@ -104,10 +98,7 @@ def export_store(store: Store, folder: str | Path) -> int:
     columns = ("hash", "status", "reason", "energy", "latency", "gap", "cpu_seconds", "wall_seconds", "peak_bytes",
                "source", "version", "created")  # fmt: skip
     rows = []
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise FusiestError(f"{folder}: cannot be made: {error.strerror}") from None
+    make_folder(folder)
     for row in store.rows():
         rows.append(tuple(getattr(row, name) for name in columns))
         data = store.read(row.object) if row.object else None

@@ -13,6 +13,7 @@ import functools
 from fusiest.mapper import Options, can_be_bounded, has_halos, usual_windows, worth_windows
 from fusiest.spec import Spec
 from fusiest.sweeps.bounds import LeastCosts, least_costs
+from fusiest.sweeps.canonical import Forms
 
 
 def run_options(spec: Spec, options: Options, usual: bool) -> Options:
@@ -38,16 +39,9 @@ def _with_windows(options: Options, windows: str) -> Options:
     return dataclasses.replace(options, windows=windows)
 
 
-_HALOS: dict[int, tuple[object, bool]] = {}
-_MOST_WORKLOADS = 64
+_HALOS = Forms(64)
 
 
 def _reads_through_halos(spec: Spec) -> bool:
     """`has_halos`, known by workload: designs share theirs, and a spec's hash takes longer than all else."""
-    info = spec.info
-    known = _HALOS.get(id(info))
-    if known is None:  # while it is kept here, no other has its identity
-        if len(_HALOS) >= _MOST_WORKLOADS:
-            _HALOS.clear()
-        known = _HALOS[id(info)] = info, has_halos(spec)
-    return known[1]
+    return bool(_HALOS.find((spec.info,), lambda: has_halos(spec)))

@@ -64,19 +64,14 @@ def _totals(comparison: Comparison) -> Grid:
     table = grid("<", *_columns(comparison.names()))
     for row in comparison.totals():
         table.add("EDP" if row.name == "edp" else row.name, *_cells(row, UNITS[row.name]))
-    areas = [
-        sum(values) or None for values in zip(*(_numbers(row) for row in comparison.area_by_component()), strict=True)
-    ]
+    by_result = zip(*(row.values for row in comparison.area_by_component()), strict=True)
+    areas = [sum(value or 0.0 for value in values) or None for values in by_result]
     if any(areas):
         table.add("area", *_cells(Row("area", tuple(areas)), "m2"))
     for row in comparison.efficiencies():
         if any(row.values):
             table.add(row.name, *_cells(row, ""))
     return table
-
-
-def _numbers(row: Row) -> tuple[float, ...]:
-    return tuple(value or 0.0 for value in row.values)
 
 
 def _rows(title: str, names: Sequence[str], rows: Iterable[Row]) -> Grid:

@@ -39,9 +39,7 @@ def class_text(component_class: ComponentClass) -> str:
     action = "moves width bits" if component_class.moves_bits else "handles one value"
     lines = [f"{component_class.name}: {component_class.meaning}", "", "Attributes"]
     cells = [_attribute_cells(a) for a in component_class.attributes]
-    widths = [max(len(row[i]) for row in cells) for i in range(3)] if cells else [0, 0, 0]
-    for name, default, values, meaning in cells:
-        lines.append(f"  {name:{widths[0]}}  {default:{widths[1]}}  {values:{widths[2]}}  {meaning}".rstrip())
+    lines += [f"  {line}" for line in _aligned(cells, (0, 1, 2, 3))]
     lines += ["", f"Actions: {', '.join(component_class.actions)}; one {action}"]
     for title, text in (
         ("Formula", component_class.formula),
@@ -124,7 +122,7 @@ def costs_text(costs: tuple[ComponentCosts, ...]) -> str:
 
 
 def _aligned(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
         cells = [f"{cell:{'<' if i in left else '>'}{widths[i]}}" for i, cell in enumerate(row)]
