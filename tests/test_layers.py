@@ -189,11 +189,6 @@ def parameters(function: ast.FunctionDef) -> int:
     return sum(one.arg not in ("self", "cls") for one in given)
 
 
-def is_compiled(function: ast.FunctionDef) -> bool:
-    """Compiled code takes arrays one by one: what it would unpack, it would compile anew for every kind of pack."""
-    return any(ast.unparse(one) in ("kernel", "compiled()") for one in function.decorator_list)
-
-
 def declares_options(path: Path, function: ast.FunctionDef) -> bool:
     module = ".".join(path.with_suffix("").parts)
     return OPTIONS.search(f"{module}.{function.name}") is not None
@@ -213,7 +208,7 @@ def test_functions_are_short_and_take_few_parameters() -> None:
         if not declares_options(path, function)
         and (
             (function.end_lineno or 0) - function.lineno >= MOST_FUNCTION_LINES
-            or (parameters(function) > MOST_PARAMETERS and not is_compiled(function))
+            or parameters(function) > MOST_PARAMETERS
         )
     ]
     assert found == []

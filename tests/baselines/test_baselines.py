@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fusiest import Result, Spec, load
 from fusiest.baselines import run as baselines_run
 from fusiest.baselines.annealing import accepted, anneal
-from fusiest.baselines.genetic import POPULATION, evolve
+from fusiest.baselines.genetic import POPULATION, Generation, evolve
 from fusiest.baselines.kernels import INCOMPATIBLE, TOO_LARGE, VALID, evaluate, make_work, sample
 from fusiest.baselines.kernels import price as price_of
 from fusiest.baselines.options import BaselineOptions
@@ -36,7 +36,7 @@ from fusiest.baselines.record import (
 from fusiest.baselines.run import make_work_for, our_evaluations, run_baseline, search
 from fusiest.baselines.sampling import draw, timeloop
 from fusiest.baselines.space import Genome, make_genome
-from fusiest.baselines.tree_search import MOST_ITERATIONS, make_structure, make_tree, search_tiles
+from fusiest.baselines.tree_search import MOST_ITERATIONS, TileSearch, make_structure, make_tree, search_tiles
 from fusiest.errors import FusiestError, SpecError
 from fusiest.mapper.mapper import NoMapping, map
 from fusiest.mapper.options import Options
@@ -146,7 +146,7 @@ def test_the_tree_search_finds_the_best_tiles_of_a_structure() -> None:
     einsum = np.searchsorted(genome.space.first, structure.rows, side="right") - 1
     other = np.array([rng.choice(structure.rows[einsum == e]) for e in range(2)])
     work = make_work_for(genome.space, 0)
-    score = search_tiles(genome.space, work, record, structure, make_tree(), other, other, best / 2, 1e6)
+    score = search_tiles(TileSearch(genome.space, work, record, best / 2), structure, make_tree(), other, other, 1e6)
     assert score == pytest.approx(best, rel=1e-9)
     assert evaluate(genome.space, work, other) == VALID
     assert work.cost[0] * work.cost[1] == score
@@ -170,7 +170,7 @@ def test_the_tree_search_ends_when_it_has_seen_everything() -> None:
             rows = np.array(pair)
             if evaluate(space, work, rows) == VALID and genome.edges(rows) == edges:
                 scores.append(work.cost[0] * work.cost[1])
-        score = search_tiles(space, work, record, structure, make_tree(), genes, genes, 1.0, np.inf)
+        score = search_tiles(TileSearch(space, work, record, 1.0), structure, make_tree(), genes, genes, np.inf)
         assert score == min(scores)
         assert record.counts[VALID_ONES] + record.counts[INVALID_ONES] < MOST_ITERATIONS
         several += len(scores) > 1
@@ -272,7 +272,8 @@ def test_tileflow_keeps_its_best() -> None:
     work, record = make_work_for(space, 0), make_record(3, 1e5, ("edp",))
     population, scores = np.zeros((POPULATION, 3), np.int64), np.full(POPULATION, np.inf)
     for until in range(2_000, 100_000, 2_000):
-        evolve(space, work, record, population, scores, population.copy(), scores.copy(), float(until))
+        following = Generation(population.copy(), scores.copy())
+        evolve(space, work, record, Generation(population, scores), following, float(until))
         if record.counts[PHASE] == POPULATION:
             assert scores.min() == record.amounts[BEST]
             assert (population == record.best).all(axis=1).any()

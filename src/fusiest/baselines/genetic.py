@@ -8,6 +8,8 @@ S. Zheng et al., "TileFlow: A Framework for Modeling Fusion Dataflow via Tree-ba
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from fusiest.baselines.annealing import MOST_TRIES
@@ -15,10 +17,18 @@ from fusiest.baselines.compiled import copy, kernel
 from fusiest.baselines.kernels import below, change, repair, uniform
 from fusiest.baselines.record import PHASE, SPENT, STUCK, goes_on, judge
 from fusiest.baselines.sampling import draw
+from fusiest.pmapping import Floats, Ints
 
 POPULATION = 10
 CROSSOVER, MUTATION = 0.7, 0.2
 TOURNAMENT = 3
+
+
+class Generation(NamedTuple):
+    """Genes of some mappings, and their scores."""
+
+    population: Ints
+    scores: Floats
 
 
 @kernel
@@ -82,11 +92,12 @@ def _offspring(s, w, r, population, scores, child):
 
 
 @kernel
-def evolve(s, w, r, population, scores, children, marks, until):
+def evolve(s, w, r, generation, following, until):
     """Fill the population with valid mappings, then breed generation after generation; the best survives as it is.
 
-    `children` and `marks` are scratch space for the next generation.
+    `following` is scratch space for the next one.
     """
+    (population, scores), (children, marks) = generation, following
     while goes_on(r, until):
         if r.counts[PHASE] < len(population):
             scores[r.counts[PHASE]] = draw(s, w, r, population[r.counts[PHASE]])

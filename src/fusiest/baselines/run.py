@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fusiest.baselines.annealing import anneal
-from fusiest.baselines.genetic import POPULATION, evolve
+from fusiest.baselines.genetic import POPULATION, Generation, evolve
 from fusiest.baselines.kernels import Work, make_work
 from fusiest.baselines.options import BaselineOptions
 from fusiest.baselines.record import (
@@ -175,8 +175,8 @@ def _stepper(genome: Genome, work: Work, record: SearchRecord, baseline: Baselin
         return lambda until: anneal(space, work, record, genes, candidate, until)
     population, scores = np.zeros((POPULATION, count), np.int64), np.full(POPULATION, np.inf)
     if baseline.mapper == "tileflow":
-        children, marks = population.copy(), scores.copy()
-        return lambda until: evolve(space, work, record, population, scores, children, marks, until)
+        generation, following = Generation(population, scores), Generation(population.copy(), scores.copy())
+        return lambda until: evolve(space, work, record, generation, following, until)
     return structure_search(genome, work, record, population, scores, least_score(genome, record.objective))
 
 

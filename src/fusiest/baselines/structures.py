@@ -12,7 +12,7 @@ from fusiest.baselines.kernels import INCOMPATIBLE, Work, evaluate
 from fusiest.baselines.record import BEST, BUDGET, PHASE, SPENT, TARGET, SearchRecord
 from fusiest.baselines.sampling import draw
 from fusiest.baselines.space import Genome
-from fusiest.baselines.tree_search import make_structure, make_tree, search_tiles
+from fusiest.baselines.tree_search import TileSearch, make_structure, make_tree, search_tiles
 from fusiest.pmapping import Floats, Ints
 
 
@@ -21,11 +21,11 @@ def structure_search(
 ) -> Callable[[float], None]:
     """A function that goes on until so many evaluations are spent; `scale`: the least score there could be."""
     space, tree = genome.space, make_tree()
+    search = TileSearch(space, work, record, scale or 1.0)
 
     def score(genes: Ints, parent: Ints) -> float:
         structure = make_structure(genome, genes)
-        limit = record.amounts[BUDGET]
-        return float(search_tiles(space, work, record, structure, tree, genes, parent, scale or 1.0, limit))
+        return float(search_tiles(search, structure, tree, genes, parent, record.amounts[BUDGET]))
 
     def first(genes: Ints) -> float:
         """A structure that has at least one valid mapping."""

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fusiest.baselines.compiled import copy, kernel
-from fusiest.baselines.kernels import below
-from fusiest.baselines.record import goes_on, judge
-from fusiest.baselines.space import Genome
+from fusiest.baselines.kernels import Work, below
+from fusiest.baselines.record import SearchRecord, goes_on, judge
+from fusiest.baselines.space import Genome, Space
 from fusiest.compiled import compiled
 from fusiest.pmapping import Floats, Ints
 
@@ -43,6 +43,16 @@ class Structure(NamedTuple):
     place: Ints
     """Per Einsum and step: where its tile is written down."""
     places: int
+
+
+class TileSearch(NamedTuple):
+    """What a search of tiles counts and scores by."""
+
+    space: Space
+    work: Work
+    record: SearchRecord
+    scale: float
+    """The least score there could be."""
 
 
 class Tree(NamedTuple):
@@ -141,8 +151,9 @@ def _decide(t, position, decided, genes, option):
 
 
 @kernel
-def _finish(s, w, r, t, position, decided, genes, paid, scale):
+def _finish(search, t, position, decided, genes, paid):
     """Decide the rest at random: reward and score."""
+    s, w, r, scale = search
     count = _next_decision(t, position, decided, genes)
     while count > 1:
         _decide(t, position, decided, genes, below(w, count))
@@ -202,12 +213,12 @@ def _close(tree, path, depth):
 
 
 @compiled()
-def search_tiles(s, w, r, t, tree, genes, parent, scale, limit):
+def search_tiles(search, t, tree, genes, parent, limit):
     """The best tiles of a structure that the tree search finds: its score, and the choice in `genes`.
 
     Groups that `parent` has are paid for.
     """
-    best_score = np.inf
+    w, r, best_score = search.work, search.record, np.inf
     best, paid, candidate = genes.copy(), parent.copy(), genes.copy()
     decided = np.zeros(t.places + 1, np.int64)
     position, start = np.zeros(3, np.int64), np.zeros(3, np.int64)
@@ -243,7 +254,7 @@ def search_tiles(s, w, r, t, tree, genes, parent, scale, limit):
         total = 0.0
         for _ in range(rollouts):
             position[:] = start
-            reward, score = _finish(s, w, r, t, position, decided, candidate, paid, scale)
+            reward, score = _finish(search, t, position, decided, candidate, paid)
             total += reward
             if score < best_score:
                 best_score = score
