@@ -28,7 +28,7 @@ def with_component(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:
     names = [str(node.name) for node in arch.flatten(architecture.nodes)]
     if name not in names:
         raise SpecError(f"the architecture has no component {name}{did_you_mean(name, names)}")
-    nodes = arch.rewritten(architecture.nodes, lambda node: _edited(node, name, fields) if node.name == name else node)
+    nodes = arch.rewritten(architecture.nodes, lambda node: edited(node, name, fields) if node.name == name else node)
     return replace(spec, arch=replace(architecture, nodes=nodes))
 
 
@@ -41,7 +41,7 @@ def with_einsum(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:
     if text is not None:
         new = read_einsum(_node({"name": name, "einsum": text, **values}, name), "einsum")
     elif name in einsums:
-        new = _edited(einsums[name], name, values)
+        new = edited(einsums[name], name, values)
     elif "tensor_accesses" in values:
         new = read_einsum(_node({"name": name, **values}, name), "einsum")
     else:
@@ -117,7 +117,7 @@ def with_defines(spec: Spec, defines: Mapping[str, object]) -> Spec:
     return load(*inputs, defines={**origin.defines, **defines})
 
 
-def _edited(owner: T, name: str, fields: Mapping[str, object]) -> T:
+def edited(owner: T, name: str, fields: Mapping[str, object]) -> T:
     """The same object with other fields: objects as they are, plain values as a file would have them."""
     kind: Any = type(owner)
     declared = fields_of(kind)
