@@ -96,6 +96,13 @@ def test_a_range_between_powers_has_its_ends(tmp_path: Path) -> None:
         ("dataflow: [free, fused-layer]", "what is best depth-first is not proven"),
         ("GlobalBuffer.name: [x]", "names are no parameters"),
         ("GlobalBuffer.size: [-1]", "parameter GlobalBuffer.size: "),
+        (
+            "MAC.compute.energy: [-1]",
+            "sweep.yaml:7: parameter MAC.compute.energy: MAC.compute: energy must not be negative",
+        ),
+        ("MAC.compute.energy: [true]", "energy must be a number or an expression, but is 'True'"),
+        ("MAC.compute.latency: [1e-9]", "give either 'throughput' or 'latency', not both"),
+        ("GlobalBuffer.tensors: [All]", "sweep.yaml:7: parameter GlobalBuffer.tensors: tensors must be a mapping"),
         ("dataflow: [free, unfuse]", "did you mean 'unfused'?"),
     ],
 )
@@ -132,17 +139,24 @@ def test_nothing_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     assert "nothing is left: of 2 designs, 'GlobalBufferSize > 1e6' rules out 2" in err
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("GlobalBuffer.size: [1 KiB, 1 KIB]", "did you mean"),
+        ("MAC.compute.energy: [1e-12, -1]", "must not be negative"),
+    ],
+)
 def test_a_plan_says_what_is_wrong_with_designs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    sweep(tmp_path, "GlobalBuffer.size: [1 KiB, 1 KIB]")
+    sweep(tmp_path, text)
     status, out, err = run(capsys, "sweep", "sweep.yaml", "--dry-run")
     assert (status, err) == (0, "")
     lines = out.splitlines()
     assert lines[:2] == ["2 designs", "2 runs: 0 known, 1 failed, 1 different ones to do"]
     assert lines[2].startswith("1 run, bad design: ")
-    assert "did you mean" in lines[2]
+    assert words in lines[2]
     assert lines[3].startswith("in 1 family, inside of which")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import subprocess
@@ -166,6 +167,18 @@ def test_a_store_of_another_format(tmp_path: Path) -> None:
     (tmp_path / "other" / "runs.sqlite").write_bytes(b"not a database, but long enough to look at" * 100)
     with pytest.raises(FusiestError, match="cannot be used"):
         Store(tmp_path / "other")
+
+
+def test_a_table_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    table = tmp_path / "runs.sqlite"
+    with contextlib.closing(sqlite3.connect(table)) as database:
+        database.execute("CREATE TABLE recipes (name)")
+    before = table.read_bytes()
+    for create in (True, False):
+        with pytest.raises(FusiestError, match=r"no store \(runs.sqlite is a table of something else\)"):
+            Store(tmp_path, create=create)
+    assert table.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [table]
 
 
 def test_a_store_in_which_nothing_was_kept_leaves_nothing_behind(tmp_path: Path) -> None:

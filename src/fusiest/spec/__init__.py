@@ -15,6 +15,7 @@ from fusiest.spec.bound import BoundComponent, BoundDimension, Path, instances
 from fusiest.spec.costs import ComponentCosts, filled
 from fusiest.spec.dataflow import Dataflow, DepthFirst, MemoryConstraints, constrained
 from fusiest.spec.dumping import dump, dump_mapping
+from fusiest.spec.edits import edited
 from fusiest.spec.einsum_text import access_text, parse_einsum
 from fusiest.spec.expressions import CONSTANTS, Record, boolean, evaluate_expression, number
 from fusiest.spec.fields import (
@@ -66,7 +67,7 @@ __all__ = [
     "MemoryConstraints", "NameSet", "Path", "PlacementSets", "Record", "ScalarNode", "Spec", "SpecOrigin",
     "Stepping", "Value", "WorkloadInfo", "YamlNode", "access_text", "architecture", "architecture_names", "beside", "best_mapping",
     "bind", "bind_all", "bind_everything", "bind_node", "boolean", "bundled", "bundled_names", "check_regular", "combined",
-    "computes", "constrained", "defines_of", "describe", "dump", "dump_mapping", "evaluate_expression",
+    "computes", "constrained", "defines_of", "describe", "dump", "dump_mapping", "edited", "evaluate_expression",
     "explicit_einsum", "filled", "find_file", "flatten", "instances", "known_fields", "known_objective", "library_classes",
     "library_files", "library_text", "list_of", "load", "load_nodes", "load_texts", "memory_names", "merged", "names_in",
     "no_tag", "number", "number_of", "parse_einsum", "parse_expression", "parse_nodes", "part_of", "path_nodes", "paths_of",

@@ -27,7 +27,7 @@ def with_component(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:
     architecture = spec.require_arch()
     names = [str(node.name) for node in arch.flatten(architecture.nodes)]
     check_known(name, names, f"the architecture has no component {name}")
-    nodes = arch.rewritten(architecture.nodes, lambda node: _edited(node, name, fields) if node.name == name else node)
+    nodes = arch.rewritten(architecture.nodes, lambda node: edited(node, name, fields) if node.name == name else node)
     return replace(spec, arch=replace(architecture, nodes=nodes))
 
 
@@ -40,7 +40,7 @@ def with_einsum(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:
     if text is not None:
         new = read_einsum(_node({"name": name, "einsum": text, **values}, name), "einsum")
     elif name in einsums:
-        new = _edited(einsums[name], name, values)
+        new = edited(einsums[name], name, values)
     elif "tensor_accesses" in values:
         new = read_einsum(_node({"name": name, **values}, name), "einsum")
     else:
@@ -115,7 +115,7 @@ def with_defines(spec: Spec, defines: Mapping[str, object]) -> Spec:
     return load(*inputs, defines={**origin.defines, **defines})
 
 
-def _edited(owner: T, name: str, fields: Mapping[str, object]) -> T:
+def edited(owner: T, name: str, fields: Mapping[str, object]) -> T:
     """The same object with other fields: objects as they are, plain values as a file would have them."""
     kind: Any = type(owner)
     declared = fields_of(kind)

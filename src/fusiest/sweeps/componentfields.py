@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusiest.errors import Source, SpecError, did_you_mean
-from fusiest.spec import Action, Spec, plain_scalar
+from fusiest.spec import Action, Spec, edited, plain_scalar
 from fusiest.spec import architecture as arch
 from fusiest.sweeps.parameters import ParameterValue
 
@@ -74,12 +74,13 @@ def with_field(machine: Spec, name: str, value: ParameterValue) -> Spec:
         if len(words) == 2:
             return machine.with_component(words[0], **{words[1]: value})
         place, items, index = _inner(owner, name)
-        items[index] = dataclasses.replace(items[index], **{words[2]: value})
+        items[index] = edited(items[index], f"{words[0]}.{words[1]}", {words[2]: value})
         listed = getattr(owner, place)
         changed = [item for item in items if place == "spatial" or item is items[index] or item in listed]
         return machine.with_component(words[0], **{place: tuple(changed)})
     except SpecError as error:
-        raise SpecError(f"parameter {name}: {error.message}", error.source or name) from None
+        in_a_file = error.source is not None and error.source.line > 0
+        raise SpecError(f"parameter {name}: {error.message}", error.source if in_a_file else name) from None
 
 
 # --- defines that stand for fields ----------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS requests (request TEXT PRIMARY KEY, hash TEXT NOT NUL
 CREATE TABLE IF NOT EXISTS sweeps (sweep TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;
 """
 _IS_EMPTY = "SELECT EXISTS (SELECT 1 FROM runs) + EXISTS (SELECT 1 FROM sweeps)"
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 _UNSETTLED = "CREATE TABLE IF NOT EXISTS unsettled (object TEXT PRIMARY KEY) WITHOUT ROWID"
 
 
@@ -108,6 +109,9 @@ class Store:
             with self._explained():
                 self.database = self._to_read()
             return
+        if not self._is_new:  # before anything is written
+            with self._explained(), contextlib.closing(sqlite3.connect(self.folder / FILE, timeout=_SECONDS)) as found:
+                self._version(found)
         try:
             (self.folder / OBJECTS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -125,6 +129,13 @@ class Store:
         version = int(database.execute("PRAGMA user_version").fetchone()[0])
         if version not in (0, FORMAT):
             raise FusiestError(f"{self.folder}: a store of another version of fusiest (format {version})")
+        if version == 0 and {name for (name,) in database.execute(_TABLES)} - {
+            "runs",
+            "requests",
+            "sweeps",
+            "unsettled",
+        }:
+            raise FusiestError(f"{self.folder}: no store ({FILE} is a table of something else)")
         return version
 
     def _to_read(self) -> sqlite3.Connection:
