@@ -82,6 +82,7 @@ def test_a_range_between_powers_has_its_ends(tmp_path: Path) -> None:
         ("GlobalBufer.size: [1, 2]", "did you mean 'GlobalBuffer'?"),
         ("GlobalBuffer.reed.energy: [1, 2]", "did you mean 'read'?"),
         ("GlobalBuffer.size: [8192]\nGlobalBufferSize: [1, 2]", "both set GlobalBuffer.size"),
+        ("A: [1, 2]\nGlobalBufferSize: {expression: A * 64}\nGlobalBuffer.size: [8192]", "both set GlobalBuffer.size"),
         ("GlobalBufferSize: [1, 2]\nM: [4, 8]", "also a define of a workload"),
         ("GlobalBufferSize: {range: [1, 1e12], step: 1}", "it may have 1,000,000"),
         ("GlobalBufferSize: {range: [1, 1e300], step: 1e-300}", "a range goes to 1e+150 at most"),

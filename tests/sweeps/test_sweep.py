@@ -17,6 +17,7 @@ from unittest import mock
 import pytest
 
 import fusiest
+from fusiest.errors import FusiestError, SpecError
 from fusiest.mapper import Options, Prior
 from fusiest.mapper import run as search
 from fusiest.sweeps import Reuse, Store, Sweep
@@ -64,6 +65,12 @@ def test_runs_equal_map(tmp_path: Path) -> None:
             assert own.best().edp == pytest.approx(best.edp, rel=1e-9)
             assert own.spec == spec.with_component("MainMemory", actions=faster)
         assert check_store(sweep.store) == []
+        for number in (-1, len(sweep)):
+            with pytest.raises(FusiestError, match=f"no design {number}: they are numbered from 0 to {len(sweep) - 1}"):
+                sweep.result(number)
+    with pytest.raises(SpecError, match="jobs must be at least 1, but is 0"):
+        fusiest.sweep(store=tmp_path / "others", jobs=0, **FIELDS)
+    assert not (tmp_path / "others").exists()
 
 
 def test_the_second_time_all_is_known(tmp_path: Path) -> None:

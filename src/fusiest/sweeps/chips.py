@@ -274,9 +274,10 @@ class Chips:
     def _check_twice(self) -> None:
         """No field is set by two parameters: a define that a field's own parameter hides has no effect."""
         for p in self.sweep.parameters:
-            if not isinstance(p, FreeParameter) or p.name not in self.takes[self.sweep.arch] or len(p.values) < 2:
+            values = self.first[p.name], self.last[p.name]
+            if p.name not in self.takes[self.sweep.arch] or values[0] == values[1]:
                 continue
-            machines = [self._plain({**self.first, p.name: value}) for value in (p.values[0], p.values[-1])]
+            machines = [self._plain({**self.first, p.name: value}) for value in values]
             for name in self.fields:
                 if p.name not in _sources(name, self.sweep) and field_of(machines[0], name) != field_of(
                     machines[1], name

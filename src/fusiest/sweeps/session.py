@@ -56,6 +56,8 @@ class Sweep:
 
     def __init__(self, file: SweepFile, running: Running | None = None) -> None:
         self.file, self.running = file, running or Running()
+        if self.running.jobs is not None and self.running.jobs < 1:
+            raise SpecError(f"jobs must be at least 1, but is {self.running.jobs}")
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         folder = self.running.store
         if folder is None:
@@ -280,6 +282,9 @@ class Sweep:
         if isinstance(design, Design):
             return design
         if isinstance(design, int):
+            count = len(self.driver.designs.grid)
+            if not 0 <= design < count:
+                raise FusiestError(f"there is no design {design}: they are numbered from 0 to {count - 1}")
             return self.driver.designs.design(design)
         fits = {a.design.number: a.design for a in self._all_answers()
                 if all(a.design.values.get(name) == value for name, value in design.items())}  # fmt: skip
