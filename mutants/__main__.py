@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -45,7 +46,12 @@ def run_tests(tests: Iterable[str], source: Path) -> subprocess.CompletedProcess
 
 def main() -> None:
     """Try all, or those that the arguments name; end with how many survive."""
-    chosen = [m for m in MUTANTS if not sys.argv[1:] or any(text in str(m) for text in sys.argv[1:])]
+    parser = argparse.ArgumentParser(
+        prog="python -m mutants", description="Apply wrong edits, one at a time; the tests must notice each."
+    )
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="only those whose file or edit holds one of these")
+    texts = parser.parse_args().texts
+    chosen = [m for m in MUTANTS if not texts or any(text in str(m) for text in texts)]
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         source = Path(shutil.copytree(ROOT / "src", Path(folder) / "src"))
