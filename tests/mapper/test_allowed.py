@@ -193,3 +193,34 @@ def test_quick_looks_use_as_much_as_is_asked_for(spec: Spec, imperfect: bool) ->
     assert is_allowed(spec, limited.looptree, imperfect)
     assert limited.energy == pytest.approx(whole.energy, rel=1e-12)
     assert "Spatial" in fusiest.dump_mapping(limited.looptree)
+
+
+def test_a_constraint_on_what_a_run_has_inside() -> None:
+    """T is inside a run that is one Einsum when it is joined with its neighbours: what the architecture says of T asks nothing there."""
+    costs = []
+    for said in ("", ", no_resend_to_below: T"):
+        spec = load_text(STRIDED_ARCH.replace(" SAID", said), STRIDED)
+        costs.append(fusiest.map(spec, "energy", windows="all", jobs=1).best("energy").energy)
+    assert costs[0] == costs[1] < fusiest.map(spec, "energy", windows="none", jobs=1).best("energy").energy
+
+
+STRIDED_ARCH = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, leak_power: 0, tensors: {keep: ~Intermediates, may_keep: All},
+             actions: [{name: read, energy: 100, throughput: 1}, {name: write, energy: 100, throughput: 1}]}
+  - !Memory {name: GLB, size: 32, component_class: Dummy, leak_power: 0, tensors: {keep: ~DRAM, may_keep: All SAID},
+             actions: [{name: read, energy: 1, throughput: 1}, {name: write, energy: 1, throughput: 1}]}
+  - !Compute {name: MAC, component_class: Dummy, leak_power: 0, actions: [{name: compute, energy: 1, throughput: 1}]}
+"""
+STRIDED = """
+workload:
+  bits_per_value: {All: 8}
+  einsums:
+  - {name: A, tensor_accesses: [{name: I, projection: {H: a}}, {name: T, projection: {H: a}, output: true}],
+     iteration_space_shape: [0 <= a < 5]}
+  - {name: B, tensor_accesses: [{name: T, projection: {H: 2 * b}}, {name: U, projection: {H: b}, output: true}],
+     iteration_space_shape: [0 <= b < 3]}
+  - {name: C, tensor_accesses: [{name: U, projection: {H: c + r}}, {name: O, projection: {H: c}, output: true}],
+     iteration_space_shape: [0 <= c < 2, 0 <= r < 2]}
+"""

@@ -29,14 +29,9 @@ def part_of(spec: Spec, einsums: Collection[str]) -> Spec:
     chosen = tuple(
         explicit_einsum(spec, e, spec.info.einsums[e.name].bounds, {}) for e in workload.einsums if e.name in einsums
     )
-    present = _named(chosen)
-    absent = tuple(
-        Rename(name=name, source=source) for name, source in _named(workload.einsums).items() if name not in present
-    )
-    chosen = tuple(replace(e, renames=(*e.renames, *absent)) for e in chosen)
     whole = replace(
         workload,
-        einsums=chosen,
+        einsums=_with_absent(chosen, workload.einsums),
         rank_sizes=FrozenDict(),
         iteration_space_shape=(),
         bits_per_value=None,
@@ -54,8 +49,8 @@ def merged(spec: Spec, runs: Collection[Sequence[str]]) -> Spec:
     changed = {
         last: _merged_einsum(spec, run, last) for run in runs for last in workload.einsums if last.name == run[-1]
     }
-    einsums = (changed.get(e, e) for e in workload.einsums)
-    return replace(part, workload=replace(workload, einsums=tuple(einsums)))
+    einsums = tuple(changed.get(e, e) for e in workload.einsums)
+    return replace(part, workload=replace(workload, einsums=_with_absent(einsums, workload.einsums)))
 
 
 def _merged_einsum(spec: Spec, run: Sequence[str], last: Einsum) -> Einsum:
@@ -88,6 +83,13 @@ def _restricted(rename: Rename, stands_for: object, tensors: Collection[str]) ->
         return rename
     members = frozenset() if stands_for.kind == "variable" else stands_for.members & frozenset(tensors)
     return _written(str(rename.name), replace(stands_for, members=members))
+
+
+def _with_absent(einsums: Sequence[Einsum], whole: Sequence[Einsum]) -> tuple[Einsum, ...]:
+    """Some Einsums, for which what only others of the whole name is empty: an architecture may speak of it."""
+    present = _named(einsums)
+    absent = tuple(Rename(name=name, source=source) for name, source in _named(whole).items() if name not in present)
+    return tuple(replace(e, renames=(*e.renames, *absent)) for e in einsums)
 
 
 def _named(einsums: Sequence[Einsum]) -> dict[str, str]:
